@@ -1,5 +1,5 @@
-//! Makes backups of a running server's data directory: decides where they go, in which order the two
-//! planes are copied, and that a half-made one is never taken for a whole one.
+//! Makes backups of a running server's data directory: decides where they go, that the two planes
+//! are of one moment, and that a half-made one is never taken for a whole one.
 //!
 //! It knows neither HTTP nor settings, and nothing of what the stores write.
 
@@ -17,7 +17,7 @@ use crate::data_dir::{Part, note_copy};
 use crate::domain::StoreId;
 use crate::items::embedded::RealDisk;
 use crate::items::{ItemBackup, ItemStore, StoreError};
-use crate::metadata::{MetadataError, MetadataStore};
+use crate::metadata::{Frozen, MetadataError, MetadataStore};
 
 /// Why there is no backup.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -143,16 +143,23 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Items first. An item says in its list's name to which generation of its feature it belongs,
-    /// and a feature that is created again after its deletion takes the next generation. Were the
-    /// definitions older than the items, they could lack a generation that items have: it would be
-    /// given out a second time, and a new feature begin with old items. Newer ones do no harm: what
-    /// they define anew is empty, and what they have deleted is not reached.
+    /// Copies both planes as of one moment: changes of definitions, jobs and receipts wait until it is decided which
+    /// items the copy holds.
+    ///
+    /// Older items would contradict a finished job, a ready index or a receipt. Newer items could belong
+    /// to a generation that the definitions lack: it would be given out a second time, to a feature that begins with
+    /// old items.
     fn fill(&self, partial: &Path) -> Result<ItemBackup, BackupError> {
-        let items = self.items.backup(partial, &|| self.is_stopping())?;
-        if self.scope.definitions {
-            self.metadata.backup(partial)?;
-        }
+        let mut frozen = if self.scope.definitions { Some(self.metadata.freeze()?) } else { None };
+        let mut written = Ok(());
+        let mut fixed = || {
+            if let Some(Frozen { snapshot, changes }) = frozen.take() {
+                drop(changes);
+                written = snapshot.write(partial);
+            }
+        };
+        let items = self.items.backup(partial, &|| self.is_stopping(), &mut fixed)?;
+        written?;
         if let Some((id, parts)) = &self.scope.store {
             note_copy(&RealDisk, partial, *id, parts).map_err(|error| BackupError::Failed(error.to_string()))?;
         }
@@ -241,6 +248,82 @@ impl TargetDir {
     fn discard(&self) {
         if let Err(error) = fs::remove_dir_all(&self.partial) {
             tracing::warn!(dir = %self.partial.display(), %error, "cannot remove an incomplete backup");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::domain::{Author, EntityType, FeatureId, Timestamp};
+    use crate::items::ItemSession;
+    use crate::metadata::embedded::{RedbJournal, open};
+    use crate::metadata::local::LocalStore;
+    use crate::metadata::{Calls, ChangeContext, NewFeature};
+
+    fn create(metadata: &impl Calls, name: &str) {
+        let new = NewFeature::of_bags(EntityType::new(name).unwrap(), None);
+        let context = ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(metadata.create_feature(new, context)).unwrap();
+    }
+
+    /// Items that are copied while a definition is created.
+    struct Items(Arc<LocalStore<RedbJournal>>);
+
+    #[async_trait(?Send)]
+    impl ItemStore for Items {
+        async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
+            Err(StoreError::Overloaded { reason: "not asked for here".to_owned() })
+        }
+
+        fn sync(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn close(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn backup(
+            &self,
+            _: &Path,
+            _: &(dyn Fn() -> bool + Sync),
+            fixed: &mut dyn FnMut(),
+        ) -> Result<ItemBackup, StoreError> {
+            let (metadata, is_created) = (Arc::clone(&self.0), Arc::new(AtomicBool::new(false)));
+            let created = Arc::clone(&is_created);
+            let creation = std::thread::spawn(move || {
+                create(&*metadata, "meanwhile");
+                created.store(true, Ordering::Release);
+            });
+            assert!(!is_created.load(Ordering::Acquire), "it waits until the items are fixed");
+            fixed();
+            creation.join().unwrap();
+            assert!(is_created.load(Ordering::Acquire));
+            Ok(ItemBackup { data_files: 0, data_bytes: 0, copied_files: 0, log_segments: 0, log_bytes: 0 })
+        }
+    }
+
+    #[tokio::test]
+    async fn definitions_and_jobs_are_copied_as_of_the_moment_of_the_items() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data_dir, to) = (dir.path().join("data"), dir.path().join("backup"));
+        let metadata = Arc::new(open(&data_dir).unwrap());
+        let before = Arc::clone(&metadata);
+        std::thread::spawn(move || create(&*before, "before")).join().unwrap();
+        let scope = Scope { data_dir, items: Ok(()), definitions: true, store: None };
+        let backups = Backups::new(scope, Arc::new(Items(Arc::clone(&metadata))), Arc::clone(&metadata) as _);
+        backups.make(to.clone()).await.unwrap();
+        let restored = open(&to).unwrap();
+        for (name, is_restored) in [("before", true), ("meanwhile", false)] {
+            let id = FeatureId::of_bags(EntityType::new(name).unwrap());
+            assert_eq!(restored.feature(&id).await.unwrap().is_some(), is_restored, "{name}");
+            assert!(metadata.feature(&id).await.unwrap().is_some(), "{name}");
         }
     }
 }

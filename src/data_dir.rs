@@ -6,16 +6,24 @@
 //! that a start may be cut short anywhere. Directories of releases that knew no stores are taken in once.
 
 use std::fmt::Write as _;
+use std::fs::{self, Metadata, Permissions};
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::domain::{Belonging, StoreId};
-use crate::items::embedded::{self, Disk, LockGuard, create_dirs, read_all, replace, sync_above};
+use crate::items::embedded::{self, Disk, LockGuard, RealDisk, create_dirs, read_all, replace, sync_above};
 use crate::metadata;
 
 const NAME: &str = "STORE";
 const LOCK: &str = "LOCK";
 const FIRST_LINE: &str = "liststore store 1";
+/// A new file system has this directory in its root.
+const LOST_AND_FOUND: &str = "lost+found";
+/// The bits of a mode that let other users in.
+const OTHERS: u32 = 0o077;
+/// The bit of a mode that a directory has which users share, such as `/tmp`.
+const SHARED: u32 = 0o1000;
 
 /// Why a data directory is not opened, and what helps.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +43,8 @@ pub enum DataDirError {
     Damaged { path: PathBuf },
     #[error("{} was written by a newer liststore: start that one", path.display())]
     Newer { path: PathBuf },
+    #[error("{} is open to other users (mode {mode:o}) and {why}: name a directory for the server alone", path.display())]
+    Shared { path: PathBuf, mode: u32, why: &'static str },
     #[error("cannot {what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -250,6 +260,74 @@ fn from_parts(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> 
         return Err(DataDirError::Mixed { path, found: odd.store, other, expected: id });
     }
     Ok(Contents { id, parts: wanted.iter().map(|part| (*part, Stage::Present)).collect() })
+}
+
+/// Closes an existing data directory to other users: its mode becomes 0700, and 0600 for its files. A directory
+/// that users share, or that holds other files, is refused if it is open to them.
+///
+/// The server creates directories and files with these modes. A restored copy can have wider ones, and so can a
+/// mounted volume.
+pub fn make_private(dir: &Path) -> Result<(), DataDirError> {
+    let found = match fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(cannot("look at", dir))?,
+    };
+    if !found.is_dir() {
+        return Ok(());
+    }
+    let names = RealDisk.list(dir).map_err(cannot("read the directory", dir))?;
+    let own: Vec<_> = names.iter().filter(|name| is_own(name)).collect();
+    if found.mode() & OTHERS != 0 {
+        let refused = |why| Err(DataDirError::Shared { path: dir.to_owned(), mode: found.mode() & 0o7777, why });
+        if found.mode() & SHARED != 0 {
+            return refused("shared by them");
+        }
+        if own.is_empty() && names.iter().any(|name| name != LOST_AND_FOUND) {
+            return refused("holds files of another program");
+        }
+    }
+    restrict(dir, &found)?;
+    for path in own.into_iter().map(|name| dir.join(name)) {
+        let Some(found) = metadata_of(&path)? else { continue };
+        restrict(&path, &found)?;
+        let below =
+            if found.is_dir() { RealDisk.list(&path).map_err(cannot("read the directory", &path))? } else { vec![] };
+        for path in below.iter().map(|name| path.join(name)) {
+            metadata_of(&path)?.map_or(Ok(()), |found| restrict(&path, &found))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name in a data directory is one of the store's.
+fn is_own(name: &str) -> bool {
+    [NAME, LOCK, metadata::embedded::FILE_NAME].iter().any(|own| name.starts_with(own)) || name == Part::Items.name()
+}
+
+/// `None` for a link, and for what another server removes at that moment.
+fn metadata_of(path: &Path) -> Result<Option<Metadata>, DataDirError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => Ok(Some(found.map_err(cannot("look at", path))?).filter(|found| !found.is_symlink())),
+    }
+}
+
+/// Takes the rights of other users away. Where another user owns the directory, its files still are the server's
+/// alone.
+fn restrict(path: &Path, found: &Metadata) -> Result<(), DataDirError> {
+    let mode = found.mode() & 0o7777;
+    if mode & OTHERS == 0 {
+        return Ok(());
+    }
+    match fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)) {
+        Ok(()) => tracing::info!(path = %path.display(), "data was closed to other users, mode was {mode:o}"),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied) => {
+            tracing::warn!(path = %path.display(), "open to other users (mode {mode:o}), and owned by another user");
+        }
+        Err(error) => return Err(cannot("change the mode of", path)(error)),
+    }
+    Ok(())
 }
 
 /// An open data directory: nobody else opens it meanwhile.

@@ -217,6 +217,12 @@ impl Limiter {
         self.requests.as_ref().map_or(Ok(()), |bucket| bucket.take_one(Excess::Requests))
     }
 
+    /// Whether there is room for an item, without counting one.
+    pub fn check_items(&self) -> Result<(), Limited> {
+        let Some(left) = self.items.as_ref().map(Bucket::left).filter(|left| left.units == 0) else { return Ok(()) };
+        Err(Limited { excess: Excess::Items, retry_after: left.more_in })
+    }
+
     /// Counts items, at least one, if there is room for any.
     pub fn take_items(&self, items: usize) -> Result<(), Limited> {
         let Some(bucket) = &self.items else { return Ok(()) };
@@ -303,6 +309,7 @@ mod tests {
         assert_eq!(refused.excess, Excess::Requests);
         assert!(refused.retry_after <= Duration::from_secs(1) && refused.retry_after > Duration::ZERO);
         assert_eq!(limiter.take_items(1_000_000), Ok(()), "items have no limit here");
+        assert_eq!(limiter.check_items(), Ok(()));
     }
 
     #[test]
@@ -314,6 +321,8 @@ mod tests {
         assert!((985..=991).contains(&waits), "{waits}");
         let left = limiter.left()[1].unwrap();
         assert_eq!(left.units, 0);
+        let told = limiter.check_items().unwrap_err();
+        assert!(told.excess == Excess::Items && told.retry_after >= left.more_in / 2, "{told:?}");
         // Whoever waits for the one waits long enough for the other.
         assert!(left.more_in <= refused.retry_after && left.more_in.as_secs() >= 985, "{left:?}");
         limiter.owe_items(usize::MAX);

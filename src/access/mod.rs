@@ -5,6 +5,7 @@
 //! setting: keys, its own and those of issuers, are published to it, in memory, as definitions are to the
 //! catalog.
 
+mod budget;
 mod certificates;
 mod decision;
 mod identity;
@@ -17,6 +18,7 @@ pub mod token;
 
 use std::sync::Arc;
 
+pub use budget::{Budget, Exhausted, Holder, OWN_BYTES, Reservation, SMALL_BYTES, Share};
 pub use certificates::{CertificateRule, CertifiedName, Names};
 pub use decision::{Denied, Principal, decide};
 pub use identity::{ActsFor, Grant, Identity};

@@ -131,6 +131,22 @@ impl<'t> Presented<'t> {
     }
 }
 
+/// Whether a text holds an API key, or a token of an identity provider, whole or cut. Logs must not have such a text.
+pub fn holds_a_secret(text: &[u8]) -> bool {
+    /// Less of a secret is worth nothing.
+    const CHARS_MIN: usize = 16;
+    /// A token's header and its claims, `{"` in Base64 each.
+    const TOKEN: (&[u8], &[u8]) = (b"eyJ", b".eyJ");
+    let is_key = |rest: &[u8]| {
+        let Some(rest) = rest.strip_prefix(PREFIX.as_bytes()) else { return false };
+        let Some((id, rest)) = rest.split_at_checked(KeyId::LEN) else { return false };
+        let Some(secret) = rest.strip_prefix(b"_").and_then(|rest| rest.get(..CHARS_MIN)) else { return false };
+        id.iter().chain(secret).all(u8::is_ascii_alphanumeric)
+    };
+    let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    (0..text.len()).any(|at| is_key(&text[at..])) || (has(TOKEN.0) && has(TOKEN.1))
+}
+
 /// Whether a text has the form of a key, and its checksum: for those who hold one and want to know
 /// before they send it.
 pub fn is_well_formed(text: &str) -> bool {
@@ -151,6 +167,22 @@ mod tests {
         let other = Secret::generate_for(secret.id).unwrap();
         assert!(!presented.is_of(&other.hash()));
         assert!(!format!("{secret:?}").contains(&secret.expose()[16..]));
+    }
+
+    #[test]
+    fn a_secret_is_found_within_a_text() {
+        let key = Secret::generate().unwrap().expose().to_owned();
+        let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl";
+        for secret in
+            [key.clone(), format!("id-{key}-1"), key[..50].to_owned(), key.replace("ls_", "ls_ls_"), token.into()]
+        {
+            assert!(holds_a_secret(secret.as_bytes()), "{secret}");
+        }
+        for harmless in
+            ["", "ls_", "a-1_~!", "0af7651916cd43dd8448eb211c80319c", &key[..20], &key[3..], "eyJ", "tls_1.3"]
+        {
+            assert!(!holds_a_secret(harmless.as_bytes()), "{harmless}");
+        }
     }
 
     #[test]

@@ -159,9 +159,23 @@ impl ListPool {
         })
     }
 
+    /// Makes all that was acknowledged before the call survive a loss of power, as [`ItemStore::sync`] does.
+    pub async fn sync(&self) -> Result<(), StoreError> {
+        let store = Arc::clone(&self.inner.store);
+        tokio::task::spawn_blocking(move || store.sync()).await.unwrap_or_else(|_| {
+            let reason = "the fsync broke off".to_owned();
+            Err(StoreError::Internal { reason, outcome_unknown: false })
+        })
+    }
+
     /// Has the item store give back at once what removals have left. Blocks.
     pub fn erase_removed(&self) -> Result<Erased, StoreError> {
         self.inner.store.erase_removed()
+    }
+
+    /// Has the item store give back until a date what removals have left. Blocks on the disk.
+    pub fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.inner.store.erase_in_time()
     }
 
     /// The state that a list is in, if its store can tell it at once.

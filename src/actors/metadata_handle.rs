@@ -286,6 +286,14 @@ impl MetadataHandle {
         self.work(Effect::Change, async move |store| store.put_job(&job).await).await
     }
 
+    /// Stores the first state of a job, with an entry of the audit trail about it.
+    pub async fn begin_job(&self, job: Job, note: Erasure) -> Result<(), MetadataError> {
+        let context = ChangeContext { by: job.created_by.clone(), at: job.created_at };
+        self.work(Effect::Change, async move |store| store.begin_job(&job, note, context).await).await?;
+        self.refresher.read_news();
+        Ok(())
+    }
+
     pub async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
         self.work(Effect::Change, async move |store| store.forget_job(id).await).await
     }

@@ -1,19 +1,62 @@
-//! Who sends a request, and whether they may ask for what its path names at all: before its body is looked
-//! at. What the whole request asks for is decided on by the service.
+//! Decides by its head whether a request may go on to its body. The head names the caller, the operation and the form
+//! of the body. The service decides on the whole request.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 
+use super::body::{BodyKind, Lack, check_media_type, too_large};
 use super::problem::{ErrorCode, Problem};
-use super::request::{Client, Peer};
+use super::request::{Client, Framing, Peer, RequestHead};
 use super::routes::Segments;
-use super::{ApiState, host};
+use super::{ApiState, host, origin};
 use crate::access::jwt::NoToken;
 use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
-use crate::service::{Descriptor, OperationId, Permission};
+use crate::service::{Descriptor, Group, OperationId, Permission};
+
+/// Decides on the head of a request for an operation, and identifies the caller on the way. The checks run in this
+/// order: the server's own lack, the address, the site, the caller, the limits, the permission, the body. A denied
+/// request counts against the caller's limits too: otherwise a caller could send such requests without end.
+pub(super) async fn of_head(
+    state: &ApiState,
+    operation: &Descriptor,
+    segments: &Segments<'_>,
+    head: &RequestHead<'_>,
+    lack: Option<Lack>,
+) -> (Principal, Result<(), Problem>) {
+    let RequestHead { method, headers, client, .. } = *head;
+    // A server that has too much to do does not look up who asks.
+    let taken = lack.map_or(Ok(()), |lack| Err(lack.problem()));
+    let offered = taken.and_then(|()| offered(state, operation, client.peer));
+    let identified = match offered.and_then(|()| origin::check(method, headers, &state.options.allowed_origins)) {
+        Ok(()) => identify(state, operation, headers, client).await,
+        Err(problem) => Err(problem),
+    };
+    match identified {
+        Ok(principal) => {
+            let admitted = admit(state, operation, segments, headers, client, &principal);
+            let admitted = admitted.and_then(|()| check_body(head, operation, state.options.body_bytes_max));
+            (principal, admitted)
+        }
+        Err(problem) => (Principal::Anonymous, Err(problem)),
+    }
+}
+
+/// Refuses an operation that another address serves.
+fn offered(state: &ApiState, operation: &Descriptor, peer: Peer) -> Result<(), Problem> {
+    let is_administration = operation.group == Group::Operations || operation.id == OperationId::Metrics;
+    match peer {
+        Peer::Administration(_) if !is_administration && operation.group != Group::Health => {
+            Err(Problem::new(ErrorCode::NotFound, "this address is for administration: ask the one of http.listen"))
+        }
+        Peer::Network(_) if is_administration && state.options.administration_is_apart => {
+            Err(Problem::new(ErrorCode::NotFound, "this is served at the address of admin.listen"))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Tells who asks. It waits in one case only: where a token names a key that its issuer may have made since
 /// its keys were read.
-pub(super) async fn identify(
+async fn identify(
     state: &ApiState,
     operation: &Descriptor,
     headers: &HeaderMap,
@@ -40,9 +83,8 @@ pub(super) async fn identify(
     identified.map_err(refusal)
 }
 
-/// Whether they may ask for what the path names, now. A request counts among theirs whether or not they may:
-/// else those who are refused could ask without end.
-pub(super) fn admit(
+/// Whether the caller may ask for what the path names, now.
+fn admit(
     state: &ApiState,
     operation: &Descriptor,
     segments: &Segments<'_>,
@@ -57,13 +99,35 @@ pub(super) fn admit(
     let because_of = |problem: Problem| problem.because(principal.to_string());
     if let Some(limiter) = principal.limiter() {
         limiter.take_request().map_err(|limited| because_of(limited.into()))?;
+        if operation.counts_items() {
+            limiter.check_items().map_err(|limited| because_of(limited.into()))?;
+        }
     }
-    let is_open_here = matches!(principal, Principal::Anonymous) && !state.options.is_insecure;
-    if client.peer != Peer::Local && (is_open_here || !state.options.allowed_hosts.is_empty()) {
+    let is_open = matches!(principal, Principal::Anonymous);
+    if client.peer != Peer::Local && (is_open || !state.options.allowed_hosts.is_empty()) {
         host::check(headers, &state.options.allowed_hosts)?;
     }
     let decided = decide(principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
     decided.map_err(|denied| because_of(denied.into()))
+}
+
+/// Refuses a body that the operation does not take, and a head without one where the operation needs it.
+fn check_body(head: &RequestHead<'_>, operation: &Descriptor, bytes_max: usize) -> Result<(), Problem> {
+    if head.expects_unknown {
+        let detail = "the only expectation that the server meets is 100-continue: leave Expect out";
+        return Err(Problem::new(ErrorCode::ExpectationFailed, detail));
+    }
+    if matches!(head.framing, Framing::Length(length) if length > bytes_max as u64) {
+        return Err(too_large(bytes_max));
+    }
+    if operation.request.is_none() {
+        return Ok(());
+    }
+    if head.framing == Framing::Absent {
+        let detail = "the operation needs a body: send it with a Content-Length, or chunked";
+        return Err(Problem::new(ErrorCode::LengthRequired, detail));
+    }
+    check_media_type(head.headers, if operation.takes_merge_patch() { BodyKind::MergePatch } else { BodyKind::Json })
 }
 
 fn is_for_anybody(state: &ApiState, operation: &Descriptor) -> bool {

@@ -1,5 +1,6 @@
 //! Reads requests about bags of entities.
 
+use super::batch::malformed;
 use super::call::{Call, HandlerResult};
 use super::features::limit;
 use super::headers::bag_conditions;
@@ -59,13 +60,14 @@ pub(super) async fn batch_get_bags(mut call: Call<'_>) -> HandlerResult {
     let [lists] = call.query(&queries::JOINED)?;
     let caller = call.caller()?;
     let lists = joined(lists.as_deref())?;
-    let BatchGetBagsInput { requests } = BatchGetBagsInput::read(&call.body().await?)?;
+    let requests = BatchGetBagsInput::read(&call.body().await?)?;
     if requests.len() * lists.len() > BATCH_BAGS_MAX {
         let detail = format!("a call reads at most {BATCH_BAGS_MAX} lists with its bags: send more in several calls");
         return Err(Problem::argument(JOINED_LISTS.name, detail));
     }
     let entity = |request: BagRequest| EntityName { entity_type: request.entity_type, entity_id: request.entity_id };
-    let entities = requests.into_iter().map(entity).collect();
+    let entities = requests.into_iter().map(|request| request.map(entity).map_err(|problem| malformed(&problem)));
+    let entities = entities.collect();
     call.execute(&caller, Operation::Bag(BagOperation::BatchGet { entities, lists })).await
 }
 

@@ -1,7 +1,8 @@
 //! Reads requests about many lists.
 
 use super::call::{Call, HandlerResult};
-use crate::service::{AddItems, GetItems, ListName, Operation, queries};
+use super::problem::Problem;
+use crate::service::{AddItems, GetItems, ListName, Operation, ServiceError, queries};
 use crate::wire::{AddRequest, BatchAddInput, BatchGetInput, GetRequest};
 
 pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
@@ -10,8 +11,9 @@ pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
     let body = call.body().await?;
     let BatchGetInput { requests } = BatchGetInput::read(&body)?;
     let requests = requests.iter().map(|request| {
+        let request = request.as_ref().map_err(malformed)?;
         let GetRequest { entity_type, feature, version, entity_id, .. } = request;
-        GetItems {
+        Ok(GetItems {
             list: ListName { entity_type, feature, version, entity_id: entity_id.clone() },
             min_timestamp: request.min_timestamp,
             max_timestamp: request.max_timestamp,
@@ -19,7 +21,7 @@ pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
             order: request.order,
             limit: request.limit,
             page_token: request.page_token.as_deref(),
-        }
+        })
     });
     call.execute(&caller, Operation::BatchGet(requests.collect())).await
 }
@@ -30,9 +32,15 @@ pub(super) async fn batch_add(mut call: Call<'_>) -> HandlerResult {
     let body = call.body().await?;
     let BatchAddInput { mut requests } = BatchAddInput::read(&body)?;
     let requests = requests.iter_mut().map(|request| {
-        let AddRequest { entity_type, feature, version, entity_id, items } = request;
+        let AddRequest { entity_type, feature, version, entity_id, items } =
+            request.as_mut().map_err(|problem| malformed(problem))?;
         let list = ListName { entity_type, feature, version, entity_id: entity_id.clone() };
-        AddItems { list, items: std::mem::take(items) }
+        Ok(AddItems { list, items: std::mem::take(items) })
     });
     call.execute(&caller, Operation::BatchAdd(requests.collect())).await
+}
+
+/// One request that asks for what cannot exist: its answer says so in its place.
+pub(super) fn malformed(problem: &Problem) -> ServiceError {
+    ServiceError::Malformed(Box::new(problem.clone()))
 }

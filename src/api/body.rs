@@ -16,8 +16,10 @@ pub(super) enum RequestBody {
     Handed(Payload),
     /// It did not come in time.
     Late,
-    /// It is longer than any may be, and was left unread.
+    /// It has become longer than any may be.
     TooLarge,
+    /// Its chunks could be read in two ways: what is wrong.
+    Malformed(&'static str),
     /// The request is refused since there is too little of this now.
     NotTaken(Lack),
 }
@@ -51,11 +53,7 @@ impl Lack {
 impl RequestBody {
     /// Whether all of it was read, so that what follows on the connection is another request.
     pub fn is_whole(&self) -> bool {
-        !matches!(self, Self::Late | Self::TooLarge | Self::NotTaken(_))
-    }
-
-    pub fn lack(&self) -> Option<Lack> {
-        if let Self::NotTaken(lack) = self { Some(*lack) } else { None }
+        matches!(self, Self::Whole(_) | Self::Handed(_))
     }
 
     /// How many bytes are there.
@@ -73,36 +71,26 @@ impl RequestBody {
                 Some(Problem::new(ErrorCode::DeadlineExceeded, detail))
             }
             Self::TooLarge => Some(too_large(bytes_max)),
+            Self::Malformed(what) => Some(Problem::new(ErrorCode::MalformedRequest, *what)),
             Self::NotTaken(lack) => Some(lack.problem()),
         }
     }
 
-    /// Takes a JSON body of at most `bytes_max` bytes. `at_most` is the time that it had.
-    pub async fn read(
-        &mut self,
-        headers: &HeaderMap,
-        kind: BodyKind,
-        bytes_max: usize,
-        at_most: Duration,
-    ) -> Result<Bytes, Problem> {
-        if let Some(problem) = self.missing(bytes_max, at_most) {
-            return Err(problem);
-        }
-        check_media_type(headers, kind)?;
-        let body = match self {
-            Self::Whole(body) => std::mem::take(body),
+    /// Takes the body, which is whole.
+    pub async fn take(&mut self) -> Result<Bytes, Problem> {
+        match self {
+            Self::Whole(body) => Ok(std::mem::take(body)),
             Self::Handed(payload) => {
                 let unavailable = |error| Problem::internal(format!("a body that was read cannot be had: {error}"));
                 let parts: Vec<_> = payload.try_collect().await.map_err(unavailable)?;
-                parts.concat().into()
+                Ok(parts.concat().into())
             }
-            Self::Late | Self::TooLarge | Self::NotTaken(_) => Bytes::new(),
-        };
-        if body.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok(body) }
+            Self::Late | Self::TooLarge | Self::Malformed(_) | Self::NotTaken(_) => Ok(Bytes::new()),
+        }
     }
 }
 
-fn too_large(bytes_max: usize) -> Problem {
+pub(super) fn too_large(bytes_max: usize) -> Problem {
     Problem::new(ErrorCode::PayloadTooLarge, format!("a body may have at most {bytes_max} bytes"))
 }
 
@@ -116,7 +104,7 @@ pub(super) enum BodyKind {
 
 /// A missing type is taken as JSON; so is `application/json` with any parameter but a foreign
 /// character set (RFC 8259, section 8.1, has UTF-8 only).
-fn check_media_type(headers: &HeaderMap, kind: BodyKind) -> Result<(), Problem> {
+pub(super) fn check_media_type(headers: &HeaderMap, kind: BodyKind) -> Result<(), Problem> {
     let refused = |detail: &'static str| Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
     if !headers.get_all(CONTENT_TYPE).all(|value| is_of(value, kind)) {
         return refused(match kind {

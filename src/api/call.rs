@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use actix_web::http::header::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
-use super::body::{BodyKind, RequestBody};
+use super::body::RequestBody;
 use super::problem::Problem;
 use super::request::Client;
 use super::response::Response;
 use super::routes::Segments;
-use super::{ApiOptions, ApiState, headers, query};
-use crate::access::Principal;
+use super::{ApiState, headers, query};
+use crate::access::{Principal, Reservation};
 use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
 use crate::service::{Caller, Descriptor, ListName};
 use crate::wire::parameters::{Parameter, USER};
@@ -45,17 +45,16 @@ impl<'c> Call<'c> {
         query::parse_repeated(self.query, parameters)
     }
 
+    /// The body, which is no longer than any may be, and is of the media type that the operation takes.
     pub async fn body(&mut self) -> Result<Bytes, Problem> {
-        let ApiOptions { body_bytes_max, body_timeout, .. } = self.state.options;
-        let kind = if self.operation.takes_merge_patch() { BodyKind::MergePatch } else { BodyKind::Json };
-        self.body.read(self.headers, kind, body_bytes_max, body_timeout).await
+        self.body.take().await
     }
 
     /// Who asks, and how long they wait: as far as the operation has a use for it.
     pub fn caller(&self) -> Result<Caller, Problem> {
         let timeout = headers::asked_timeout(self.headers)?;
         let author = if self.operation.takes_header(&USER) { self.author()? } else { None };
-        Ok(Caller { principal: self.principal.clone(), author, timeout })
+        Ok(Caller { principal: self.principal.clone(), author, timeout, reservation: Reservation::default() })
     }
 
     /// Who asks for a change: as they say or, where nobody knows who they are, as their certificate does.

@@ -1,6 +1,8 @@
-//! Compresses long answers for those who ask for it.
+//! Compresses long answers for callers who ask for it.
 //!
-//! A worker has many connections: an answer is compressed in pieces, between which others have their turn.
+//! A worker has many connections. It compresses an answer in pieces, and serves other connections between them. So
+//! encoders of several connections exist at once, each with a megabyte or so. There are few encoders, and an answer that
+//! finds none free is sent uncompressed. Documents that never change are not compressed here ([`super::document`]).
 
 use std::io::{self, Write};
 
@@ -9,6 +11,8 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, ETAG, HeaderMap, 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use prometheus::{IntCounter, IntGauge, Registry};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::negotiation::{Coding, preferred_coding};
 use super::response::{Body, Response};
@@ -19,23 +23,76 @@ pub(super) const BY_CODING: (HeaderName, HeaderValue) = (VARY, HeaderValue::from
 const PIECE_BYTES: usize = 16 << 10;
 /// Of JSON that is compressed so, about a fifth is left.
 const EXPECTED: usize = 5;
+/// An answer of which more is left is sent uncompressed: three quarters.
+const WORTHWHILE: (usize, usize) = (3, 4);
+/// Encoders of all workers together. Each has about a megabyte, and its output.
+const ENCODERS_MAX: usize = 8;
 /// The best first: with zstd an answer is smaller, and takes less time.
 const OFFERED: [Coding; 2] = [Coding::Zstd, Coding::Gzip];
 /// Of zstd: higher ones take longer, and leave hardly less of such answers.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Whether an answer comes compressed to those who ask for it. One with a strong entity tag does not, since
-/// that is of exactly its bytes, and neither does one with a secret.
+/// The encoders of a process.
+pub(super) struct Encoders {
+    free: Semaphore,
+    at_work: IntGauge,
+    left_out: IntCounter,
+}
+
+/// An encoder, until it is dropped.
+struct Encoder<'e> {
+    encoders: &'e Encoders,
+    _permit: SemaphorePermit<'e>,
+}
+
+impl Encoders {
+    /// Registers its metrics with `registry`.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let at_work = IntGauge::new("liststore_http_encoders", "Answers that are being compressed.")?;
+        let left_out = IntCounter::new(
+            "liststore_http_uncompressed_total",
+            "Answers sent uncompressed, since as many as there may be were being compressed.",
+        )?;
+        registry.register(Box::new(at_work.clone()))?;
+        registry.register(Box::new(left_out.clone()))?;
+        Ok(Self { free: Semaphore::new(ENCODERS_MAX), at_work, left_out })
+    }
+
+    /// An encoder, if one is free.
+    fn take(&self) -> Option<Encoder<'_>> {
+        let Ok(permit) = self.free.try_acquire() else {
+            self.left_out.inc();
+            return None;
+        };
+        self.at_work.inc();
+        Some(Encoder { encoders: self, _permit: permit })
+    }
+}
+
+impl Drop for Encoder<'_> {
+    fn drop(&mut self) {
+        self.encoders.at_work.dec();
+    }
+}
+
+/// Whether an answer comes compressed to callers who ask for it. One with a strong entity tag does not, since the tag
+/// is of exactly its bytes. Neither does one with a secret, or one that is compressed already.
 pub(super) fn applies_to(response: &Response, bytes_min: usize) -> bool {
     let Body::Whole(body) = &response.body else { return false };
     let is_strong = |tag: &HeaderValue| !tag.as_bytes().starts_with(b"W/");
     body.len() >= bytes_min
         && !response.header(&ETAG).is_some_and(is_strong)
         && response.header(&CACHE_CONTROL).is_none()
+        && response.header(&CONTENT_ENCODING).is_none()
 }
 
 /// Compresses an answer if its caller prefers that, and says that it depends on what they prefer.
-pub(super) async fn compress(headers: &HeaderMap, method: &Method, mut response: Response) -> Response {
+pub(super) async fn compress(
+    encoders: &Encoders,
+    headers: &HeaderMap,
+    method: &Method,
+    mut response: Response,
+) -> Response {
     let (name, value) = BY_CODING;
     response.add(name, value);
     if *method == Method::HEAD {
@@ -44,33 +101,57 @@ pub(super) async fn compress(headers: &HeaderMap, method: &Method, mut response:
     let (Some(coding), Body::Whole(body)) = (preferred_coding(headers, &OFFERED), &response.body) else {
         return response;
     };
+    let Some(_encoder) = encoders.take() else { return response };
     let compressed = match coding {
         Coding::Zstd => zstd(body).await,
         Coding::Gzip => gzip(body).await,
     };
     match compressed {
         Ok(compressed) => response.with(CONTENT_ENCODING, HeaderValue::from_static(coding.name())).body(compressed),
-        // Memory takes all that is written to it; and what is not compressed is as good an answer.
+        // It was not worthwhile. An uncompressed answer is as good.
         Err(_) => response,
     }
 }
 
 async fn gzip(body: &Bytes) -> io::Result<Bytes> {
-    let mut encoder = GzEncoder::new(room_for(body), Compression::fast());
+    let mut encoder = GzEncoder::new(Output::of(body), Compression::fast());
     write_in_pieces(&mut encoder, body).await?;
-    Ok(encoder.finish()?.into())
+    Ok(encoder.finish()?.bytes.into())
 }
 
 async fn zstd(body: &Bytes) -> io::Result<Bytes> {
-    let mut encoder = zstd::Encoder::new(room_for(body), ZSTD_LEVEL)?;
+    let mut encoder = zstd::Encoder::new(Output::of(body), ZSTD_LEVEL)?;
     // So that it takes no more memory than a body of this length needs.
     encoder.set_pledged_src_size(Some(body.len() as u64))?;
     write_in_pieces(&mut encoder, body).await?;
-    Ok(encoder.finish()?.into())
+    Ok(encoder.finish()?.bytes.into())
 }
 
-fn room_for(body: &Bytes) -> Vec<u8> {
-    Vec::with_capacity(body.len() / EXPECTED)
+/// The compressed form of an answer, as long as it is small enough.
+struct Output {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Output {
+    fn of(body: &Bytes) -> Self {
+        let (part, of) = WORTHWHILE;
+        Self { bytes: Vec::with_capacity(body.len() / EXPECTED), bytes_max: body.len() / of * part }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 async fn write_in_pieces(encoder: &mut impl Write, body: &Bytes) -> io::Result<()> {
@@ -79,4 +160,38 @@ async fn write_in_pieces(encoder: &mut impl Write, body: &Bytes) -> io::Result<(
         tokio::task::yield_now().await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::StatusCode;
+    use actix_web::http::header::ACCEPT_ENCODING;
+
+    use super::*;
+
+    async fn coding_of(encoders: &Encoders, body: Bytes) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let response = compress(encoders, &headers, &Method::GET, Response::new(StatusCode::OK).body(body)).await;
+        response.header(&CONTENT_ENCODING).map(|coding| coding.to_str().unwrap().to_owned())
+    }
+
+    #[tokio::test]
+    async fn there_are_few_encoders_and_an_answer_that_finds_none_is_sent_as_it_is() {
+        let encoders = Encoders::register(&Registry::new()).unwrap();
+        let body = Bytes::from("x".repeat(10_000));
+        let taken: Vec<_> = (0..ENCODERS_MAX).map(|_| encoders.take().unwrap()).collect();
+        assert_eq!(coding_of(&encoders, body.clone()).await, None);
+        assert_eq!((encoders.at_work.get(), encoders.left_out.get()), (ENCODERS_MAX as i64, 1));
+        drop(taken);
+        assert_eq!(coding_of(&encoders, body).await.as_deref(), Some("gzip"));
+        assert_eq!((encoders.at_work.get(), encoders.left_out.get()), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn what_does_not_become_smaller_is_sent_as_it_is() {
+        let encoders = Encoders::register(&Registry::new()).unwrap();
+        let noise: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100_000).collect();
+        assert_eq!(coding_of(&encoders, noise.into()).await, None);
+    }
 }

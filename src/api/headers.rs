@@ -7,6 +7,7 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_N
 
 use super::problem::Problem;
 use super::response::Response;
+use crate::access::token::holds_a_secret;
 use crate::access::{Left, Limiter, whole_secs};
 use crate::domain::{Author, Revision, Timestamp};
 use crate::metadata::Precondition;
@@ -65,12 +66,15 @@ impl RequestIds {
         Self { process, count: AtomicU64::new(0) }
     }
 
-    /// The id of a request: its own if it is 1–128 visible ASCII characters, else a new one.
+    /// The id of a request: its own if it is 1–128 visible ASCII characters, else a new one. One that holds a secret is
+    /// not kept: the log has it on every line.
     pub fn of(&self, headers: &HeaderMap) -> HeaderValue {
-        let visible = |value: &&HeaderValue| {
-            (1..=REQUEST_ID_CHARS_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        let is_fit = |value: &&HeaderValue| {
+            (1..=REQUEST_ID_CHARS_MAX).contains(&value.len())
+                && value.as_bytes().iter().all(u8::is_ascii_graphic)
+                && !holds_a_secret(value.as_bytes())
         };
-        match headers.get(REQUEST_ID).filter(visible) {
+        match headers.get(REQUEST_ID).filter(is_fit) {
             Some(own) => own.clone(),
             None => self.make(),
         }

@@ -130,7 +130,7 @@ pub(super) fn metrics(call: Call<'_>) -> HandlerResult {
     let state = call.state;
     state.lists.refresh_metrics();
     state.cleaner.refresh_metrics();
-    state.metrics.refresh(&state.metadata, &state.budget);
+    state.metrics.refresh(&state.metadata, &state.budget, &state.unread);
     let text = TextEncoder::new()
         .encode_to_string(&state.registry.gather())
         .map_err(|error| Problem::internal(format!("cannot render metrics: {error}")))?;

@@ -5,9 +5,10 @@ use actix_web::http::StatusCode;
 use super::call::{Call, HandlerResult};
 use super::features::limit;
 use super::problem::Problem;
+use super::query::moment;
 use super::reply::json;
 use super::response::Response;
-use crate::domain::{KeyId, Timestamp, Ttl};
+use crate::domain::{KeyId, Ttl};
 use crate::metadata::keys::AuditFilter;
 use crate::service::{CreateKey, Operation, RotateKey, queries};
 use crate::wire::parameters::{CREATED_KEYS, Parameter, SINCE, UNTIL};
@@ -86,10 +87,6 @@ fn flag(parameter: &Parameter, text: Option<&str>) -> Result<bool, Problem> {
         Some("true") => Ok(true),
         Some(_) => Err(Problem::argument(parameter.name, format!("{} must be true or false", parameter.name))),
     }
-}
-
-fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
-    text.map(Timestamp::parse).transpose().map_err(|invalid| Problem::from(invalid).at(parameter.name))
 }
 
 fn key_id(call: &Call<'_>) -> Result<KeyId, Problem> {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Context;
@@ -14,23 +15,26 @@ use actix_server::ServerBuilder;
 use actix_service::boxed::{self, BoxService};
 use actix_service::{IntoServiceFactory, Service, ServiceFactory, fn_factory, fn_service};
 use actix_web::dev::{AppConfig, Payload, Server, ServiceResponse};
-use actix_web::http::{Method, Version};
+use actix_web::http::Version;
 use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, web};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::time::Instant;
 
-use super::body::RequestBody;
-use super::http1::{self, Class, HeadersWanted, Refusal, Slots};
+use super::body::{Lack, RequestBody};
+use super::http1::{self, Class, Decision, HeadersWanted, Refusal, Slots};
 use super::percent::cut;
-use super::request::{Client, Peer, Request};
+use super::request::{Client, Framing, Peer, Request, RequestHead};
 use super::response::Response;
-use super::routes::{Found, find};
-use super::server;
+use super::server::{self, Admitted};
 use super::tls::Tls;
 use super::{ApiOptions, ApiState};
 
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
 const BACKLOG: u32 = 4_096;
+
+/// What the kernel buffers of an answer whose client does not read. Linux takes twice as much for its own needs
+/// (socket(7)), and 4 MiB without a bound. Connections have it of the socket that listens, plain or with TLS.
+const SEND_BYTES: u32 = 64 << 10;
 
 pub struct ListenOptions {
     /// Threads that serve connections. At least 1.
@@ -152,6 +156,7 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A server that is started again does not wait for old connections to be forgotten.
     socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
 }
@@ -181,17 +186,23 @@ impl Worker {
         let serve = move |request: HttpRequest, payload: web::Payload| {
             let state = data.clone();
             async move {
-                let (uri, body) = (request.uri(), RequestBody::Handed(payload.into_inner()));
-                let (method, headers) = (request.method(), request.headers());
-                let client = request.extensions().get::<Client>().cloned();
-                let client = client.unwrap_or(Client::new(Peer::Network(None)));
-                let request = Request { method, path: uri.path(), query: uri.query(), headers, client: &client, body };
-                HttpResponse::from(server::serve(&state, request).await)
+                let dispatched: Option<Dispatched> = request.extensions_mut().remove();
+                // Whatever comes to the framework was admitted.
+                let Some(Dispatched { client, admitted }) = dispatched else {
+                    return HttpResponse::InternalServerError().finish();
+                };
+                let (uri, method, headers) = (request.uri(), request.method(), request.headers());
+                let (path, query, framing) = (uri.path(), uri.query(), Framing::Absent);
+                let head =
+                    RequestHead { method, path, query, headers, client: &client, framing, expects_unknown: false };
+                let body = RequestBody::Handed(payload.into_inner());
+                HttpResponse::from(server::carry_out(&state, Request { head, body }, admitted).await)
             }
         };
         let app = App::new().default_service(web::to(serve)).into_factory();
         let framework = boxed::service(app.new_service(AppConfig::default()).await?);
         let shared = http1::Shared::new(limits, Arc::clone(&state.clock), Arc::clone(&state.budget));
+        let shared = shared.counting(Arc::clone(&state.unread));
         // It ends with the worker's thread.
         actix_web::rt::spawn(shared.watch());
         Ok(Self { shared, state, framework })
@@ -209,7 +220,11 @@ impl Worker {
             None => http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await,
             Some(tls) => {
                 let serving = async {
+                    let mut stopping = pin!(stopping);
                     let told_to_leave = |context: &Context<'_>| slot.poll_leave(began, context);
+                    if !http1::has_begun(&stream, &slot, stopping.as_mut()).await {
+                        return;
+                    }
                     let Some(stream) = tls.accept(stream, told_to_leave).await else { return };
                     client.certificate = tls.shown(&stream);
                     let shown = client.certificate.as_ref();
@@ -230,32 +245,39 @@ impl Worker {
         http1::serve(stream, &client, self, &self.shared, None, stopping).await;
     }
 
-    /// Answers by way of the framework.
-    async fn dispatch(&self, request: Request<'_>) -> Response {
-        let target =
-            request.query.map_or(Cow::Borrowed(request.path), |query| format!("{}?{query}", request.path).into());
-        let Ok(uri) = target.parse() else {
-            return server::refuse(&self.state, Refusal::Malformed("the target is no URL"), Duration::ZERO);
-        };
-        let RequestBody::Whole(body) = request.body else {
-            return server::serve(&self.state, request).await;
+    /// Answers by way of the framework, unless that cannot be told of the request.
+    async fn dispatch(&self, request: Request<'_>, admitted: Admitted<'_>) -> Response {
+        let Request { head: asked, body } = request;
+        // The framework's parser takes no quotation mark in a query, which some clients leave unencoded.
+        let with_query = |query: &str| format!("{}?{}", asked.path, query.replace('"', "%22"));
+        let target = asked.query.map_or(Cow::Borrowed(asked.path), |query| with_query(query).into());
+        let (uri, body) = match (target.parse(), body) {
+            (Ok(uri), RequestBody::Whole(body)) => (uri, body),
+            (_, body) => return server::carry_out(&self.state, Request { head: asked, body }, admitted).await,
         };
         let payload = if body.is_empty() { Payload::None } else { Payload::from(body) };
         let mut dispatched = actix_http::Request::with_payload(payload);
         let head = dispatched.head_mut();
         head.uri = uri;
-        head.method = request.method.clone();
+        head.method = asked.method.clone();
         head.version = Version::HTTP_11;
-        head.headers = request.headers.clone();
-        if let Peer::Network(address) | Peer::Administration(address) = request.client.peer {
+        head.headers = asked.headers.clone();
+        if let Peer::Network(address) | Peer::Administration(address) = asked.client.peer {
             head.peer_addr = address;
         }
-        dispatched.extensions_mut().insert(request.client.clone());
+        let (client, admitted) = (asked.client.clone(), admitted.into_owned());
+        dispatched.extensions_mut().insert(Dispatched { client, admitted });
         match self.framework.call(dispatched).await {
             Ok(answered) => answered.into_parts().1.into(),
             Err(error) => error.error_response().into(),
         }
     }
+}
+
+/// What goes along with a request on its way through the framework.
+struct Dispatched {
+    client: Client,
+    admitted: Admitted<'static>,
 }
 
 /// Where the paths of lists and bags begin.
@@ -274,6 +296,8 @@ fn is_hot(target: &str) -> bool {
 }
 
 impl http1::Handler for Worker {
+    type Admitted<'r> = Admitted<'r>;
+
     fn headers_wanted(&self, target: &str) -> HeadersWanted {
         if is_hot(target) { HeadersWanted::Meaningful } else { HeadersWanted::All }
     }
@@ -286,17 +310,17 @@ impl http1::Handler for Worker {
         }
     }
 
-    async fn answer(&self, request: Request<'_>) -> Response {
-        if is_hot(request.path) {
-            server::serve(&self.state, request).await
-        } else {
-            // On the heap, so that it takes no room in what every request allocates.
-            Box::pin(self.dispatch(request)).await
-        }
+    async fn admit<'r>(&self, head: RequestHead<'r>, lack: Option<Lack>) -> Decision<Admitted<'r>> {
+        server::admit(&self.state, head, lack).await
     }
 
-    fn only_reads(&self, method: &Method, path: &str) -> bool {
-        matches!(find(method, path), Ok(Found::Operation(id, _)) if !id.descriptor().effect.writes())
+    async fn answer<'r>(&self, request: Request<'r>, admitted: Admitted<'r>) -> Response {
+        if is_hot(request.head.path) {
+            server::carry_out(&self.state, request, admitted).await
+        } else {
+            // On the heap, so that it takes no room in what every request allocates.
+            Box::pin(self.dispatch(request, admitted)).await
+        }
     }
 
     fn refuse(&self, refusal: Refusal, took: Duration) -> Response {
@@ -320,6 +344,18 @@ mod tests {
         }
         let bytes = bytes(Worker::serve);
         assert!(bytes <= 1_800, "{bytes} bytes");
+    }
+
+    /// Plain connections and those with TLS are the same sockets.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn accepted_connections_have_the_bound_of_what_the_kernel_buffers() {
+        use nix::sys::socket::{getsockopt, sockopt};
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        assert_eq!(getsockopt(&accepted, sockopt::SndBuf).unwrap(), 2 * SEND_BYTES as usize);
     }
 
     /// Else its headers would be taken in another way than those of others of its kind.

@@ -5,17 +5,17 @@
 
 use super::call::{Call, HandlerResult};
 use super::problem::Problem;
-use super::query::count;
+use super::query::{count, moment};
 use crate::domain::{Limit, Order, Timestamp};
 use crate::items::Bounds;
 use crate::service::{AddItems, GetItems, Operation, queries};
-use crate::wire::parameters::{AS_OF, COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, Parameter};
+use crate::wire::parameters::{AS_OF, COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER};
 use crate::wire::{AddItemsInput, ContainsInput, LookupInput, RemoveItemsInput, check_bounds};
 
 pub(super) async fn get_items(call: Call<'_>) -> HandlerResult {
     let [version, min_timestamp, max_timestamp, as_of, order, limit, page_token] = call.query(&queries::GET_ITEMS)?;
     let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
-    let as_of = timestamp(&AS_OF, as_of.as_deref())?;
+    let as_of = moment(&AS_OF, as_of.as_deref())?;
     let order = order.map(|text| Order::parse(&text)).transpose().map_err(|e| Problem::from(e).at(ORDER.name))?;
     let limit = match limit {
         Some(text) => Limit::of_items(count(LIMIT.name, &text)?).map_err(|e| Problem::from(e).at(LIMIT.name))?,
@@ -96,11 +96,7 @@ type Moments = (Option<Timestamp>, Option<Timestamp>);
 
 /// The bounds that a query names.
 fn bounds(min: Option<&str>, max: Option<&str>) -> Result<Moments, Problem> {
-    let (min, max) = (timestamp(&MIN_TIMESTAMP, min)?, timestamp(&MAX_TIMESTAMP, max)?);
+    let (min, max) = (moment(&MIN_TIMESTAMP, min)?, moment(&MAX_TIMESTAMP, max)?);
     check_bounds(min, max)?;
     Ok((min, max))
-}
-
-fn timestamp(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
-    text.map(Timestamp::parse).transpose().map_err(|invalid| Problem::from(invalid).at(parameter.name))
 }

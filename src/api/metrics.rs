@@ -8,8 +8,9 @@ use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-use super::http1::Budget;
+use super::http1::Unread;
 use super::problem::{ErrorCode, Problem};
+use crate::access::Budget;
 use crate::actors::MetadataHandle;
 use crate::service::OperationId;
 
@@ -42,6 +43,7 @@ pub(super) struct ApiMetrics {
     connections_evicted: IntCounter,
     requests_shed: IntCounter,
     buffered_bytes: IntGauge,
+    unread_bytes: IntGauge,
     catalog_loaded: IntGauge,
     catalog_revision: IntGauge,
     catalog_age_seconds: Gauge,
@@ -108,7 +110,7 @@ impl ApiMetrics {
             connections: gauge("liststore_http_connections", "Open HTTP connections.")?,
             connections_evicted: counter(
                 "liststore_http_connections_evicted_total",
-                "Connections that waited for a request and were ended to make room for others.",
+                "Connections that waited for their client and were ended to make room for others.",
             )?,
             requests_shed: counter(
                 "liststore_http_requests_shed_total",
@@ -116,7 +118,11 @@ impl ApiMetrics {
             )?,
             buffered_bytes: gauge(
                 "liststore_http_buffered_bytes",
-                "What requests that are not whole and answers that are not taken hold of http.buffered_bytes_max.",
+                "What requests and answers hold of http.buffered_bytes_max while they arrive, are made or wait to be taken.",
+            )?,
+            unread_bytes: gauge(
+                "liststore_http_unread_bytes",
+                "The kernel's memory of answers whose clients do not read them.",
             )?,
             catalog_loaded: gauge("liststore_catalog_loaded", "1 once the catalog has been loaded, else 0.")?,
             catalog_revision: gauge("liststore_catalog_revision", "Revision of the catalog.")?,
@@ -175,7 +181,8 @@ impl ApiMetrics {
     }
 
     /// Brings what is read rather than counted up to date: before metrics are shown.
-    pub fn refresh(&self, metadata: &MetadataHandle, budget: &Budget) {
+    pub fn refresh(&self, metadata: &MetadataHandle, budget: &Budget, unread: &Unread) {
+        self.unread_bytes.set(i64::try_from(unread.bytes()).unwrap_or(i64::MAX));
         self.buffered_bytes.set(i64::try_from(budget.used()).unwrap_or(i64::MAX));
         let restarts = metadata.restarts() as u64;
         self.metadata_actor_restarts.inc_by(restarts.saturating_sub(self.metadata_actor_restarts.get()));

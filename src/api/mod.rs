@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use crate::access::{Access, Principal};
+use crate::access::{Access, Budget, Principal};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::background::{Cleaner, Jobs};
 use crate::backup::Backups;
 use crate::domain::Clock;
-use crate::service::{Service, ServiceHandles, ServiceOptions};
+use crate::service::{Repeated, Service, ServiceError, ServiceHandles, ServiceOptions};
 use crate::telemetry::Log;
-use crate::wire::{ErrorCode, Problem};
+use crate::wire::{Audited, ErrorCode, Problem};
 use render::JsonPages;
 
 mod admission;
@@ -40,6 +40,7 @@ mod call;
 mod certificate;
 mod compression;
 mod console;
+mod document;
 mod entity_types;
 mod erasure;
 mod features;
@@ -94,7 +95,7 @@ pub struct ApiOptions {
     /// Of which sites a browser's pages may ask for changes, beside the server's own: such as
     /// `https://lists.example.org`.
     pub allowed_origins: Vec<String>,
-    /// Names that the server goes by, in lower case. None: any, but where it is open on this machine.
+    /// Names that the server goes by, in lower case; `*` for any. None: any, but where it is open.
     pub allowed_hosts: Vec<String>,
     /// Whether anybody may read the metrics.
     pub metrics_are_open: bool,
@@ -132,7 +133,9 @@ pub struct ApiState {
     access: Access,
     clock: Arc<dyn Clock>,
     draining: Arc<AtomicBool>,
-    budget: Arc<http1::Budget>,
+    budget: Arc<Budget>,
+    unread: Arc<http1::Unread>,
+    encoders: compression::Encoders,
     /// What pages of the console may load.
     content_policy: String,
     options: ApiOptions,
@@ -155,6 +158,11 @@ impl ApiState {
         self.access.refusals().note(by, operation, problem.code.name(), reason, self.clock.now());
     }
 
+    /// Repeats an entry of a former store's audit trail.
+    pub async fn repeat(&self, entry: &Audited) -> Result<Repeated, ServiceError> {
+        self.service.repeat(entry).await
+    }
+
     /// How many requests were answered so far.
     pub fn answered(&self) -> u64 {
         self.metrics.all_answered()
@@ -169,7 +177,7 @@ impl ApiState {
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
         let Handles { lists, metadata, backups, jobs, cleaner, access, log, clock } = handles;
-        let budget = http1::Budget::new(options.buffered_bytes_max);
+        let budget = Budget::new(options.buffered_bytes_max);
         let handles = ServiceHandles {
             lists: lists.clone(),
             metadata: metadata.clone(),
@@ -179,8 +187,9 @@ impl ApiState {
             refusals: Arc::clone(access.refusals()),
             log: Arc::clone(&log),
             clock: Arc::clone(&clock),
+            budget: Arc::clone(&budget),
         };
-        let service = Service::new(handles, JsonPages::new(Arc::clone(&budget)), service_options, &registry)?;
+        let service = Service::new(handles, JsonPages, service_options, &registry)?;
         Ok(Self {
             service,
             lists,
@@ -190,6 +199,8 @@ impl ApiState {
             clock,
             draining,
             budget,
+            unread: Arc::default(),
+            encoders: compression::Encoders::register(&registry)?,
             content_policy: console::content_policy(&options.sign_in_origins),
             metrics: metrics::ApiMetrics::register(&registry)?,
             registry,

@@ -1,4 +1,7 @@
-//! Percent-decoding (RFC 3986, section 2.1), strictly: what does not decode to UTF-8 is refused.
+//! Percent-decoding (RFC 3986, section 2.1), strictly: bytes that are no UTF-8 are refused.
+//!
+//! Paths are percent-encoded. Queries are form-encoded, as HTML forms and `URLSearchParams` write them: there a `+`
+//! stands for a space.
 
 use std::borrow::Cow;
 
@@ -29,8 +32,7 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     near.iter().position(|near| *near == byte).or_else(|| if far.is_empty() { None } else { in_far() })
 }
 
-/// Decodes a segment of a path, or a name or value of a query. The error completes a sentence that
-/// begins with what was decoded.
+/// Decodes a segment of a path. The error completes a sentence whose subject is the segment.
 pub(super) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     if !is_encoded(raw) {
         return Ok(Cow::Borrowed(raw));
@@ -41,6 +43,15 @@ pub(super) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
         return Err("must be percent-encoded: a \"%\" is followed by two hexadecimal digits, or is written %25");
     }
     percent_decode_str(raw).decode_utf8().map_err(|_| "must be percent-encoded UTF-8: these bytes are none")
+}
+
+/// Decodes a name or a value of a query.
+pub(super) fn decode_form(raw: &str) -> Result<Cow<'_, str>, &'static str> {
+    if find(b'+', raw.as_bytes()).is_none() {
+        return decode(raw);
+    }
+    let spaced = raw.replace('+', " ");
+    decode(&spaced).map(|text| Cow::Owned(text.into_owned()))
 }
 
 #[cfg(test)]

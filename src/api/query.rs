@@ -1,9 +1,10 @@
-//! Query strings: each operation names its parameters; all else is refused, as it is usually a typo.
+//! Query strings, form-encoded: each operation names its parameters. Any other is refused, as it is usually a typo.
 
 use std::borrow::Cow;
 
-use super::percent::{cut, decode};
+use super::percent::{cut, decode_form};
 use super::problem::Problem;
+use crate::domain::{Invalid, Timestamp};
 use crate::wire::parameters::Parameter;
 
 /// The values of the given parameters, in their order; `None` for those that were not given.
@@ -42,7 +43,7 @@ fn read<'q, const N: usize>(
         }
         let (name, raw) = cut(pair, b'=');
         let raw = raw.unwrap_or_default();
-        let name = decode(name).map_err(|reason| Problem::argument("query", format!("the query {reason}")))?;
+        let name = decode_form(name).map_err(|reason| Problem::argument("query", format!("the query {reason}")))?;
         let Some(index) = parameters.iter().position(|parameter| parameter.name == name) else {
             return Err(unknown(&name, parameters));
         };
@@ -56,17 +57,26 @@ fn read<'q, const N: usize>(
             return Err(refused("is empty: leave it out, or give it a value"));
         }
         given[index] = true;
-        take(index, value(raw, parameter).map_err(refused)?);
+        let value = decode_form(raw).map_err(refused)?;
+        if value.contains('\0') {
+            return Err(refused("must not contain NUL (%00)"));
+        }
+        take(index, value);
     }
     Ok(())
 }
 
-fn value<'q>(raw: &'q str, parameter: &Parameter) -> Result<Cow<'q, str>, &'static str> {
-    if parameter.plus_is_space && raw.contains('+') {
-        let spaced = raw.replace('+', "%20");
-        return decode(&spaced).map(|text| Cow::Owned(text.into_owned()));
-    }
-    decode(raw)
+/// A moment, as RFC 3339 or nanoseconds.
+pub(super) fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
+    let refused = |text: &str, invalid: Invalid| {
+        let mut problem = Problem::from(invalid).at(parameter.name);
+        // `+02:00` that was sent without encoding.
+        if text.contains(' ') {
+            problem.detail = format!("{}; in a query a plus is written %2B, since + is a space", problem.detail).into();
+        }
+        problem
+    };
+    text.map(|text| Timestamp::parse(text).map_err(|invalid| refused(text, invalid))).transpose()
 }
 
 fn unknown(name: &str, parameters: &[Parameter]) -> Problem {
@@ -102,8 +112,12 @@ mod tests {
         assert_eq!(values("version="), Ok([some(""), None, None]));
         assert_eq!(values("q=a+b%2Bc&&version=v%2F1"), Ok([some("v/1"), None, some("a b+c")]));
         let offset = Ok([None, some("2024-08-29T18:44:05+02:00"), None]);
-        assert_eq!(values("min_timestamp=2024-08-29T18:44:05+02:00"), offset);
         assert_eq!(values("min_timestamp=2024-08-29T18%3A44%3A05%2B02:00"), offset);
+        assert_eq!(values("min+timestamp=1"), Err("min timestamp".to_owned()));
+        for plus in ["version=a+b", "min_timestamp=a+b", "q=a+b", "q=a%20b"] {
+            assert!(values(plus).unwrap().contains(&some("a b")), "{plus}");
+        }
+        assert_eq!(values("q=%2B+%252B%25+"), Ok([None, None, some("+ %2B% ")]));
     }
 
     #[test]
@@ -116,11 +130,21 @@ mod tests {
             ("version=&version=", "version"),
             ("q=%FF", "q"),
             ("q=%F", "q"),
+            ("q=%00", "q"),
+            ("version=a%00+b", "version"),
             ("%FF=1", "query"),
             ("=1", ""),
         ] {
             assert_eq!(values(query), Err(field.to_owned()), "{query}");
         }
+    }
+
+    #[test]
+    fn an_offset_whose_plus_was_not_encoded_is_refused_with_what_to_write() {
+        let read = |text: &str| moment(&MIN_TIMESTAMP, Some(text)).map_err(|problem| problem.detail.into_owned());
+        assert!(read("2024-08-29T18:44:05+02:00").unwrap().is_some());
+        assert!(read("2024-08-29T18:44:05 02:00").unwrap_err().contains("%2B"));
+        assert!(!read("yesterday").unwrap_err().contains("%2B"));
     }
 
     #[test]

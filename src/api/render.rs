@@ -1,12 +1,10 @@
 //! Renders a page of items as JSON, straight from stored bytes.
 
 use std::fmt;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use twox_hash::XxHash3_64;
 
-use super::http1::Budget;
 use crate::domain::page::ItemWalk;
 use crate::domain::{Item, ListKey, Rfc3339Writer, ValueType};
 use crate::items::ItemPage;
@@ -17,18 +15,19 @@ const BYTES_PER_ITEM: usize = 58;
 /// The end of a page, with a token, and its tag.
 const TAIL_BYTES: usize = 160;
 
-/// Renders pages as the JSON of [`crate::wire::ItemPage`], as far as there is memory for them.
-pub(super) struct JsonPages {
-    budget: Arc<Budget>,
-}
-
-impl JsonPages {
-    pub fn new(budget: Arc<Budget>) -> Self {
-        Self { budget }
-    }
-}
+/// Renders pages as the JSON of [`crate::wire::ItemPage`].
+pub(super) struct JsonPages;
 
 impl PageRenderer for JsonPages {
+    fn bytes_of(&self, page: &ItemPage) -> usize {
+        let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
+        self.bytes_around(page.items.len()) + value_bytes + value_bytes / 8
+    }
+
+    fn bytes_around(&self, items: usize) -> usize {
+        items * BYTES_PER_ITEM + TAIL_BYTES
+    }
+
     fn render(
         &self,
         items: &ItemPage,
@@ -36,19 +35,8 @@ impl PageRenderer for JsonPages {
         walk: &ItemWalk<'_>,
         bytes_max: usize,
     ) -> Result<RenderedPage, ServiceError> {
-        let bytes = bytes_of(items);
-        // To make a large page only to drop it would keep others waiting.
-        if !self.budget.has_room_for(bytes.min(bytes_max)) {
-            return Err(ServiceError::NoMemoryForAnswer);
-        }
-        page(items, value_type, walk, bytes, bytes_max)
+        page(items, value_type, walk, self.bytes_of(items), bytes_max)
     }
-}
-
-/// About how many bytes a page has once it is rendered.
-fn bytes_of(page: &ItemPage) -> usize {
-    let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
-    page.items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8 + TAIL_BYTES
 }
 
 /// The page as JSON. It ends early before it exceeds `bytes_max`, with at least one item, and has a
@@ -161,8 +149,6 @@ mod tests {
         EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Order, Timestamp, VersionLabel,
     };
 
-    const BUFFERED_BYTES_MAX: usize = 1 << 20;
-
     fn list() -> ListKey {
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
         let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
@@ -181,8 +167,7 @@ mod tests {
                 value: bytes::Bytes::from_static(value),
             })
             .collect();
-        let pages = JsonPages::new(Budget::new(BUFFERED_BYTES_MAX));
-        let rendered = pages.render(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
+        let rendered = JsonPages.render(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
         let json: serde_json::Value = serde_json::from_slice(&rendered.text).unwrap();
         assert_eq!(json["items"].as_array().unwrap().len(), rendered.items);
         let tag = std::str::from_utf8(&rendered.tag).unwrap();
@@ -210,15 +195,6 @@ mod tests {
         assert!(after_a.is_some());
         // Cut after one item, however small the bound: the token is that of the item rendered.
         assert_eq!(token(rendered(&[b"a", b"b"], false, 1).unwrap()), after_a);
-    }
-
-    #[test]
-    fn a_page_that_nobody_could_be_sent_is_not_rendered() {
-        let damaged: &'static [u8] = &[0xff; BUFFERED_BYTES_MAX];
-        let refused = rendered(&[damaged], false, 4 * BUFFERED_BYTES_MAX).unwrap_err();
-        assert!(matches!(refused, ServiceError::NoMemoryForAnswer), "{refused}");
-        // It would end early, and so has room.
-        assert!(matches!(rendered(&[damaged], false, 10_000), Err(ServiceError::Damaged(_))));
     }
 
     #[test]

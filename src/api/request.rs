@@ -1,4 +1,4 @@
-//! A request as it was received, whatever carried it.
+//! A request as it was received, whatever carried it: first its head, by which most refusals are decided, then its body.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,12 +37,29 @@ impl Client {
     }
 }
 
-pub(super) struct Request<'r> {
+/// How the body of a request is framed, as its head announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// The head announces no body.
+    Absent,
+    Length(u64),
+    Chunked,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct RequestHead<'r> {
     pub method: &'r Method,
     /// As it was sent, still encoded.
     pub path: &'r str,
     pub query: Option<&'r str>,
     pub headers: &'r HeaderMap,
     pub client: &'r Client,
+    pub framing: Framing,
+    /// Whether it expects something else than `100-continue`.
+    pub expects_unknown: bool,
+}
+
+pub(super) struct Request<'r> {
+    pub head: RequestHead<'r>,
     pub body: RequestBody,
 }

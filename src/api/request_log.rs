@@ -1,5 +1,6 @@
 //! What the log says of requests: one line each at debug level, failures of ours once, where they are
-//! answered, and the access log. Every line has the request's id. Never a payload, a query or a header.
+//! answered, and the access log. Every line has the request's id. Never a payload, a query, a header, or a path as it
+//! was sent: each of them may hold a secret. A line names the operation's path in their place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +9,11 @@ use std::time::{Duration, Instant};
 use actix_web::http::header::HeaderValue;
 use actix_web::http::{Method, StatusCode};
 
+use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
 use super::response::Response;
 use crate::access::Principal;
-use crate::service::Descriptor;
+use crate::service::{Descriptor, OperationId};
 use crate::telemetry::{ACCESS_TARGET, Log};
 
 /// Under load an outage would fail thousands of requests a second: of each code, one line in this
@@ -115,14 +117,14 @@ impl RequestLog {
         &self,
         request_id: &HeaderValue,
         method: &Method,
-        path: &str,
-        operation: &'static str,
+        operation: Option<OperationId>,
         status: StatusCode,
         took: Duration,
     ) {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
+        let (operation, path) = (label(operation), operation.map_or("none", |id| id.descriptor().path));
         let method = method.as_str();
         let (request_id, status, took_us) = (text(request_id), status.as_u16(), took.as_micros() as u64);
         tracing::debug!(request_id, operation, method, path, status, took_us, "answered");
@@ -212,12 +214,12 @@ mod tests {
         let writer = lines.clone();
         let subscriber =
             tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(move || writer.clone());
-        let path = "/v1/lists/user/seen/u/items";
         let id = HeaderValue::from_static("request-17");
         tracing::subscriber::with_default(subscriber.finish(), || {
             log.failed(&id, "add_items", problem);
             log.failed(&id, "add_items", problem);
-            log.answered(&id, &Method::POST, path, "add_items", problem.status(), Duration::from_micros(5));
+            let operation = Some(OperationId::AddItems);
+            log.answered(&id, &Method::POST, operation, problem.status(), Duration::from_micros(5));
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         text.lines().map(str::to_owned).collect()
@@ -230,6 +232,7 @@ mod tests {
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines.iter().all(|line| line.contains("request_id=\"request-17\"")), "{lines:?}");
         assert!(lines[2].contains("operation=\"add_items\"") && lines[2].contains("status=503"), "{lines:?}");
+        assert!(lines[2].contains("/{entity_id}/items"), "{lines:?}");
     }
 
     #[test]
@@ -260,7 +263,6 @@ mod tests {
     #[test]
     fn the_access_log_has_what_it_is_told_to_and_no_more_of_it_than_that() {
         use crate::domain::AccessLog;
-        use crate::service::OperationId;
         let (lines, log) = (Lines::default(), request_log());
         let writer = lines.clone();
         let written = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();

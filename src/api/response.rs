@@ -10,6 +10,7 @@ use actix_web::http::{ConnectionType, StatusCode, Version};
 use bytes::Bytes;
 
 use super::problem::Problem;
+use crate::access::Share;
 
 /// Headers that most answers have, so that their list does not grow: type, tag, `Vary`, the request's id, and one more.
 const HEADERS_USUAL: usize = 5;
@@ -21,6 +22,8 @@ pub(super) struct Response {
     pub body: Body,
     /// Whether the connection ends with it.
     pub closes: bool,
+    /// Memory that was reserved for it, more or less than it has.
+    pub reserved: Option<Share>,
 }
 
 pub(super) enum Body {
@@ -46,11 +49,18 @@ impl Body {
 impl Response {
     /// Without a body.
     pub fn new(status: StatusCode) -> Self {
-        Self { status, headers: Vec::with_capacity(HEADERS_USUAL), body: Body::Whole(Bytes::new()), closes: false }
+        let (headers, body) = (Vec::with_capacity(HEADERS_USUAL), Body::Whole(Bytes::new()));
+        Self { status, headers, body, closes: false, reserved: None }
     }
 
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
         self.body = Body::Whole(bytes.into());
+        self
+    }
+
+    /// With the memory that was reserved for it.
+    pub fn reserving(mut self, reserved: Option<Share>) -> Self {
+        self.reserved = reserved;
         self
     }
 
@@ -90,17 +100,21 @@ impl From<HttpResponse> for Response {
         // An older version would say by itself that the connection ends, and heads are used again.
         response.head_mut().version = Version::HTTP_11;
         let closes = response.head().connection_type() == ConnectionType::Close;
+        let reserved = response.extensions_mut().remove();
         let (response, body) = response.into_parts();
         let headers = response.headers().iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let body = body.try_into_bytes().map_or_else(Body::Stream, Body::Whole);
-        Self { status: response.status(), headers, body, closes }
+        Self { status: response.status(), headers, body, closes, reserved }
     }
 }
 
 /// What goes to the framework.
 impl From<Response> for HttpResponse {
-    fn from(Response { status, headers, body, closes }: Response) -> Self {
+    fn from(Response { status, headers, body, closes, reserved }: Response) -> Self {
         let mut response = Self::new(status);
+        if let Some(reserved) = reserved {
+            response.extensions_mut().insert(reserved);
+        }
         headers.into_iter().for_each(|(name, value)| response.headers_mut().append(name, value));
         if closes {
             response.head_mut().set_connection_type(ConnectionType::Close);

@@ -2,7 +2,8 @@
 //!
 //! Paths are decoded here and strictly, segment by segment: a web framework's path extractor decodes
 //! lossily (`%FF` would become U+FFFD), so that two lists would become one. An encoded slash is part
-//! of its segment.
+//! of its segment. Fixed segments are compared as they were sent. So code that reads a path without decoding it
+//! (classes under load, the way around the framework) finds the same operation. Only their colon may be encoded.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -39,10 +40,11 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
 });
 
 impl Resource {
-    fn fits(&self, segments: &[Cow<'_, str>]) -> bool {
+    /// Whether it has segments such as these, which are still encoded.
+    fn fits(&self, segments: &[&str]) -> bool {
         self.segments.len() == segments.len()
             && self.segments.iter().zip(segments).all(|(expected, segment)| match expected {
-                Segment::Fixed(text) => text == segment,
+                Segment::Fixed(text) => text == segment || is_with_encoded_colon(segment, text),
                 Segment::Variable(_) => true,
             })
     }
@@ -72,6 +74,19 @@ impl Resource {
     }
 }
 
+/// Whether a segment is a fixed one whose colon is encoded, as some clients do with all segments.
+fn is_with_encoded_colon(segment: &str, fixed: &str) -> bool {
+    if !is_encoded(segment) {
+        return false;
+    }
+    let Some((before, behind)) = fixed.split_once(':') else { return false };
+    let colon = segment.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+    colon.is_some_and(|colon| colon.eq_ignore_ascii_case("%3A"))
+}
+
+/// The methods that a server takes, for `OPTIONS *` (RFC 9110, section 9.3.7).
+const ALL_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
 /// The variable segments of a path, decoded, in the order of the path.
 pub type Segments<'p> = [Cow<'p, str>; VARIABLES_MAX];
 
@@ -86,7 +101,11 @@ pub enum Found<'p> {
 /// Finds what a method and a raw, still encoded path ask for.
 pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
     let nothing_here = || Problem::new(ErrorCode::NotFound, "there is nothing at this path: see /openapi.json");
+    if path == "*" && method == Method::OPTIONS {
+        return Ok(Found::Options(ALL_METHODS.to_owned()));
+    }
     let mut segments: [Cow<'p, str>; SEGMENTS_MAX] = Default::default();
+    let mut sent = [""; SEGMENTS_MAX];
     let mut count = 0;
     let mut rest = Some(path.strip_prefix('/').ok_or_else(nothing_here)?);
     // Looked for once, not in each of the segments.
@@ -99,13 +118,13 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
         } else {
             Cow::Borrowed(raw)
         };
-        if let Some(slot) = segments.get_mut(count) {
-            *slot = segment;
+        if let Some((slot, sent)) = segments.get_mut(count).zip(sent.get_mut(count)) {
+            (*slot, *sent) = (segment, raw);
         }
         count += 1;
     }
     let segments = segments.get_mut(..count).ok_or_else(nothing_here)?;
-    let resource = RESOURCES.iter().find(|resource| resource.fits(segments)).ok_or_else(nothing_here)?;
+    let resource = RESOURCES.iter().find(|resource| resource.fits(&sent[..count])).ok_or_else(nothing_here)?;
     match resource.operation(method.as_str()) {
         Some(operation) => Ok(Found::Operation(operation, resource.variables(segments))),
         None if method == Method::OPTIONS => Ok(Found::Options(resource.allow())),
@@ -144,6 +163,8 @@ mod tests {
         assert_eq!(segments, ["user", "seen", "a/b é%25"]);
         let (found, segments) = operation(Method::POST, "/v1/lists/a/b/c/items%3Aremove").unwrap();
         assert_eq!((found, segments[2].as_str()), (Some(OperationId::RemoveItems), "c"));
+        let (found, _) = operation(Method::POST, "/v1/lists%3abatchGet").unwrap();
+        assert_eq!(found, Some(OperationId::BatchGet));
         let (found, segments) = operation(Method::GET, "/v1/features/a/b/versions/").unwrap();
         assert_eq!((found, segments[2].as_str()), (Some(OperationId::GetVersion), ""));
     }
@@ -155,10 +176,31 @@ mod tests {
         {
             assert_eq!(operation(Method::GET, path), Err(ErrorCode::NotFound), "{path}");
         }
+        // Code that reads the path without decoding it would find another operation.
+        for path in [
+            "/%6Civez",
+            "/%76%31/lists/a/b/c/items",
+            "/v1/list%73/a/b/c/items",
+            "/v1/lists/a/b/c/%69tems",
+            "/v1/lists/a/b/c/items%2F",
+            "/v1/entity-types/a/indexes/b/entitie%73",
+        ] {
+            assert_eq!(operation(Method::GET, path), Err(ErrorCode::NotFound), "{path}");
+        }
+        assert_eq!(operation(Method::POST, "/v1/lists/a/b/c/items%253Aremove"), Err(ErrorCode::NotFound));
+        assert_eq!(operation(Method::POST, "/v1/lists/a/b/c/%69tems%3Aremove"), Err(ErrorCode::NotFound));
+        assert_eq!(operation(Method::OPTIONS, "*"), Ok((None, Default::default())));
         assert_eq!(operation(Method::PUT, "/v1/features"), Err(ErrorCode::MethodNotAllowed));
         assert_eq!(operation(Method::GET, "/v1/lists/a/b/c/items:remove"), Err(ErrorCode::MethodNotAllowed));
         for path in ["/v1/lists/a/b/%FF/items", "/v1/lists/a/b/%C3/items", "/%2", "/%zz"] {
             assert_eq!(operation(Method::GET, path), Err(ErrorCode::InvalidArgument), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_methods_of_the_server_are_those_of_all_operations() {
+        for row in &OPERATIONS {
+            assert!(ALL_METHODS.split(", ").any(|method| method == row.method.as_str()), "{}", row.method.as_str());
         }
     }
 

@@ -1,79 +1,135 @@
-//! Serves one request: finds its operation, lets the handler answer, and keeps the books.
+//! Serves one request. The head decides first: the operation, the caller, and the permission. The handler answers once
+//! the body is there. Every request is counted and logged once, under the ID that its answer has.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
+use actix_web::http::{Method, StatusCode};
 
-use super::body::Lack;
+use super::body::{Lack, RequestBody};
 use super::call::{Call, HandlerResult};
 use super::headers::{self, REQUEST_ID};
-use super::http1::Refusal;
+use super::http1::{Decision, Refusal};
 use super::metrics::label;
 use super::problem::{ErrorCode, Problem};
-use super::request::{Peer, Request};
+use super::request::{Peer, Request, RequestHead};
 use super::request_log::Accessed;
 use super::response::Response;
-use super::routes::{Found, find};
+use super::routes::{Found, Segments, find};
 use super::{
     ApiState, admission, backups, bags, batch, compression, console, entity_types, erasure, features, health, indexes,
-    jobs, keys, lists, log, openapi, origin, pool, versions,
+    jobs, keys, lists, log, openapi, pool, versions,
 };
-use crate::access::Principal;
+use crate::access::{Holder, Principal, SMALL_BYTES, Share};
 use crate::background::Command;
-use crate::service::{Descriptor, Group, OperationId};
+use crate::service::OperationId;
 
 /// How many milliseconds late those are told of it who are refused for their limits all the time: each of their
 /// connections can ask for no more than ten requests a second then, whatever it does. By chance, or all connections
 /// would come back at one moment, and ask at once for what has been allowed meanwhile.
 const REFUSAL_PAUSE_MILLIS: Range<u64> = 100..200;
 
-pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> Response {
+/// A request that its caller may send, and that waits for its body.
+pub(super) struct Admitted<'r> {
+    started: Instant,
+    request_id: HeaderValue,
+    operation: OperationId,
+    segments: Segments<'r>,
+    principal: Principal,
+}
+
+impl Admitted<'_> {
+    /// The same request with owned segments.
+    pub fn into_owned(self) -> Admitted<'static> {
+        let Self { started, request_id, operation, segments, principal } = self;
+        let segments = segments.map(|segment| Cow::Owned(segment.into_owned()));
+        Admitted { started, request_id, operation, segments, principal }
+    }
+}
+
+/// Decides on a request by its head. A refusal is answered here, before the body is awaited. `lack` is the server's own
+/// reason to refuse.
+pub(super) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Option<Lack>) -> Decision<Admitted<'r>> {
     let started = Instant::now();
-    let Request { method, path, query, headers: sent, client, mut body } = request;
-    let request_id = state.request_ids.of(sent);
-    // As far as that is known.
-    let mut asks = Principal::Anonymous;
-    let (operation, handled) = match find(method, path) {
-        Ok(Found::Operation(id, segments)) => {
-            let operation = id.descriptor();
-            // Whoever sent it: a server that has too much to do does not look that up.
-            let taken = body.lack().map_or(Ok(()), |lack| Err(not_taken(state, lack)));
-            let offered = taken.and_then(|()| offered(state, operation, client.peer));
-            let identified = match offered.and_then(|()| origin::check(method, sent, &state.options.allowed_origins)) {
-                Ok(()) => admission::identify(state, operation, sent, client).await,
-                Err(problem) => Err(problem),
-            };
-            if let Ok(principal) = &identified {
-                asks = principal.clone();
-            }
-            let admitted = identified.and_then(|principal| {
-                let admitted = admission::admit(state, operation, &segments, sent, client, &principal);
-                admitted.map(|()| principal)
-            });
-            let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
-            match admitted.and_then(|principal| missing.map_or(Ok(principal), Err)) {
-                Err(problem) => (Some(id), Err(problem)),
-                Ok(principal) => {
-                    let principal = &principal;
-                    let (body, request_id) = (&mut body, &request_id);
-                    let call =
-                        Call { state, operation, segments, query, headers: sent, client, principal, body, request_id };
-                    (Some(id), handle(id, call).await)
+    let request_id = state.request_ids.of(head.headers);
+    let RequestHead { method, path, headers: sent, client, .. } = head;
+    let (operation, principal, handled) = match find(method, path) {
+        Ok(Found::Operation(operation, segments)) => {
+            let descriptor = operation.descriptor();
+            let (principal, admitted) = admission::of_head(state, descriptor, &segments, &head, lack).await;
+            match admitted {
+                Ok(()) => {
+                    let holder = holder(state, &principal);
+                    let admitted = Admitted { started, request_id, operation, segments, principal };
+                    return Decision { holder, outcome: Ok(admitted) };
+                }
+                Err(problem) => {
+                    if lack == Some(Lack::Time) {
+                        state.metrics.shed();
+                    }
+                    (Some(operation), principal, Err(problem))
                 }
             }
         }
-        Ok(Found::Options(allow)) => (None, Response::new(StatusCode::NO_CONTENT).with_text(ALLOW, allow)),
-        // Whatever the table does not know may be a page of the console, which is for the address of the API.
+        Ok(Found::Options(allow)) => {
+            (None, Principal::Anonymous, Response::new(StatusCode::NO_CONTENT).with_text(ALLOW, allow))
+        }
+        // A path outside the table may be a page of the console, which the address of the API serves.
         Err(problem) => {
             let is_administration = matches!(client.peer, Peer::Administration(_));
             let page =
                 if is_administration { None } else { console::answer(method, path, sent, &state.content_policy) };
-            (None, page.unwrap_or(Err(problem)))
+            (None, Principal::Anonymous, page.unwrap_or(Err(problem)))
         }
     };
+    let holder = holder(state, &principal);
+    let asked = Asked { head, started, request_id, operation, principal };
+    // On the heap, so that it takes no room in what every request allocates.
+    Decision { holder, outcome: Err(Box::pin(complete(state, asked, handled)).await) }
+}
+
+/// Carries out an admitted request. Its body is whole, or never will be.
+pub(super) async fn carry_out(state: &ApiState, request: Request<'_>, admitted: Admitted<'_>) -> Response {
+    let Request { head, mut body } = request;
+    let Admitted { started, request_id, operation, segments, principal } = admitted;
+    // The time in which a body arrives is the client's.
+    let started = if body.len() == 0 { started } else { Instant::now() };
+    let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
+    if let RequestBody::NotTaken(Lack::Time) = body {
+        state.metrics.shed();
+    }
+    let handled = match missing {
+        Some(problem) => Err(problem),
+        None => {
+            let RequestHead { query, headers, client, .. } = head;
+            let (body, request_id, principal) = (&mut body, &request_id, &principal);
+            let descriptor = operation.descriptor();
+            let call =
+                Call { state, operation: descriptor, segments, query, headers, client, principal, body, request_id };
+            handle(operation, call).await
+        }
+    };
+    complete(state, Asked { head, started, request_id, operation: Some(operation), principal }, handled).await
+}
+
+/// A request that has its answer.
+struct Asked<'r> {
+    head: RequestHead<'r>,
+    started: Instant,
+    request_id: HeaderValue,
+    operation: Option<OperationId>,
+    /// As far as that is known.
+    principal: Principal,
+}
+
+/// Turns the outcome of a request into its answer, and counts and logs the request.
+async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) -> Response {
+    let Asked { head, started, request_id, operation, principal } = asked;
+    let handled = handled.and_then(|response| with_room(state, &head, operation, &principal, response));
     let (mut response, code) = match handled {
         Ok(response) => (response, None),
         Err(problem) => {
@@ -82,56 +138,62 @@ pub(super) async fn serve(state: &ApiState, request: Request<'_>) -> Response {
             let outcome_unknown = problem.outcome_unknown && writes;
             let problem = problem.with_outcome_unknown(outcome_unknown);
             state.metrics.refused(problem.noted());
-            state.note_refusal(&asks, label(operation), problem.noted());
+            state.note_refusal(&principal, label(operation), problem.noted());
             state.request_log.failed(&request_id, label(operation), problem.noted());
             (problem.to_response(), Some(problem.code))
         }
     };
     if compression::applies_to(&response, state.options.compression_bytes_min) {
         // On the heap, so that it takes no room in what every request allocates.
-        response = Box::pin(compression::compress(sent, method, response)).await;
+        response = Box::pin(compression::compress(&state.encoders, head.headers, head.method, response)).await;
     }
-    if let Some(limiter) = asks.limiter() {
+    if let Some(limiter) = principal.limiter() {
         headers::tell_limits(&mut response, limiter);
     }
     let took = started.elapsed();
     state.metrics.answered(operation, response.status, code, took);
-    state.request_log.answered(&request_id, method, path, label(operation), response.status, took);
+    state.request_log.answered(&request_id, head.method, operation, response.status, took);
     state.request_log.accessed(&response, |response| Accessed {
         request_id: &request_id,
-        method: Some(method),
+        method: Some(head.method),
         operation: operation.map(OperationId::descriptor),
-        principal: &asks,
+        principal: &principal,
         response,
         took,
     });
     finish(state, &mut response, request_id);
-    if code == Some(ErrorCode::RateLimited) && asks.limiter().is_some_and(|limiter| limiter.refuses_too_often()) {
+    if code == Some(ErrorCode::RateLimited) && principal.limiter().is_some_and(|limiter| limiter.refuses_too_often()) {
         // On the heap, so that it takes no room in what every request allocates.
         Box::pin(tokio::time::sleep(Duration::from_millis(fastrand::u64(REFUSAL_PAUSE_MILLIS)))).await;
     }
     response
 }
 
-fn not_taken(state: &ApiState, lack: Lack) -> Problem {
-    if lack == Lack::Time {
-        state.metrics.shed();
+/// Reserves memory for a long answer that has none yet. Answers to changes, health and metrics are never refused here.
+fn with_room(
+    state: &ApiState,
+    head: &RequestHead<'_>,
+    operation: Option<OperationId>,
+    principal: &Principal,
+    response: Response,
+) -> HandlerResult {
+    let Some(bytes) = response.body.len().filter(|bytes| *bytes > SMALL_BYTES as u64) else { return Ok(response) };
+    let is_exempt = operation.is_some_and(|id| {
+        matches!(id, OperationId::Livez | OperationId::Readyz | OperationId::Metrics) || id.descriptor().effect.writes()
+    });
+    if response.reserved.is_some() || is_exempt || *head.method == Method::HEAD {
+        return Ok(response);
     }
-    lack.problem()
+    let mut share = Share::new(Arc::clone(&state.budget), holder(state, principal));
+    match share.hold(bytes as usize) {
+        Ok(()) => Ok(response.reserving(Some(share))),
+        Err(_exhausted) => Err(Lack::RoomForAnswer.problem()),
+    }
 }
 
-/// Refuses what is served at another address than the one that was asked.
-fn offered(state: &ApiState, operation: &Descriptor, peer: Peer) -> Result<(), Problem> {
-    let is_administration = operation.group == Group::Operations || operation.id == OperationId::Metrics;
-    match peer {
-        Peer::Administration(_) if !is_administration && operation.group != Group::Health => {
-            Err(Problem::new(ErrorCode::NotFound, "this address is for administration: ask the one of http.listen"))
-        }
-        Peer::Network(_) if is_administration && state.options.administration_is_apart => {
-            Err(Problem::new(ErrorCode::NotFound, "this is served at the address of admin.listen"))
-        }
-        _ => Ok(()),
-    }
+/// Whose memory a request and its answer take.
+fn holder(state: &ApiState, principal: &Principal) -> Holder {
+    Holder::of(principal, state.access.is_open() == Some(true))
 }
 
 /// Answers what is no request, or none that could be understood.
@@ -259,10 +321,13 @@ mod tests {
     /// that is awaited as it is would make all requests dearer.
     #[test]
     fn what_every_request_goes_through_is_small() {
-        fn bytes<'a, F: Future>(_: fn(&'a ApiState, Request<'a>) -> F) -> usize {
+        fn bytes<'a, F: Future>(_: fn(&'a ApiState, Request<'a>, Admitted<'a>) -> F) -> usize {
             size_of::<F>()
         }
-        let bytes = bytes(serve);
-        assert!(bytes <= 6 << 10, "{bytes} bytes");
+        fn bytes_of_head<'a, F: Future>(_: fn(&'a ApiState, RequestHead<'a>, Option<Lack>) -> F) -> usize {
+            size_of::<F>()
+        }
+        let (bytes_of_head, bytes) = (bytes_of_head(admit), bytes(carry_out));
+        assert!(bytes_of_head <= 2 << 10 && bytes <= 6 << 10, "{bytes_of_head} and {bytes} bytes");
     }
 }

@@ -38,7 +38,7 @@ pub(super) async fn update_version(mut call: Call<'_>) -> HandlerResult {
     let condition = if_match(call.headers)?;
     let (id, version) = (call.feature_id()?, call.version_label()?);
     let VersionPatch { ttl, max_items, description } = VersionPatch::read(&call.body().await?)?;
-    let patch = metadata::VersionPatch { ttl, max_items, description, index_is_ready: false };
+    let patch = metadata::VersionPatch { ttl, max_items, description };
     call.execute(&caller, Operation::UpdateVersion { id, version, patch, condition }).await
 }
 

@@ -1,6 +1,7 @@
 //! The item store on ScyllaDB and Cassandra: settings in its terms, and what is done with it. `without_cql.rs` stands
 //! in its place in a program without that store.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use prometheus::Registry;
 
 use super::StartError;
 use super::steps::Migration;
-use crate::config::{Compression, Consistency, Dialect, ItemsSettings, Secret, Tablets};
+use crate::config::{AddressTranslation, Compression, Consistency, Dialect, ItemsSettings, NodeName, Secret, Tablets};
 use crate::domain::{Clock, SystemClock};
 use crate::items::ItemStore;
 use crate::items::cql::{
     self, ClientCertificate, CqlOptions, CqlStore, CqlTls, Credentials, DialectChoice, Password, TabletsChoice,
+    TranslatedNode,
 };
 
 /// How long the start waits for a cluster to tell what it is. One that does not answer is no
@@ -133,9 +135,17 @@ fn options(items: &ItemsSettings) -> CqlOptions {
             Compression::Lz4 => cql::Compression::Lz4,
             Compression::Snappy => cql::Compression::Snappy,
         },
-        address_translation: settings.address_translation.iter().map(|one| (one.told, one.reached)).collect(),
+        address_translation: settings.address_translation.iter().map(translation).collect(),
         clock_skew_warn: Duration::from_millis(settings.clock_skew_warn_ms),
     }
+}
+
+fn translation(one: &AddressTranslation) -> (TranslatedNode, SocketAddr) {
+    let node = match one.node {
+        NodeName::Address(address) => TranslatedNode::Address(address),
+        NodeName::HostId(id) => TranslatedNode::HostId(id),
+    };
+    (node, one.reached)
 }
 
 fn consistency(level: Consistency) -> cql::Consistency {

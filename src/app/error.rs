@@ -32,6 +32,15 @@ pub enum StartError {
     Metadata(String),
     #[error(transparent)]
     LeftOut(#[from] LeftOut),
+    #[error("{0}")]
+    Disagree(String),
+    #[error("cannot replay {}{}: {reason}; correct it, or move it away to start without it", path.display(), line_of(*line))]
+    Replay { path: std::path::PathBuf, line: usize, reason: String },
     #[error("cannot register metrics: {0}")]
     Metrics(prometheus::Error),
+}
+
+/// Where in a file, if it is about one line of it.
+fn line_of(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
 }

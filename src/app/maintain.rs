@@ -1,8 +1,10 @@
 //! What is done to the stores without serving: `liststore check` and `liststore migrate`.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use super::agreement::compare;
 use super::signals::Signals;
 use super::steps::{Migration, needs_none};
 use super::stores::{are_built, new_store_id, parts_here};
@@ -15,7 +17,7 @@ use crate::metadata;
 /// What was found of one part of the application, in a line each.
 #[derive(Debug)]
 pub struct Finding {
-    /// `data`, `items`, `log`, `metadata` or `http`.
+    /// `data`, `items`, `log`, `metadata`, `agreement` or `http`.
     pub part: &'static str,
     /// What there is, or why `serve` would not start or not be ready.
     pub outcome: Result<String, StartError>,
@@ -44,8 +46,10 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.into()),
     };
+    let mut stored = None;
     match embedded::verify(dir) {
         Ok(found) => {
+            stored = found.problems.is_empty().then_some(found.feature_keys);
             if let Err(error) = belongs(Part::Items, dir.join("items"), found.store) {
                 look("items", Err(error));
             }
@@ -69,15 +73,42 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
         }
         Err(error) => look("items", Err(StartError::Items(error.to_string()))),
     }
+    let mut metadata = None;
     look(
         "metadata",
         match metadata::embedded::verify(dir) {
-            Ok(Some(found)) => belongs(Part::Metadata, dir.join(metadata::embedded::FILE_NAME), found.store)
-                .map(|()| format!("{} features, {} changes in their history", found.features, found.changes)),
+            Ok(Some(found)) => {
+                let line = format!("{} features, {} changes in their history", found.features, found.changes);
+                let belongs = belongs(Part::Metadata, dir.join(metadata::embedded::FILE_NAME), found.store);
+                metadata = Some(found).filter(|_| belongs.is_ok());
+                belongs.map(|()| line)
+            }
             Ok(None) => missing_definitions(dir),
             Err(error) => Err(StartError::Metadata(error.to_string())),
         },
     );
+    if let (Some(stored), Some(found)) = (stored, metadata) {
+        for outcome in agreement(dir, &stored, &found) {
+            look("agreement", outcome);
+        }
+    }
+}
+
+/// Whether the two parts agree: in lines, and what does not agree after them.
+fn agreement(
+    dir: &Path,
+    stored: &BTreeSet<String>,
+    found: &metadata::embedded::Verified,
+) -> Vec<Result<String, StartError>> {
+    let compared = match compare(dir, &found.definitions, &found.jobs, stored) {
+        Ok(compared) => compared,
+        Err(error) => return vec![Err(error)],
+    };
+    let mut lines = vec![Ok(format!("{} ready indexes, {} finished jobs", compared.indexes, compared.jobs))];
+    let unended = |target: &String| Ok(format!("an erasure was begun and not ended: {target}; erase it again"));
+    lines.extend(found.unended.iter().map(unended));
+    lines.extend(compared.problems.into_iter().map(|problem| Err(StartError::Disagree(problem))));
+    lines
 }
 
 /// Where no definitions are is where none have to be.

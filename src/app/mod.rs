@@ -4,6 +4,7 @@
 //! It also owns the actix system, which arbiters need (a bare tokio runtime will not do).
 
 mod access;
+mod agreement;
 mod bounds;
 #[cfg(feature = "cql")]
 mod cql;
@@ -14,6 +15,7 @@ mod open_files;
 mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod replay;
 mod signals;
 mod steps;
 mod stores;
@@ -206,10 +208,10 @@ impl Application {
             )
             .map_err(StartError::Metrics)?,
         );
-        let settle = Settle(
-            options::in_step_for(&settings.metadata) + Duration::from_millis(settings.items.operation_timeout_ms),
-        );
-        let worker = Worker::new(jobs, lists.clone(), settle, answered_by(&state));
+        if data_dir.is_some() {
+            replay::repeat(&settings.items.embedded.dir, &state, &lists, &metadata).await?;
+        }
+        let worker = Worker::new(jobs, lists.clone(), settle(settings), answered_by(&state));
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);
         let options = ListenOptions {
             workers: settings.http.workers,
@@ -375,6 +377,11 @@ async fn stop_requested(stopper: &Stopper, signals: &mut Signals) {
         _ = stopped.wait_for(|stop| *stop) => {}
         () = signals.next() => {}
     }
+}
+
+/// How long a change of a definition takes until no server works without it.
+fn settle(settings: &Settings) -> Settle {
+    Settle(options::in_step_for(&settings.metadata) + Duration::from_millis(settings.items.operation_timeout_ms))
 }
 
 /// By what jobs know whether there are callers.

@@ -145,7 +145,8 @@ pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
         Fsync::Group => embedded::Fsync::Group,
         Fsync::Interval => embedded::Fsync::Interval(Duration::from_millis(settings.fsync_interval_ms)),
     };
-    EmbeddedOptions { fsync, cache_bytes, ..EmbeddedOptions::new(&settings.dir) }
+    let erase_within = Duration::from_secs(settings.erase_within_secs);
+    EmbeddedOptions { fsync, cache_bytes, erase_within, ..EmbeddedOptions::new(&settings.dir) }
 }
 
 /// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval;

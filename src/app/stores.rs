@@ -8,7 +8,7 @@ use prometheus::Registry;
 use super::{StartError, cql, options, postgres};
 use crate::backup::Scope;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
-use crate::data_dir::{DataDir, Part};
+use crate::data_dir::{self, DataDir, Part};
 use crate::domain::{Belonging, Clock, StoreId};
 use crate::items::ItemStore;
 use crate::items::embedded::{EmbeddedOptions, EmbeddedStore, RealDisk};
@@ -33,7 +33,10 @@ impl Stores {
         let (dir, wanted) = (&settings.items.embedded.dir, parts_here(settings));
         let mut data_dir = match &wanted[..] {
             [] => None,
-            wanted => Some(DataDir::enter(&RealDisk, dir, wanted, new_store_id())?),
+            wanted => {
+                data_dir::make_private(dir)?;
+                Some(DataDir::enter(&RealDisk, dir, wanted, new_store_id())?)
+            }
         };
         let belonging =
             |part| data_dir.as_ref().map_or(Belonging::Any, |data_dir: &DataDir| data_dir.plan().belonging(part));

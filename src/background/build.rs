@@ -12,17 +12,17 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::{Instant, sleep};
 
 use super::entries::entry_changes;
+use super::finish::{Finished, LOOK_INTERVAL, finish_index, index_of, stored_bags};
 use super::hold::{Held, Lost};
 use super::insist::insist;
 use super::jobs::Jobs;
 use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
 use crate::domain::index::TooManyEntries;
-use crate::domain::{EntityId, Feature, FeatureVersion, Item, ListKey, NewItem, Ttl};
+use crate::domain::{EntityId, Item, ListKey, NewItem, Ttl};
 use crate::items::{BagEntries, EntityPlace, EntryChange, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
-use crate::metadata::{Change, MetadataError, Precondition, VersionPatch};
 
 /// Bags of one part of the walk, and where a store reads and enters bags one by one: so many are done in a few seconds
 /// even then.
@@ -39,8 +39,6 @@ const AT_ONCE: usize = 4;
 /// Once there are so many entries for the bags that were looked at, these are entered before others are looked at: an
 /// index of arrays can have hundreds for each.
 const ENTRIES_TOGETHER: usize = 8_192;
-/// How often it is said that the work goes on while nothing is done.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long it takes until all servers that share a metadata store know of a change, or know that they may not know it
 /// ([`MetadataHandle::is_in_step`]), and have ended what they began before.
@@ -95,6 +93,7 @@ pub(super) async fn build(
     settle: Settle,
     tempo: &mut Tempo,
 ) -> Result<(), Lost> {
+    let Some(target) = held.job.task.targets.first().cloned() else { return give_up(held).await };
     wait_for_others(held, jobs, settle).await?;
     held.job.progress.entries.resize(1, 0);
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return give_up(held).await };
@@ -105,9 +104,9 @@ pub(super) async fn build(
     let mut ahead = None;
     loop {
         let Some(built) = definitions(held, jobs, ttl_max).await? else { return give_up(held).await };
-        let CatalogVersion { feature_key, retention, .. } = &built.bags;
         let read = async |from: Option<EntityPlace>, deadline| {
-            let (feature_key, ttl) = (feature_key.clone(), retention.ttl);
+            // Stored bags that the present TTL hides, too: a longer TTL shows them again.
+            let (feature_key, ttl) = (built.bags.feature_key.clone(), Ttl::ENDLESS);
             if one_by_one {
                 let page = lists.bag_entities(feature_key, ttl, from, part_len, deadline).await?;
                 return Ok((Part::Named(page.entities), page.next));
@@ -159,8 +158,13 @@ pub(super) async fn build(
             held.save_if_due().await?;
             tempo.rest(count, pace, began).await;
         }
-        let Some(EntityPlace { hash, after }) = next else { return finish(held, jobs).await };
-        held.job.progress.place = Some((hash, after));
+        let Some(EntityPlace { hash, after }) = next else {
+            return match finish_index(held, jobs, &target, JobState::Done).await? {
+                Finished::Ready => Ok(()),
+                Finished::Gone => give_up(held).await,
+            };
+        };
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }
@@ -223,7 +227,7 @@ async fn enter_together(
                 break;
             }
         }
-        let swapped = lists.enter_bags(entering, built.bags.retention.ttl, deadline).await?;
+        let swapped = lists.enter_bags(entering, Ttl::ENDLESS, deadline).await?;
         for (place, _) in places.into_iter().zip(swapped).filter(|(_, swapped)| *swapped == Swapped::Lost) {
             entered[place] = enter(lists, built, &bags[place].0, deadline).await?;
         }
@@ -234,7 +238,7 @@ async fn enter_together(
 /// Enters a bag as it is now.
 async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Instant) -> Result<Entered, ListError> {
     let list = ListKey::new(built.bags.feature_key.clone(), entity.clone());
-    let ttl = built.bags.retention.ttl;
+    let ttl = Ttl::ENDLESS;
     loop {
         let Some(bag) = lists.bag(list.clone(), ttl, deadline).await? else { return Ok(Entered::Gone) };
         let Ok(entries) = entries_of(built, entity, &bag) else { return Ok(Entered::LeftOut) };
@@ -251,7 +255,7 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
 
 /// Other servers may not know of the index yet, and write bags without it. Whoever takes the job over before its walk
 /// has begun waits again: so no two clocks are compared.
-async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle) -> Result<(), Lost> {
+pub(super) async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle) -> Result<(), Lost> {
     let began = Instant::now();
     let has_begun = held.job.progress.place.is_some() || held.job.progress.lists > 0;
     while jobs.metadata.is_shared() && !has_begun && began.elapsed() < time {
@@ -263,43 +267,33 @@ async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle)
 
 /// The longest TTL that the bags ever had; none if there are no such bags any more.
 pub(super) async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Ttl>, Lost> {
-    Ok(feature(held, jobs).await?.map(|bags| bags.ttl_max))
-}
-
-/// The bags that the job is about, as the metadata store has them; none if there are no such bags any more.
-async fn feature(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Feature>, Lost> {
-    loop {
-        match jobs.metadata.feature(held.job.task.feature.clone()).await {
-            Ok(found) => return Ok(found),
-            Err(error) => {
-                tracing::debug!(job = %held.job.id, %error, "definitions cannot be read");
-                held.save_if_due().await?;
-                sleep(LOOK_INTERVAL).await;
-            }
-        }
-    }
+    Ok(stored_bags(held, jobs).await?.map(|bags| bags.ttl_max))
 }
 
 /// The definitions as they are now; none if the index is gone, or another one has its name.
 async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<Option<Built>, Lost> {
+    let since = Instant::now();
     loop {
         if let Some(built) = shown(held, jobs, ttl_max) {
             return Ok(Some(built));
         }
         // The catalog may be older than the index: a build that is given up is never made again.
-        if feature(held, jobs).await?.is_none_or(|bags| !bags.versions.iter().any(|version| is_built(held, version))) {
+        let bags = stored_bags(held, jobs).await?;
+        let target = held.job.task.targets.first();
+        if target.and_then(|target| index_of(bags.as_ref()?, target)).is_none() {
             return Ok(None);
         }
-        jobs.metadata.read_news();
-        held.problem(Some("this server does not know the index yet".to_owned())).await?;
-        sleep(LOOK_INTERVAL).await;
+        wait_for_catalog(held, jobs, since).await?;
     }
 }
 
-/// Whether a version is the index that the job is to build.
-fn is_built(held: &Held<'_>, version: &FeatureVersion) -> bool {
-    let target = held.job.task.targets.first();
-    target.is_some_and(|target| (&version.version, version.generation) == (&target.version, target.generation))
+/// Waits a little for the catalog to follow the metadata store. It has not done so since a moment.
+pub(super) async fn wait_for_catalog(held: &mut Held<'_>, jobs: &Jobs, since: Instant) -> Result<(), Lost> {
+    jobs.metadata.read_news();
+    held.problem(Some("this server does not know the index yet".to_owned())).await?;
+    held.make_way(since).await?;
+    sleep(LOOK_INTERVAL).await;
+    Ok(())
 }
 
 /// The definitions as the catalog shows them, if it shows the index.
@@ -317,42 +311,5 @@ fn shown(held: &Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Option<Built> {
 /// The index was deleted meanwhile.
 async fn give_up(held: &mut Held<'_>) -> Result<(), Lost> {
     (held.job.state, held.job.holder) = (JobState::Cancelled, None);
-    held.save().await
-}
-
-/// Says that the index is ready: this one, and none that has its name by now.
-async fn finish(held: &mut Held<'_>, jobs: &Jobs) -> Result<(), Lost> {
-    let id = held.job.task.feature.clone();
-    loop {
-        let change = async {
-            let Some(bags) = jobs.metadata.feature(id.clone()).await? else { return Ok(false) };
-            let Some(index) = bags.versions.iter().find(|version| is_built(held, version)) else { return Ok(false) };
-            let change = Change::UpdateVersion {
-                id: id.clone(),
-                version: index.version.clone(),
-                patch: VersionPatch { index_is_ready: true, ..VersionPatch::default() },
-                condition: Precondition::OneOf(vec![index.revision]),
-            };
-            jobs.metadata.apply(change, held.job.created_by.clone()).await.map(|_| true)
-        };
-        match change.await {
-            Ok(true) => break,
-            Ok(false) => return give_up(held).await,
-            Err(
-                MetadataError::EntityTypeNotFound(_)
-                | MetadataError::FeatureNotFound(_)
-                | MetadataError::IndexNotFound(..)
-                | MetadataError::VersionNotFound(..),
-            ) => return give_up(held).await,
-            // The index was changed, or made again, since it was looked at.
-            Err(MetadataError::EtagMismatch) => held.save_if_due().await?,
-            Err(error) => {
-                tracing::debug!(job = %held.job.id, %error, "the index cannot be said to be ready");
-                held.problem(Some(error.to_string())).await?;
-                sleep(LOOK_INTERVAL).await;
-            }
-        }
-    }
-    (held.job.state, held.job.holder, held.job.problem) = (JobState::Done, None, None);
     held.save().await
 }

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::build::longest_ttl;
+use super::build::{Settle, longest_ttl, wait_for_catalog, wait_for_others};
 use super::cleaner::{Mender, changed};
 use super::entries::entry_changes;
+use super::finish::{finish_index, index_of, stored_bags};
 use super::hold::{Held, Lost};
 use super::insist::insist;
 use super::jobs::Jobs;
@@ -20,7 +21,7 @@ use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, FeatureKey, Item, ItemKey, ListKey, NewItem, Order, Timestamp, Ttl};
 use crate::items::{Bounds, EntityPage, EntityPlace, EntryChange, ItemPage, Range, Swapped};
 use crate::metadata::catalog::CatalogVersion;
-use crate::metadata::jobs::JobState;
+use crate::metadata::jobs::{JobState, Target};
 
 /// Bags, or lists of entries, of one part of a walk.
 const PART: usize = 500;
@@ -28,22 +29,50 @@ const PART: usize = 500;
 const AT_ONCE: usize = 32;
 
 /// Goes on with a cleaning to its end.
-pub(super) async fn clean(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, tempo: &mut Tempo) -> Result<(), Lost> {
+///
+/// An index that is not ready has all bags once they were walked, and becomes ready: so does one whose build was
+/// cancelled.
+pub(super) async fn clean(
+    held: &mut Held<'_>,
+    jobs: &Jobs,
+    lists: &ListPool,
+    settle: Settle,
+    tempo: &mut Tempo,
+) -> Result<(), Lost> {
     let indexes = held.job.task.targets.len();
     held.job.progress.entries.resize(indexes, 0);
+    let unready = unready(held, jobs).await?;
+    if !unready.is_empty() {
+        wait_for_others(held, jobs, settle).await?;
+    }
     // Of the first place there are the bags, and each of those that follow is an index's.
     while held.job.progress.targets <= indexes {
         match held.job.progress.targets {
-            0 => bags(held, jobs, lists, tempo).await?,
+            0 => {
+                bags(held, jobs, lists, tempo, &unready).await?;
+                for target in &unready {
+                    finish_index(held, jobs, target, JobState::Running).await?;
+                }
+            }
             index => entries(held, jobs, lists, tempo, index - 1).await?,
         }
         held.job.progress.targets += 1;
-        held.job.progress.place = None;
+        held.reached(None);
         held.save_if_due().await?;
     }
     held.job.progress.targets = indexes;
     (held.job.state, held.job.holder) = (JobState::Done, None);
     held.save().await
+}
+
+/// The targets that are not ready.
+async fn unready(held: &mut Held<'_>, jobs: &Jobs) -> Result<Vec<Target>, Lost> {
+    let Some(bags) = stored_bags(held, jobs).await? else { return Ok(Vec::new()) };
+    let is_unready = |target: &&Target| {
+        let index = index_of(&bags, target).and_then(|version| version.index.as_ref());
+        index.is_some_and(|index| !index.is_ready)
+    };
+    Ok(held.job.task.targets.iter().filter(is_unready).cloned().collect())
 }
 
 /// The bags of the type, and those of the indexes that are there still.
@@ -61,15 +90,32 @@ fn at_once(pace: Option<NonZeroU32>, tempo: &mut Tempo) -> usize {
     tempo.step(pace).min(AT_ONCE)
 }
 
-/// Adds to the indexes what they lack of all bags.
-async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, tempo: &mut Tempo) -> Result<(), Lost> {
+/// Adds the missing entries of all bags to the indexes. The walk waits while this server does not know one of
+/// `awaited`.
+async fn bags(
+    held: &mut Held<'_>,
+    jobs: &Jobs,
+    lists: &ListPool,
+    tempo: &mut Tempo,
+    awaited: &[Target],
+) -> Result<(), Lost> {
     let pace = held.job.task.lists_per_second;
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return Ok(()) };
+    let mut waits_since = None;
     loop {
         let Some((bags, indexes)) = definitions(held, jobs) else { return Ok(()) };
+        let is_known = |target: &Target| indexes.iter().any(|index| index.feature_key == held.job.task.key(target));
+        if let Some(unknown) = awaited.iter().find(|target| !is_known(target)) {
+            let stored = stored_bags(held, jobs).await?;
+            if stored.is_some_and(|bags| index_of(&bags, unknown).is_some()) {
+                wait_for_catalog(held, jobs, *waits_since.get_or_insert_with(Instant::now)).await?;
+                continue;
+            }
+        }
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
-        let (key, ttl) = (&bags.feature_key, bags.retention.ttl);
-        let read = async |deadline| lists.bag_entities(key.clone(), ttl, from.clone(), PART, deadline).await;
+        let key = &bags.feature_key;
+        // Stored bags that the present TTL hides, too: a longer TTL shows them again.
+        let read = async |deadline| lists.bag_entities(key.clone(), Ttl::ENDLESS, from.clone(), PART, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
         let mut left = entities.as_slice();
         while !left.is_empty() {
@@ -89,7 +135,7 @@ async fn bags(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, tempo: &mut Te
             tempo.rest(some.len(), pace, began).await;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }
@@ -150,7 +196,7 @@ async fn entries(
             entries_of(held, jobs, lists, tempo, &list, index).await?;
         }
         let Some(EntityPlace { hash, after }) = next else { return Ok(()) };
-        held.job.progress.place = Some((hash, after));
+        held.reached(Some((hash, after)));
         held.save_if_due().await?;
     }
 }

@@ -5,10 +5,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Jobs;
-use crate::metadata::jobs::{Job, JobState};
+use super::lane::Lane;
+use crate::actors::ListPool;
+use crate::domain::EntityId;
+use crate::metadata::MetadataError;
+use crate::metadata::jobs::{Job, JobState, Progress};
 
 /// A state is kept at least this often while there is something to tell, or nothing but that the work goes on.
 pub(super) const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+/// Changed progress is stored this often.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// How often the last progress is noted in the state of a command, while other commands come first.
+const LEAVE_ATTEMPTS_MAX: usize = 10;
 /// Whoever has seen no new state for this time takes a job over.
 ///
 /// By then whoever had it is at nothing any more: an operation has a deadline that is [`OPERATION_TIME_MAX`] after the
@@ -20,28 +28,51 @@ const OPERATION_TIME_MAX: Duration = Duration::from_secs(6);
 /// Whoever could not keep a state for this time works no more: what begins before has time left.
 const WORK_TIME_MAX: Duration = Duration::from_secs(3);
 
+/// A job that has failed for so long makes way for others.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
 const _: () = assert!(
     SAVE_INTERVAL.as_secs() < WORK_TIME_MAX.as_secs()
         && WORK_TIME_MAX.as_secs() < OPERATION_TIME_MAX.as_secs()
         && OPERATION_TIME_MAX.as_secs() < LEASE.as_secs()
 );
 
-/// The job is not this server's any more: somebody paused or cancelled it, another server has it, or the
-/// metadata store was away too long.
+/// This server no longer works on the job: an operator paused or cancelled it, another server has it, it made way for
+/// other jobs, or the metadata store was away too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lost;
 
 pub(super) struct Held<'j> {
     jobs: &'j Jobs,
+    lists: &'j ListPool,
     pub job: Job,
     saved_at: Instant,
+    /// The progress of the stored state.
+    saved: Progress,
+    is_lost: bool,
+    /// The counts at the place where the walk goes on.
+    counted: Counted,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Counted {
+    lists: u64,
+    entries: Vec<u64>,
+}
+
+impl Counted {
+    fn of(job: &Job) -> Self {
+        Self { lists: job.progress.lists, entries: job.progress.entries.clone() }
+    }
 }
 
 impl<'j> Held<'j> {
     /// Takes a job, unless another server does.
-    pub async fn take(jobs: &'j Jobs, job: Job, holder: u128) -> Result<Self, Lost> {
+    pub async fn take(jobs: &'j Jobs, lists: &'j ListPool, job: Job, holder: u128) -> Result<Self, Lost> {
+        let saved = job.progress.clone();
         let job = Job { state: JobState::Running, holder: Some(holder), ..job };
-        let mut held = Self { jobs, job, saved_at: Instant::now() };
+        let counted = Counted::of(&job);
+        let mut held = Self { jobs, lists, job, saved_at: Instant::now(), saved, is_lost: false, counted };
         held.save().await?;
         Ok(held)
     }
@@ -53,24 +84,99 @@ impl<'j> Held<'j> {
 
     /// Keeps how far it is, if it is time to. To be called every few seconds.
     pub async fn save_if_due(&mut self) -> Result<(), Lost> {
-        if self.saved_at.elapsed() < SAVE_INTERVAL { Ok(()) } else { self.save().await }
+        let interval = if self.job.progress == self.saved { SAVE_INTERVAL } else { PROGRESS_INTERVAL };
+        if self.is_lost || self.saved_at.elapsed() >= interval { self.save().await } else { Ok(()) }
     }
 
     /// Keeps how far it is.
     pub async fn save(&mut self) -> Result<(), Lost> {
+        let metadata = &self.jobs.metadata;
+        self.keep_by(async |next| metadata.put_job(next).await).await
+    }
+
+    /// Stores the progress by `change`, which gets the next state and returns whether it was stored. All items that
+    /// the state speaks of are durable before.
+    pub async fn keep_by(&mut self, change: impl AsyncFnOnce(Job) -> Result<bool, MetadataError>) -> Result<(), Lost> {
+        if self.is_lost {
+            return Err(Lost);
+        }
+        if let Err(error) = self.lists.sync().await {
+            tracing::warn!(job = %self.job.id, %error, "items cannot be made durable for now");
+            return self.not_kept();
+        }
         let next = Job { number: self.job.number + 1, updated_at: self.jobs.clock.now(), ..self.job.clone() };
         let began = Instant::now();
-        match self.jobs.metadata.put_job(next.clone()).await {
+        match change(next.clone()).await {
             Ok(true) => {
+                self.saved.clone_from(&next.progress);
                 (self.job, self.saved_at) = (next, began);
                 Ok(())
             }
-            Ok(false) => Err(Lost),
+            Ok(false) => self.lose(),
             // It may have been kept: then the next attempt finds another number, and the job is taken anew.
-            Err(error) if error.outcome_unknown() => Err(Lost),
-            Err(_) if self.saved_at.elapsed() < WORK_TIME_MAX => Ok(()),
-            Err(_) => Err(Lost),
+            Err(error) if error.outcome_unknown() => self.lose(),
+            Err(_) => self.not_kept(),
         }
+    }
+
+    fn not_kept(&mut self) -> Result<(), Lost> {
+        if self.saved_at.elapsed() < WORK_TIME_MAX { Ok(()) } else { self.lose() }
+    }
+
+    fn lose(&mut self) -> Result<(), Lost> {
+        self.is_lost = true;
+        Err(Lost)
+    }
+
+    /// Whether this server no longer works on the job.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Notes the last progress of a job that was lost to a command in the state that the command has put.
+    pub async fn leave(self) {
+        for _ in 0..LEAVE_ATTEMPTS_MAX {
+            let Ok(now) = self.jobs.get(self.job.id).await else { return };
+            let is_commanded = now.number > self.job.number && now.holder.is_none() && now.progress == self.saved;
+            if !is_commanded || self.job.progress == self.saved || self.lists.sync().await.is_err() {
+                return;
+            }
+            let (number, updated_at) = (now.number + 1, self.jobs.clock.now());
+            let next = Job { number, updated_at, progress: self.job.progress.clone(), ..now };
+            match self.jobs.metadata.put_job(next).await {
+                Ok(false) => {}
+                Ok(true) | Err(_) => return,
+            }
+        }
+    }
+
+    /// From now on the walk goes on here, on any server.
+    pub fn reached(&mut self, place: Option<(u64, Option<EntityId>)>) {
+        self.job.progress.place = place;
+        self.counted = Counted::of(&self.job);
+    }
+
+    /// Gives the job up for now if it has failed for long, and its lane has another one that this server may take. It
+    /// comes last then, and still says why it did not go on. A job that fails alone goes on trying.
+    pub async fn make_way(&mut self, failing_since: Instant) -> Result<(), Lost> {
+        let lane = Lane::of(self.job.task.kind);
+        // The server that works on another one may have died.
+        let waits = |job: &Job| {
+            let is_open = matches!(job.state, JobState::Waiting | JobState::Running);
+            job.id != self.job.id && is_open && Lane::of(job.task.kind) == lane
+        };
+        if failing_since.elapsed() < STUCK_AFTER || !self.jobs.all().await.is_ok_and(|all| all.iter().any(waits)) {
+            return Ok(());
+        }
+        (self.job.state, self.job.holder) = (JobState::Waiting, None);
+        // A walk through bags goes through the bags since that place again, and counts them again.
+        if lane == Lane::Entering {
+            let Counted { lists, mut entries } = self.counted.clone();
+            entries.resize(self.job.progress.entries.len(), 0);
+            (self.job.progress.lists, self.job.progress.entries) = (lists, entries);
+        }
+        self.save().await?;
+        Err(Lost)
     }
 
     /// Says that it does not go on at present, and why.

@@ -7,39 +7,60 @@ use tokio::time::{Instant, sleep};
 
 use super::hold::{Held, Lost, SAVE_INTERVAL};
 use crate::actors::ListError;
+use crate::items::StoreError;
 
 /// What failed is tried again after this, and then after twice as long each time.
 pub(super) const RETRY_MIN: Duration = Duration::from_millis(500);
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Tries until it is done, each time with a deadline. Meanwhile the job says what it waits for.
+/// Tries until it is done, each time with a deadline. Meanwhile the job says what it waits for. Work that ends
+/// after the job was lost is returned, so that it counts: the next state of the job is refused.
 pub(super) async fn insist<T>(
     held: &mut Held<'_>,
     work: impl AsyncFn(Instant) -> Result<T, ListError>,
 ) -> Result<T, Lost> {
-    let mut delay = RETRY_MIN;
+    let (mut delay, mut failing_since) = (RETRY_MIN, None);
     loop {
         held.save_if_due().await?;
         let mut working = pin!(work(held.deadline()));
         let worked = loop {
             tokio::select! {
                 worked = &mut working => break worked,
-                () = sleep(SAVE_INTERVAL) => held.save_if_due().await?,
+                () = sleep(SAVE_INTERVAL) => if held.save_if_due().await.is_err() {
+                    // The operation ends by its deadline, and counts.
+                    break working.await;
+                },
             }
         };
         match worked {
+            Ok(done) if held.is_lost() => return Ok(done),
+            Err(_) if held.is_lost() => return Err(Lost),
             Ok(done) => {
                 held.problem(None).await?;
                 return Ok(done);
             }
             Err(error) => {
                 tracing::warn!(job = %held.job.id, %error, "a job cannot go on for now");
-                held.problem(Some("the item store cannot do this at present: it is tried again".to_owned())).await?;
+                held.problem(Some(problem_of(&error))).await?;
+                held.make_way(*failing_since.get_or_insert_with(Instant::now)).await?;
                 sleep(delay).await;
                 delay = (2 * delay).min(RETRY_MAX);
             }
         }
     }
+}
+
+/// Why a job does not go on, for every caller that may see it. The store's own words are for the log.
+fn problem_of(error: &ListError) -> String {
+    let why = match error {
+        ListError::Store(StoreError::Unavailable { .. }) | ListError::NoSession { .. } => "it is unavailable for that",
+        ListError::Store(StoreError::Timeout { .. }) | ListError::DeadlineExceeded { .. } => "it takes too long",
+        ListError::Store(StoreError::Overloaded { .. }) | ListError::Overloaded | ListError::Limited(_) => {
+            "it asks for less load"
+        }
+        _ => "it fails",
+    };
+    format!("the item store cannot do the next part ({why}; the log says more): it is tried again, other jobs go first")
 }
 
 /// Waits until so many, begun at a moment, have had their share of a second.

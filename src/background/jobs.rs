@@ -9,12 +9,15 @@ use uuid::Uuid;
 
 use crate::actors::MetadataHandle;
 use crate::domain::{Author, Clock, JobId};
-use crate::metadata::MetadataError;
-use crate::metadata::jobs::{Job, JobState, Progress, Task};
+use crate::metadata::jobs::{Job, JobState, Task, TaskKind};
+use crate::metadata::keys::erasures::Erasure;
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
+use crate::metadata::{ChangeContext, MetadataError};
 
-/// Jobs that are not over.
-const OPEN_MAX: usize = 100;
+/// Jobs of one [`Group`] that wait or are worked on.
+const ACTIVE_MAX: usize = 100;
+/// Jobs of one [`Group`] that are not over, paused ones included.
+const UNFINISHED_MAX: usize = 1_000;
 /// Jobs that are over and still told of.
 const OVER_MAX: usize = 1_000;
 /// How often a change is tried again that another one came before.
@@ -41,6 +44,37 @@ impl Command {
     }
 }
 
+/// Jobs that share a bound: jobs of one group never exclude jobs of another group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// Callers ask for them.
+    Asked,
+    /// The server makes them for indexes that are not ready.
+    Builds,
+    /// Each belongs to the deletion of an index.
+    Drops,
+}
+
+impl Group {
+    fn of(kind: TaskKind) -> Self {
+        match kind {
+            TaskKind::Purge | TaskKind::Clean => Self::Asked,
+            TaskKind::BuildIndex => Self::Builds,
+            TaskKind::DropIndex => Self::Drops,
+        }
+    }
+}
+
+/// How many jobs of a kind there may be next to these.
+pub(super) fn room_for(kind: TaskKind, all: &[Job]) -> usize {
+    let group = Group::of(kind);
+    let unfinished = all.iter().filter(|job| !job.state.is_over() && Group::of(job.task.kind) == group);
+    let (active, paused): (Vec<_>, Vec<_>) = unfinished.partition(|job| job.state != JobState::Paused);
+    let active_max = if group == Group::Drops { UNFINISHED_MAX } else { ACTIVE_MAX };
+    let left = UNFINISHED_MAX.saturating_sub(active.len() + paused.len());
+    left.min(active_max.saturating_sub(active.len()))
+}
+
 /// A job as the audit trail shows it.
 fn shown(job: &Job, state: JobState, lists_per_second: Option<NonZeroU32>) -> Json {
     json!({
@@ -49,11 +83,6 @@ fn shown(job: &Job, state: JobState, lists_per_second: Option<NonZeroU32>) -> Js
         "state": state.as_str(),
         "lists_per_second": lists_per_second,
     })
-}
-
-/// How many jobs there may be beside these.
-pub(super) fn room_beside(all: &[Job]) -> usize {
-    OPEN_MAX.saturating_sub(all.iter().filter(|job| !job.state.is_over()).count())
 }
 
 /// The handle for jobs. Cheap to clone.
@@ -80,48 +109,54 @@ impl Jobs {
         all.into_iter().find(|job| job.id == id).ok_or(MetadataError::JobNotFound(id))
     }
 
-    /// Refuses another job where there are as many as there may be.
-    pub async fn check_room(&self) -> Result<(), MetadataError> {
-        if room_beside(&self.all().await?) > 0 { Ok(()) } else { Err(MetadataError::TooManyJobs) }
+    /// The ID of a job that a change is about to begin. Refused where there are as many of its kind as there may be.
+    pub async fn id_for(&self, kind: TaskKind) -> Result<JobId, MetadataError> {
+        let all = self.all().await?;
+        if room_for(kind, &all) == 0 {
+            return Err(MetadataError::TooManyJobs);
+        }
+        self.forget_oldest(&all).await;
+        Ok(JobId::new(Uuid::now_v7().as_u128()))
     }
 
     pub async fn create(&self, task: Task, by: Author) -> Result<Job, MetadataError> {
-        self.check_room().await?;
-        self.create_in_any_case(task, by).await
-    }
-
-    /// For what has to be done whatever there is to do besides.
-    pub async fn create_in_any_case(&self, task: Task, by: Author) -> Result<Job, MetadataError> {
-        let created = self.create_once(JobId::new(Uuid::now_v7().as_u128()), task, by).await?;
-        created.ok_or_else(|| {
+        let id = self.id_for(task.kind).await?;
+        self.create_once(id, task, by).await?.ok_or_else(|| {
             let reason = "a job of the same id is there".to_owned();
             MetadataError::Internal { reason, outcome_unknown: false }
         })
     }
 
+    /// Creates a job in one change with its entry of the audit trail.
+    pub async fn create_noted(
+        &self,
+        task: Task,
+        by: Author,
+        note: impl FnOnce(JobId) -> Erasure,
+    ) -> Result<Job, MetadataError> {
+        let id = self.id_for(task.kind).await?;
+        let job = Job::new(id, task, ChangeContext { by, at: self.clock.now() });
+        self.metadata.begin_job(job.clone(), note(id)).await?;
+        self.wake();
+        Ok(job)
+    }
+
     /// Creates the job of an id, unless there is one.
     pub(super) async fn create_once(&self, id: JobId, task: Task, by: Author) -> Result<Option<Job>, MetadataError> {
-        let all = self.all().await?;
+        let job = Job::new(id, task, ChangeContext { by, at: self.clock.now() });
+        let is_new = self.metadata.put_job(job.clone()).await?;
+        self.wake();
+        Ok(is_new.then_some(job))
+    }
+
+    /// Makes room for one more job that is going to be over. Where that fails, the next creation does it.
+    pub(super) async fn forget_oldest(&self, all: &[Job]) {
         let over: Vec<_> = all.iter().filter(|job| job.state.is_over()).collect();
         for oldest in over.iter().take((over.len() + 1).saturating_sub(OVER_MAX)) {
-            self.metadata.forget_job(oldest.id).await?;
+            if let Err(error) = self.metadata.forget_job(oldest.id).await {
+                return tracing::debug!(job = %oldest.id, %error, "an old job cannot be forgotten for now");
+            }
         }
-        let now = self.clock.now();
-        let job = Job {
-            id,
-            number: 1,
-            state: JobState::Waiting,
-            task,
-            progress: Progress::default(),
-            created_at: now,
-            created_by: by,
-            updated_at: now,
-            holder: None,
-            problem: None,
-        };
-        let is_new = self.metadata.put_job(job.clone()).await?;
-        self.news.notify_one();
-        Ok(is_new.then_some(job))
     }
 
     /// Has this server's worker look at once for what there is to do.

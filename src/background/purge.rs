@@ -111,7 +111,7 @@ async fn remove(
 
 /// Has the item store give back what was removed.
 async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
-    let mut delay = RETRY_MIN;
+    let (mut delay, mut failing_since) = (RETRY_MIN, None);
     loop {
         let pool = lists.clone();
         let mut erasing = tokio::task::spawn_blocking(move || pool.erase_removed());
@@ -127,6 +127,7 @@ async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
             Err(_) => tracing::warn!(job = %held.job.id, "erasing removed items broke off"),
         }
         held.problem(Some("the item store cannot erase at present: it is tried again".to_owned())).await?;
+        held.make_way(*failing_since.get_or_insert_with(Instant::now)).await?;
         sleep(delay).await;
         delay = (2 * delay).min(RETRY_MAX);
     }

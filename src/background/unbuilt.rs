@@ -1,14 +1,16 @@
-//! Which indexes are to be built, and the job of each.
+//! Makes indexes and the jobs that build them agree.
 //!
-//! Nobody asks for a build: an index that is not ready, and whose job nobody has made, is found by whichever server
-//! looks first. So none is forgotten, whatever breaks off between its definition and its job.
+//! No caller asks for a build: the server that looks first creates the job of an index that is not ready and has none.
+//! So no index is forgotten, wherever a crash interrupts the server between the definition and the job. The first look
+//! after a start also repairs the disagreements that earlier releases and restored backups left: a job that is done
+//! though its index is not ready, and a paused job of an index that is ready or gone.
 
 use md5::{Digest, Md5};
 
-use super::jobs::{Jobs, room_beside};
+use super::jobs::{Jobs, room_for};
 use crate::domain::{Author, FeatureId, FeatureKey, FeatureVersion, JobId};
 use crate::metadata::MetadataError;
-use crate::metadata::jobs::{Job, Target, Task, TaskKind};
+use crate::metadata::jobs::{Job, JobState, Progress, Target, Task, TaskKind};
 
 /// Who is said to have made what nobody asked for.
 const AUTHOR: &str = "liststore";
@@ -16,18 +18,22 @@ const AUTHOR: &str = "liststore";
 /// Makes the jobs that are missing, of which `all` are there; tells whether it made any. Where there is no room for
 /// them they are made later: those that are there must go on.
 pub(super) async fn make_jobs(jobs: &Jobs, all: &[Job]) -> Result<bool, MetadataError> {
-    let (mut made, mut room) = (false, room_beside(all));
+    let (mut made, mut room) = (settle_paused(jobs, all).await?, room_for(TaskKind::BuildIndex, all));
     for id in types_with_unbuilt(jobs) {
         let Some(bags) = jobs.metadata.feature(id.clone()).await? else { continue };
         for version in bags.versions.iter().filter(|v| v.index.as_ref().is_some_and(|index| !index.is_ready)) {
             let job = job_of(&id, version);
-            if all.iter().any(|known| known.id == job) {
+            if let Some(known) = all.iter().find(|known| known.id == job) {
+                if known.state == JobState::Done {
+                    made |= put_over(jobs, known, JobState::Waiting, Progress::default()).await?;
+                }
                 continue;
             }
             if room == 0 {
                 return Ok(made);
             }
             room -= 1;
+            jobs.forget_oldest(all).await;
             let target = Target { version: version.version.clone(), generation: version.generation };
             let task =
                 Task { kind: TaskKind::BuildIndex, feature: id.clone(), targets: vec![target], lists_per_second: None };
@@ -36,6 +42,32 @@ pub(super) async fn make_jobs(jobs: &Jobs, all: &[Job]) -> Result<bool, Metadata
         }
     }
     Ok(made)
+}
+
+/// Ends the paused builds of indexes that are ready or gone. A build that is not paused ends itself.
+async fn settle_paused(jobs: &Jobs, all: &[Job]) -> Result<bool, MetadataError> {
+    let mut settled = false;
+    for job in all.iter().filter(|job| job.task.kind == TaskKind::BuildIndex && job.state == JobState::Paused) {
+        let found = jobs.metadata.feature(job.task.feature.clone()).await?;
+        let index = job.task.targets.first().and_then(|target| {
+            let version = found.as_ref()?.version(&target.version)?;
+            version.index.as_ref().filter(|_| version.generation == target.generation)
+        });
+        let state = match index {
+            Some(index) if index.is_ready => JobState::Done,
+            Some(_) => continue,
+            None => JobState::Cancelled,
+        };
+        settled |= put_over(jobs, job, state, job.progress.clone()).await?;
+    }
+    Ok(settled)
+}
+
+/// Puts a job into another state. Returns whether it did: not if the job has changed since it was read.
+async fn put_over(jobs: &Jobs, job: &Job, state: JobState, progress: Progress) -> Result<bool, MetadataError> {
+    let (number, updated_at) = (job.number + 1, jobs.clock.now());
+    let next = Job { number, state, progress, updated_at, holder: None, problem: None, ..job.clone() };
+    jobs.metadata.put_job(next).await
 }
 
 /// The types of whose bags an index is not ready, as far as the catalog knows.

@@ -13,6 +13,7 @@ use super::Jobs;
 use super::build::{Settle, build};
 use super::clean::clean;
 use super::hold::{Held, LEASE, Lost};
+use super::lane::{Lane, in_turn};
 use super::purge::{drop_index, purge};
 use super::tempo::{Answered, Tempo};
 use super::unbuilt::make_jobs;
@@ -30,26 +31,6 @@ const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
 const _: () = assert!(
     LOOK_INTERVAL.as_secs() + LEASE.as_secs().next_multiple_of(LOOK_INTERVAL.as_secs()) <= TAKEN_OVER_WITHIN.as_secs()
 );
-
-/// What does not wait for each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lane {
-    /// What goes through bags, for their indexes.
-    Entering,
-    /// What removes lists, which can take very long.
-    Removing,
-}
-
-impl Lane {
-    const ALL: [Self; 2] = [Self::Entering, Self::Removing];
-
-    fn of(kind: TaskKind) -> Self {
-        match kind {
-            TaskKind::BuildIndex | TaskKind::Clean => Self::Entering,
-            TaskKind::Purge | TaskKind::DropIndex => Self::Removing,
-        }
-    }
-}
 
 /// What a job is worked on with. Cheap to clone.
 #[derive(Clone)]
@@ -106,11 +87,12 @@ impl Worker {
         Ok(self.choose(all))
     }
 
-    /// Of each lane that is free the oldest job that nobody works on.
-    fn choose(&mut self, all: Vec<Job>) -> Vec<(Job, OwnedSemaphorePermit)> {
+    /// The next job of each free lane that no server works on.
+    fn choose(&mut self, mut all: Vec<Job>) -> Vec<(Job, OwnedSemaphorePermit)> {
         let now = Instant::now();
         self.seen.retain(|id, _| all.iter().any(|job| job.id == *id && !job.state.is_over()));
         let mut chosen = Vec::new();
+        in_turn(&mut all);
         for job in all {
             if !matches!(job.state, JobState::Waiting | JobState::Running) {
                 continue;
@@ -139,23 +121,27 @@ async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
     let Tools { jobs, lists, settle, answered, holder } = &tools;
     let id = job.id;
     let mut tempo = Tempo::new(Arc::clone(answered), lists);
-    let worked = match Held::take(jobs, job, *holder).await {
+    let worked = match Held::take(jobs, lists, job, *holder).await {
         Ok(mut held) => {
             tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "a job goes on");
             let worked = match held.job.task.kind {
                 TaskKind::Purge => purge(&mut held, jobs, lists).await,
                 TaskKind::DropIndex => drop_index(&mut held, jobs, lists).await,
                 TaskKind::BuildIndex => build(&mut held, jobs, lists, *settle, &mut tempo).await,
-                TaskKind::Clean => clean(&mut held, jobs, lists, &mut tempo).await,
+                TaskKind::Clean => clean(&mut held, jobs, lists, *settle, &mut tempo).await,
             };
-            worked.map(|()| held.job.progress.lists)
+            let worked = worked.map(|()| held.job.progress.lists);
+            if worked.is_err() {
+                held.leave().await;
+            }
+            worked
         }
         Err(lost) => Err(lost),
     };
     match worked {
         Ok(lists) => tracing::info!(job = %id, lists, "a job is done"),
         Err(Lost) => {
-            tracing::info!(job = %id, "a job is left: it was paused or cancelled, or is another server's");
+            tracing::info!(job = %id, "a job is left: it was paused or cancelled, made way for others, or is another server's");
             // Another server may need a moment to take it.
             sleep(Duration::from_millis(100)).await;
         }

@@ -20,8 +20,9 @@ Examples:
   liststore entity export user --file users.ndjson.zst
   liststore entity export user | jq .properties.city
 
-A line is {\"entity_id\": …, \"properties\": …}. A run that was cut off is taken up
-by the same command: FILE.state says where.")]
+A line is {\"entity_id\": …, \"properties\": …}. The file is FILE.part until it is
+whole. The same command continues a run that was cut off: FILE.state holds its
+position.")]
 pub(super) struct Export {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::failure::Failure;
+use crate::client::printable;
 
 /// Whether a person can be asked.
 pub(super) fn is_terminal() -> bool {
@@ -19,7 +20,7 @@ pub(super) fn confirm(question: &str) -> Result<(), Failure> {
 
 /// What a person answers on the terminal.
 pub(super) fn asked(question: &str) -> Result<bool, Failure> {
-    eprint!("{question} [y/N] ");
+    eprint!("{} [y/N] ", printable(question));
     let _unseen = io::stderr().flush();
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

@@ -6,11 +6,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::block_on;
-use super::failure::Failure;
+use super::failure::{Failure, warn};
 use super::output::{Format, Output};
 use super::parse::{ServerOptions, VersionOption};
+use crate::client::printable;
 use crate::domain::{EntityType, FeatureId, FeatureName, Limit, Timestamp};
-use crate::import::TimestampUnit;
+use crate::import::{CsvEscape, TimestampUnit};
 use crate::left_out::PARQUET;
 use crate::transfer::{self, ExportFormat, ExportOptions, Exported, Joined, SpineFile, TrainingOptions};
 
@@ -28,8 +29,9 @@ Examples:
   liststore export user story_presented purchase --spine clicks.csv \\
     --timestamp-column clicked_at --limit 50 --file training.parquet
 
-A row is entity_type, feature, version, entity_id, timestamp and value. A run
-that was cut off is taken up by the same command: FILE.state says where.
+A row is entity_type, feature, version, entity_id, timestamp and value. The file
+is FILE.part until it is whole. The same command continues a run that was cut
+off: FILE.state holds its position.
 
 With --spine it is a training set: the spine's rows, each an entity and a
 moment with columns of its own, and the lists as they were at that moment.";
@@ -67,6 +69,9 @@ pub(super) struct Arguments {
     /// The unit of the spine's moments that are integers
     #[arg(long, value_enum, default_value_t, value_name = "UNIT", requires = "spine")]
     timestamp_unit: TimestampUnit,
+    /// How a CSV spine writes quotes within quotes, apart from doubling them [default: in no other way]
+    #[arg(long, value_enum, value_name = "ESCAPE", requires = "spine")]
+    csv_escape: Option<CsvEscape>,
     /// Items of each list that is joined: its newest of the moment, 1 to 10000
     #[arg(long, value_name = "ITEMS", default_value = LIMIT_DEFAULT, value_parser = limit, requires = "spine")]
     limit: Limit,
@@ -91,6 +96,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     if arguments.spine.is_some() {
         let joined = training_set(arguments, format)?;
+        joined.warning.iter().for_each(|warning| warn(warning));
         return tell(&joined, &format!("{} rows with {} items", joined.rows, joined.items), to_stdout, output);
     }
     let exported = items(arguments, format)?;
@@ -114,7 +120,7 @@ pub(super) fn tell(result: &impl Serialize, told: &str, to_stdout: bool, format:
         Some(json) => json.map_err(|error| Failure::failed(error.to_string()))?,
     };
     if to_stdout {
-        eprintln!("{told}");
+        eprintln!("{}", printable(&told));
         return Ok(());
     }
     let mut output = Output::open();
@@ -142,6 +148,7 @@ fn training_set(arguments: Arguments, format: ExportFormat) -> Result<Joined, Fa
         entity_id: arguments.entity_id_column,
         timestamp: arguments.timestamp_column,
         unit: arguments.timestamp_unit,
+        csv_escape: arguments.csv_escape,
     };
     let of_type = |name| FeatureId { entity_type: entity_type.clone(), name };
     let options = TrainingOptions {

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::client;
-use crate::client::ClientError;
+use crate::client::{ClientError, printable};
 use crate::config::SettingError;
 
 const FAILED: u8 = 1;
@@ -34,17 +34,15 @@ impl Failure {
     pub(super) fn report(self) -> ExitCode {
         match self {
             Self::Failed(text) => {
-                eprintln!("error: {text}");
+                error(&text);
                 ExitCode::from(FAILED)
             }
             Self::Usage(text) => {
-                eprintln!("error: {text}");
+                error(&text);
                 ExitCode::from(WRONG_USAGE)
             }
             Self::Settings(errors) => {
-                for error in errors {
-                    eprintln!("error: {error}");
-                }
+                errors.iter().for_each(|one| error(&one.to_string()));
                 ExitCode::from(WRONG_USAGE)
             }
             Self::Told => ExitCode::from(FAILED),
@@ -52,6 +50,19 @@ impl Failure {
             Self::OutputClosed => ExitCode::SUCCESS,
         }
     }
+}
+
+/// Prints an error, whose text may come from a file or a server. It has several lines if it shows a part of a file.
+fn error(text: &str) {
+    eprintln!("error: {}", lines(text));
+}
+
+pub(super) fn warn(text: &str) {
+    eprintln!("warning: {}", lines(text));
+}
+
+fn lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// A failure to write to standard output.

@@ -8,11 +8,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::block_on;
-use super::failure::Failure;
+use super::failure::{Failure, warn};
 use super::output::{Format, Output};
 use super::parse::{Server, VersionOption};
 use crate::domain::{EntityType, FeatureId, FeatureName};
-use crate::import::{self, Columns, FileFormat, Options, Summary, TimestampUnit};
+use crate::import::{self, Columns, CsvEscape, FileFormat, Options, Summary, TimestampUnit};
 
 const CONCURRENCY_DEFAULT: &str = "32";
 
@@ -35,7 +35,9 @@ Examples:
 
 CSV files begin with a line of column names; NDJSON files hold an object a line.
 Importing a file again changes nothing, since adding an item again changes
-nothing.";
+nothing. A file that was cut off is refused where that can be seen; a CSV file
+without a line end at its end is read, with a warning. Bad rows double their
+quotes, whatever --csv-escape says.";
 
 /// Load items from CSV or NDJSON files, plain or compressed with gzip or zstd
 #[derive(Debug, Args)]
@@ -61,6 +63,9 @@ pub(super) struct Arguments {
     /// The unit of timestamps that are integers
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     pub timestamp_unit: TimestampUnit,
+    /// How CSV files write quotes within quotes, apart from doubling them [default: in no other way]
+    #[arg(long, value_enum, value_name = "ESCAPE")]
+    pub csv_escape: Option<CsvEscape>,
     /// The column that holds the value
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     pub value_column: String,
@@ -109,6 +114,7 @@ impl Arguments {
             format: self.format,
             columns,
             timestamp_unit: self.timestamp_unit,
+            csv_escape: self.csv_escape,
             bad_rows: self.bad_rows,
             concurrency: self.concurrency.into(),
         })
@@ -155,10 +161,8 @@ impl Arguments {
 }
 
 fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
-    let Summary { rows, added, already_expired, bad, warning, elapsed } = summary;
-    if let Some(warning) = warning {
-        eprintln!("warning: {warning}, or say --timestamp-unit");
-    }
+    let Summary { rows, added, already_expired, bad, warnings, elapsed } = summary;
+    warnings.iter().for_each(|warning| warn(warning));
     let seconds = elapsed.as_secs_f64();
     let rows_per_second = (*rows as f64 / seconds.max(1e-9)).round() as u64;
     let mut output = Output::open();

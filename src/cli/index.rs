@@ -211,6 +211,13 @@ async fn follow(client: &Client, index: &Named, format: Format) -> Result<(), Fa
         bar.set_position(found.bags_done.unwrap_or_default());
         let problem = found.problem.map(|problem| format!(": {}", printable(&problem))).unwrap_or_default();
         bar.set_message(format!("{}{problem}", found.state));
+        if found.state == IndexState::Cancelled.as_str() {
+            bar.finish_and_clear();
+            let name = printable(&found.name);
+            return Err(Failure::failed(format!(
+                "the build of the index {name} was cancelled: `liststore clean` enters its bags"
+            )));
+        }
         if found.state != IndexState::Building.as_str() {
             bar.finish_and_clear();
             return show_index(&response, format);

@@ -227,7 +227,7 @@ fn show_made(response: &Response, format: Format) -> Result<(), Failure> {
     show(&response.body, format, |output| {
         let made: KeyMade = read(&response.body)?;
         output.line(&made.token)?;
-        let (id, name) = (made.key.id, made.key.name);
+        let (id, name) = (printable(&made.key.id), printable(&made.key.name));
         eprintln!("key {id} ({name}): this is the only time that its token is shown");
         if let Some(at) = made.key.expires_at {
             eprintln!("it expires at {at}");

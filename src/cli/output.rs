@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
-use crate::client::{printable, read};
+use crate::client::{escaped, printable, read};
 
 /// How a command prints data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -67,17 +67,19 @@ impl Output {
     }
 
     pub(super) fn line(&mut self, text: &str) -> Result<(), Failure> {
-        writeln!(self.out, "{text}").map_err(Failure::from)
+        self.text(text)?;
+        self.text("\n")
     }
 
+    /// Text, or a part of a JSON document. No character in it steers a terminal.
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.out.write_all(text.as_bytes()).map_err(Failure::from)
+        self.out.write_all(escaped(text).as_bytes()).map_err(Failure::from)
     }
 
     /// A document in one line.
     pub(super) fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.out, document).map_err(|e| Failure::from(io::Error::from(e)))?;
-        self.line("")
+        let text = serde_json::to_string(document).map_err(|e| Failure::from(io::Error::from(e)))?;
+        self.line(&text)
     }
 
     /// A table with a header, as wide as its cells; the last column is not padded.

@@ -27,7 +27,7 @@ use serde_json::value::RawValue;
 
 pub use error::ClientError;
 pub use failure::Failure;
-pub use printable::printable;
+pub use printable::{escaped, printable};
 pub use request::Request;
 pub use retries::Retries;
 pub use tls::Tls;

@@ -35,7 +35,7 @@ pub use choices::{
 };
 pub use layers::{Flag, Layers};
 pub use machine::FILES_BESIDE_CONNECTIONS;
-pub use texts::{AddressTranslation, AheadMax, HostPort, Replicas, Secret};
+pub use texts::{AddressTranslation, AheadMax, HostPort, NodeName, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
 /// masked.
@@ -104,6 +104,7 @@ pub struct EmbeddedSettings {
     pub dir: PathBuf,
     pub fsync: Fsync,
     pub fsync_interval_ms: u64,
+    pub erase_within_secs: u64,
     pub cache_bytes: usize,
 }
 
@@ -234,6 +235,7 @@ impl Default for EmbeddedSettings {
             dir: "liststore-data".into(),
             fsync: Fsync::Group,
             fsync_interval_ms: 1_000,
+            erase_within_secs: 86_400,
             cache_bytes: machine::memory_bytes() / 8,
         }
     }

@@ -5,7 +5,7 @@ use super::reader::{
 };
 use super::{
     AccessMode, AddressTranslation, AheadMax, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect,
-    HttpSettings, IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, Replicas, Settings,
+    HttpSettings, IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, NodeName, Replicas, Settings,
 };
 use crate::domain::{AccessLog, Rate};
 
@@ -109,14 +109,14 @@ fn origin(raw: &Raw) -> Result<String, String> {
     }
 }
 
-/// `lists.example.org`, without a port: a name is the server's on all of them.
+/// `lists.example.org`, without a port: a name is the server's on all of them. `*` is any name.
 fn host_name(raw: &Raw) -> Result<String, String> {
     let text = text(raw)?.to_ascii_lowercase();
-    let well_formed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+    let well_formed = text == "*" || text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
     if well_formed {
         Ok(text)
     } else {
-        Err(format!("must be names such as lists.example.org, without a port, not {text:?}"))
+        Err(format!("must be names such as lists.example.org, without a port, or * for any name, not {text:?}"))
     }
 }
 
@@ -133,6 +133,7 @@ fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     let embedded = &mut items.embedded;
     reader.read("items.embedded.dir", &mut embedded.dir, path);
     reader.read("items.embedded.fsync", &mut embedded.fsync, choice);
+    reader.read("items.embedded.erase_within_secs", &mut embedded.erase_within_secs, number(60..=30 * 86_400));
     reader.read("items.embedded.fsync_interval_ms", &mut embedded.fsync_interval_ms, number(1..=HOUR_MS));
     reader.read("items.embedded.cache_bytes", &mut embedded.cache_bytes, bytes(4 << 20..=1 << 46));
 }
@@ -171,17 +172,23 @@ fn replicas(raw: &Raw) -> Result<Replicas, String> {
     read(raw).map(|(datacenter, replicas)| Replicas { datacenter, replicas })
 }
 
-/// `10.0.0.1:9042=203.0.113.7:19042`: an address that a node tells, and where it is reached.
+/// `10.0.0.1=203.0.113.7:19042`: a node, and where it is reached.
 fn translation(raw: &Raw) -> Result<AddressTranslation, String> {
-    let address = |raw: &Raw| {
+    let node = |raw: &Raw| {
         let text = text(raw)?;
-        text.parse().map_err(|_| format!("must be two addresses with ports, such as {TRANSLATION}, not {text:?}"))
+        NodeName::parse(&text).ok_or_else(|| {
+            format!("must begin with the IP address or host ID of a node, as {TRANSLATION} does, not {text:?}")
+        })
     };
-    let read = pair('=', TRANSLATION, address, address);
-    read(raw).map(|(told, reached)| AddressTranslation { told, reached })
+    let reached = |raw: &Raw| {
+        let text = text(raw)?;
+        text.parse().map_err(|_| format!("must end with an address and a port, as {TRANSLATION} does, not {text:?}"))
+    };
+    let read = pair('=', TRANSLATION, node, reached);
+    read(raw).map(|(node, reached)| AddressTranslation { node, reached })
 }
 
-const TRANSLATION: &str = "10.0.0.1:9042=203.0.113.7:19042";
+const TRANSLATION: &str = "10.0.0.1=203.0.113.7:19042";
 
 fn server_name(raw: &Raw) -> Result<String, String> {
     let name = text(raw)?;
@@ -308,6 +315,15 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         let problem = format!("must name items.cql.datacenter too, which is {datacenter:?}");
         reader.blame("items.cql.replication", problem);
     }
+    let translations = &cql.address_translation;
+    let twice = translations
+        .iter()
+        .enumerate()
+        .find(|(n, one)| translations[..*n].iter().any(|other| other.node == one.node && other.reached != one.reached));
+    if let Some((_, one)) = twice {
+        let problem = format!("names two places where {} is reached: the port of its address is ignored", one.node);
+        reader.blame("items.cql.address_translation", problem);
+    }
     if cql.dialect == Dialect::Scylla && cql.read_consistency == Consistency::EachQuorum {
         reader.blame(
             "items.cql.read_consistency",
@@ -326,6 +342,12 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         Some(_) if postgres.url_file.is_some() => {
             reader.blame("metadata.postgres.url_file", "is given beside metadata.postgres.url: leave one out");
         }
+        Some(_) if settings.metadata.store != MetadataStoreKind::Postgres => {
+            reader.blame("metadata.postgres.url", unused_postgres(settings.metadata.store));
+        }
+        None if settings.metadata.store != MetadataStoreKind::Postgres && postgres.url_file.is_some() => {
+            reader.blame("metadata.postgres.url_file", unused_postgres(settings.metadata.store));
+        }
         Some(url) => {
             if let Err(problem) = crate::metadata::postgres_url::check_url(url.expose()) {
                 reader.blame("metadata.postgres.url", problem);
@@ -338,6 +360,11 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         ),
         _ => {}
     }
+}
+
+/// A server that was meant to share its definitions would keep some of its own.
+fn unused_postgres(store: MetadataStoreKind) -> String {
+    format!("is given, but metadata.store is {store}: set metadata.store to postgres, or leave this out")
 }
 
 /// See [`Settings::warnings`].

@@ -45,6 +45,20 @@ fn permits_have_other_defaults_where_they_bound_requests_to_a_cluster() {
 }
 
 #[test]
+fn nodes_are_translated_by_address_or_host_id() {
+    let id = "6f1b6a34-1e9c-4c37-9f0e-0d8d8f3a9b21";
+    let told = format!("10.0.0.1:9042=203.0.113.7:1,10.0.0.2=203.0.113.7:2,{id}=203.0.113.7:3,fd00::1=[fd00::9]:4");
+    let shown = format!("10.0.0.1=203.0.113.7:1,10.0.0.2=203.0.113.7:2,{id}=203.0.113.7:3,fd00::1=[fd00::9]:4");
+    let read = |told: &str| {
+        let file = format!("items.cql.address_translation = \"{told}\"");
+        load(&file, &[], &[]).unwrap().settings.items.cql.address_translation
+    };
+    assert_eq!(read(&told), read(&shown));
+    let settings = serde_json::to_value(read(&told)).unwrap();
+    assert_eq!(settings, serde_json::json!(shown.split(',').collect::<Vec<_>>()), "the output can be read again");
+}
+
+#[test]
 fn flags_go_above_the_environment_and_that_above_the_file() {
     let file =
         "[http]\nlisten = \"1.1.1.1:1\"\nworkers = 3\n[items]\nactors = 4\n[items.embedded]\nfsync = \"interval\"";
@@ -64,7 +78,7 @@ fn flags_go_above_the_environment_and_that_above_the_file() {
 fn a_typing_error_in_the_postgres_url_is_refused_without_its_value() {
     for (parameter, nearest) in [("sslmod=verify-full", "sslmode"), ("sslpassword=hunter2", "password")] {
         let url = format!("postgres://me:hunter2@db/x?{parameter}");
-        let told = problems("", &[("LISTSTORE__METADATA__POSTGRES__URL", &url)]);
+        let told = problems("metadata.store = \"postgres\"", &[("LISTSTORE__METADATA__POSTGRES__URL", &url)]);
         let name = parameter.split_once('=').unwrap().0;
         assert_eq!(
             told,
@@ -165,8 +179,13 @@ fn other_kinds_of_values_are_refused() {
         ("items.timestamp_ahead_max = \"0s\"", "from 1s to 7300d"),
         ("items.cql.speculative_after_ms = 2000", "less than items.operation_timeout_ms"),
         ("items.cql.disallow_shard_aware_port = 1", "must be true or false, not 1"),
-        ("items.cql.address_translation = [\"10.0.0.1:9042\"]", "10.0.0.1:9042=203.0.113.7:19042"),
-        ("items.cql.address_translation = \"a=b\"", "two addresses with ports"),
+        ("items.cql.address_translation = [\"10.0.0.1:9042\"]", "such as 10.0.0.1=203.0.113.7:19042"),
+        ("items.cql.address_translation = \"a=10.0.0.1:1\"", "the IP address or host ID of a node"),
+        ("items.cql.address_translation = \"10.0.0.1=10.0.0.2\"", "an address and a port"),
+        (
+            "items.cql.address_translation = \"10.0.0.1:1=10.0.0.9:1,10.0.0.1:2=10.0.0.9:2\"",
+            "two places where 10.0.0.1",
+        ),
         ("items.cql.replication = [\"dc1\"]", "must be such as dc1:3"),
         ("items.cql.replication = [\"dc1:0\"]", "from 1 to 100"),
         ("items.cql.datacenter = \"dc2\"\nitems.cql.replication = [\"dc1:3\"]", "must name items.cql.datacenter too"),
@@ -175,7 +194,9 @@ fn other_kinds_of_values_are_refused() {
         ("items.cql.tls.ca_file = \"c\"\nitems.cql.tls.server_name = \"a b\"", "a host name or an IP address"),
         ("items.cql.tls.server_name = \"db.example.com\"", "beside items.cql.tls.server_name"),
         ("items.cql.tls.key_file = \"k\"", "beside items.cql.tls.key_file"),
-        ("metadata.postgres.url = \"mysql://x\"", "postgres://"),
+        ("metadata.store = \"postgres\"\nmetadata.postgres.url = \"mysql://x\"", "postgres://"),
+        ("metadata.postgres.url = \"postgres://h/d\"", "metadata.store is embedded: set metadata.store to postgres"),
+        ("metadata.store = \"memory\"\nmetadata.postgres.url_file = \"/u\"", "metadata.store is memory"),
         ("log.filter = \"liststore=loud\"", "info"),
         ("metadata.store = \"postgres\"", "is needed"),
     ] {
@@ -208,6 +229,7 @@ fn what_is_printed_loads_back_to_the_same() {
 #[test]
 fn printed_settings_and_mistakes_hold_no_secret() {
     let file = "items.cql.username = \"u\"\nitems.cql.password = \"hunter2\"\n\
+                metadata.store = \"postgres\"\n\
                 metadata.postgres.url = \"postgres://me:hunter2@db/features\"";
     let settings = load(file, &[], &[]).unwrap().settings;
     let shown = format!("{} {settings:?}", settings.to_toml().unwrap());

@@ -1,9 +1,10 @@
 //! Settings with a form of their own: addresses, secrets, byte sizes.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Serialize, Serializer};
+use uuid::Uuid;
 
 use crate::domain::Ttl;
 
@@ -82,16 +83,40 @@ impl Serialize for Replicas {
     }
 }
 
-/// Where a node is reached that tells another address: `10.0.0.1:9042=203.0.113.7:19042`.
+/// Where a node is reached whose own address does not lead to it: `10.0.0.1=203.0.113.7:19042`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressTranslation {
-    pub told: SocketAddr,
+    pub node: NodeName,
     pub reached: SocketAddr,
+}
+
+/// A node by its address or its host ID. The port of the address is left out: the cluster's tables have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeName {
+    Address(IpAddr),
+    HostId(Uuid),
+}
+
+impl NodeName {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
+        let address = text.parse().ok().or_else(with_port).map(Self::Address);
+        address.or_else(|| text.parse().ok().map(Self::HostId))
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::HostId(id) => id.fmt(f),
+        }
+    }
 }
 
 impl Serialize for AddressTranslation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}={}", self.told, self.reached))
+        serializer.collect_str(&format_args!("{}={}", self.node, self.reached))
     }
 }
 

@@ -41,7 +41,7 @@ impl ValueType {
     }
 
     /// Encodes the raw JSON of one value: UTF-8; 8-byte big-endian two's complement; 8-byte
-    /// big-endian IEEE 754; one byte 0 or 1; the raw bytes; the RFC 8785 canonical form.
+    /// big-endian IEEE 754, -0.0 as 0.0; one byte 0 or 1; the raw bytes; the RFC 8785 canonical form.
     pub fn encode(self, raw: &str) -> Result<Value, Invalid> {
         let mismatch = |expected: &str| {
             Invalid::value_type(format!("a value of this feature (value_type {self}) must be {expected}"))
@@ -52,10 +52,12 @@ impl ValueType {
                 .ok_or_else(|| mismatch("an integer from -2^63 to 2^63 - 1, as a JSON number or a decimal string"))?
                 .to_be_bytes()
                 .into(),
-            Self::Double => serde_json::from_str::<f64>(raw)
-                .map_err(|_| mismatch("a JSON number that a double can hold"))?
-                .to_be_bytes()
-                .into(),
+            Self::Double => {
+                let number =
+                    serde_json::from_str::<f64>(raw).map_err(|_| mismatch("a JSON number that a double can hold"))?;
+                // -0.0 equals 0.0, and one value has one form of bytes.
+                (number + 0.0).to_be_bytes().into()
+            }
             Self::Bool => {
                 vec![u8::from(serde_json::from_str::<bool>(raw).map_err(|_| mismatch("true or false"))?)]
             }
@@ -223,6 +225,9 @@ mod tests {
         assert_eq!(encode(ValueType::Int64, "-2"), Ok(vec![255, 255, 255, 255, 255, 255, 255, 254]));
         assert_eq!(encode(ValueType::Int64, r#""9223372036854775807""#), Ok(i64::MAX.to_be_bytes().to_vec()));
         assert_eq!(encode(ValueType::Double, "1.5"), Ok(vec![0x3f, 0xf8, 0, 0, 0, 0, 0, 0]));
+        for zero in ["0", "0.0", "-0", "-0.0", "-0e5", "-1e-400"] {
+            assert_eq!(encode(ValueType::Double, zero), Ok(vec![0; 8]), "{zero}");
+        }
         assert_eq!(encode(ValueType::Bool, "true"), Ok(vec![1]));
         assert_eq!(encode(ValueType::Bytes, r#""AP8=""#), Ok(vec![0, 255]));
         assert_eq!(encode(ValueType::Json, r#"{ "b": 1.0, "a": null }"#), Ok(br#"{"a":null,"b":1}"#.to_vec()));

@@ -74,7 +74,7 @@ impl BadRows {
         };
         match header {
             Some(first) if first.columns != *columns => {
-                Err(format!("has other columns than {}: with --bad-rows, import it by itself", first.source))
+                Err(format!("has other columns than {}: with --bad-rows, import it separately", first.source))
             }
             Some(_) => Ok(()),
             None => {

@@ -1,6 +1,5 @@
 //! How files are compressed: by gzip or zstd, or not at all.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
@@ -46,6 +45,9 @@ impl FileCoding {
         match head {
             _ if head.starts_with(&GZIP_MAGIC) => Self::Gzip,
             _ if head.starts_with(&ZSTD_MAGIC) || is_skipped(head) => Self::Zstd,
+            // As much of a compressed file as a cut may leave.
+            [0x1f] => Self::Gzip,
+            _ if !head.is_empty() && ZSTD_MAGIC.starts_with(head) => Self::Zstd,
             _ => Self::Plain,
         }
     }
@@ -70,11 +72,15 @@ fn is_skipped(head: &[u8]) -> bool {
     head.first_chunk().is_some_and(|magic| u32::from_le_bytes(*magic) & !0xf == ZSTD_SKIPPED_MAGIC)
 }
 
-/// Data that is read as it was before it was compressed, whatever its file is called. What was compressed in
-/// parts, one after the other, is read as one.
-pub(crate) fn decoded(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+/// Data as it was before it was compressed, by its first bytes. Parts that were compressed one after the other are
+/// read as one. The name counts for an empty file alone: no compressed file is empty.
+pub(super) fn decoded(mut raw: impl Read + Send + 'static, named: FileCoding) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::with_capacity(ZSTD_MAGIC.len());
     raw.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
+    if head.is_empty() && named != FileCoding::Plain {
+        let why = "the file is empty, but a compressed one has a header: was it cut off?";
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+    }
     let coding = FileCoding::by_head(&head);
     let whole = io::Cursor::new(head).chain(raw);
     Ok(match coding {
@@ -121,11 +127,6 @@ impl<W: Write> Write for Encoder<W> {
     }
 }
 
-/// A file that is read decompressed; `-` is standard input.
-pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    if path == Path::new("-") { decoded(io::stdin()) } else { decoded(File::open(path)?) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,7 +138,7 @@ mod tests {
     }
 
     fn text(bytes: &[u8]) -> io::Result<String> {
-        io::read_to_string(decoded(io::Cursor::new(bytes.to_vec()))?)
+        io::read_to_string(decoded(io::Cursor::new(bytes.to_vec()), FileCoding::Plain)?)
     }
 
     #[test]
@@ -180,6 +181,7 @@ mod tests {
             assert_eq!(text(&skipped(low)).unwrap(), "");
             assert!(text(&file[..file.len() - 1]).is_err() && text(&skipped(low)[..6]).is_err());
         }
+        assert!(decoded(io::empty(), FileCoding::Gzip).is_err());
         for plain in ["P*M", "P*M\u{19}"] {
             assert_eq!(text(plain.as_bytes()).unwrap(), plain);
         }

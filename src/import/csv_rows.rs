@@ -1,16 +1,15 @@
-//! Rows of a CSV file (RFC 4180) that begins with a line of column names.
+//! Rows of a CSV file, read by the names of their columns.
 
-use csv::{ByteRecord, ReaderBuilder};
+use csv::ByteRecord;
 
+use super::csv_file::{CsvEscape, CsvFile};
 use super::input::Input;
-use super::line_starts::LineStarts;
-use super::row::{Row, Step};
+use super::row::{Row, Step, Unreadable};
 use super::shape::Shape;
+use crate::client::printable;
 
 pub struct CsvRows {
-    reader: csv::Reader<LineStarts<Input>>,
-    header: ByteRecord,
-    record: ByteRecord,
+    file: CsvFile,
     entity_id: usize,
     timestamp: usize,
     values: Vec<usize>,
@@ -18,28 +17,21 @@ pub struct CsvRows {
 }
 
 impl CsvRows {
-    pub fn open(input: Input, shape: &Shape) -> Result<Self, String> {
-        // A row with too few or too many cells is a bad row, and not the end of the file.
-        let mut reader = ReaderBuilder::new().flexible(true).from_reader(LineStarts::new(input));
-        let header = reader.byte_headers().map_err(|e| describe(&e))?.clone();
-        if header.is_empty() {
-            return Err("is empty: a CSV file begins with a line of column names".to_owned());
+    pub fn open(input: Input, shape: &Shape, escape: Option<CsvEscape>) -> Result<Self, Unreadable> {
+        let file = CsvFile::open(input, escape)?;
+        if file.header().is_empty() {
+            return Err("is empty: a CSV file begins with a line of column names".to_owned().into());
         }
-        let find = |name: &String| find(&header, name);
+        let find = |name: &String| find(file.header(), name);
         let columns = &shape.columns;
         let (entity_id, timestamp) = (find(&columns.entity_id)?, find(&columns.timestamp)?);
         let values = columns.values.iter().map(find).collect::<Result<_, _>>()?;
         let key = columns.key.as_ref().map(find).transpose()?;
-        Ok(Self { reader, header, record: ByteRecord::new(), entity_id, timestamp, values, key })
+        Ok(Self { file, entity_id, timestamp, values, key })
     }
 
-    pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, String> {
-        self.reader.get_ref().get_ref().row_ended();
-        if !self.reader.read_byte_record(&mut self.record).map_err(|e| describe(&e))? {
-            return Ok(Step::End);
-        }
-        let offset = self.record.position().map_or(0, csv::Position::byte);
-        let line = self.reader.get_mut().line_at(offset);
+    pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, Unreadable> {
+        let Some(line) = self.file.next()? else { return Ok(Step::End) };
         Ok(match self.fill(shape, row) {
             Ok(()) => Step::Row { line },
             Err(reason) => Step::Bad { line, reason },
@@ -47,11 +39,9 @@ impl CsvRows {
     }
 
     fn fill(&self, shape: &Shape, row: &mut Row) -> Result<(), String> {
-        let (cells, expected) = (self.record.len(), self.header.len());
-        if cells != expected {
-            return Err(format!("has {cells} cells, where the header has {expected}"));
-        }
-        let named = |column: usize, e: String| format!("{}: {e}", String::from_utf8_lossy(&self.header[column]));
+        self.file.check_cells()?;
+        let named =
+            |column: usize, e: String| format!("{}: {e}", printable(&String::from_utf8_lossy(&self.header()[column])));
         row.entity_id.push_str(self.cell(self.entity_id)?);
         let timestamp = shape.timestamp_text(self.cell(self.timestamp)?);
         row.timestamp = timestamp.map_err(|e| named(self.timestamp, e))?;
@@ -63,15 +53,20 @@ impl CsvRows {
     }
 
     fn cell(&self, column: usize) -> Result<&str, String> {
-        std::str::from_utf8(&self.record[column]).map_err(|_| "is not UTF-8".to_owned())
+        std::str::from_utf8(&self.record()[column]).map_err(|_| "is not UTF-8".to_owned())
     }
 
     pub fn record(&self) -> &ByteRecord {
-        &self.record
+        self.file.record()
     }
 
     pub fn header(&self) -> &ByteRecord {
-        &self.header
+        self.file.header()
+    }
+
+    /// Reports the line of a last row that no line end follows.
+    pub fn open_end(&self) -> Option<u64> {
+        self.file.open_end()
     }
 }
 
@@ -81,16 +76,9 @@ fn find(header: &ByteRecord, name: &str) -> Result<usize, String> {
         (Some((column, _)), None) => Ok(column),
         (Some(_), Some(_)) => Err(format!("has two columns {name:?}")),
         (None, _) => {
-            let names: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
+            let names: Vec<_> = header.iter().map(|name| printable(&String::from_utf8_lossy(name))).collect();
             Err(format!("has no column {name:?}; its columns are {}", names.join(", ")))
         }
-    }
-}
-
-fn describe(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::Io(error) => error.to_string(),
-        _ => error.to_string(),
     }
 }
 
@@ -104,12 +92,16 @@ mod tests {
 
     /// Each row as `line entity timestamp value`, a bad one as `line ! reason`.
     fn rows(shape: &Shape, text: &[u8]) -> Result<Vec<String>, String> {
+        rows_with(shape, text, None)
+    }
+
+    fn rows_with(shape: &Shape, text: &[u8], escape: Option<CsvEscape>) -> Result<Vec<String>, String> {
         let input = Input::of_bytes(text).map_err(|e| e.to_string())?;
-        let mut rows = CsvRows::open(input, shape)?;
+        let mut rows = CsvRows::open(input, shape, escape).map_err(|e| e.why)?;
         let (mut row, mut all) = (Row::default(), Vec::new());
         loop {
             (row.entity_id, row.value) = (String::new(), Vec::new());
-            all.push(match rows.next(shape, &mut row)? {
+            all.push(match rows.next(shape, &mut row).map_err(|e| format!("{:?} {}", e.line, e.why))? {
                 Step::End => return Ok(all),
                 Step::Bad { line, reason } => format!("{line} ! {reason}"),
                 Step::Row { line } => {
@@ -146,6 +138,27 @@ mod tests {
     }
 
     #[test]
+    fn quotes_behind_a_backslash_are_read_with_the_option_that_the_error_names() {
+        let shape = shape(&["v"], false, ValueType::String);
+        let text = b"user,at,v\nu,5,\"say \\\"hi\\\", C:\\\\\"\n\"u\",6,\"a\"\"b\"\nu,7,C:\\d\n";
+        let expected = [r#"2 u 5 "say \"hi\", C:\\""#, r#"3 u 6 "a\"b""#, r#"4 u 7 "C:\\d""#];
+        assert_eq!(rows_with(&shape, text, Some(CsvEscape::Backslash)).unwrap(), expected);
+        let refused = rows(&shape, text).unwrap_err();
+        assert!(refused.starts_with("Some(2) text behind") && refused.contains("--csv-escape backslash"), "{refused}");
+        let refused = rows(&shape, b"user,at,v\nu,5,\"a\\\",b\"\n").unwrap();
+        assert_eq!(refused, [r#"2 ! has 4 cells, where the header has 3; --csv-escape backslash reads \" as a quote"#]);
+    }
+
+    #[test]
+    fn rows_before_a_fault_are_read() {
+        let shape = shape(&["v"], false, ValueType::String);
+        let input = Input::of_bytes(b"user,at,v\nu,x,a\nu,5,\"a\nu,6,b\n").unwrap();
+        let (mut rows, mut row) = (CsvRows::open(input, &shape, None).unwrap(), Row::default());
+        assert!(matches!(rows.next(&shape, &mut row), Ok(Step::Bad { line: 2, .. })));
+        assert_eq!(rows.next(&shape, &mut row).unwrap_err().line, Some(3));
+    }
+
+    #[test]
     fn what_begins_like_gzip_and_is_none_is_refused() {
         let shape = shape(&["v"], false, ValueType::String);
         assert_eq!(rows(&shape, b"\x1f\x8b,at,v,and more\n"), Err("invalid gzip header".into()));
@@ -154,7 +167,8 @@ mod tests {
     #[test]
     fn columns_must_be_there_once() {
         let shape = shape(&["v"], false, ValueType::String);
-        assert_eq!(rows(&shape, b"user,at,w\n"), Err("has no column \"v\"; its columns are user, at, w".into()));
+        let error = rows(&shape, b"user,at,w\n").unwrap_err();
+        assert_eq!(error, "has no column \"v\"; its columns are user, at, w");
         assert_eq!(rows(&shape, b"user,at,v,v\n"), Err("has two columns \"v\"".into()));
         assert!(rows(&shape, b"").unwrap_err().contains("is empty"));
         assert_eq!(rows(&shape, b"user,at,v\n"), Ok(vec![]));
@@ -162,16 +176,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_file_is_rows_good_or_bad(
+        fn any_file_is_rows_good_or_bad_or_refused_with_a_line(
             body in r#"([ -~"\r\n,]{0,12}|u,5,|"a""b",6,x\n|é){0,12}"#,
             bytes: Vec<u8>,
         ) {
             let shape = shape(&["v"], false, ValueType::String);
             for rest in [body.as_bytes(), &bytes] {
                 let text = [b"user,at,v\n", rest].concat();
-                let read = rows(&shape, &text).unwrap();
                 let lines = rest.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
-                prop_assert!(read.len() <= lines, "{read:?}");
+                match rows(&shape, &text) {
+                    Ok(read) => prop_assert!(read.len() <= lines, "{read:?}"),
+                    Err(error) => prop_assert!(error.starts_with("Some("), "{error}"),
+                }
                 // A file without a header of ours is refused as a whole, or read all the same.
                 let _ = rows(&shape, rest);
             }

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::coding::decoded;
+use super::coding::{FileCoding, decoded};
 use super::source::Source;
 use super::tally::Tally;
 
@@ -27,6 +27,16 @@ fn unmarked<R: Read>(mut data: R) -> io::Result<impl Read + use<R>> {
     Ok(Cursor::new(head).chain(data))
 }
 
+/// The text of a file, decompressed and without a mark; `-` is standard input.
+pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    let data = if path == Path::new("-") {
+        decoded(io::stdin(), FileCoding::Plain)?
+    } else {
+        decoded(File::open(path)?, FileCoding::by_name(path))?
+    };
+    Ok(Box::new(unmarked(data)?))
+}
+
 /// A file's bytes, decompressed, that are counted and bounded by row.
 pub struct Input {
     inner: BufReader<Box<dyn Read + Send>>,
@@ -35,26 +45,26 @@ pub struct Input {
 
 impl Input {
     pub fn open(source: &Source, tally: Arc<Tally>) -> io::Result<Self> {
-        let raw: Box<dyn Read + Send> = match &source.path {
-            Some(path) => Box::new(File::open(path)?),
-            None => Box::new(io::stdin()),
+        let (raw, named): (Box<dyn Read + Send>, _) = match &source.path {
+            Some(path) => (Box::new(File::open(path)?), FileCoding::by_name(path)),
+            None => (Box::new(io::stdin()), FileCoding::Plain),
         };
-        Self::of(Counted { inner: raw, tally })
+        Self::of(Counted { inner: raw, tally }, named)
     }
 
-    /// A file that nobody counts the bytes of.
+    /// A file whose bytes are not counted.
     pub fn open_file(path: &Path) -> io::Result<Self> {
-        Self::of(File::open(path)?)
+        Self::of(File::open(path)?, FileCoding::by_name(path))
     }
 
-    fn of(raw: impl Read + Send + 'static) -> io::Result<Self> {
-        let text = unmarked(decoded(raw)?)?;
+    fn of(raw: impl Read + Send + 'static, named: FileCoding) -> io::Result<Self> {
+        let text = unmarked(decoded(raw, named)?)?;
         Ok(Self { inner: BufReader::with_capacity(BUFFER_BYTES, Box::new(text)), since_row: Cell::new(0) })
     }
 
     #[cfg(test)]
     pub fn of_bytes(bytes: &[u8]) -> io::Result<Self> {
-        Self::of(Cursor::new(bytes.to_vec()))
+        Self::of(Cursor::new(bytes.to_vec()), FileCoding::Plain)
     }
 
     /// Says that a row has ended: the next one has the whole bound for itself.

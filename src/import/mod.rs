@@ -8,10 +8,10 @@
 
 mod bad_rows;
 mod coding;
+mod csv_file;
 mod csv_rows;
 mod groups;
 mod input;
-mod line_starts;
 mod ndjson_rows;
 mod progress;
 mod read;
@@ -34,10 +34,13 @@ use crate::domain::{FeatureId, IdentityKind, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::Feature;
 use bad_rows::BadRows;
-pub(crate) use coding::{Encoder, FileCoding, open};
-pub(crate) use input::Input;
+pub(crate) use coding::{Encoder, FileCoding};
+pub use csv_file::CsvEscape;
+pub(crate) use csv_file::{CsvFile, EXPORT_COLUMNS, OPEN_END};
+pub(crate) use input::{Input, open};
 pub(crate) use ndjson_rows::entity_id;
 use progress::Progress;
+pub(crate) use row::Unreadable;
 use send::Target;
 use shape::Shape;
 pub use shape::{Columns, TimestampUnit};
@@ -56,6 +59,7 @@ pub struct Options {
     pub format: Option<FileFormat>,
     pub columns: Columns,
     pub timestamp_unit: TimestampUnit,
+    pub csv_escape: Option<CsvEscape>,
     /// The file that bad rows go to; without one, the first of them ends the import.
     pub bad_rows: Option<PathBuf>,
     /// Adds that may be in flight.
@@ -69,8 +73,8 @@ pub struct Summary {
     pub added: u64,
     pub already_expired: u64,
     pub bad: u64,
-    /// What was done and was hardly meant, as the server says.
-    pub warning: Option<String>,
+    /// Signs that rows were not read as they were meant.
+    pub warnings: Vec<String>,
     pub elapsed: Duration,
 }
 
@@ -88,7 +92,7 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
     let started = Instant::now();
 
     let (groups_in, groups_out) = mpsc::channel(options.concurrency);
-    let reading = read::start(sources.clone(), shape.clone(), groups_in, Arc::clone(&tally))?;
+    let reading = read::start(sources.clone(), (shape.clone(), options.csv_escape), groups_in, Arc::clone(&tally))?;
     let target = Target {
         client,
         feature: options.feature,
@@ -101,7 +105,7 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
     progress.finish();
     let done = sent.and(tally.finish());
     let (rows, added, already_expired, bad) = tally.counts();
-    Ok((Summary { rows, added, already_expired, bad, warning: tally.warning(), elapsed: started.elapsed() }, done))
+    Ok((Summary { rows, added, already_expired, bad, warnings: tally.warnings(), elapsed: started.elapsed() }, done))
 }
 
 /// Asks the server what the feature's values are.

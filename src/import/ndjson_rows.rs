@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::input::Input;
-use super::row::{Row, Step};
+use super::row::{Row, Step, Unreadable};
 use super::shape::{Columns, Shape};
 
 pub struct NdjsonRows {
@@ -32,22 +32,26 @@ impl NdjsonRows {
         Self { input, line: Vec::new(), line_number: 0, columns, has_key }
     }
 
-    pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, String> {
-        loop {
+    pub fn next(&mut self, shape: &Shape, row: &mut Row) -> Result<Step, Unreadable> {
+        let is_ended = loop {
             self.line.clear();
             self.input.row_ended();
             if self.input.read_until(b'\n', &mut self.line).map_err(|e| e.to_string())? == 0 {
                 return Ok(Step::End);
             }
             self.line_number += 1;
+            let is_ended = self.line.ends_with(b"\n");
             self.line.truncate(self.line.trim_ascii_end().len());
             if !self.line.is_empty() {
-                break;
+                break is_ended;
             }
-        }
+        };
         let line = self.line_number;
         Ok(match self.fill(shape, row) {
             Ok(()) => Step::Row { line },
+            Err(reason) if !is_ended && ends_early(&self.line) => {
+                return Err(Unreadable::at(line, format!("{reason}: was the file cut off in this row?")));
+            }
             Err(reason) => Step::Bad { line, reason },
         })
     }
@@ -77,6 +81,11 @@ impl NdjsonRows {
     pub fn line(&self) -> &[u8] {
         &self.line
     }
+}
+
+/// Whether JSON ends before its value does. No object begins with another one, so a whole last row needs no line end.
+fn ends_early(line: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err_and(|error| error.is_eof())
 }
 
 /// A string as it is; an integer by its digits, since exports often hold numeric IDs.
@@ -153,16 +162,16 @@ mod tests {
     use crate::domain::ValueType;
 
     fn rows(shape: &Shape, text: &[u8]) -> Vec<String> {
-        rows_of(Input::of_bytes(text).unwrap(), shape)
+        try_rows_of(Input::of_bytes(text).unwrap(), shape).unwrap()
     }
 
-    fn rows_of(input: Input, shape: &Shape) -> Vec<String> {
+    fn try_rows_of(input: Input, shape: &Shape) -> Result<Vec<String>, Unreadable> {
         let mut rows = NdjsonRows::new(input, shape);
         let (mut row, mut all) = (Row::default(), Vec::new());
         loop {
             (row.entity_id, row.value) = (String::new(), Vec::new());
-            all.push(match rows.next(shape, &mut row).unwrap() {
-                Step::End => return all,
+            all.push(match rows.next(shape, &mut row)? {
+                Step::End => return Ok(all),
                 Step::Bad { line, reason } => format!("{line} ! {reason}"),
                 Step::Row { line } => {
                     let (nanos, value) = (row.timestamp.as_nanos(), String::from_utf8_lossy(&row.value));
@@ -219,9 +228,11 @@ mod tests {
             let shape = shape(&["v"], false, ValueType::String);
             for text in [text.as_bytes(), &bytes] {
                 let lines = text.split(|byte| *byte == b'\n').count();
-                // What begins like gzip and is none is refused when it is opened.
-                if let Ok(input) = Input::of_bytes(text) {
-                    prop_assert!(rows_of(input, &shape).len() <= lines);
+                // Whatever begins like gzip and is none is refused when it is opened, and a cut row when it is read.
+                if let Ok(input) = Input::of_bytes(text)
+                    && let Ok(rows) = try_rows_of(input, &shape)
+                {
+                    prop_assert!(rows.len() <= lines);
                 }
             }
         }

@@ -5,9 +5,10 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::csv_file::{CsvEscape, OPEN_END};
 use super::groups::{Group, Groups, RowOrigin};
 use super::input::Input;
-use super::row::{Row, Step};
+use super::row::{Row, Step, Unreadable};
 use super::rows::Rows;
 use super::shape::Shape;
 use super::source::Source;
@@ -18,12 +19,12 @@ use crate::client::Failure;
 /// ends early, and quietly, once nobody takes its groups any more.
 pub fn start(
     sources: Vec<Source>,
-    shape: Shape,
+    (shape, escape): (Shape, Option<CsvEscape>),
     groups: mpsc::Sender<Group>,
     tally: Arc<Tally>,
 ) -> Result<oneshot::Receiver<Result<(), Failure>>, Failure> {
     let (done, outcome) = oneshot::channel();
-    let reader = Reader { shape, groups, tally, waiting: Groups::default() };
+    let reader = Reader { shape, escape, groups, tally, waiting: Groups::default() };
     let thread = thread::Builder::new().name("import-reader".to_owned());
     // It is not joined: it may wait for standard input when the import is over.
     thread
@@ -37,6 +38,7 @@ pub fn start(
 
 struct Reader {
     shape: Shape,
+    escape: Option<CsvEscape>,
     groups: mpsc::Sender<Group>,
     tally: Arc<Tally>,
     waiting: Groups,
@@ -71,12 +73,12 @@ impl Reader {
     }
 
     fn read(&mut self, index: u32, source: &Source) -> Result<(), End> {
-        let unreadable = |e: String| Failure::failed(format!("{}: {e}", source.name));
-        let input = Input::open(source, Arc::clone(&self.tally)).map_err(|e| unreadable(e.to_string()))?;
-        let mut rows = Rows::open(source.format, input, &self.shape)
-            .map_err(|e| Failure::failed(format!("{} {e}", source.name)))?;
+        let name = &source.name;
+        let unreadable = |e: Unreadable| e.of(name);
+        let input = Input::open(source, Arc::clone(&self.tally)).map_err(|e| unreadable(e.to_string().into()))?;
+        let mut rows = Rows::open(source.format, input, &self.shape, self.escape).map_err(unreadable)?;
         if let Some(header) = rows.header() {
-            self.tally.header(header, &source.name).map_err(|e| Failure::failed(format!("{} {e}", source.name)))?;
+            self.tally.header(header, name).map_err(|e| unreadable(e.into()))?;
         }
         let mut row = Row::default();
         loop {
@@ -85,9 +87,17 @@ impl Reader {
                 self.tally.count_row();
             }
             let (line, reason) = match step {
-                Step::End => return Ok(()),
+                Step::End => {
+                    if let Some(line) = rows.open_end() {
+                        self.tally.warn(format!("{name}, line {line}: {OPEN_END}"));
+                    }
+                    return Ok(());
+                }
                 Step::Bad { line, reason } => (line, reason),
                 Step::Row { line } => {
+                    if let Some(likely) = self.shape.likely_unit(row.timestamp) {
+                        self.tally.warn_of_unit(|| self.shape.unit_warning(likely));
+                    }
                     let raw = self.tally.keeps_bad_rows().then(|| rows.raw());
                     match self.waiting.push(&row, RowOrigin { source: index, line }, raw) {
                         Ok(full) => {
@@ -99,7 +109,7 @@ impl Reader {
                     }
                 }
             };
-            self.tally.reject(&source.name, line, &reason, Some(&rows.raw()))?;
+            self.tally.reject(name, line, &reason, Some(&rows.raw()))?;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use csv::ByteRecord;
 
+use crate::client::Failure;
 use crate::domain::Timestamp;
 
 /// What a row says; used again for each row.
@@ -37,5 +38,30 @@ impl RawRow {
             Self::Csv(record) => record.as_slice().len() + size_of::<usize>() * record.len() + size_of::<Self>(),
             Self::Ndjson(line) => line.len() + size_of::<Self>(),
         }
+    }
+}
+
+/// Why nothing more can be read of a file, and on which line, if that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub line: Option<u64>,
+    pub why: String,
+}
+
+impl Unreadable {
+    pub fn at(line: u64, why: impl Into<String>) -> Self {
+        Self { line: Some(line), why: why.into() }
+    }
+
+    /// The error of the file with this name.
+    pub fn of(&self, name: &str) -> Failure {
+        let place = self.line.map(|line| format!(", line {line}")).unwrap_or_default();
+        Failure::failed(format!("{name}{place}: {}", self.why))
+    }
+}
+
+impl From<String> for Unreadable {
+    fn from(why: String) -> Self {
+        Self { line: None, why }
     }
 }

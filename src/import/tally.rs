@@ -18,8 +18,10 @@ pub struct Tally {
     bad: AtomicU64,
     keeps_bad_rows: bool,
     bad_rows: Mutex<Option<BadRows>>,
-    /// What the server first warned of.
-    warning: OnceLock<String>,
+    /// The first warning of timestamps in another unit: the reader's, or else the server's.
+    unit_warning: OnceLock<String>,
+    /// At most one of each file.
+    warnings: Mutex<Vec<String>>,
 }
 
 impl Tally {
@@ -32,7 +34,8 @@ impl Tally {
             bad: AtomicU64::new(0),
             keeps_bad_rows: bad_rows.is_some(),
             bad_rows: Mutex::new(bad_rows),
-            warning: OnceLock::new(),
+            unit_warning: OnceLock::new(),
+            warnings: Mutex::new(Vec::new()),
         }
     }
 
@@ -53,7 +56,7 @@ impl Tally {
         self.added.fetch_add(added.added, Ordering::Relaxed);
         self.already_expired.fetch_add(added.already_expired, Ordering::Relaxed);
         if let Some(warning) = added.warnings.into_iter().next() {
-            let _first = self.warning.set(warning);
+            self.warn_of_unit(|| format!("{warning}, or pass --timestamp-unit"));
         }
     }
 
@@ -68,8 +71,17 @@ impl Tally {
         (count(&self.rows), count(&self.added), count(&self.already_expired), count(&self.bad))
     }
 
-    pub fn warning(&self) -> Option<String> {
-        self.warning.get().cloned()
+    pub fn warn(&self, warning: String) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    }
+
+    pub fn warn_of_unit(&self, warning: impl FnOnce() -> String) {
+        self.unit_warning.get_or_init(warning);
+    }
+
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.unit_warning.get().into_iter().chain(&*warnings).cloned().collect()
     }
 
     fn bad_rows(&self) -> MutexGuard<'_, Option<BadRows>> {

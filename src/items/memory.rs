@@ -107,6 +107,11 @@ impl ItemStore for MemoryStore {
         Ok(Rc::new(self.clone()))
     }
 
+    /// Nothing survives the process in any case.
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn erase_removed(&self) -> Result<Erased, StoreError> {
         Ok(Erased::Now)
     }

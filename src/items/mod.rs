@@ -226,15 +226,33 @@ pub trait ItemStore: Send + Sync + 'static {
     /// store that is opened there has everything that was acknowledged before the call, and each
     /// write since wholly or not at all. Blocks for as long as it takes, and breaks off with an error
     /// once `cancelled` says so. One backup at a time.
-    fn backup(&self, _to: &Path, _cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
+    ///
+    /// Calls `fixed` once the content of the copy is decided, before the store copies much. Until then the caller may
+    /// hold up changes elsewhere, to copy them as of the same moment.
+    fn backup(
+        &self,
+        _to: &Path,
+        _cancelled: &(dyn Fn() -> bool + Sync),
+        _fixed: &mut dyn FnMut(),
+    ) -> Result<ItemBackup, StoreError> {
         let reason = "this item store makes no backups of its own".to_owned();
         Err(StoreError::Unavailable { reason, outcome_unknown: false })
     }
+
+    /// Makes all that was acknowledged before the call survive a loss of power, as far as the store can promise it.
+    /// Every note about items in another store, such as the progress of a job, follows this call. Blocks.
+    fn sync(&self) -> Result<(), StoreError>;
 
     /// Gives back at once what removals that were acknowledged before the call have left in the store's files, if
     /// the store can. Blocks for as long as that takes: everything may have to be written anew.
     fn erase_removed(&self) -> Result<Erased, StoreError> {
         Ok(Erased::Later)
+    }
+
+    /// Has what removals that were acknowledged before the call have left leave the store's files until a date, which
+    /// it returns. `None` if the store makes no such promise. Blocks on the disk.
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
     }
 
     /// Waits until nothing is at work for operations that have ended: a store may have sent what it cannot
@@ -362,8 +380,8 @@ pub trait ItemSession: 'static {
     /// operation began, hidden ones too; an item that is added meanwhile may stay. Returns how many
     /// *visible* items were removed. Safe to repeat.
     ///
-    /// Between two moments much may go: a store may then do it in parts, each of them whole. A failure
-    /// in between says that its outcome is unknown.
+    /// A removal by value or between two moments may take much: a store may then do it in parts, each of them whole.
+    /// A failure in between says that its outcome is unknown.
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
     /// Remove All List Items: removes every item that was there when the operation began. That of a set empties

@@ -17,6 +17,8 @@ pub struct Applied {
     before: Option<Feature>,
     /// The feature as it is now; none if it is gone.
     pub after: Option<Feature>,
+    /// Whether there was anything to change.
+    pub is_change: bool,
 }
 
 /// What a deletion took away.
@@ -51,10 +53,12 @@ impl Applied {
     pub fn new(change: &Change, before: Option<Feature>, transition: Option<Transition>) -> Self {
         let (id, version) = (change.feature().clone(), change.version().cloned());
         match transition {
-            Some(Transition { after, entry, .. }) => Self { revision: entry.revision, id, version, before, after },
+            Some(Transition { after, entry, .. }) => {
+                Self { revision: entry.revision, id, version, before, after, is_change: true }
+            }
             None => {
                 let revision = before.as_ref().map_or(Revision::default(), |feature| feature.revision);
-                Self { revision, id, version, after: before.clone(), before }
+                Self { revision, id, version, after: before.clone(), before, is_change: false }
             }
         }
     }
@@ -75,7 +79,7 @@ impl Applied {
 
     /// What was deleted: the feature, or the version.
     pub fn into_deleted(self) -> Result<Deleted, MetadataError> {
-        let Self { revision, id, version, before, after: remaining } = self;
+        let Self { revision, id, version, before, after: remaining, .. } = self;
         let before = before.ok_or_else(|| MetadataError::not_found(id.clone()))?;
         let ttl_max = match version {
             None => before.ttl_max,

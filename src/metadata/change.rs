@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use super::jobs::{Job, Target, Task, TaskKind};
 use super::{
     Action, Change, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
     VersionPatch, audit,
 };
 use crate::domain::index::INDEXES_MAX;
-use crate::domain::{Bucket, Feature, FeatureId, FeatureVersion, Generation, Identity, Index, Revision, VersionLabel};
+use crate::domain::{
+    Bucket, Feature, FeatureId, FeatureVersion, Generation, Identity, Index, JobId, Revision, VersionLabel,
+};
 
 /// What is to be written for one change.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +25,8 @@ pub struct Transition {
     pub after: Option<Feature>,
     /// The generation that the change began, to be kept beyond any deletion.
     pub began: Option<(VersionLabel, Generation)>,
+    /// The state of a job that is kept with the change. Where another state of that job came first, nothing is written.
+    pub job: Option<Job>,
     pub entry: HistoryEntry,
 }
 
@@ -52,6 +57,10 @@ pub fn decide(
         Change::DeleteVersion { id, version, condition } => {
             delete_version(present, &id, &version, &condition, revision, context).map(Some)
         }
+        Change::DeleteIndex { id, name, condition, job } => {
+            delete_index(present, &id, &name, &condition, job, revision, context).map(Some)
+        }
+        Change::FinishIndex { id, index, job } => finish_index(present, &id, &index, *job, revision, context),
     }
 }
 
@@ -112,7 +121,13 @@ fn create_feature(
         revision,
     };
     let entry = entry(revision, context, Action::CreateFeature.of(&id), None, None, Some(audit::feature(&feature)));
-    Ok(Transition { id, after: Some(feature), began: Some((VersionLabel::default_version(), generation)), entry })
+    Ok(Transition {
+        id,
+        after: Some(feature),
+        began: Some((VersionLabel::default_version(), generation)),
+        job: None,
+        entry,
+    })
 }
 
 fn update_feature(
@@ -159,7 +174,7 @@ fn update_feature(
         Some(audit::feature(before)),
         Some(audit::feature(&after)),
     );
-    Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
+    Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, job: None, entry }))
 }
 
 fn delete_feature(
@@ -171,7 +186,7 @@ fn delete_feature(
 ) -> Result<Transition, MetadataError> {
     let before = admitted(present, id, condition)?;
     let entry = entry(revision, context, Action::DeleteFeature.of(id), None, Some(audit::feature(before)), None);
-    Ok(Transition { id: id.clone(), after: None, began: None, entry })
+    Ok(Transition { id: id.clone(), after: None, began: None, job: None, entry })
 }
 
 /// `last_generation` is that of the version label under this identity, if it ever existed.
@@ -218,7 +233,7 @@ fn create_version(
     );
     let place = after.versions.partition_point(|v| v.version < version.version);
     after.versions.insert(place, version);
-    Ok(Transition { id: id.clone(), after: Some(after), began: Some((new.version, generation)), entry })
+    Ok(Transition { id: id.clone(), after: Some(after), began: Some((new.version, generation)), job: None, entry })
 }
 
 fn update_version(
@@ -237,23 +252,53 @@ fn update_version(
     version.ttl_max = version.ttl_max.max(version.ttl);
     version.max_items = patch.max_items.over(version.max_items);
     version.description = patch.description.unwrap_or(version.description);
-    version.index = version.index.map(|index| Index { is_ready: index.is_ready || patch.index_is_ready, ..index });
-    if version == *before {
-        return Ok(None);
-    }
-    version.revision = revision;
+    Ok((version != *before).then(|| with_version(feature, place, version, revision, context)))
+}
+
+/// A feature with another state of one of its versions.
+fn with_version(
+    feature: &Feature,
+    place: usize,
+    version: FeatureVersion,
+    revision: Revision,
+    context: ChangeContext,
+) -> Transition {
+    let version = FeatureVersion { revision, ..version };
     let mut after = touched(feature, revision, &context);
     after.ttl_max = after.ttl_max.max(version.ttl);
     let entry = entry(
         revision,
         context,
         Action::UpdateVersion,
-        Some(label.clone()),
-        Some(audit::version(before)),
+        Some(version.version.clone()),
+        Some(audit::version(&feature.versions[place])),
         Some(audit::version(&version)),
     );
     after.versions[place] = version;
-    Ok(Some(Transition { id: id.clone(), after: Some(after), began: None, entry }))
+    Transition { id: feature.id.clone(), after: Some(after), began: None, job: None, entry }
+}
+
+/// Changes nothing of an index that is ready already.
+fn finish_index(
+    present: Option<&Feature>,
+    id: &FeatureId,
+    target: &Target,
+    job: Job,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Option<Transition>, MetadataError> {
+    let feature = present.ok_or_else(|| MetadataError::not_found(id.clone()))?;
+    let is_target = |v: &FeatureVersion| v.version == target.version && v.generation == target.generation;
+    let missing = || MetadataError::version_not_found(id.clone(), target.version.clone());
+    let place = feature.versions.iter().position(is_target).ok_or_else(missing)?;
+    let before = &feature.versions[place];
+    let index = before.index.clone().ok_or_else(missing)?;
+    if index.is_ready {
+        return Ok(None);
+    }
+    let version = FeatureVersion { index: Some(Index { is_ready: true, ..index }), ..before.clone() };
+    let transition = with_version(feature, place, version, revision, context);
+    Ok(Some(Transition { job: Some(job), ..transition }))
 }
 
 fn delete_version(
@@ -269,7 +314,28 @@ fn delete_version(
     let before = after.versions.remove(place);
     let entry =
         entry(revision, context, Action::DeleteVersion, Some(label.clone()), Some(audit::version(&before)), None);
-    Ok(Transition { id: id.clone(), after: Some(after), began: None, entry })
+    Ok(Transition { id: id.clone(), after: Some(after), began: None, job: None, entry })
+}
+
+fn delete_index(
+    present: Option<&Feature>,
+    id: &FeatureId,
+    name: &VersionLabel,
+    condition: &Precondition,
+    job: JobId,
+    revision: Revision,
+    context: ChangeContext,
+) -> Result<Transition, MetadataError> {
+    let index = present.and_then(|feature| feature.version(name)).filter(|version| version.index.is_some());
+    let missing = || match present {
+        Some(_) => MetadataError::version_not_found(id.clone(), name.clone()),
+        None => MetadataError::not_found(id.clone()),
+    };
+    let target = Target { version: name.clone(), generation: index.ok_or_else(missing)?.generation };
+    let task = Task { kind: TaskKind::DropIndex, feature: id.clone(), targets: vec![target], lists_per_second: None };
+    let job = Job::new(job, task, context.clone());
+    let transition = delete_version(present, id, name, condition, revision, context)?;
+    Ok(Transition { job: Some(job), ..transition })
 }
 
 fn touched(feature: &Feature, revision: Revision, context: &ChangeContext) -> Feature {

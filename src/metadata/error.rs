@@ -93,6 +93,14 @@ impl MetadataError {
         }
     }
 
+    /// The same failure of an operation that has done a part before.
+    pub fn with_outcome_unknown(self) -> Self {
+        match self {
+            Self::Internal { reason, .. } => Self::Internal { reason, outcome_unknown: true },
+            other => Self::Unavailable { reason: other.reason(), outcome_unknown: true },
+        }
+    }
+
     /// Whether a change that failed so may have been carried out all the same.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unavailable { outcome_unknown: true, .. } | Self::Internal { outcome_unknown: true, .. })

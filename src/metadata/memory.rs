@@ -29,6 +29,7 @@ impl Journal for MemoryJournal {
     fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
         self.entries.entry(transition.id.clone()).or_default().push(transition.entry.clone());
         self.audit.push(AuditEntry::Feature(transition.id.clone(), transition.entry.clone()));
+        self.jobs.extend(transition.job.iter().map(|job| (job.id, job.clone())));
         Ok(())
     }
 
@@ -37,8 +38,9 @@ impl Journal for MemoryJournal {
         Ok(())
     }
 
-    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
+    fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError> {
         self.audit.push(AuditEntry::Erasure(entry.clone()));
+        self.jobs.extend(job.map(|job| (job.id, job.clone())));
         Ok(())
     }
 
@@ -118,7 +120,7 @@ mod tests {
                 by: Author::anonymous(),
                 erasure,
             };
-            journal.append_erasure(&entry).unwrap();
+            journal.append_erasure(&entry, None).unwrap();
         }
         let oldest = AuditFilter { target: Some("entity:user/u-1".to_owned()), ..AuditFilter::default() };
         let page = |before| journal.audit(&oldest, before, Limit::of_page(1).unwrap()).unwrap();

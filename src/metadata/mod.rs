@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::domain::{
     Author, Bucket, BucketInput, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind,
-    IndexSpec, Keep, Labels, Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    IndexSpec, JobId, Keep, Labels, Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType,
+    VersionLabel,
 };
 
 mod applied;
@@ -38,6 +39,7 @@ pub use calls::Calls;
 pub use catalog::Catalog;
 pub use error::MetadataError;
 pub use jobs::JobStore;
+use jobs::{Job, Target};
 pub use keys::AccessStore;
 
 /// What a feature is created from, or an entity type with bags, which is [a feature](FeatureId::of_bags) to all here.
@@ -118,8 +120,6 @@ pub struct VersionPatch {
     pub ttl: Option<Ttl>,
     pub max_items: MaxItemsInput,
     pub description: Option<Description>,
-    /// That an index of bags has all of them.
-    pub index_is_ready: bool,
 }
 
 /// The entity tag that a change is made on condition of (`If-Match`, RFC 9110, section 13.1.1).
@@ -171,6 +171,20 @@ pub enum Change {
         version: VersionLabel,
         condition: Precondition,
     },
+    /// Deletes an index of bags, and begins the job of this ID, which clears its entries: both or neither.
+    DeleteIndex {
+        id: FeatureId,
+        name: VersionLabel,
+        condition: Precondition,
+        job: JobId,
+    },
+    /// Marks an index as ready, and stores this state of the job that entered its bags: both or neither. The change is
+    /// refused with [`MetadataError::EtagMismatch`] where another state of the job came first.
+    FinishIndex {
+        id: FeatureId,
+        index: Target,
+        job: Box<Job>,
+    },
 }
 
 impl Change {
@@ -182,7 +196,9 @@ impl Change {
             | Self::DeleteFeature { id, .. }
             | Self::CreateVersion { id, .. }
             | Self::UpdateVersion { id, .. }
-            | Self::DeleteVersion { id, .. } => id,
+            | Self::DeleteVersion { id, .. }
+            | Self::DeleteIndex { id, .. }
+            | Self::FinishIndex { id, .. } => id,
         }
     }
 
@@ -191,7 +207,10 @@ impl Change {
         match self {
             Self::CreateFeature(_) | Self::UpdateFeature { .. } | Self::DeleteFeature { .. } => None,
             Self::CreateVersion { new, .. } => Some(&new.version),
-            Self::UpdateVersion { version, .. } | Self::DeleteVersion { version, .. } => Some(version),
+            Self::UpdateVersion { version, .. }
+            | Self::DeleteVersion { version, .. }
+            | Self::DeleteIndex { name: version, .. }
+            | Self::FinishIndex { index: Target { version, .. }, .. } => Some(version),
         }
     }
 
@@ -337,6 +356,21 @@ pub enum News {
     Missed,
 }
 
+/// What a store held at one moment, to be written elsewhere while changes go on.
+pub trait Snapshot {
+    /// Writes a store that holds the same into a directory, durably. Blocks.
+    fn write(&self, dir: &Path) -> Result<(), MetadataError>;
+}
+
+/// Holds up the changes of a store for as long as it lives.
+pub trait HeldUp {}
+
+/// A store at one moment, whose changes wait.
+pub struct Frozen<'s> {
+    pub snapshot: Box<dyn Snapshot>,
+    pub changes: Box<dyn HeldUp + 's>,
+}
+
 /// A place where definitions are kept.
 ///
 /// Every change is one transaction with its audit entry, and takes the next [`Revision`] of the
@@ -400,9 +434,9 @@ pub trait MetadataStore: AccessStore + JobStore {
     /// all generations up to it may still hold items. In the order of features, then of labels.
     async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError>;
 
-    /// Writes a copy of the store into a directory, which is on this machine. A store that is opened
-    /// there has all that was acknowledged before the call. Blocks for as long as it takes.
-    fn backup(&self, _dir: &Path) -> Result<(), MetadataError> {
+    /// Holds up all changes, and takes a snapshot of the store. It has all changes that were acknowledged before the
+    /// call, and no others. Blocks while a change is under way.
+    fn freeze(&self) -> Result<Frozen<'_>, MetadataError> {
         let reason = "this metadata store makes no backups of its own".to_owned();
         Err(MetadataError::Unavailable { reason, outcome_unknown: false })
     }

@@ -77,7 +77,7 @@ pub enum BagOperation {
         page_token: Option<String>,
     },
     BatchGet {
-        entities: Vec<EntityName>,
+        entities: Vec<Result<EntityName, ServiceError>>,
         lists: Vec<JoinedList>,
     },
 }

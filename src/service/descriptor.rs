@@ -157,6 +157,16 @@ impl Descriptor {
         self.id == OperationId::PatchBag
     }
 
+    /// Whether it reads or changes items, so that a caller's limit of items bounds it.
+    pub fn counts_items(&self) -> bool {
+        use OperationId::{CancelJob, CleanIndexes, PauseJob, PurgeEntityType, PurgeFeature, ResumeJob, UpdateJob};
+        let is_of_jobs = matches!(
+            self.id,
+            CancelJob | CleanIndexes | PauseJob | PurgeEntityType | PurgeFeature | ResumeJob | UpdateJob
+        );
+        matches!(self.permission, Permission::ListsRead | Permission::ListsWrite) && !is_of_jobs
+    }
+
     pub fn takes_header(&self, header: &Parameter) -> bool {
         self.headers.iter().any(|taken| taken.name == header.name)
     }

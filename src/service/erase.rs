@@ -3,21 +3,25 @@
 //! Which there are is asked of the metadata store itself, and not of the catalog: neither a feature that
 //! another server has just created may be passed over, nor one that was deleted and whose items have not
 //! expired yet.
+//!
+//! The audit trail has two entries of each erasure: one before the first list is cleared, and one with the outcome. So
+//! an erasure that a crash interrupts is in the trail, too.
 
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
 use super::bag::EntityName;
 use super::bag_conditions::BagConditions;
+use super::begun::{Broken, to_its_end};
 use super::operation::Reply;
 use super::receipt::{ErasedList, Receipt};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::actors::{ListError, ListPool};
-use crate::domain::{EntityId, EntityType, FeatureKey, Generation, ListKey, Ttl};
+use crate::domain::{EntityId, FeatureKey, Generation, ListKey, Timestamp, Ttl};
 use crate::metadata::LastGeneration;
 use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
 
@@ -42,25 +46,46 @@ impl<R: PageRenderer> Service<R> {
         let of_entities = |last: &LastGeneration| !last.id.is_of_bags() || last.version.is_default();
         let lists: Vec<_> = found.into_iter().filter(of_entities).flat_map(|last| self.lists_up_to(last)).collect();
         caller.take_items(lists.len())?;
+        let (metadata, by) = (self.metadata.clone(), caller.author());
+        let target = format!("entity:{}/{}", entity.entity_type, entity.entity_id.as_str());
+        let note = move |details| Erasure { action: ErasureAction::EraseEntity, target: target.clone(), details };
+        let noting = {
+            let (metadata, begun, by) = (metadata.clone(), note(begun(lists.len())), by.clone());
+            async move { metadata.note_erasure(begun, by).await.map_err(Broken::AtFirst) }
+        };
+        within(caller, Changes::Definitions, to_its_end(noting)).await?;
         // The bag goes before all else, by a swap: the caller may have named the one that they mean.
         match self.erase_bag(caller, &entity, &conditions).await {
-            Err(ServiceError::Bag(refused)) => return Err(refused.into()),
+            Err(ServiceError::Bag(refused)) => {
+                let ended = note(json!({"state": "refused"}));
+                let noting = async move { metadata.note_erasure(ended, by).await.map_err(Broken::AtFirst) };
+                if let Err(error) = to_its_end(noting).await {
+                    tracing::warn!(%error, "the audit trail lacks that an erasure was refused");
+                }
+                return Err(refused.into());
+            }
             Err(error) if !conditions.is_none() => return Err(error),
             // What could not be taken out is told of by what follows.
             _ => {}
         }
         let EntityName { entity_type, entity_id } = entity;
         let (pool, timeout) = (self.lists_of(caller).into_owned(), self.options.operation_timeout);
-        let (metadata, by) = (self.metadata.clone(), caller.author());
         let erasing = async move {
             let clearing = lists.into_iter().map(|list| {
                 // Each has the time of a removal of its own, of what is left.
                 let deadline = move || deadline.min(Instant::now() + timeout);
                 clear(&pool, list, &entity_id, deadline)
             });
-            let lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
-            let noted = metadata.note_erasure(erasure(&entity_type, &entity_id, &lists), by).await;
-            noted.map(|ErasureEntry { at, by, .. }| Receipt { entity_type, entity_id, at, by, lists })
+            let mut lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
+            // The receipt outlives a loss of power, and so must the removals.
+            if let Err(error) = pool.sync().await {
+                let error = ListError::from(error.with_outcome_unknown());
+                lists.iter_mut().for_each(|list| list.outcome = Err(error.clone().into()));
+            }
+            let bytes_erased_by = erase_in_time(&pool).await;
+            let noted = metadata.note_erasure(note(ended(&lists)), by).await.map_err(Broken::Begun)?;
+            let ErasureEntry { at, by, .. } = noted;
+            Ok(Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by })
         };
         Ok(Reply::Erased(to_its_end(erasing).await?))
     }
@@ -80,6 +105,19 @@ impl<R: PageRenderer> Service<R> {
     }
 }
 
+/// From when on no file holds the cleared items. `None` also if the store cannot promise that at present.
+async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
+    let pool = lists.clone();
+    match tokio::task::spawn_blocking(move || pool.erase_in_time()).await {
+        Ok(Ok(by)) => by,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "cannot promise when erased bytes leave the files");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
 async fn clear(
     lists: &ListPool,
     list: ErasedList,
@@ -92,13 +130,15 @@ async fn clear(
     ErasedList { outcome: cleared.map_err(ListError::into), ..list }
 }
 
-fn erasure(entity_type: &EntityType, entity_id: &EntityId, lists: &[ErasedList]) -> Erasure {
+/// The details of the first entry of an erasure in the audit trail.
+fn begun(lists: usize) -> Json {
+    json!({"state": "begun", "lists": lists})
+}
+
+/// The details of its last entry.
+fn ended(lists: &[ErasedList]) -> Json {
     let failed: Vec<_> = lists.iter().filter(|list| list.outcome.is_err()).map(|list| list.key().to_string()).collect();
     let (cleared, not_cleared) = (lists.len() - failed.len(), failed.len());
     let named: Vec<_> = failed.into_iter().take(NAMED_FAILURES_MAX).collect();
-    Erasure {
-        action: ErasureAction::EraseEntity,
-        target: format!("entity:{entity_type}/{}", entity_id.as_str()),
-        details: json!({"lists_cleared": cleared, "lists_not_cleared": not_cleared, "not_cleared": named}),
-    }
+    json!({"state": "done", "lists_cleared": cleared, "lists_not_cleared": not_cleared, "not_cleared": named})
 }

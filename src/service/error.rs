@@ -8,12 +8,16 @@ use crate::backup::BackupError;
 use crate::domain::index::{ENTRIES_MAX, TooManyEntries};
 use crate::domain::{Invalid, JobId};
 use crate::metadata::MetadataError;
+use crate::wire::Problem;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ServiceError {
     /// A part of the request is not valid for what it is about.
     #[error("{field}: {invalid}")]
     Invalid { field: &'static str, invalid: Invalid },
+    /// One request of several asks for what cannot exist.
+    #[error("{}", .0.detail)]
+    Malformed(Box<Problem>),
     /// The value or key of an item to add, or to remove, is not valid for its feature. Nothing was done.
     #[error("{member} of item {index}: {invalid}")]
     InvalidItem { index: usize, member: &'static str, invalid: Invalid },

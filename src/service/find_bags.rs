@@ -141,6 +141,7 @@ impl<R: PageRenderer> Service<R> {
                             return Ok((found, after(index)));
                         }
                         bytes += bag.value.len();
+                        self.reserve_if_long(caller, bytes)?;
                         let (entity_id, updated_at) = (entry.value.clone(), bag.timestamp);
                         found.push(FoundBag { entity_id, updated_at, document: bag.value });
                     }

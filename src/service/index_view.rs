@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::{FeatureVersion, Timestamp, VersionLabel};
-use crate::metadata::jobs::Job;
+use crate::metadata::jobs::{Job, JobState};
 use crate::wire::IndexState;
 
 /// An index, and how far it is.
@@ -29,7 +29,12 @@ impl IndexView {
         lag: Option<Duration>,
     ) -> Self {
         let is_ready = version.index.as_ref().is_some_and(|index| index.is_ready);
-        let state = if is_ready { IndexState::Ready } else { IndexState::Building };
+        let is_cancelled = job.is_some_and(|job| job.state == JobState::Cancelled);
+        let state = match (is_ready, is_cancelled) {
+            (true, _) => IndexState::Ready,
+            (false, true) => IndexState::Cancelled,
+            (false, false) => IndexState::Building,
+        };
         let (name, job) = (version.version.clone(), job.cloned());
         Self { name, definition: Some(version), state, job, counted, lag }
     }

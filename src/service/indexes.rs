@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
+use super::begun::{Broken, to_its_end};
 use super::index_view::IndexView;
 use super::operation::{CleanIndexes, Reply};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::background::job_of;
-use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Generation, IndexSpec, Timestamp, VersionLabel};
+use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, IndexSpec, Timestamp, VersionLabel};
 use crate::metadata::jobs::{Job, JobState, Target, Task, TaskKind};
-use crate::metadata::keys::erasures::{Erasure, ErasureAction};
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::metadata::{Change, MetadataError, NewVersion, Precondition, VersionChanged};
 use crate::wire::IndexState;
@@ -56,29 +56,12 @@ impl<R: PageRenderer> Service<R> {
         let id = FeatureId::of_bags(entity_type);
         let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
         let deleting = async move {
-            jobs.check_room().await?;
-            let generation = loop {
-                let found = metadata.feature(id.clone()).await?;
-                let found = found.ok_or_else(|| MetadataError::not_found(id.clone()))?;
-                let index = found.version(&name).filter(|version| version.index.is_some());
-                let missing = || MetadataError::IndexNotFound(id.entity_type.clone(), name.clone());
-                let index = index.ok_or_else(missing)?;
-                if !condition.admits(index.revision) {
-                    return Err(MetadataError::EtagMismatch);
-                }
-                // This one, and none that is made under its name meanwhile: what is left of it is another's.
-                let this_one = Precondition::OneOf(vec![index.revision]);
-                let change = Change::DeleteVersion { id: id.clone(), version: name.clone(), condition: this_one };
-                match metadata.apply(change, by.clone()).await {
-                    Err(MetadataError::EtagMismatch) => {}
-                    applied => break applied.map(|_| index.generation)?,
-                }
-            };
-            // What is left of it has no other way to go.
-            let job = jobs.create_in_any_case(clearing(id.clone(), name, generation), by.clone()).await?;
-            let details = json!({"job": job.id.to_string()});
-            let erasure = Erasure { action: ErasureAction::Purge, target: id.to_string(), details };
-            metadata.note_erasure(erasure, by).await.map(|_| ())
+            // Only the job clears its entries: so the job begins in the same change.
+            let job = jobs.id_for(TaskKind::DropIndex).await.map_err(Broken::AtFirst)?;
+            let change = Change::DeleteIndex { id, name, condition, job };
+            metadata.apply(change, by).await.map_err(Broken::AtFirst)?;
+            jobs.wake();
+            Ok(())
         };
         within(caller, Changes::Definitions, to_its_end(deleting)).await?;
         Ok(Reply::IndexDeleted)
@@ -102,10 +85,11 @@ impl<R: PageRenderer> Service<R> {
         let task = Task { kind: TaskKind::Clean, feature: id, targets, lists_per_second };
         let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
         let asking = async move {
-            let job = jobs.create(task, by.clone()).await?;
+            let job = jobs.create(task, by.clone()).await.map_err(Broken::AtFirst)?;
             let after = json!({"job": job.id.to_string(), "indexes": indexes, "lists_per_second": lists_per_second});
             let action = ServerAction::CleanIndexes;
-            metadata.note_server_change(ServerChange { action, target, before: None, after: Some(after) }, by).await?;
+            let change = ServerChange { action, target, before: None, after: Some(after) };
+            metadata.note_server_change(change, by).await.map_err(Broken::Begun)?;
             Ok(job)
         };
         let job = within(caller, Changes::Definitions, to_its_end(asking)).await?;
@@ -156,8 +140,4 @@ fn last_count(jobs: &[Job], id: &FeatureId, index: &FeatureVersion) -> Option<(u
         Some((*job.progress.entries.get(at)?, job.updated_at))
     });
     counts.max_by_key(|(_, counted_at)| *counted_at)
-}
-
-fn clearing(feature: FeatureId, version: VersionLabel, generation: Generation) -> Task {
-    Task { kind: TaskKind::DropIndex, feature, targets: vec![Target { version, generation }], lists_per_second: None }
 }

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
+use super::begun::{Broken, to_its_end};
 use super::operation::{PurgeFeature, Reply};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, to_its_end, within};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::access::{Denied, Permission, Resource, decide};
 use crate::background::Command;
 use crate::domain::{FeatureId, Generation, JobId, VersionLabel};
@@ -40,12 +41,13 @@ impl<R: PageRenderer> Service<R> {
         let targets: Vec<_> = targets.collect();
         let task = Task { kind: TaskKind::Purge, feature: id.clone(), targets, lists_per_second };
         let lists: Vec<_> = task.targets.iter().map(|target| task.key(target).to_string()).collect();
-        let (jobs, metadata, by) = (self.jobs.clone(), self.metadata.clone(), caller.author());
+        let (jobs, by) = (self.jobs.clone(), caller.author());
         let asking = async move {
-            let job = jobs.create(task, by.clone()).await?;
-            let details = json!({"job": job.id.to_string(), "feature_keys": lists});
-            let erasure = Erasure { action: ErasureAction::Purge, target: id.to_string(), details };
-            metadata.note_erasure(erasure, by).await.map(|_| job)
+            let note = |job: JobId| {
+                let details = json!({"job": job.to_string(), "feature_keys": lists});
+                Erasure { action: ErasureAction::Purge, target: id.to_string(), details }
+            };
+            jobs.create_noted(task, by, note).await.map_err(Broken::AtFirst)
         };
         let job = within(caller, Changes::Definitions, to_its_end(asking)).await?;
         Ok(Reply::Job(Box::new(job)))
@@ -83,7 +85,7 @@ impl<R: PageRenderer> Service<R> {
         may(caller, Permission::ListsWrite, &job)?;
         tracing::info!(by = %caller.principal, job = %id, ?command, "a job is told what to do");
         let (jobs, by) = (self.jobs.clone(), caller.author());
-        let commanding = async move { jobs.command(id, command, by).await };
+        let commanding = async move { jobs.command(id, command, by).await.map_err(Broken::AtFirst) };
         let job = within(caller, Changes::Definitions, to_its_end(commanding)).await?;
         Ok(Reply::Job(Box::new(job)))
     }

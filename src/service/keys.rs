@@ -1,7 +1,8 @@
 //! API keys.
 
+use super::begun::{Broken, to_its_end};
 use super::operation::{Reply, RotateKey};
-use super::{Caller, Changes, CreateKey, PageRenderer, Service, ServiceError, to_its_end, within};
+use super::{Caller, Changes, CreateKey, PageRenderer, Service, ServiceError, within};
 use crate::access::token::Secret;
 use crate::domain::page::KeyWalk;
 use crate::domain::{Invalid, KeyId, Limit, Timestamp, Ttl};
@@ -71,14 +72,14 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<Reply, ServiceError> {
         let (metadata, by) = (self.metadata.clone(), caller.author());
         let revoking = async move {
-            let key = metadata.change_key(KeyChange::Revoke { id }, by.clone()).await?;
-            let mut created = created_by(id, &metadata.keys().await?);
+            let key = metadata.change_key(KeyChange::Revoke { id }, by.clone()).await.map_err(Broken::AtFirst)?;
+            let mut created = created_by(id, &metadata.keys().await.map_err(Broken::Begun)?);
             // A created key may create another one until it is revoked itself. Each round revokes at least one.
             while created_keys && !created.is_empty() {
                 for key in &created {
-                    metadata.change_key(KeyChange::Revoke { id: key.id }, by.clone()).await?;
+                    metadata.change_key(KeyChange::Revoke { id: key.id }, by.clone()).await.map_err(Broken::Begun)?;
                 }
-                created = created_by(id, &metadata.keys().await?);
+                created = created_by(id, &metadata.keys().await.map_err(Broken::Begun)?);
             }
             Ok((key, created))
         };

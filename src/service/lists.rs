@@ -9,7 +9,7 @@ use super::members::{encode, looked_up, removal_of_key, removal_of_keys, removal
 use super::operation::{AddItems, GetItems, ListName, Reply};
 use super::page_cache::RenderedPage;
 use super::{Caller, Service, ServiceError};
-use crate::actors::ResolveError;
+use crate::actors::{ListPool, ResolveError};
 use crate::domain::page::ItemWalk;
 use crate::domain::{
     EntityType, FeatureId, FeatureName, Invalid, ItemKey, Limit, ListKey, Order, Retention, Timestamp, Value,
@@ -23,6 +23,9 @@ use crate::wire::{
     LookupInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput,
     RemoveValueInput,
 };
+
+/// Values that are read of a list before a longer page has its memory.
+pub(super) const FIRST_BYTES: usize = 32 << 10;
 
 /// A page that is to be read, of a feature version that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +103,12 @@ impl PageRead {
 
 /// How pages of items are written for those who ask.
 pub trait PageRenderer: Send + Sync + 'static {
+    /// About how many bytes a page has once it is rendered.
+    fn bytes_of(&self, page: &ItemPage) -> usize;
+
+    /// The same of so many items without their values.
+    fn bytes_around(&self, items: usize) -> usize;
+
     /// The page ends early before it exceeds `bytes_max`, with at least one item, and has a token
     /// exactly if at least one more item was there.
     fn render(
@@ -123,14 +132,18 @@ impl<R: PageRenderer> Service<R> {
         };
         let read = PageRead::new(found, &request)?;
         if let Some(page) = self.kept_page(&read) {
+            self.reserve_if_long(caller, page.text.len())?;
             caller.owe_items(page.items.saturating_sub(1));
             return Ok(Reply::Items(page));
         }
         let deadline = deadline.unwrap_or_else(|| self.deadline(caller));
-        let bytes_max = self.options.page_bytes_max;
-        let lists = self.lists_of(caller);
-        let (page, validity) = lists.get(&read.list, read.retention, read.range(bytes_max), deadline).await?;
-        let page = self.render_page(&read, &page, validity, bytes_max)?;
+        let range = read.range(self.options.page_bytes_max);
+        let (page, validity) = match self.lists.get_from_memory(&read.list, read.retention, &range, deadline) {
+            Some(found) => found,
+            // On the heap: what is in memory does not need it.
+            None => Box::pin(self.read_page(caller, &read, deadline)).await?,
+        };
+        let page = self.render_page(caller, &read, &page, validity)?;
         caller.owe_items(page.items.saturating_sub(1));
         Ok(Reply::Items(page))
     }
@@ -153,15 +166,61 @@ impl<R: PageRenderer> Service<R> {
         self.pages.get(&read.list, read.limit, read.retention, self.clock.now(), state)
     }
 
+    /// Reads a page through its list's actor.
+    async fn read_page(
+        &self,
+        caller: &Caller,
+        read: &PageRead,
+        deadline: Instant,
+    ) -> Result<(ItemPage, Option<Validity>), ServiceError> {
+        let lists = self.lists_of(caller);
+        self.reserve(caller, FIRST_BYTES + self.renderer.bytes_around(read.limit))?;
+        match self.read_first(&lists, read, deadline).await? {
+            Some(found) => Ok(found),
+            None => self.read_in_full(caller, &lists, read, deadline).await,
+        }
+    }
+
+    /// Reads the page of a list, if its values have no more than [`FIRST_BYTES`]: nearly all pages are so short, and
+    /// memory for the longest one need not be reserved for each.
+    pub(super) async fn read_first(
+        &self,
+        lists: &ListPool,
+        read: &PageRead,
+        deadline: Instant,
+    ) -> Result<Option<(ItemPage, Option<Validity>)>, ServiceError> {
+        let range = read.range(FIRST_BYTES.min(self.options.page_bytes_max));
+        let (page, validity) = lists.get(&read.list, read.retention, range, deadline).await?;
+        let is_cut = page.more && page.items.len() < read.limit;
+        Ok((!is_cut).then_some((page, validity)))
+    }
+
+    /// Reads a page of any length, which has its memory before the store is asked.
+    pub(super) async fn read_in_full(
+        &self,
+        caller: &Caller,
+        lists: &ListPool,
+        read: &PageRead,
+        deadline: Instant,
+    ) -> Result<(ItemPage, Option<Validity>), ServiceError> {
+        let bytes_max = self.options.page_bytes_max;
+        self.reserve(caller, bytes_max)?;
+        Ok(lists.get(&read.list, read.retention, read.range(bytes_max), deadline).await?)
+    }
+
     /// Renders a page, and keeps it where that is known to be right for a while.
     pub(super) fn render_page(
         &self,
+        caller: &Caller,
         read: &PageRead,
         page: &ItemPage,
         validity: Option<Validity>,
-        bytes_max: usize,
     ) -> Result<RenderedPage, ServiceError> {
+        let bytes_max = self.options.page_bytes_max;
+        // To make a large page only to drop it would keep others waiting.
+        self.reserve_if_long(caller, self.renderer.bytes_of(page).min(bytes_max))?;
         let rendered = self.renderer.render(page, read.value_type, &read.walk(), bytes_max)?;
+        self.reserve_if_long(caller, rendered.text.len())?;
         if let Some(validity) = validity.filter(|_| read.is_first_page()) {
             self.pages.insert(&read.list, read.limit, read.retention, validity, &rendered);
         }
@@ -261,6 +320,7 @@ impl<R: PageRenderer> Service<R> {
         let members = looked_up(&found, &input)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
         let items = self.lists_of(caller).lookup(list.clone(), found.retention, members, deadline).await?;
+        self.reserve_if_long(caller, items.iter().flatten().map(|item| item.value.len()).sum())?;
         Ok(Reply::Found { list, value_type: found.value_type, items })
     }
 

@@ -27,6 +27,7 @@ mod bag;
 mod bag_conditions;
 mod bags;
 mod batch;
+mod begun;
 mod changes;
 mod descriptor;
 mod entities;
@@ -44,6 +45,7 @@ mod operation;
 mod operation_id;
 mod page_cache;
 mod receipt;
+mod replay;
 mod table;
 
 use std::borrow::Cow;
@@ -54,7 +56,7 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::access::{Principal, Refusals, decide};
+use crate::access::{Budget, Principal, Refusals, Reservation, SMALL_BYTES, decide};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::background::{Cleaner, Jobs};
 use crate::backup::Backups;
@@ -78,6 +80,7 @@ pub use operation::{
 pub use operation_id::OperationId;
 pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
+pub use replay::Repeated;
 pub use table::{OPERATIONS, queries};
 
 #[derive(Debug, Clone)]
@@ -105,6 +108,8 @@ pub struct Caller {
     pub author: Option<Author>,
     /// How long the caller waits, if that is shorter than the operation's own deadline.
     pub timeout: Option<Duration>,
+    /// Memory for the answer.
+    pub reservation: Reservation,
 }
 
 impl Caller {
@@ -151,16 +156,6 @@ async fn within<T>(
     }
 }
 
-/// Carries work out to its end though its caller leaves: what erases must be in the audit trail, too.
-async fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, MetadataError>> + Send + 'static,
-) -> Result<T, MetadataError> {
-    tokio::spawn(work).await.unwrap_or_else(|_| {
-        let reason = "the operation broke off".to_owned();
-        Err(MetadataError::Internal { reason, outcome_unknown: true })
-    })
-}
-
 /// What operations are carried out with.
 pub struct ServiceHandles {
     pub lists: ListPool,
@@ -171,6 +166,7 @@ pub struct ServiceHandles {
     pub refusals: Arc<Refusals>,
     pub log: Arc<Log>,
     pub clock: Arc<dyn Clock>,
+    pub budget: Arc<Budget>,
 }
 
 /// Carries out operations. Shared by all ways in.
@@ -185,6 +181,7 @@ pub struct Service<R> {
     /// Held while the log changes.
     log_turn: Arc<Mutex<()>>,
     clock: Arc<dyn Clock>,
+    budget: Arc<Budget>,
     renderer: R,
     pages: PageCache,
     options: ServiceOptions,
@@ -198,7 +195,7 @@ impl<R: PageRenderer> Service<R> {
         options: ServiceOptions,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock } = handles;
+        let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
         Ok(Self {
             lists,
@@ -210,6 +207,7 @@ impl<R: PageRenderer> Service<R> {
             log,
             log_turn: Arc::default(),
             clock,
+            budget,
             renderer,
             pages,
             options,
@@ -322,6 +320,17 @@ impl<R: PageRenderer> Service<R> {
             Some(limiter) => Cow::Owned(self.lists.limited(limiter)),
             None => Cow::Borrowed(&self.lists),
         }
+    }
+
+    /// Reserves memory for an answer, this many bytes at least, before it is made.
+    fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
+        let reserved = caller.reservation.reserve(&self.budget, &caller.principal, bytes);
+        reserved.map_err(|_exhausted| ServiceError::NoMemoryForAnswer)
+    }
+
+    /// The same where the answer is in memory already, or is made at once: a short one needs no room.
+    fn reserve_if_long(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
+        if bytes > SMALL_BYTES { self.reserve(caller, bytes) } else { Ok(()) }
     }
 
     /// When the caller of a list operation stops waiting.

@@ -153,9 +153,9 @@ pub enum Operation<'r> {
         list: ListName<'r>,
     },
     /// Reads of lists of any features.
-    BatchGet(Vec<GetItems<'r>>),
-    /// Adds to lists of any features, each of which is all or nothing by itself.
-    BatchAdd(Vec<AddItems<'r>>),
+    BatchGet(Vec<Result<GetItems<'r>, ServiceError>>),
+    /// Adds to lists of any features, each of which is all or nothing.
+    BatchAdd(Vec<Result<AddItems<'r>, ServiceError>>),
     /// Removes all lists of an entity, and its bag, if that meets the conditions.
     EraseEntity {
         entity: EntityName,

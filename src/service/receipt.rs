@@ -11,6 +11,8 @@ pub struct Receipt {
     pub at: Timestamp,
     pub by: Author,
     pub lists: Vec<ErasedList>,
+    /// From when on no file of the item store holds the erased bytes, if the store sees to that.
+    pub bytes_erased_by: Option<Timestamp>,
 }
 
 /// One list of the entity, and what became of it.

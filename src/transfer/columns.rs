@@ -9,6 +9,7 @@ pub(super) enum Kind {
     Json,
     Bytes,
     Int64,
+    UInt64,
     Double,
     Bool,
     /// Nanoseconds since the Unix epoch, in UTC.

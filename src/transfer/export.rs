@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ExportFormat;
+use super::checkpoint::{Begun, Checkpoint};
 use super::file::ExportFile;
 use super::progress::Progress;
 use super::source::{Sink, Source};
-use super::state::{StateFile, with_ending};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::{FeatureId, Timestamp, VersionLabel};
 use crate::service::OperationId;
@@ -34,14 +34,6 @@ pub struct Exported {
     /// Whether an earlier run had written some of it.
     #[serde(skip_deserializing)]
     pub resumed: bool,
-}
-
-/// What was written so far, and where the walk goes on.
-#[derive(Serialize, Deserialize)]
-struct State {
-    exported: Exported,
-    bytes: u64,
-    page_token: String,
 }
 
 struct ToFile {
@@ -70,40 +62,41 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     let client = Client::new(server, None, Retries::PATIENT)?;
     let found: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &feature)).await?;
     let client = client.with_retries(Retries::PERSISTENT);
-    let to_stdout = output == Path::new("-");
+    let of_version = found.versions.iter().find(|known| known.version == version.as_str());
+    let of_version = of_version.ok_or_else(|| {
+        Failure::failed(format!("the feature {feature} has no version {:?} (version_not_found)", version.as_str()))
+    })?;
     // Without its footer a Parquet file is none, so that nothing can go on from a part of it.
-    let goes_on = !to_stdout && format != ExportFormat::Parquet;
-    let state_file = goes_on.then(|| StateFile::new(with_ending(&output, ".state"), run));
-    let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
-    if kept.is_none() && !to_stdout && output.exists() {
-        let name = output.display();
-        return Err(Failure::failed(format!("{name} is there already: remove it, or write another file")));
-    }
-    let kept_bytes = kept.as_ref().map(|state| state.bytes);
-    let label = version.to_string();
-    let of_version = found.versions.iter().find(|known| known.version == label);
-    let identity = of_version.map(|known| known.identity).unwrap_or_default();
-    let file = ExportFile::open(&output, kept_bytes, format, &feature, &version, (found.value_type, identity))?;
-    let (exported, mut page_token) = match kept {
-        Some(state) => (Exported { resumed: true, ..state.exported }, Some(state.page_token)),
-        None => (Exported::default(), None),
+    let goes_on = output != Path::new("-") && format != ExportFormat::Parquet;
+    let checkpoint = goes_on.then(|| Checkpoint::new(&output, run));
+    let (part, exported, mut page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
+        Some(Begun::Whole(exported)) => return Ok(Exported { resumed: true, ..exported }),
+        Some(Begun::Part { file, bytes, exported, page_token }) => {
+            (Some((file, bytes)), Exported { resumed: bytes > 0, ..exported }, page_token)
+        }
+        None if output.exists() => {
+            let name = output.display();
+            return Err(Failure::failed(format!("{name} is there already: remove it, or write another file")));
+        }
+        None => (None, Exported::default(), None),
     };
+    let file = ExportFile::open(&output, part, format, &feature, &version, (found.value_type, of_version.identity))?;
     let mut sink = ToFile { file, exported, last: None };
     let source = Source { client: &client, feature: &feature, version: &version, min_timestamp: None, as_of };
     let mut progress = Progress::start();
-    loop {
+    let bytes = loop {
         let before = sink.exported.items;
         page_token = source.part(page_token.as_deref(), &mut sink).await?;
         let bytes = sink.file.end_part()?;
         progress.add(&feature.to_string(), sink.exported.items - before);
-        let Some(token) = &page_token else { break };
-        if let Some(state_file) = &state_file {
-            let state = State { exported: sink.exported.clone(), bytes, page_token: token.clone() };
-            state_file.write(&state)?;
+        match (&page_token, &checkpoint) {
+            (Some(token), Some(checkpoint)) => checkpoint.hold(&sink.exported, bytes, token)?,
+            (Some(_), None) => {}
+            (None, _) => break bytes,
         }
-    }
+    };
     progress.finish();
     sink.file.finish()?;
-    state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
+    checkpoint.map_or(Ok(()), |checkpoint| checkpoint.finish(&sink.exported, bytes))?;
     Ok(sink.exported)
 }

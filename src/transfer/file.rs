@@ -1,5 +1,6 @@
 //! The file that an export writes: a row an item.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
@@ -12,11 +13,8 @@ use super::out::{Out, csv, text_of};
 use super::parquet_file::ParquetFile;
 use crate::client::Failure;
 use crate::domain::{FeatureId, IdentityKind, ValueType, VersionLabel};
+use crate::import::{EXPORT_COLUMNS, FileCoding};
 use crate::wire::Item;
-
-const COLUMNS: [&str; 7] = ["entity_type", "feature", "version", "entity_id", "timestamp", "value", KEY];
-/// The last column, where items have keys.
-const KEY: &str = "key";
 
 pub(super) struct ExportFile {
     name: String,
@@ -75,10 +73,11 @@ struct Row<'a> {
 }
 
 impl ExportFile {
-    /// Opens a file: a new one, or one of which so many bytes are to stay. `-` is standard output.
+    /// Begins to write: behind the bytes that a file of text has, or to standard output if there is no file. A file
+    /// of Parquet is created.
     pub fn open(
         path: &Path,
-        kept_bytes: Option<u64>,
+        part: Option<(File, u64)>,
         format: ExportFormat,
         feature: &FeatureId,
         version: &VersionLabel,
@@ -92,13 +91,16 @@ impl ExportFile {
                 "value" => value_type.into(),
                 _ => Kind::Text,
             };
-            let fields = form.cells(&COLUMNS).iter().map(|name| Field::required(name, kinds(name))).collect();
+            let fields = form.cells(&EXPORT_COLUMNS).iter().map(|name| Field::required(name, kinds(name))).collect();
             return Ok(Self { name, form, out: Rows::Parquet(Box::new(ParquetFile::create(path, fields)?)) });
         }
-        let out = if name == "-" { Ok(Out::standard()) } else { Out::open(path, kept_bytes) };
+        let (out, is_begun) = match part {
+            Some((file, bytes)) => (Out::to(file, FileCoding::by_name(path)), bytes > 0),
+            None => (Ok(Out::standard()), false),
+        };
         let mut out = out.map_err(|error| failed(&name, &error))?;
-        if kept_bytes.is_none() && format == ExportFormat::Csv {
-            csv(&mut out, form.cells(&COLUMNS)).map_err(|error| failed(&name, &error))?;
+        if !is_begun && format == ExportFormat::Csv {
+            csv(&mut out, form.cells(&EXPORT_COLUMNS)).map_err(|error| failed(&name, &error))?;
         }
         Ok(Self { name, form, out: Rows::Text(out) })
     }

@@ -13,6 +13,8 @@
 
 mod adder;
 mod bags;
+mod cells;
+mod checkpoint;
 mod columns;
 mod definition_file;
 mod definitions;

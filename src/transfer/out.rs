@@ -1,8 +1,7 @@
 //! Where rows of text go: standard output or a file, plain or compressed, and how cells are written.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Seek, Write};
 
 use serde_json::value::RawValue;
 
@@ -10,7 +9,7 @@ use crate::domain::ValueType;
 use crate::import::{Encoder, FileCoding};
 
 pub(super) enum Out {
-    Standard(BufWriter<io::Stdout>),
+    Standard(Box<dyn Write + Send>),
     File(FileCoding, Encoder<BufWriter<File>>),
     /// Only while one is replaced by the next, or after that has failed.
     Closed,
@@ -18,14 +17,11 @@ pub(super) enum Out {
 
 impl Out {
     pub fn standard() -> Self {
-        Self::Standard(BufWriter::new(io::stdout()))
+        let out = BufWriter::new(io::stdout());
+        Self::Standard(if io::stdout().is_terminal() { Box::new(Shown { out, held: false }) } else { Box::new(out) })
     }
 
-    /// A new file, or one of which so many bytes are to stay; compressed if its name says so.
-    pub fn open(path: &Path, kept_bytes: Option<u64>) -> io::Result<Self> {
-        Self::to(open(path, kept_bytes)?, FileCoding::by_name(path))
-    }
-
+    /// A file, of which the present bytes stay.
     pub fn to(file: File, coding: FileCoding) -> io::Result<Self> {
         Ok(Self::File(coding, coding.encoder(BufWriter::new(file))?))
     }
@@ -67,29 +63,40 @@ impl Write for Out {
     }
 }
 
+/// Text on a terminal, which no character in it steers: each is written as JSON escapes it.
+struct Shown<W> {
+    out: W,
+    /// Whether the last byte begins a character that the next one decides on.
+    held: bool,
+}
+
+impl<W: Write> Write for Shown<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        /// In UTF-8 it begins U+0080 to U+00BF, of which the first half steers.
+        const LEAD: u8 = 0xc2;
+        for byte in bytes {
+            let is_led = std::mem::take(&mut self.held);
+            match byte {
+                0x80..0xa0 if is_led => write!(self.out, "\\u{byte:04x}")?,
+                _ if is_led => self.out.write_all(&[LEAD, *byte])?,
+                &LEAD => self.held = true,
+                b'\n' | b'\t' => self.out.write_all(&[*byte])?,
+                0..0x20 | 0x7f => write!(self.out, "\\u{byte:04x}")?,
+                _ => self.out.write_all(&[*byte])?,
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 pub(super) fn csv(out: &mut impl Write, cells: &[&str]) -> io::Result<()> {
     let mut line = csv::Writer::from_writer(out);
     line.write_record(cells)?;
     line.flush()
-}
-
-fn open(path: &Path, kept_bytes: Option<u64>) -> io::Result<File> {
-    match kept_bytes {
-        None => OpenOptions::new().write(true).create_new(true).open(path),
-        Some(bytes) => {
-            let changed = "it is not as the earlier run left it: remove it and its .state file, and export again";
-            let mut file = match OpenOptions::new().write(true).open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(io::Error::other(changed)),
-                opened => opened?,
-            };
-            if file.metadata()?.len() < bytes {
-                return Err(io::Error::other(changed));
-            }
-            file.set_len(bytes)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok(file)
-        }
-    }
 }
 
 /// A value as plain text, which an import reads as the same value.
@@ -104,6 +111,15 @@ pub(super) fn text_of(value_type: ValueType, value: &RawValue) -> serde_json::Re
 mod tests {
     use super::*;
     use crate::client::write_json;
+
+    #[test]
+    fn nothing_in_a_text_steers_a_terminal() {
+        let mut shown = Shown { out: Vec::new(), held: false };
+        for byte in "a\u{1b}[31m\u{9b}é\u{a0}\u{7f}\t\r\n".bytes() {
+            shown.write_all(&[byte]).unwrap();
+        }
+        assert_eq!(String::from_utf8(shown.out).unwrap(), "a\\u001b[31m\\u009bé\u{a0}\\u007f\t\\u000d\n");
+    }
 
     #[test]
     fn texts_are_read_as_the_values_that_they_were() {

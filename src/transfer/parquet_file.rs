@@ -59,6 +59,7 @@ fn leaf(name: &str, kind: Kind, optional: bool) -> Result<Type, ParquetError> {
         Kind::Json => (Physical::BYTE_ARRAY, Some(LogicalType::Json)),
         Kind::Bytes => (Physical::BYTE_ARRAY, None),
         Kind::Int64 => (Physical::INT64, None),
+        Kind::UInt64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
         Kind::Double => (Physical::DOUBLE, None),
         Kind::Bool => (Physical::BOOLEAN, None),
         Kind::Timestamp => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
@@ -88,7 +89,7 @@ impl Leaf {
     fn new(kind: Kind, definition_max: i16, repetition_max: i16) -> Self {
         let values = match kind {
             Kind::Bool => Values::Bool(Vec::new()),
-            Kind::Int64 | Kind::Timestamp => Values::Int64(Vec::new()),
+            Kind::Int64 | Kind::UInt64 | Kind::Timestamp => Values::Int64(Vec::new()),
             Kind::Double => Values::Double(Vec::new()),
             Kind::Text | Kind::Json | Kind::Bytes => Values::Bytes(Vec::new()),
         };
@@ -107,6 +108,10 @@ impl Leaf {
             Values::Double(values) => values.push(cell.parse().ok()?),
             Values::Int64(values) if self.kind == Kind::Timestamp => {
                 values.push(i64::try_from(Timestamp::parse(cell).ok()?.as_nanos()).ok()?);
+            }
+            // The format keeps unsigned integers by their bits.
+            Values::Int64(values) if self.kind == Kind::UInt64 => {
+                values.push(cell.parse::<u64>().ok()?.cast_signed());
             }
             Values::Int64(values) => values.push(cell.parse().ok()?),
             Values::Bytes(values) => {
@@ -280,6 +285,24 @@ mod tests {
         assert_eq!(rows[0], "{id: \"é\", n: -9223372036854775808, items: []}");
         assert!(rows[1].starts_with("{id: \"\", n: null, items: [{at: "), "{}", rows[1]);
         assert!(rows[1].contains("value: 1.5}") && rows[1].ends_with("value: -0E0}]}"), "{}", rows[1]);
+    }
+
+    #[test]
+    fn unsigned_integers_are_read_back_beyond_the_signed_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        let mut file = ParquetFile::create(&path, vec![Field::required("n", Kind::UInt64)]).unwrap();
+        for cell in ["0", "18446744073709551615", "9223372036854775808"] {
+            file.put(0, Some(cell)).unwrap();
+            file.end_row().unwrap();
+        }
+        assert!(file.put(0, Some("-1")).is_err());
+        file.finish().unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        assert_eq!(rows, ["{n: 0}", "{n: 18446744073709551615}", "{n: 9223372036854775808}"]);
+        let statistics = reader.metadata().row_group(0).column(0).statistics().unwrap();
+        assert_eq!(statistics.max_bytes_opt().unwrap(), u64::MAX.to_le_bytes());
     }
 
     #[test]

@@ -8,13 +8,13 @@ use std::fmt::Display;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use csv::StringRecord;
 use serde_json::value::RawValue;
 
+use super::cells::{Cell, Kinds, RawCell};
 use super::columns::Kind;
-use crate::client::Failure;
+use crate::client::{Failure, printable};
 use crate::domain::{EntityId, Timestamp};
-use crate::import::{FileFormat, Input, TimestampUnit, entity_id};
+use crate::import::{CsvEscape, CsvFile, FileFormat, Input, TimestampUnit, Unreadable};
 
 /// Columns of a spine, at most.
 const COLUMNS_MAX: usize = 1_000;
@@ -30,6 +30,7 @@ pub struct SpineFile {
     pub entity_id: String,
     pub timestamp: String,
     pub unit: TimestampUnit,
+    pub csv_escape: Option<CsvEscape>,
 }
 
 /// A column that is carried over as it is.
@@ -39,25 +40,27 @@ pub(super) struct Column {
     pub kind: Kind,
 }
 
-/// Its cells are in the order of the columns; of a number or a boolean each is as JSON has it.
+/// Its cells are in the order of the columns.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SpineRow {
     pub line: u64,
     pub entity_id: EntityId,
     pub timestamp: Timestamp,
-    pub cells: Vec<Option<String>>,
+    pub cells: Vec<Option<Cell>>,
 }
 
 pub(super) struct Spine {
     file: SpineFile,
     pub columns: Vec<Column>,
+    /// The line of a last row that no line end follows, so that it may have been cut off.
+    pub open_end: Option<u64>,
     rows: Rows,
 }
 
 impl Spine {
     /// Reads it once, and begins to read it again.
     pub fn open(file: SpineFile) -> Result<Self, Failure> {
-        let mut columns: Vec<(String, Option<Kind>)> = Vec::new();
+        let mut columns: Vec<(String, Kinds)> = Vec::new();
         let mut rows = Rows::open(&file)?;
         while let Some((line, cells)) = rows.next(&file)? {
             for (name, cell) in cells {
@@ -65,25 +68,24 @@ impl Spine {
                     continue;
                 }
                 let place = columns.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-                    columns.push((name, None));
+                    columns.push((name, Kinds::default()));
                     columns.len() - 1
                 });
                 if columns.len() > COLUMNS_MAX {
                     return Err(file.failed(line, format!("has more than {COLUMNS_MAX} columns with those before it")));
                 }
-                let known = &mut columns[place].1;
-                *known = cell.kind().map_or(*known, |kind| Some(known.map_or(kind, |known| together(known, kind))));
+                columns[place].1.narrow(&cell);
             }
         }
-        let columns =
-            columns.into_iter().map(|(name, kind)| Column { name, kind: kind.unwrap_or(Kind::Text) }).collect();
+        let columns = columns.into_iter().map(|(name, kinds)| Column { name, kind: kinds.narrowest() }).collect();
+        let open_end = rows.open_end();
         let rows = Rows::open(&file)?;
-        Ok(Self { file, columns, rows })
+        Ok(Self { file, columns, open_end, rows })
     }
 
     /// The next row; none if there are no more.
     pub fn next(&mut self) -> Result<Option<SpineRow>, Failure> {
-        let Self { file, columns, rows } = self;
+        let Self { file, columns, rows, .. } = self;
         let Some((line, mut cells)) = rows.next(file)? else { return Ok(None) };
         let mut take = |name: &str| {
             let place = cells.iter().position(|(known, _)| known == name)?;
@@ -96,10 +98,13 @@ impl Spine {
         let entity_id = EntityId::new(&entity).map_err(|why| failed(id, &why))?;
         let timestamp = take(at).ok_or_else(|| missing(at))?.timestamp(file.unit).map_err(|why| failed(at, &why))?;
         if timestamp.as_nanos() < NANOS_MIN {
-            let why = format!("{timestamp} is long ago: give the unit of integers with --timestamp-unit s, ms or us");
-            return Err(failed(at, &why));
+            let why = match file.unit.likely(timestamp) {
+                Some(likely) => file.unit.doubt(likely),
+                None => "give the unit of integers with --timestamp-unit s, ms or us".to_owned(),
+            };
+            return Err(failed(at, &format!("{timestamp} is long ago: {why}")));
         }
-        let cells = columns.iter().map(|column| take(&column.name)?.text(column.kind)).collect();
+        let cells = columns.iter().map(|column| take(&column.name)?.of_kind(column.kind)).collect();
         Ok(Some(SpineRow { line, entity_id, timestamp, cells }))
     }
 
@@ -112,124 +117,63 @@ impl SpineFile {
     fn failed(&self, line: u64, why: impl Display) -> Failure {
         Failure::failed(format!("{}:{line}: {why}", self.path.display()))
     }
-}
 
-/// What a column holds that holds both.
-fn together(one: Kind, other: Kind) -> Kind {
-    match (one, other) {
-        _ if one == other => one,
-        (Kind::Int64, Kind::Double) | (Kind::Double, Kind::Int64) => Kind::Double,
-        _ => Kind::Text,
-    }
-}
-
-/// What a file has in one place.
-enum Cell {
-    Text(String),
-    Json(Box<RawValue>),
-}
-
-impl Cell {
-    /// None if there is nothing in it.
-    fn kind(&self) -> Option<Kind> {
-        match self {
-            Self::Text(text) if text.is_empty() => None,
-            Self::Text(text) => Some(plain_kind(text).unwrap_or(Kind::Text)),
-            Self::Json(raw) => match raw.get().as_bytes().first() {
-                Some(b'n') => None,
-                Some(b'"') => Some(Kind::Text),
-                Some(b'{' | b'[') => Some(Kind::Json),
-                _ => Some(plain_kind(raw.get()).unwrap_or(Kind::Text)),
-            },
+    fn unreadable(&self, Unreadable { line, why }: Unreadable) -> Failure {
+        match line {
+            Some(line) => self.failed(line, why),
+            None => Failure::failed(format!("{}: {why}", self.path.display())),
         }
-    }
-
-    /// The cell of a column of a kind; none if there is nothing in it.
-    fn text(self, kind: Kind) -> Option<String> {
-        self.kind()?;
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Json(raw) if kind == Kind::Text => {
-                Some(serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned()))
-            }
-            Self::Json(raw) => Some(raw.get().to_owned()),
-        }
-    }
-
-    fn entity_id(&self) -> Result<String, String> {
-        match self {
-            Self::Text(text) => Ok(text.clone()),
-            Self::Json(raw) => {
-                let mut id = String::new();
-                entity_id(raw.get(), &mut id).map(|()| id)
-            }
-        }
-    }
-
-    fn timestamp(&self, unit: TimestampUnit) -> Result<Timestamp, String> {
-        match self {
-            Self::Text(text) => unit.read_text(text),
-            Self::Json(raw) => unit.read_json(raw.get()),
-        }
-    }
-}
-
-/// What plain text is, if that is a number or a boolean as JSON writes them. `007` is neither, nor is what no
-/// double holds.
-fn plain_kind(text: &str) -> Option<Kind> {
-    match text {
-        "true" | "false" => Some(Kind::Bool),
-        _ if text.contains(char::is_whitespace) => None,
-        _ if serde_json::from_str::<i64>(text).is_ok() => Some(Kind::Int64),
-        _ if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {
-            serde_json::from_str::<f64>(text).is_ok().then_some(Kind::Double)
-        }
-        _ => None,
     }
 }
 
 /// The cells of a row, each with the name of its column.
-type Cells = Vec<(String, Cell)>;
+type Cells = Vec<(String, RawCell)>;
 
 enum Rows {
-    Csv { reader: Box<csv::Reader<Input>>, header: StringRecord },
+    Csv { rows: Box<CsvFile>, header: Vec<String> },
     Ndjson { input: Input, line: u64 },
 }
 
 impl Rows {
     fn open(file: &SpineFile) -> Result<Self, Failure> {
-        let failed = |why: &dyn Display| Failure::failed(format!("{}: {why}", file.path.display()));
-        let input = Input::open_file(&file.path).map_err(|e| failed(&e))?;
+        let failed = |why: String| file.unreadable(why.into());
+        let input = Input::open_file(&file.path).map_err(|e| failed(e.to_string()))?;
         if file.format == FileFormat::Ndjson {
             return Ok(Self::Ndjson { input, line: 0 });
         }
-        let mut reader = Box::new(csv::Reader::from_reader(input));
-        let header = reader.headers().map_err(|e| failed(&e))?.clone();
+        let rows = Box::new(CsvFile::open(input, file.csv_escape).map_err(|e| file.unreadable(e))?);
+        let header: Vec<String> = rows.header().iter().map(text).collect::<Result<_, _>>().map_err(failed)?;
         for name in [&file.entity_id, &file.timestamp] {
-            if !header.iter().any(|known| known == name) {
-                let names: Vec<_> = header.iter().collect();
-                return Err(failed(&format!("has no column {name:?}; its columns are {}", names.join(", "))));
+            if !header.contains(name) {
+                return Err(failed(format!(
+                    "has no column {name:?}; its columns are {}",
+                    printable(&header.join(", "))
+                )));
             }
         }
-        let twice = header.iter().enumerate().find(|(place, name)| header.iter().skip(place + 1).any(|n| n == *name));
-        twice.map_or(Ok(()), |(_, name)| Err(failed(&format!("has two columns {name:?}"))))?;
-        Ok(Self::Csv { reader, header })
+        let twice = header.iter().enumerate().find(|(place, name)| header[place + 1..].contains(name));
+        twice.map_or(Ok(()), |(_, name)| Err(failed(format!("has two columns {name:?}"))))?;
+        Ok(Self::Csv { rows, header })
+    }
+
+    fn open_end(&self) -> Option<u64> {
+        match self {
+            Self::Csv { rows, .. } => rows.open_end(),
+            Self::Ndjson { .. } => None,
+        }
     }
 
     /// The next row with its line.
     fn next(&mut self, file: &SpineFile) -> Result<Option<(u64, Cells)>, Failure> {
         let failed = |line, why: &dyn Display| file.failed(line, why);
         match self {
-            Self::Csv { reader, header } => {
-                reader.get_ref().row_ended();
-                let mut record = StringRecord::new();
-                let line = reader.position().line();
-                if !reader.read_record(&mut record).map_err(|error| failed(line, &error))? {
-                    return Ok(None);
-                }
-                let line = record.position().map_or(line, csv::Position::line);
-                let cells = header.iter().zip(&record).map(|(name, text)| (name.into(), Cell::Text(text.into())));
-                Ok(Some((line, cells.collect())))
+            Self::Csv { rows, header } => {
+                let Some(line) = rows.next().map_err(|e| file.unreadable(e))? else { return Ok(None) };
+                rows.check_cells().map_err(|why| failed(line, &why))?;
+                let cells = header.iter().zip(rows.record());
+                let cells = cells.map(|(name, cell)| Ok((name.clone(), RawCell::Text(text(cell)?))));
+                let cells: Result<Cells, String> = cells.collect();
+                cells.map(|cells| Some((line, cells))).map_err(|why| failed(line, &why))
             }
             Self::Ndjson { input, line } => loop {
                 let mut text = Vec::new();
@@ -246,6 +190,10 @@ impl Rows {
             },
         }
     }
+}
+
+fn text(cell: &[u8]) -> Result<String, String> {
+    std::str::from_utf8(cell).map(str::to_owned).map_err(|_| "is not UTF-8".to_owned())
 }
 
 /// The members of an object, in their order.
@@ -268,7 +216,7 @@ fn members(line: &[u8]) -> Result<Cells, serde_json::Error> {
                 if members.len() > COLUMNS_MAX + 2 {
                     return Err(serde::de::Error::custom(format!("it has more than {COLUMNS_MAX} members")));
                 }
-                members.push((name, Cell::Json(value)));
+                members.push((name, RawCell::Json(value)));
             }
             Ok(members)
         }
@@ -293,14 +241,14 @@ mod tests {
 
     const AT: &str = "2024-01-01T00:00:00Z";
 
-    fn spine(name: &str, text: &str) -> Result<(Vec<Column>, Vec<SpineRow>), String> {
+    fn spine(name: &str, text: impl AsRef<[u8]>) -> Result<(Vec<Column>, Vec<SpineRow>), String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         let format = spine_format(&path).unwrap();
         let (entity_id, timestamp, unit) = ("entity_id".into(), "timestamp".into(), TimestampUnit::Ns);
         let read = || {
-            let mut spine = Spine::open(SpineFile { path, format, entity_id, timestamp, unit })?;
+            let mut spine = Spine::open(SpineFile { path, format, entity_id, timestamp, unit, csv_escape: None })?;
             let mut rows = Vec::new();
             while let Some(row) = spine.next()? {
                 rows.push(row);
@@ -313,7 +261,7 @@ mod tests {
     #[test]
     fn columns_have_the_narrowest_type_that_holds_all_their_cells() {
         let text = format!(
-            "label,entity_id,n,x,code,none,timestamp,note\n1,u,1,1,007,,{AT},true\n,v,-2,0.5,8,,{AT},\"a,\"\"b\"\n"
+            "label,entity_id,n,x,code,none,timestamp,note\n1,u,1,1.0,007,,{AT},true\n,v,-2,0.5,8,,{AT},\"a,\"\"b\"\n"
         );
         let (columns, rows) = spine("s.csv", &text).unwrap();
         let kinds: Vec<_> = columns.iter().map(|column| (&*column.name, column.kind)).collect();
@@ -327,7 +275,7 @@ mod tests {
         ];
         assert_eq!(kinds, expected);
         assert_eq!((rows[1].line, rows[1].entity_id.as_str()), (3, "v"));
-        let cells: Vec<_> = rows[1].cells.iter().map(Option::as_deref).collect();
+        let cells: Vec<_> = rows[1].cells.iter().map(|cell| Some(&*cell.as_ref()?.text)).collect();
         assert_eq!(cells, [None, Some("-2"), Some("0.5"), Some("8"), None, Some("a,\"b")]);
     }
 
@@ -341,8 +289,40 @@ mod tests {
         let kinds: Vec<_> = columns.iter().map(|column| (&*column.name, column.kind)).collect();
         assert_eq!(kinds, [("a", Kind::Text), ("b", Kind::Json), ("c", Kind::Bool)]);
         assert_eq!((rows[0].entity_id.as_str(), rows[0].timestamp), ("7", rows[1].timestamp));
-        assert_eq!(rows[0].cells, [Some("1".to_owned()), Some("[1]".to_owned()), None]);
-        assert_eq!((rows[1].line, &rows[1].cells[2]), (3, &Some("true".to_owned())));
+        let cell = |text: &str, is_json| Some(Cell { text: text.to_owned(), is_json });
+        assert_eq!(rows[0].cells, [cell("1", false), cell("[1]", true), None]);
+        assert_eq!((rows[1].line, &rows[1].cells[2]), (3, &cell("true", true)));
+    }
+
+    #[test]
+    fn a_spine_that_is_cut_anywhere_is_refused_or_read_as_a_prefix() {
+        let csv = format!("\u{feff}entity_id,timestamp,label\n\"u\",{AT},\"a\"\"b\nc\"\n\"v\",{AT},\"1,5\"\n");
+        let line = |id: &str| format!("{{\"entity_id\":\"{id}\",\"timestamp\":\"{AT}\",\"label\":\"é\\n\"}}\n");
+        let ndjson = format!("\u{feff}{}{}", line("u"), line("v"));
+        for (name, text) in [("s.csv", csv), ("s.ndjson", ndjson)] {
+            let rows = |bytes: &[u8]| {
+                let cells =
+                    |row: SpineRow| (row.entity_id, row.cells.into_iter().map(|cell| Some(cell?.text)).collect());
+                let rows = |rows: Vec<SpineRow>| rows.into_iter().map(cells).collect::<Vec<(_, Vec<_>)>>();
+                spine(name, bytes).map(|(_, found)| rows(found))
+            };
+            let whole = rows(text.as_bytes()).unwrap();
+            assert_eq!(whole.len(), 2);
+            for at in 0..text.len() {
+                let Ok(mut rows) = rows(&text.as_bytes()[..at]) else { continue };
+                // A CSV file may end without a line end, as one does here that is cut within the last cell's quotes.
+                if name == "s.csv" && !text.as_bytes()[..at].ends_with(b"\n") {
+                    rows.pop();
+                }
+                assert!(whole.starts_with(&rows), "{name} {at}: {rows:?}");
+            }
+        }
+        for cut in ["u,", "u", "\"u"] {
+            let refused = spine("s.csv", format!("entity_id,timestamp\nu,{AT}\n{cut}")).unwrap_err();
+            assert!(refused.contains("s.csv:3: "), "{refused}");
+        }
+        assert!(spine("s.ndjson.gz", b"\x1f\x8b\x08").unwrap_err().contains("s.ndjson.gz"));
+        assert!(spine("s.ndjson.gz", b"").unwrap_err().contains("is empty"));
     }
 
     #[test]

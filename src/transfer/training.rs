@@ -12,6 +12,7 @@ use super::spine::{Column, Spine, SpineFile, SpineRow};
 use super::training_file::{FeatureColumn, TrainingFile};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::{FeatureId, Limit, VersionLabel};
+use crate::import::OPEN_END;
 use crate::service::OperationId;
 use crate::wire::Feature;
 
@@ -30,10 +31,13 @@ pub struct TrainingOptions {
 }
 
 /// What is in the file.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Joined {
     pub rows: u64,
     pub items: u64,
+    /// A sign that the spine was cut off.
+    #[serde(skip)]
+    pub warning: Option<String>,
 }
 
 /// Writes the file, whole or not at all.
@@ -53,7 +57,8 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
     let mut spine = Spine::open(spine)?;
     check_names(&names, &spine.columns, &joining)?;
     let mut file = TrainingFile::create(&output, format, &names, &spine.columns, &joining)?;
-    let (mut joined, mut progress) = (Joined::default(), Progress::start());
+    let warning = spine.open_end.map(|line| spine.failed(line, OPEN_END).to_string());
+    let (mut joined, mut progress) = (Joined { warning, ..Joined::default() }, Progress::start());
     loop {
         let mut rows = Vec::new();
         while rows.len() < (CALL_LISTS / joining.len()).max(1)

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::ExportFormat;
+use super::cells::Cell;
 use super::columns::{Field, Kind};
 use super::lists::Page;
 use super::out::{Out, csv, text_of};
@@ -41,9 +42,7 @@ impl TrainingFile {
             let names = [&**entity_id, &**timestamp].into_iter().chain(own);
             let names = names.chain(joining.iter().map(|feature| feature.id.name.as_str()));
             let names = names.map(str::to_owned).collect();
-            let kinds = columns.iter().map(|column| column.kind).collect();
-            return TextFile::create(path, format == ExportFormat::Csv, names, kinds)
-                .map(|file| Self::Text(Box::new(file)));
+            return TextFile::create(path, format == ExportFormat::Csv, names).map(|file| Self::Text(Box::new(file)));
         }
         let mut fields = vec![Field::required(entity_id, Kind::Text), Field::required(timestamp, Kind::Timestamp)];
         let own = |column: &Column| Field::One { name: column.name.clone(), kind: column.kind, optional: true };
@@ -65,7 +64,7 @@ impl TrainingFile {
                 file.put(0, Some(row.entity_id.as_str()))?;
                 file.put(1, Some(&timestamp))?;
                 for (place, cell) in row.cells.iter().enumerate() {
-                    file.put(2 + place, cell.as_deref())?;
+                    file.put(2 + place, cell.as_ref().map(|cell| &*cell.text))?;
                 }
                 for (place, (page, value_type)) in pages.iter().zip(value_types).enumerate() {
                     let values = page.items.iter().map(|item| text_of(*value_type, &item.value));
@@ -97,13 +96,11 @@ pub(super) struct TextFile {
     paths: Option<(PathBuf, PathBuf)>,
     is_csv: bool,
     names: Vec<String>,
-    /// Of the columns that come from the spine.
-    kinds: Vec<Kind>,
     out: Out,
 }
 
 impl TextFile {
-    fn create(path: &Path, is_csv: bool, names: Vec<String>, kinds: Vec<Kind>) -> Result<Self, Failure> {
+    fn create(path: &Path, is_csv: bool, names: Vec<String>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let paths = (name != "-").then(|| (with_ending(path, ".part"), path.to_owned()));
         let out = match &paths {
@@ -115,7 +112,7 @@ impl TextFile {
             let header: Vec<_> = names.iter().map(String::as_str).collect();
             csv(&mut out, &header).map_err(|error| failed(&name, &error))?;
         }
-        Ok(Self { name, paths, is_csv, names, kinds, out })
+        Ok(Self { name, paths, is_csv, names, out })
     }
 
     fn write(&mut self, row: &SpineRow, timestamp: &str, pages: &[Page]) -> Result<(), Failure> {
@@ -125,7 +122,7 @@ impl TextFile {
 
     fn cells(&mut self, row: &SpineRow, timestamp: &str, pages: &[Page]) -> io::Result<()> {
         let lists = pages.iter().map(|page| serde_json::to_string(&page.items)).collect::<Result<Vec<_>, _>>()?;
-        let own = row.cells.iter().map(|cell| cell.as_deref().unwrap_or_default());
+        let own = row.cells.iter().map(|cell| cell.as_ref().map_or("", |cell| &*cell.text));
         let cells = [row.entity_id.as_str(), timestamp].into_iter().chain(own);
         csv(&mut self.out, &cells.chain(lists.iter().map(String::as_str)).collect::<Vec<_>>())
     }
@@ -142,14 +139,13 @@ impl TextFile {
         };
         member(&|line| serde_json::to_writer(line, row.entity_id.as_str()))?;
         member(&|line| serde_json::to_writer(line, timestamp))?;
-        for (cell, kind) in row.cells.iter().zip(&self.kinds) {
+        for cell in &row.cells {
             member(&|line| match cell {
-                // Numbers, booleans and JSON stand as they were.
-                Some(json) if *kind != Kind::Text => {
-                    line.extend_from_slice(json.as_bytes());
+                Some(Cell { text, is_json: true }) => {
+                    line.extend_from_slice(text.as_bytes());
                     Ok(())
                 }
-                text => serde_json::to_writer(line, text),
+                cell => serde_json::to_writer(line, &cell.as_ref().map(|cell| &*cell.text)),
             })?;
         }
         for page in pages {

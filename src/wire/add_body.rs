@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::object::{check_syntax, missing_member, repeated_member, text_of, unknown_member};
 use super::plain_add;
 use super::{ErrorCode, ItemInput, Problem, member_key};
-use crate::domain::{ADD_ITEMS_MAX, Timestamp};
+use crate::domain::{ADD_ITEMS_MAX, Invalid, Timestamp};
 
 pub(super) fn parse(body: &[u8]) -> Result<Vec<ItemInput<'_>>, Problem> {
     let text = text_of(body)?;
@@ -27,12 +27,17 @@ pub(super) fn parse_any(text: &str) -> Result<Vec<ItemInput<'_>>, Problem> {
     parsed.map_err(|_| trail.explain(text))
 }
 
-/// Reads the items alone, in any form, from a body that is JSON.
-pub(super) fn parse_items(text: &str) -> Result<Vec<ItemInput<'_>>, Problem> {
+/// Reads the items alone, in any form, from a body that is JSON. A text or number that is no timestamp, or no key, is an
+/// error within: the items have their form.
+pub(super) fn parse_items(text: &str) -> Result<Result<Vec<ItemInput<'_>>, Problem>, Problem> {
     let trail = Trail::default();
     trail.position.set(Position::Items);
     let parsed = ItemsSeed(&trail).deserialize(&mut serde_json::Deserializer::from_str(text));
-    parsed.map_err(|_| trail.explain(text))
+    match parsed {
+        Ok(items) => Ok(Ok(items)),
+        Err(_) if trail.has_form.get() => Ok(Err(trail.explain(text))),
+        Err(_) => Err(trail.explain(text)),
+    }
 }
 
 /// Where the parser stands, and why it stopped, if it was not the JSON itself.
@@ -40,6 +45,8 @@ pub(super) fn parse_items(text: &str) -> Result<Vec<ItemInput<'_>>, Problem> {
 struct Trail {
     position: Cell<Position>,
     refusal: RefCell<Option<Problem>>,
+    /// Whether the refused member is of the right JSON type.
+    has_form: Cell<bool>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -54,6 +61,12 @@ impl Trail {
     fn refuse<E: de::Error>(&self, problem: Problem) -> E {
         self.refusal.replace(Some(problem));
         E::custom("refused")
+    }
+
+    /// Refuses what a member holds. `types` are the first characters of the JSON that it may have.
+    fn refuse_value<E: de::Error>(&self, raw: &str, types: &str, problem: Problem) -> E {
+        self.has_form.set(raw.starts_with(|first| types.contains(first)));
+        self.refuse(problem)
     }
 
     /// What was wrong. A text that is no JSON is told so, wherever else it does not fit.
@@ -189,11 +202,14 @@ impl<'de> Visitor<'de> for ItemSeed<'_> {
         let missing = |name| trail.refuse(missing_member(self.field(name)));
         let timestamp = timestamp.ok_or_else(|| missing("timestamp"))?;
         let value = value.ok_or_else(|| missing("value"))?;
+        let refused = |name: &str, raw: &str, types: &str, invalid: Invalid| {
+            trail.refuse_value(raw, types, Problem::from(invalid).at(self.field(name)))
+        };
         let timestamp = Timestamp::from_json(timestamp)
-            .map_err(|invalid| trail.refuse(Problem::from(invalid).at(self.field("timestamp"))))?;
-        key.map(member_key)
-            .transpose()
-            .map_err(|invalid| trail.refuse(Problem::from(invalid).at(self.field("key"))))?;
+            .map_err(|invalid| refused("timestamp", timestamp, "\"-0123456789", invalid))?;
+        if let Some(key) = key {
+            member_key(key).map_err(|invalid| refused("key", key, "\"", invalid))?;
+        }
         Ok(ItemInput { timestamp, value, key })
     }
 }

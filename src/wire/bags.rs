@@ -7,9 +7,10 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, SchemaType, T
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::many::{Text, of_any_form};
 use super::object::{Object, check_syntax, text_of};
 use super::texts::{self, JOINED_LISTS_MAX};
-use super::{ErrorCode, PageResult, Problem, RequestFailed, batch_body};
+use super::{ErrorCode, PageResult, Problem, RequestFailed, Requests};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{Document, EntityId, EntityType, FeatureName, Limit};
 
@@ -94,28 +95,29 @@ pub struct BatchGetBagsInput {
     pub requests: Vec<BagRequest>,
 }
 
-/// A bag to read.
+/// A bag to read. A name or an ID that Get Bag would refuse is a problem of this request alone.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BagRequest {
     #[serde(serialize_with = "super::text::serialize")]
-    #[schema(value_type = texts::Name, inline)]
+    #[schema(value_type = String)]
     pub entity_type: EntityType,
     #[serde(serialize_with = "super::text::serialize")]
-    #[schema(value_type = texts::EntityId, inline)]
+    #[schema(value_type = String)]
     pub entity_id: EntityId,
 }
 
 impl BatchGetBagsInput {
-    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+    pub fn read(body: &[u8]) -> Result<Requests<BagRequest>, Problem> {
         let request = |object: &Object<'_>| {
+            let entity_type = Text::required(object, "entity_type")?;
+            let entity_id = Text::required(object, "entity_id")?;
             Ok(BagRequest {
-                entity_type: object.required("entity_type", EntityType::new)?,
-                entity_id: object.required("entity_id", EntityId::new)?,
+                entity_type: entity_type.parse(EntityType::new)?,
+                entity_id: entity_id.parse(EntityId::new)?,
             })
         };
-        let requests = batch_body::of_any_form(text_of(body)?, &["entity_type", "entity_id"], request)?;
-        Ok(Self { requests })
+        of_any_form(text_of(body)?, &["entity_type", "entity_id"], request)
     }
 }
 
@@ -203,19 +205,22 @@ mod tests {
             entity_id: EntityId::new(id).unwrap(),
         };
         let input = BatchGetBagsInput { requests: vec![request("u\"1"), request("é/2")] };
-        assert_eq!(BatchGetBagsInput::read(&serde_json::to_vec(&input).unwrap()).unwrap(), input);
+        let read = BatchGetBagsInput::read(&serde_json::to_vec(&input).unwrap()).unwrap();
+        assert_eq!(read.into_iter().collect::<Result<Vec<_>, _>>(), Ok(input.requests));
         for (body, field) in [
             ("{}", "requests"),
             (r#"{"requests":[]}"#, "requests"),
             (r#"{"requests":[{"entity_type":"user"}]}"#, "requests[0].entity_id"),
-            (
-                r#"{"requests":[{"entity_type":"user","entity_id":"a"},{"entity_type":"u r","entity_id":"a"}]}"#,
-                "requests[1].entity_type",
-            ),
+            (r#"{"requests":[{"entity_type":"..","entity_id":7}]}"#, "requests[0].entity_id"),
             (r#"{"requests":[{"entity_type":"user","entity_id":"a","x":1}]}"#, "requests[0].x"),
         ] {
             let problem = BatchGetBagsInput::read(body.as_bytes()).unwrap_err();
             assert_eq!(problem.field.as_deref(), Some(field), "{body}");
         }
+        let odd = r#"{"requests":[{"entity_type":"user","entity_id":"a"},{"entity_type":"u r","entity_id":"a"},
+            {"entity_type":"user","entity_id":""},{"entity_type":"user","entity_id":"\ud800"}]}"#;
+        let read = BatchGetBagsInput::read(odd.as_bytes()).unwrap();
+        let fields: Vec<_> = read.iter().map(|read| read.as_ref().err().and_then(|e| e.field.as_deref())).collect();
+        assert_eq!(fields, [None, Some("entity_type"), Some("entity_id"), Some("entity_id")]);
     }
 }

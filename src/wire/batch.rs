@@ -5,13 +5,17 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Added, ItemInput, ItemPage, ProblemBody, texts};
+use super::{Added, ItemInput, ItemPage, Problem, ProblemBody, texts};
 use crate::domain::{EntityId, Limit, Order, Timestamp};
 
 /// The most lists of one call.
 pub const BATCH_LISTS_MAX: usize = 1_000;
 /// The most items of all adds of one call.
 pub const BATCH_ITEMS_MAX: usize = 10_000;
+
+/// The requests of one call, in their order. A request with a name, an ID or a moment that cannot exist is a problem of
+/// its own.
+pub type Requests<T> = Vec<Result<T, Problem>>;
 
 /// Lists to read, of any features.
 #[derive(Debug, PartialEq, Eq, ToSchema)]
@@ -21,30 +25,30 @@ pub const BATCH_ITEMS_MAX: usize = 10_000;
 ]}))]
 #[serde(deny_unknown_fields)]
 pub struct BatchGetInput<'a> {
-    #[schema(min_items = 1, max_items = 1000)]
-    pub requests: Vec<GetRequest<'a>>,
+    #[schema(value_type = Vec<GetRequest<'a>>, min_items = 1, max_items = 1000)]
+    pub requests: Requests<GetRequest<'a>>,
 }
 
 /// A list to read, as Get List Items does. Both bounds are inclusive; `as_of` shows it as it was at a moment that has
-/// passed.
+/// passed. A name, an ID or a moment that Get List Items would refuse is a problem of this request alone.
 #[derive(Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest<'a> {
-    #[schema(value_type = texts::Name, inline)]
+    #[schema(value_type = String)]
     pub entity_type: Cow<'a, str>,
-    #[schema(value_type = texts::Name, inline)]
+    #[schema(value_type = String)]
     pub feature: Cow<'a, str>,
-    #[schema(value_type = texts::Label, inline, required = false)]
+    #[schema(value_type = String, required = false)]
     pub version: Cow<'a, str>,
-    #[schema(value_type = texts::EntityId, inline)]
+    #[schema(value_type = String)]
     pub entity_id: EntityId,
     #[schema(value_type = u32, minimum = 1, maximum = 10000, default = 100, required = false)]
     pub limit: Limit,
-    #[schema(value_type = texts::TimestampInput, inline, required = false)]
+    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub min_timestamp: Option<Timestamp>,
-    #[schema(value_type = texts::TimestampInput, inline, required = false)]
+    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub max_timestamp: Option<Timestamp>,
-    #[schema(value_type = texts::TimestampInput, inline, required = false)]
+    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub as_of: Option<Timestamp>,
     #[schema(value_type = texts::Order, inline, required = false)]
     pub order: Order,
@@ -64,24 +68,40 @@ pub struct GetRequest<'a> {
 #[serde(deny_unknown_fields)]
 pub struct BatchAddInput<'a> {
     /// Together at most 10,000 items.
-    #[schema(min_items = 1, max_items = 1000)]
-    pub requests: Vec<AddRequest<'a>>,
+    #[schema(value_type = Vec<AddRequest<'a>>, min_items = 1, max_items = 1000)]
+    pub requests: Requests<AddRequest<'a>>,
 }
 
-/// Items to add to one list, all or none.
+/// Items to add to one list, all or none. A name, an ID, a key or a moment that Add List Items would refuse is a problem
+/// of this request alone.
 #[derive(Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddRequest<'a> {
-    #[schema(value_type = texts::Name, inline)]
+    #[schema(value_type = String)]
     pub entity_type: Cow<'a, str>,
-    #[schema(value_type = texts::Name, inline)]
+    #[schema(value_type = String)]
     pub feature: Cow<'a, str>,
-    #[schema(value_type = texts::Label, inline, required = false)]
+    #[schema(value_type = String, required = false)]
     pub version: Cow<'a, str>,
-    #[schema(value_type = texts::EntityId, inline)]
+    #[schema(value_type = String)]
     pub entity_id: EntityId,
-    #[schema(min_items = 1, max_items = 1000)]
+    #[schema(value_type = Vec<BatchItem>, min_items = 1, max_items = 1000)]
     pub items: Vec<ItemInput<'a>>,
+}
+
+/// An item to add, as in Add List Items.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read as an item of one add")]
+pub struct BatchItem {
+    #[schema(value_type = texts::AnyTimestamp, inline)]
+    timestamp: (),
+    /// The JSON of the feature's value type.
+    #[schema(value_type = serde_json::Value)]
+    value: (),
+    /// Where the feature's items have keys, and only there.
+    #[schema(value_type = String, required = false)]
+    key: (),
 }
 
 /// What came of each request, in their order.

@@ -1,19 +1,19 @@
 //! Reads the bodies of operations on many lists: `{"requests":[{…},…]}`.
 //!
 //! A body of plain form is read in one pass. Any other is read with more care, and every refusal names the
-//! request and the member to blame. A body is taken whole or refused whole.
+//! request and the member to blame. A request without the documented form refuses the whole call. A text or
+//! number of the right type that is no name, ID, key or moment is a problem of its request alone.
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
+use super::many::{Blamed, Text, of_any_form};
 use super::object::{Object, text_of};
 use super::scanner::Scanner;
 use super::{
-    AddRequest, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchGetInput, GetRequest, Problem, add_body,
-    plain_add,
+    AddRequest, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchGetInput, GetRequest, Problem, Requests,
+    add_body, plain_add,
 };
-use crate::domain::{EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel, json};
+use crate::domain::{EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel};
 
 /// Bytes of a request, about: for as many as that, room is made at once.
 const REQUEST_BYTES: usize = 64;
@@ -46,17 +46,17 @@ impl<'a> BatchAddInput<'a> {
     }
 }
 
-fn gets(body: &[u8]) -> Result<Vec<GetRequest<'_>>, Problem> {
+fn gets(body: &[u8]) -> Result<Requests<GetRequest<'_>>, Problem> {
     let text = text_of(body)?;
     let mut known = Names::default();
-    plain(text, |scanner| plain_get(scanner, &mut known)).map_or_else(|| of_any_form(text, &GET, get), Ok)
+    plain(text, |scanner| plain_get(scanner, &mut known).map(Ok)).map_or_else(|| of_any_form(text, &GET, get), Ok)
 }
 
-fn adds(body: &[u8]) -> Result<Vec<AddRequest<'_>>, Problem> {
+fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
     let text = text_of(body)?;
     let mut known = Names::default();
-    let plain =
-        plain(text, |scanner| plain_add(scanner, &mut known)).filter(|requests| items(requests) <= BATCH_ITEMS_MAX);
+    let plain = plain(text, |scanner| plain_add(scanner, &mut known).map(Ok))
+        .filter(|requests| items(requests) <= BATCH_ITEMS_MAX);
     let requests = plain.map_or_else(|| of_any_form(text, &ADD, add), Ok)?;
     if items(&requests) > BATCH_ITEMS_MAX {
         let detail = format!("a call takes at most {BATCH_ITEMS_MAX} items in all: send more in several calls");
@@ -65,8 +65,8 @@ fn adds(body: &[u8]) -> Result<Vec<AddRequest<'_>>, Problem> {
     Ok(requests)
 }
 
-fn items(requests: &[AddRequest<'_>]) -> usize {
-    requests.iter().map(|request| request.items.len()).sum()
+fn items(requests: &Requests<AddRequest<'_>>) -> usize {
+    requests.iter().flatten().map(|request| request.items.len()).sum()
 }
 
 /// The names that were found to be well-formed last: most requests of a call are about one feature.
@@ -190,35 +190,8 @@ fn plain_add<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Add
     })
 }
 
-/// The requests of a body of any form.
-pub(super) fn of_any_form<'a, T>(
-    text: &'a str,
-    known: &[&str],
-    request: impl Fn(&Object<'a>) -> Result<T, Problem>,
-) -> Result<Vec<T>, Problem> {
-    let body = Object::read(text.as_bytes(), &["requests"], &[])?;
-    let raw = body.required_raw("requests")?;
-    let elements: Vec<&'a RawValue> =
-        serde_json::from_str(raw).map_err(|_| Problem::argument("requests", "requests must be an array of objects"))?;
-    if !(1..=BATCH_LISTS_MAX).contains(&elements.len()) {
-        let detail = format!("a call takes 1 to {BATCH_LISTS_MAX} requests: send more in several calls");
-        return Err(Problem::argument("requests", detail));
-    }
-    let read = |(index, element): (usize, &'a RawValue)| {
-        let place = format!("requests[{index}]");
-        if !element.get().starts_with('{') {
-            let detail = format!("{place} must be an object");
-            return Err(Problem::argument(place, detail));
-        }
-        Object::read(element.get().as_bytes(), known, &[])
-            .and_then(|object| request(&object))
-            .map_err(|problem| problem.within(&place))
-    };
-    elements.into_iter().enumerate().map(read).collect()
-}
-
-fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Problem> {
-    let [entity_type, feature, version] = names(object)?;
+fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Blamed> {
+    let list = ListTexts::read(object)?;
     let limit = match object.raw("limit") {
         Some(raw) => {
             let limit = count(raw).ok_or_else(|| Problem::argument("limit", "limit must be a whole number"))?;
@@ -226,20 +199,20 @@ fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Problem> {
         }
         None => Limit::DEFAULT,
     };
-    let timestamp = |name: &'static str| {
-        let parsed = object.raw(name).map(Timestamp::from_json).transpose();
-        parsed.map_err(|invalid| Problem::from(invalid).at(name))
-    };
-    let (min_timestamp, max_timestamp) = (timestamp("min_timestamp")?, timestamp("max_timestamp")?);
-    let as_of = timestamp("as_of")?;
     let order = object.optional("order", Order::parse)?.unwrap_or_default();
+    let page_token = object.raw("page_token").map(|raw| Text::read("page_token", raw)).transpose()?;
+    let [min_timestamp, max_timestamp, as_of] =
+        [moment(object, "min_timestamp")?, moment(object, "max_timestamp")?, moment(object, "as_of")?];
+    let (entity_type, feature, version, entity_id) = list.parse()?;
+    let page_token = page_token.map(Text::any).transpose()?;
+    let [min_timestamp, max_timestamp, as_of] = [
+        min_timestamp.map_err(Blamed::Request)?,
+        max_timestamp.map_err(Blamed::Request)?,
+        as_of.map_err(Blamed::Request)?,
+    ];
     if min_timestamp.zip(max_timestamp).is_some_and(|(min, max)| min > max) {
-        return Err(Problem::argument("min_timestamp", "min_timestamp is above max_timestamp"));
+        return Err(Blamed::Request(Problem::argument("min_timestamp", "min_timestamp is above max_timestamp")));
     }
-    let page_token = object
-        .raw("page_token")
-        .map(|raw| json::string(raw).ok_or_else(|| Problem::argument("page_token", "page_token must be a string")));
-    let (entity_id, page_token) = (object.required("entity_id", EntityId::new)?, page_token.transpose()?);
     Ok(GetRequest {
         entity_type,
         feature,
@@ -254,19 +227,52 @@ fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Problem> {
     })
 }
 
-fn add<'a>(object: &Object<'a>) -> Result<AddRequest<'a>, Problem> {
-    let [entity_type, feature, version] = names(object)?;
-    let entity_id = object.required("entity_id", EntityId::new)?;
+fn add<'a>(object: &Object<'a>) -> Result<AddRequest<'a>, Blamed> {
+    let list = ListTexts::read(object)?;
     let items = add_body::parse_items(object.required_raw("items")?)?;
-    Ok(AddRequest { entity_type, feature, version, entity_id, items })
+    let (entity_type, feature, version, entity_id) = list.parse()?;
+    Ok(AddRequest { entity_type, feature, version, entity_id, items: items.map_err(Blamed::Request)? })
 }
 
-/// The names of a list's feature version, which are well-formed.
-fn names<'a>(object: &Object<'a>) -> Result<[Cow<'a, str>; 3], Problem> {
-    let entity_type = object.required("entity_type", |text| EntityType::new(text).map(|_| text.to_owned()))?;
-    let feature = object.required("feature", |text| FeatureName::new(text).map(|_| text.to_owned()))?;
-    let version = object.optional("version", |text| VersionLabel::new(text).map(|_| text.to_owned()))?;
-    Ok([entity_type.into(), feature.into(), version.unwrap_or_default().into()])
+/// A moment that is left out, or is a text or a number. The error within: it is none.
+fn moment(object: &Object<'_>, name: &'static str) -> Result<Result<Option<Timestamp>, Problem>, Problem> {
+    let Some(raw) = object.raw(name) else { return Ok(Ok(None)) };
+    match Timestamp::from_json(raw) {
+        Ok(moment) => Ok(Ok(Some(moment))),
+        Err(invalid) => {
+            let problem = Problem::from(invalid).at(name);
+            let has_form = raw.starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9'));
+            if has_form { Ok(Err(problem)) } else { Err(problem) }
+        }
+    }
+}
+
+/// The texts that name a list.
+struct ListTexts<'a> {
+    entity_type: Text<'a>,
+    feature: Text<'a>,
+    version: Text<'a>,
+    entity_id: Text<'a>,
+}
+
+impl<'a> ListTexts<'a> {
+    fn read(object: &Object<'a>) -> Result<Self, Problem> {
+        Ok(Self {
+            entity_type: Text::required(object, "entity_type")?,
+            feature: Text::required(object, "feature")?,
+            version: Text::optional(object, "version")?,
+            entity_id: Text::required(object, "entity_id")?,
+        })
+    }
+
+    /// The names of the list's feature version, which are well-formed, and the entity.
+    fn parse(self) -> Result<(Cow<'a, str>, Cow<'a, str>, Cow<'a, str>, EntityId), Blamed> {
+        self.entity_type.parse(EntityType::new)?;
+        self.feature.parse(FeatureName::new)?;
+        self.version.parse(VersionLabel::new)?;
+        let entity_id = self.entity_id.parse(EntityId::new)?;
+        Ok((self.entity_type.any()?, self.feature.any()?, self.version.any()?, entity_id))
+    }
 }
 
 /// A whole number. One with too many digits is as large as any: the bound that follows names what is taken.
@@ -313,9 +319,9 @@ mod tests {
             order: Order::Oldest,
             page_token: Some("x".into()),
         };
-        assert_eq!(read, [expected]);
+        assert_eq!(read, [Ok(expected)]);
         let bare = one("");
-        let default = gets(bare.as_bytes()).unwrap().remove(0);
+        let default = gets(bare.as_bytes()).unwrap().remove(0).unwrap();
         assert_eq!((default.limit, default.order, default.as_of), (Limit::DEFAULT, Order::Newest, None));
     }
 
@@ -330,18 +336,15 @@ mod tests {
             (r#","limit":null"#, "limit"),
             (r#","limits":5"#, "limits"),
             (r#","entity_id":"v""#, "entity_id"),
-            (r#","version":".""#, "version"),
             (r#","version":1"#, "version"),
             (r#","page_token":1"#, "page_token"),
             (r#","order":"up""#, "order"),
             (r#","order":null"#, "order"),
-            (r#","min_timestamp":2,"max_timestamp":1"#, "min_timestamp"),
+            (r#","as_of":null"#, "as_of"),
+            (r#","min_timestamp":true,"version":".""#, "min_timestamp"),
         ] {
             assert_eq!(refusal(&one(members)), ("invalid_argument", format!("requests[0].{field}")), "{members}");
         }
-        let soon = one(r#","max_timestamp":"soon""#);
-        assert_eq!(refusal(&soon), ("invalid_timestamp", "requests[0].max_timestamp".to_owned()));
-        assert_eq!(refusal(&one(r#","as_of":-1"#)), ("invalid_timestamp", "requests[0].as_of".to_owned()));
         for (body, field) in [
             ("[]", ""),
             ("{}", "requests"),
@@ -349,13 +352,70 @@ mod tests {
             (r#"{"requests":[]}"#, "requests"),
             (r#"{"requests":[7]}"#, "requests[0]"),
             (r#"{"requests":[{}]}"#, "requests[0].entity_type"),
-            (r#"{"requests":[{"entity_type":"a/b"}]}"#, "requests[0].entity_type"),
+            (r#"{"requests":[{"entity_type":"a/b"}]}"#, "requests[0].feature"),
             (r#"{"requests":[{"entity_type":"a","feature":"b"}]}"#, "requests[0].entity_id"),
-            (r#"{"requests":[{"entity_type":"a","feature":"b","entity_id":".."}]}"#, "requests[0].entity_id"),
+            (r#"{"requests":[{"entity_type":"a","feature":"b","entity_id":7}]}"#, "requests[0].entity_id"),
         ] {
             assert_eq!(refusal(body), ("invalid_argument", field.to_owned()), "{body}");
         }
         assert_eq!(refusal(&one(",")).0, "invalid_json");
+    }
+
+    /// The problem of the second of three requests, whose neighbours are read.
+    fn own<T>(requests: Result<Requests<T>, Problem>) -> (&'static str, String) {
+        let requests = requests.unwrap();
+        assert!(requests.len() == 3 && requests[0].is_ok() && requests[2].is_ok());
+        let problem = requests.into_iter().nth(1).unwrap().err().unwrap();
+        (problem.code.name(), problem.field.unwrap_or_default().into_owned())
+    }
+
+    #[test]
+    fn a_name_or_id_that_cannot_exist_is_a_problem_of_its_request_alone() {
+        let id = |id: &str| format!(r#""entity_type":"a","feature":"b","entity_id":{id}"#);
+        let long = format!("\"{}\"", "x".repeat(513));
+        let ids = [r#""""#, r#"".""#, r#""..""#, r#""a\u0000b""#, r#""\ud800""#, &long];
+        let mut gets_of = ids.map(|bad| (id(bad), "invalid_argument", "entity_id")).to_vec();
+        for (members, code, field) in [
+            (r#""entity_type":"a/b","feature":"b","entity_id":"u""#, "invalid_argument", "entity_type"),
+            (r#""entity_type":"a","feature":"","entity_id":"u""#, "invalid_argument", "feature"),
+            (r#""entity_type":"a","feature":"b","entity_id":"u","version":"..""#, "invalid_argument", "version"),
+            (r#""entity_type":"a","feature":"b","entity_id":"u","as_of":-1"#, "invalid_timestamp", "as_of"),
+            (
+                r#""entity_type":"a","feature":"b","entity_id":"u","page_token":"\udc00""#,
+                "invalid_argument",
+                "page_token",
+            ),
+            (
+                r#""entity_type":"a","feature":"b","entity_id":"u","max_timestamp":"soon""#,
+                "invalid_timestamp",
+                "max_timestamp",
+            ),
+            (
+                r#""entity_type":"a","feature":"b","entity_id":"u","min_timestamp":2,"max_timestamp":1"#,
+                "invalid_argument",
+                "min_timestamp",
+            ),
+        ] {
+            gets_of.push((members.to_owned(), code, field));
+        }
+        for (members, code, field) in &gets_of {
+            let body = format!(r#"{{"requests":[{{{0}}},{{{members}}},{{{0}}}]}}"#, id("\"u\""));
+            assert_eq!(own(gets(body.as_bytes())), (*code, (*field).to_owned()), "{members}");
+        }
+        let good = r#"{"timestamp":1,"value":"x"}"#;
+        let item = |members: &str| (id("\"u\""), format!(r#"[{good},{{"value":1,{members}}}]"#));
+        for ((list, items), code, field) in [
+            ((id("\"..\""), format!("[{good}]")), "invalid_argument", "entity_id"),
+            (item(r#""timestamp":"soon""#), "invalid_timestamp", "items[1].timestamp"),
+            (item(r#""timestamp":-1"#), "invalid_timestamp", "items[1].timestamp"),
+            (item(r#""timestamp":1,"key":"""#), "invalid_argument", "items[1].key"),
+            (item(r#""timestamp":1,"key":"a\u0000b""#), "invalid_argument", "items[1].key"),
+        ] {
+            let of = |list: &str, items: &str| format!(r#"{{{list},"items":{items}}}"#);
+            let neighbour = of(&id("\"u\""), &format!("[{good}]"));
+            let body = format!(r#"{{"requests":[{neighbour},{},{neighbour}]}}"#, of(&list, &items));
+            assert_eq!(own(adds(body.as_bytes())), (code, field.to_owned()), "{body}");
+        }
     }
 
     #[test]
@@ -373,10 +433,7 @@ mod tests {
         assert_eq!(refused(&body(&add(1_000), 11)), "requests");
         assert_eq!(refused(&body(&add(1_001), 1)), "requests[0].items");
         assert_eq!(refused(&body(&add(1).replace("\"x\"", "x"), 1)), "");
-        assert_eq!(
-            refused(&body(&add(2).replacen('1', "soon", 1).replace("soon", "\"soon\""), 1)),
-            "requests[0].items[0].timestamp"
-        );
+        assert_eq!(refused(&body(&add(2).replacen('1', "null", 1), 1)), "requests[0].items[0].timestamp");
         assert_eq!(refused(&body(get, 1)), "requests[0].items");
     }
 
@@ -400,7 +457,7 @@ mod tests {
             };
             let body = format!(r#"{{"requests":[{}]}}"#, requests.iter().map(request).collect::<Vec<_>>().join(","));
             for text in [body.clone(), [&body[..cut.min(body.len())], &junk, &body[cut.min(body.len())..]].concat()] {
-                if let Some(requests) = plain(&text, |scanner| plain_get(scanner, &mut Names::default())) {
+                if let Some(requests) = plain(&text, |scanner| plain_get(scanner, &mut Names::default()).map(Ok)) {
                     prop_assert_eq!(of_any_form(&text, &GET, get), Ok(requests));
                 }
             }

@@ -23,6 +23,11 @@ pub struct EntityErased {
     pub on_behalf_of: Option<String>,
     /// Whether all lists and bags were cleared. Where they were not, the call can be sent again.
     pub complete: bool,
+    // From when on no file of the data directory holds an erased byte, with the embedded store. Absent where
+    // the client has to send the call again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Timestamp, inline, required = false)]
+    pub bytes_erased_by: Option<String>,
     /// Every list that there may be, by feature, version and generation.
     pub lists: Vec<ErasedList>,
     /// Every bag that there may be, by generation of the entity type; absent where there never was one.

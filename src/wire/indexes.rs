@@ -96,7 +96,8 @@ pub struct Index {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub order_by: Option<String>,
-    /// `building`: bags that were there before it may be missing. `ready`: all bags are in it. `dropping`: it is
+    /// `building`: bags that were there before it may be missing. `ready`: all bags are in it. `cancelled`: its build
+    /// was cancelled, and bags that were there before it are missing until a cleaning adds them. `dropping`: it is
     /// deleted, and what is left of it goes.
     #[schema(value_type = IndexState)]
     pub state: String,
@@ -149,6 +150,7 @@ pub struct FoundBags {
 pub enum IndexState {
     Building,
     Ready,
+    Cancelled,
     Dropping,
 }
 
@@ -157,6 +159,7 @@ impl IndexState {
         match self {
             Self::Building => "building",
             Self::Ready => "ready",
+            Self::Cancelled => "cancelled",
             Self::Dropping => "dropping",
         }
     }

@@ -17,13 +17,12 @@ pub struct KeyInput {
     #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::KeyName, inline)]
     pub name: KeyName,
-    /// reader, writer, editor, operator or admin.
     #[serde(serialize_with = "text::serialize_all")]
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 100)]
+    #[schema(value_type = Vec<texts::Role>, min_items = 1, max_items = 100)]
     pub roles: Vec<Role>,
     /// Left out, it is for all features, and for what concerns all of them.
     #[serde(serialize_with = "text::serialize_all", skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 100, required = false)]
+    #[schema(value_type = Vec<texts::Scope>, min_items = 1, max_items = 100, required = false)]
     pub scopes: Vec<Scope>,
     // How long the key holds; for ever if it is left out.
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
@@ -126,7 +125,9 @@ pub struct Key {
     pub id: String,
     #[schema(value_type = texts::KeyName, inline)]
     pub name: String,
+    #[schema(value_type = Vec<texts::Role>)]
     pub roles: Vec<String>,
+    #[schema(value_type = Vec<texts::Scope>)]
     pub scopes: Vec<String>,
     /// active, expired or revoked.
     pub state: String,

@@ -20,6 +20,7 @@ mod keys;
 mod lists;
 mod log;
 mod lookup;
+mod many;
 mod object;
 pub mod parameters;
 mod plain_add;
@@ -42,7 +43,7 @@ pub use bags::{
 };
 pub use batch::{
     AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
-    BatchGetResults, GetRequest, PageResult, RequestFailed,
+    BatchGetResults, BatchItem, GetRequest, PageResult, RequestFailed, Requests,
 };
 pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};
 pub use erasure::{EntityErased, ErasedBag, ErasedList};

@@ -14,10 +14,6 @@ pub struct Parameter {
     pub description: &'static str,
     pub schema: fn() -> RefOr<Schema>,
     pub example: Option<&'static str>,
-    /// Whether `+` stands for a space in a query, as HTML forms and many clients write it. Elsewhere
-    /// it stands for itself: no other parameter may hold a space, and offsets of timestamps hold a
-    /// plus.
-    pub plus_is_space: bool,
     pub may_be_empty: bool,
     /// Whether it may be given several times.
     pub repeats: bool,
@@ -25,7 +21,7 @@ pub struct Parameter {
 
 impl Parameter {
     const fn new(name: &'static str, description: &'static str, schema: fn() -> RefOr<Schema>) -> Self {
-        Self { name, description, schema, example: None, plus_is_space: false, may_be_empty: false, repeats: false }
+        Self { name, description, schema, example: None, may_be_empty: false, repeats: false }
     }
 
     const fn with_example(self, example: &'static str) -> Self {
@@ -96,15 +92,12 @@ pub const PAGE_SIZE: Parameter =
         .with_example("50");
 pub const ENTITY_TYPE: Parameter =
     Parameter::new("entity_type", "Only features of this entity type.", Name::schema).with_example("user");
-pub const TEXT: Parameter = Parameter {
-    plus_is_space: true,
-    ..Parameter::new(
-        "q",
-        "Only features with this text in their name, description or owner; ASCII case is ignored.",
-        not_empty,
-    )
-    .with_example("story")
-};
+pub const TEXT: Parameter = Parameter::new(
+    "q",
+    "Only features with this text in their name, description or owner; ASCII case is ignored.",
+    not_empty,
+)
+.with_example("story");
 /// The same of entity types.
 pub const TYPE_TEXT: Parameter = Parameter {
     description: "Only entity types with this text in their name, description or owner; ASCII case is ignored.",
@@ -168,8 +161,8 @@ pub const UNTIL: Parameter = Parameter { name: "until", ..SINCE };
 
 pub const REQUEST_ID: Parameter = Parameter::new(
     "X-Request-Id",
-    "1 to 128 visible ASCII characters; else a new one is made. Returned with the answer, and on every line that the \
-     log has of the request.",
+    "1 to 128 visible ASCII characters, and no key or token; else a new one is made. Returned with the answer, and on \
+     every line that the log has of the request.",
     any_text,
 );
 pub const TIMEOUT: Parameter = Parameter::new(

@@ -16,6 +16,9 @@ const NAME: &str = r"^([A-Za-z0-9_\-]|\.[A-Za-z0-9_\-]|\.\.[A-Za-z0-9_.\-])[A-Za
 const LABEL: &str = r"^(([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*)?$";
 /// The same, of 1 character at least.
 const INDEX_NAME: &str = r"^([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*$";
+/// `*`, or two names, of which each may end with a star, and be nothing else. A slash is between names with dots.
+const SCOPE: &str =
+    r"^(\*|([A-Za-z0-9_\-]+\*?|\*)\.([A-Za-z0-9_\-]+\*?|\*)|([A-Za-z0-9_.\-]+\*?|\*)/([A-Za-z0-9_.\-]+\*?|\*))$";
 /// RFC 6901, section 3.
 const POINTER: &str = r"^(/([^/~]|~[01])*)+$";
 /// 1 to 512 bytes without NUL, but neither `.` nor `..`.
@@ -44,6 +47,21 @@ impl PartialSchema for ValueType {
 }
 
 impl ToSchema for ValueType {}
+
+/// A role of a key.
+pub struct Role;
+
+impl PartialSchema for Role {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some("A named bundle of permissions."))
+            .enum_values(Some(domain::Role::ALL.map(domain::Role::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for Role {}
 
 /// Which end of a list comes first.
 pub struct Order;
@@ -174,7 +192,7 @@ texts! {
     /// What an API key is called.
     KeyName => (1, 64), r"^[A-Za-z0-9_.\-]+$", "1 to 64 characters of A-Z a-z 0-9 _ . -.", "feed";
     /// Features that a key is limited to.
-    Scope => (1, 258), r"^[A-Za-z0-9_.*/\-]+$", "*, or an entity type and a feature, such as user.*, customer.purchase or user.story_*; with a slash between them where a name has a dot.", "user.*";
+    Scope => (1, 259), SCOPE, "*, or an entity type and a feature, such as user.*, customer.purchase or user.story_*; with a slash between them where a name has a dot.", "user.*";
     /// A time to live.
     Ttl => (2, domain::Ttl::CHARS_MAX), TTL, "From 1s to 7300d; on output normalised, the largest unit first.", "30d";
     /// A moment, as it may be sent in a text.
@@ -202,6 +220,23 @@ impl PartialSchema for TimestampInput {
 }
 
 impl ToSchema for TimestampInput {}
+
+/// A moment of one of many requests: one that is no timestamp is a problem of its request alone.
+pub struct AnyTimestamp;
+
+impl PartialSchema for AnyTimestamp {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some("RFC 3339, or nanoseconds since the Unix epoch as digits."));
+        let number = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Number))
+            .description(Some("Nanoseconds since the Unix epoch."));
+        OneOfBuilder::new().item(text).item(number).into()
+    }
+}
+
+impl ToSchema for AnyTimestamp {}
 
 /// Labels of a feature.
 pub struct Labels;

@@ -259,8 +259,8 @@ impl Journal for DoubtfulJournal {
         self.kept.append_key(transition)
     }
 
-    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
-        self.kept.append_erasure(entry)
+    fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError> {
+        self.kept.append_erasure(entry, job)
     }
 
     fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError> {

@@ -1,7 +1,6 @@
 //! The memory store of definitions as if other servers shared it: they change it, tell of it or do
 //! not, and it can be away.
 
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -14,8 +13,8 @@ use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
-    AccessStore, Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, JobStore,
-    LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
+    AccessStore, Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, Frozen, HistoryEntry,
+    JobStore, LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
 };
 use tokio::sync::{Mutex as Turns, Notify, watch};
 
@@ -160,6 +159,10 @@ impl JobStore for SharedStore {
         self.inner.put_job(job).await
     }
 
+    async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError> {
+        self.inner.begin_job(job, note, context).await
+    }
+
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
         self.inner.forget_job(id).await
     }
@@ -230,8 +233,8 @@ impl MetadataStore for SharedStore {
         self.inner.generations(entity_type).await
     }
 
-    fn backup(&self, dir: &Path) -> Result<(), MetadataError> {
-        self.inner.backup(dir)
+    fn freeze(&self) -> Result<Frozen<'_>, MetadataError> {
+        self.inner.freeze()
     }
 
     async fn close(&self) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -130,6 +131,10 @@ impl Clock for Faults {
         assert!(!(on_an_actor && self.clock_panics.load(SeqCst)), "injected panic of the clock");
         NOW
     }
+
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 pub struct FaultyStore {
@@ -153,6 +158,10 @@ impl ItemStore for FaultyStore {
         self.faults.sessions_opened.fetch_add(1, SeqCst);
         self.faults.sessions_alive.fetch_add(1, SeqCst);
         Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.inner.sync()
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -466,4 +466,11 @@ async fn a_name_that_is_not_the_servers_is_refused_where_anybody_may_do_anything
     let authorization = format!("Authorization: Bearer {}\r\n", admin(&named).await);
     ask(&named, "lists.example.org", &authorization).await.expect(200);
     ask(&named, "elsewhere.example.org", &authorization).await.refused("unknown_host", "Host");
+    // Beyond loopback there are more pages that could do it.
+    let beyond = [("http.listen", "0.0.0.0:0"), ("access.insecure", "true")];
+    let open = api_with(&beyond).await;
+    ask(&open, "liststore:8080", "").await.expect(200);
+    ask(&open, "evil.example:8080", "").await.refused("unknown_host", "Host");
+    let any = api_with(&[&beyond[..], &[("http.allowed_hosts", "*")]].concat()).await;
+    ask(&any, "evil.example:8080", "").await.expect(200);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{ago, api, items, one};
+use super::client::{ago, api, api_with, items, one};
 
 #[tokio::test]
 async fn adding_again_changes_nothing() {

@@ -190,7 +190,8 @@ async fn what_is_no_bag_is_refused_and_nothing_is_stored() {
     let large = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
     let too_large = large(BAG_BYTES_MAX + 1);
     for (status, code, text) in [
-        (400, "invalid_json", ""),
+        (411, "length_required", ""),
+        (400, "invalid_json", " "),
         (400, "invalid_json", "{"),
         (400, "invalid_json", "{\"a\":1}x"),
         (400, "invalid_argument", "[]"),
@@ -262,7 +263,7 @@ async fn many_bags_come_in_one_answer_each_or_its_problem() {
     assert_eq!(told, [json!(2), json!("bag_not_found"), json!("entity_type_not_found"), json!(0)]);
     for (body, field) in [
         (json!({"requests": []}), "requests"),
-        (json!({"requests": [request("user", "")]}), "requests[0].entity_id"),
+        (json!({"requests": [{"entity_type": "user"}]}), "requests[0].entity_id"),
         (json!({"requests": vec![request("user", "u"); 1_001]}), "requests"),
     ] {
         api.post("/v1/entities:batchGet", body).await.refused("invalid_argument", field);

@@ -141,10 +141,11 @@ async fn what_is_malformed_refuses_the_whole_call() {
     for (bad, code, field) in [
         (with(good.clone(), json!({"limit": 0})), "invalid_argument", "requests[1].limit"),
         (with(good.clone(), json!({"limit": 10_001})), "invalid_argument", "requests[1].limit"),
-        (with(good.clone(), json!({"min_timestamp": "soon"})), "invalid_timestamp", "requests[1].min_timestamp"),
+        (with(good.clone(), json!({"min_timestamp": true})), "invalid_argument", "requests[1].min_timestamp"),
         (with(good.clone(), json!({"order": "up"})), "invalid_argument", "requests[1].order"),
-        (with(good.clone(), json!({"entity_id": ""})), "invalid_argument", "requests[1].entity_id"),
-        (list("a b", "u"), "invalid_argument", "requests[1].feature"),
+        (with(good.clone(), json!({"entity_id": 7})), "invalid_argument", "requests[1].entity_id"),
+        (with(good.clone(), json!({"more": 7})), "invalid_argument", "requests[1].more"),
+        (json!({"entity_type": "user", "feature": "seen"}), "invalid_argument", "requests[1].entity_id"),
         (json!([]), "invalid_argument", "requests[1]"),
     ] {
         api.post(GET, json!({"requests": [good, bad]})).await.refused(code, field);
@@ -159,15 +160,90 @@ async fn what_is_malformed_refuses_the_whole_call() {
     assert_eq!(api.get(GET).await.status, 405);
 
     let add = with(good.clone(), one(ago(1), "x"));
-    let bad = with(
-        good.clone(),
-        json!({"items": [{"timestamp": ago(1), "value": "y"}, {"timestamp": "soon", "value": "y"}]}),
-    );
+    let bad =
+        with(good.clone(), json!({"items": [{"timestamp": ago(1), "value": "y"}, {"timestamp": null, "value": "y"}]}));
     let refused = api.post(ADD, json!({"requests": [add, bad]})).await;
-    refused.refused("invalid_timestamp", "requests[1].items[1].timestamp");
+    refused.refused("invalid_argument", "requests[1].items[1].timestamp");
     let many = with(good.clone(), json!({"items": vec![json!({"timestamp": ago(1), "value": "x"}); 1_000]}));
     api.post(ADD, json!({"requests": vec![many; 11]})).await.refused("invalid_argument", "requests");
     assert!(api.values(&items("seen", "u")).await.is_empty(), "nothing is done");
+}
+
+/// IDs come from outside: those that no entity can have stand among those that some have.
+#[tokio::test]
+async fn an_id_that_cannot_exist_fails_its_own_request_and_no_other() {
+    const BAGS: &str = "/v1/entities:batchGet";
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    api.add(&items("seen", "u"), &[(ago(1), "x".into())]).await;
+    api.send(Method::PUT, "/v1/entities/user/u", &[("content-type", "application/json")], br#"{"a":1}"#)
+        .await
+        .expect(201);
+    let long = "é".repeat(257);
+    for bad in ["", ".", "..", "a\0b", &long] {
+        let got = results(&api, GET, &[list("seen", bad), list("seen", "u"), list("seen", bad)]).await;
+        assert_eq!(codes(&got), ["invalid_argument", "ok", "invalid_argument"], "{bad:?}");
+        assert_eq!(got[0]["problem"]["field"], "requests[0].entity_id");
+        assert_eq!(
+            (&got[2]["problem"]["field"], &got[1]["items"][0]["value"]),
+            (&json!("requests[2].entity_id"), &json!("x"))
+        );
+        // As alone.
+        let alone = api.raw(&format!("GET {} HTTP/1.1", items("seen", bad)), b"").await.json();
+        assert_eq!((&alone["code"], &alone["detail"]), (&got[0]["problem"]["code"], &got[0]["problem"]["detail"]));
+
+        let bag = |id: &str| json!({"entity_type": "user", "entity_id": id});
+        for path in [BAGS, "/v1/entities:batchGet?lists=seen"] {
+            let got = results(&api, path, &[bag("u"), bag(bad), bag("none")]).await;
+            assert_eq!(codes(&got), ["ok", "invalid_argument", "bag_not_found"], "{bad:?}");
+            assert_eq!(got[0]["properties"], json!({"a": 1}));
+            assert_eq!(got[1]["problem"]["field"], "requests[1].entity_id");
+        }
+
+        let add = |id: &str| with(list("seen", id), one(ago(2), "y"));
+        let fresh = format!("fresh {}", bad.len());
+        let got = results(&api, ADD, &[add(bad), add(&fresh), add(bad)]).await;
+        assert_eq!(codes(&got), ["invalid_argument", "ok", "invalid_argument"], "{bad:?}");
+        assert_eq!(api.values(&items("seen", &fresh)).await, ["y"]);
+    }
+    // All of them, too.
+    assert_eq!(codes(&results(&api, GET, &[list("seen", "")]).await), ["invalid_argument"]);
+}
+
+#[tokio::test]
+async fn a_name_or_a_moment_that_cannot_exist_fails_its_own_request_and_no_other() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    api.post(
+        "/v1/features",
+        json!({"entity_type": "user", "name": "kept", "value_type": "string", "ttl": "1d", "identity": "key"}),
+    )
+    .await
+    .expect(201);
+    api.add(&items("seen", "u"), &[(ago(1), "x".into())]).await;
+    let good = list("seen", "u");
+    for (more, code, field) in [
+        (json!({"entity_type": "us er"}), "invalid_argument", "entity_type"),
+        (json!({"feature": ".."}), "invalid_argument", "feature"),
+        (json!({"version": "a b"}), "invalid_argument", "version"),
+        (json!({"min_timestamp": "yesterday"}), "invalid_timestamp", "min_timestamp"),
+        (json!({"max_timestamp": -1}), "invalid_timestamp", "max_timestamp"),
+        (json!({"as_of": "2024-02-30T00:00:00Z"}), "invalid_timestamp", "as_of"),
+        (json!({"min_timestamp": 2, "max_timestamp": 1}), "invalid_argument", "min_timestamp"),
+    ] {
+        let got = results(&api, GET, &[good.clone(), with(good.clone(), more.clone()), good.clone()]).await;
+        assert_eq!(codes(&got), ["ok", code, "ok"], "{more}");
+        assert_eq!(got[1]["problem"]["field"], format!("requests[1].{field}"), "{more}");
+    }
+    let add = |feature: &str, item: Value| with(list(feature, "v"), json!({"items": [item]}));
+    let item = |timestamp: Value| add("seen", json!({"timestamp": timestamp, "value": "x"}));
+    let keyed = |key: &str| add("kept", json!({"timestamp": ago(1), "value": "x", "key": key}));
+    let got =
+        results(&api, ADD, &[item("soon".into()), item(ago(1).into()), keyed(""), keyed("k"), keyed("a\0")]).await;
+    assert_eq!(codes(&got), ["invalid_timestamp", "ok", "invalid_argument", "ok", "invalid_argument"]);
+    assert_eq!(got[0]["problem"]["field"], "requests[0].items[0].timestamp");
+    assert_eq!(got[2]["problem"]["field"], "requests[2].items[0].key");
 }
 
 #[tokio::test]

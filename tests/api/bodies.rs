@@ -41,8 +41,7 @@ async fn what_is_not_json_is_told_apart_from_what_does_not_fit() {
     ];
     for (method, path) in &calls {
         for body in [
-            &b""[..],
-            b" ",
+            &b" "[..],
             b"{",
             b"nope",
             b"{\"a\":}",
@@ -57,6 +56,10 @@ async fn what_is_not_json_is_told_apart_from_what_does_not_fit() {
             let answer = api.send(method.clone(), path, &[], body).await;
             answer.refused("invalid_json", "");
         }
+        let none = api.send(method.clone(), path, &[], b"").await;
+        none.refused("length_required", "");
+        let empty = api.raw(&format!("{method} {path} HTTP/1.1\r\nContent-Length: 0"), b"").await;
+        empty.refused("invalid_json", "");
         for body in [&b"[]"[..], b"null", b"1", b"\"x\""] {
             let answer = api.send(method.clone(), path, &[], body).await;
             answer.refused("invalid_argument", "");

@@ -10,8 +10,8 @@ use liststore::metadata::{Change, NewVersion};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::Api;
-use super::faults::{Faults, faulty, faulty_beside, faulty_from_the_start};
+use super::client::{Api, ago, items};
+use super::faults::{Event, Faults, faulty, faulty_beside, faulty_from_the_start};
 use super::sockets::until;
 
 const INDEXES: &str = "/v1/entity-types/link/indexes";
@@ -96,4 +96,114 @@ async fn shared_definitions_that_were_set_back_make_no_bag_be_found_by_what_it_h
     let (after, faults) = on_items(json!(["/b"])).await;
     faults.shares_definitions.store(true, SeqCst);
     assert_eq!((found(&after, 2).await, found(&after, 1).await), (1, 0));
+}
+
+async fn index(api: &Api) -> Value {
+    api.get(&format!("{INDEXES}/by")).await.expect(200)
+}
+
+/// The path of the job that builds the index, once there is one.
+async fn build_of(api: &Api) -> String {
+    let mut job = String::new();
+    until("the index has a job", async || match index(api).await["job_id"].as_str() {
+        Some(id) => {
+            job = format!("/v1/jobs/{id}");
+            true
+        }
+        None => false,
+    })
+    .await;
+    job
+}
+
+/// Else the job of an index that is ready would be paused for ever.
+#[tokio::test]
+async fn a_pause_that_meets_the_end_of_a_build_holds_up_both_the_job_and_its_index() {
+    let (api, faults) = faulty(&[]).await;
+    with_a_bag(&api).await;
+    faults.finishes_held.send_replace(true);
+    api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
+    let job = build_of(&api).await;
+    until("all is entered", async || faults.finishes_held.receiver_count() > 0).await;
+    assert_eq!(api.post(&format!("{job}/pause"), json!({})).await.expect(200)["state"], "paused");
+    faults.finishes_held.send_replace(false);
+    until("what was entered is noted", async || index(&api).await["bags_done"] == 1).await;
+    assert_eq!(index(&api).await["state"], "building");
+    assert_eq!(api.get(&job).await.expect(200)["state"], "paused");
+    assert_eq!(api.post(&format!("{job}/resume"), json!({})).await.expect(200)["state"], "waiting");
+    api.until_state(&format!("{INDEXES}/by"), "ready").await;
+    assert_eq!(api.get(&job).await.expect(200)["state"], "done");
+}
+
+#[tokio::test]
+async fn an_index_whose_build_was_cancelled_is_shown_so_and_a_cleaning_makes_it_ready() {
+    let (api, faults) = faulty(&[]).await;
+    with_a_bag(&api).await;
+    faults.finishes_held.send_replace(true);
+    api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
+    let job = build_of(&api).await;
+    assert_eq!(api.post(&format!("{job}/cancel"), json!({})).await.expect(200)["state"], "cancelled");
+    assert_eq!(index(&api).await["state"], "cancelled");
+    faults.finishes_held.send_replace(false);
+    let clean = api.post("/v1/entity-types/link/clean", json!({"index": "by"})).await.expect(202);
+    let cleaned = api.until_state(&format!("/v1/jobs/{}", clean["id"].as_str().unwrap()), "done").await;
+    assert_eq!(cleaned["entries"], 1);
+    assert_eq!(index(&api).await["state"], "ready");
+    assert_eq!(found(&api, 1).await, 1);
+    assert_eq!(api.get(&job).await.expect(200)["state"], "cancelled");
+}
+
+/// After a loss of power a note would speak of items that are not there.
+#[tokio::test]
+async fn items_are_durable_before_notes_about_them() {
+    let (api, faults) = faulty(&[]).await;
+    with_a_bag(&api).await;
+    api.feature("seen", "string", "30d").await;
+    for entity in 0..20 {
+        api.add(&items("seen", &format!("u{entity}")), &[(ago(1), "a".into())]).await;
+    }
+    faults.events.lock().unwrap().clear();
+    api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
+    api.until_state(&format!("{INDEXES}/by"), "ready").await;
+    let purge = api.post("/v1/features/user/seen/purge", json!({})).await.expect(202);
+    api.until_state(&format!("/v1/jobs/{}", purge["id"].as_str().unwrap()), "done").await;
+    api.delete("/v1/entities/link/one").await.expect(200);
+    let events = faults.events.lock().unwrap().clone();
+    let changes = events.iter().filter(|event| **event == Event::Items).count();
+    assert!(changes >= 22, "{events:?}");
+    // The first note of an operation follows the last fsync of the operation before.
+    let mut is_durable = true;
+    for event in &events {
+        match event {
+            Event::Items => is_durable = false,
+            Event::Sync => is_durable = true,
+            Event::Note => assert!(is_durable, "{events:?}"),
+        }
+    }
+}
+
+/// A part of the data that cannot be read holds up the job that comes to it, and no other one.
+#[tokio::test]
+async fn a_cleaning_that_cannot_go_on_makes_way_for_builds_and_goes_on_later() {
+    let (api, faults) = faulty(&[]).await;
+    with_a_bag(&api).await;
+    api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
+    api.until_state(&format!("{INDEXES}/by"), "ready").await;
+    for (id, bag) in [("two", r#"{"a": 2, "b": 2}"#), ("three", r#"{"a": 3, "b": 2}"#)] {
+        let answer = api.send(Method::PUT, &format!("/v1/entities/link/{id}"), &[], bag.as_bytes()).await;
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    faults.unreadable.lock().unwrap().push("link#|by [3]".to_owned());
+    let cleaning = api.post("/v1/entity-types/link/clean", json!({"index": "by"})).await.expect(202);
+    let cleaning = format!("/v1/jobs/{}", cleaning["id"].as_str().unwrap());
+    until("it is stuck", async || api.get(&cleaning).await.expect(200)["problem"].is_string()).await;
+    api.post(INDEXES, json!({"name": "next", "properties": ["/b"]})).await.expect(201);
+    api.until_state(&format!("{INDEXES}/next"), "ready").await;
+    let stuck = api.get(&cleaning).await.expect(200);
+    let problem = stuck["problem"].as_str().unwrap();
+    assert!(matches!(stuck["state"].as_str(), Some("waiting" | "running")), "{stuck}");
+    assert!(problem.contains("unavailable") && !problem.contains("SECRET"), "{stuck}");
+    faults.unreadable.lock().unwrap().clear();
+    let done = api.until_state(&cleaning, "done").await;
+    assert_eq!((&done["entries"], done.get("problem")), (&json!(3), None), "each is counted once: {done}");
 }

@@ -119,7 +119,7 @@ impl Api {
             headers: response.headers().iter().map(|(n, v)| (n.to_string(), text(v.as_bytes()))).collect(),
             body: response.bytes().await.unwrap().to_vec(),
         };
-        let decoded = match answer.header("content-encoding") {
+        let decoded = match answer.header("content-encoding").filter(|_| !answer.body.is_empty()) {
             None => None,
             Some("gzip") => Some(std::io::read_to_string(flate2::read::GzDecoder::new(&*answer.body)).unwrap()),
             Some("zstd") => Some(String::from_utf8(zstd::decode_all(&*answer.body).unwrap()).unwrap()),

@@ -183,3 +183,42 @@ async fn a_body_is_sent_for_only_where_it_will_be_read() {
     stream.write_all(head(100_001).as_bytes()).await.unwrap();
     timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().refused("payload_too_large", "");
 }
+
+/// Tools such as `nc -N`, and relays of TCP, end their side behind the request.
+#[tokio::test]
+async fn a_client_that_ends_its_side_behind_its_request_is_answered() {
+    let (api, faults) = faulty(&[("items.operation_timeout_ms", "30000")]).await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    let ask = async |text: String| {
+        let mut stream = connect(&api).await;
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        until_closed(&mut stream).await
+    };
+    for number in 0..10 {
+        let added = ask(add_request(&list, &format!("v{number}"))).await;
+        assert!(added.starts_with("HTTP/1.1 200 "), "{added}");
+        for path in [&*list, "/v1/features", "/livez"] {
+            let got = ask(request(&format!("GET {path}"), "", "")).await;
+            assert!(got.starts_with("HTTP/1.1 200 "), "{path}: {got}");
+        }
+        let both = ask(request("GET /livez", "", "") + &request("GET /v1/features", "", "")).await;
+        assert_eq!(both.matches("HTTP/1.1 200 ").count(), 2, "{both}");
+    }
+    assert_eq!(api.values(&list).await.len(), 10);
+    // The server has seen the end by the time that it has the answer.
+    let begun = faults.begun.load(std::sync::atomic::Ordering::SeqCst);
+    faults.stall(true);
+    let stalled = async {
+        while faults.begun.load(std::sync::atomic::Ordering::SeqCst) == begun {
+            tokio::task::yield_now().await;
+        }
+        // What came later than the end is answered before it.
+        api.get("/livez").await.expect(200);
+        faults.stall(false);
+    };
+    let (added, ()) = tokio::join!(ask(add_request(&list, "late")), stalled);
+    assert!(added.starts_with("HTTP/1.1 200 "), "{added}");
+    assert_eq!(api.values(&list).await.len(), 11);
+}

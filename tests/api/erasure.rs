@@ -57,9 +57,14 @@ async fn every_list_of_the_entity_goes_and_no_other() {
     let again = api.delete(path).await.expect(200);
     assert_eq!(lists(&again), named(&expected));
     let entries = erased(&api).await;
-    assert_eq!(entries.len(), 2);
+    assert_eq!(entries.len(), 4);
     assert_eq!((&entries[0]["at"], &entries[0]["target"]), (&again["erased_at"], &json!("entity:user/u/1 é")));
-    assert_eq!(entries[0]["after"], json!({"lists_cleared": 3, "lists_not_cleared": 0, "not_cleared": []}));
+    let done = json!({"state": "done", "lists_cleared": 3, "lists_not_cleared": 0, "not_cleared": []});
+    assert_eq!(entries[0]["after"], done);
+    assert_eq!(
+        (&entries[1]["target"], &entries[1]["after"]),
+        (&entries[0]["target"], &json!({"state": "begun", "lists": 3}))
+    );
     // Of a type without a feature there is nothing, and that is told too.
     assert_eq!(api.delete("/v1/entities/customer/u").await.expect(200)["lists"], json!([]));
     api.delete("/v1/entities/user/..%00").await.refused("invalid_argument", "entity_id");
@@ -97,7 +102,8 @@ async fn what_could_not_be_cleared_is_told_list_by_list() {
     assert_eq!((&problem["code"], &problem["retryable"]), (&json!("store_unavailable"), &json!(true)));
     assert!(!receipt.to_string().contains("SECRET"), "{receipt}");
     let noted = &erased(&api).await[0]["after"];
-    assert_eq!(noted, &json!({"lists_cleared": 1, "lists_not_cleared": 1, "not_cleared": ["user#seen|"]}));
+    let told = json!({"state": "done", "lists_cleared": 1, "lists_not_cleared": 1, "not_cleared": ["user#seen|"]});
+    assert_eq!(noted, &told);
     assert!(api.values(&items("bought", "u")).await.is_empty());
     assert_eq!(api.values(&items("seen", "u")).await, ["a"]);
 
@@ -117,4 +123,43 @@ async fn without_the_metadata_store_nothing_is_erased() {
     let refused = api.delete("/v1/entities/user/u").await;
     assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("metadata_unavailable")));
     assert_eq!(api.values(&items("seen", "u")).await, ["a"]);
+}
+
+/// A caller who reads "nothing was done" although lists are gone does not ask for a receipt.
+#[tokio::test]
+async fn a_receipt_that_cannot_be_noted_leaves_the_outcome_unknown() {
+    let (api, faults) = faulty(&[]).await;
+    api.feature("seen", "string", "30d").await;
+    api.add(&items("seen", "u"), &[(ago(1), "a".into())]).await;
+    let away = MetadataError::Unavailable { reason: "away".to_owned(), outcome_unknown: false };
+    for (notes, is_unknown, left) in [(0, false, 1), (1, true, 0)] {
+        *faults.notes_left.lock().unwrap() = Some((notes, away.clone()));
+        let refused = api.delete("/v1/entities/user/u").await;
+        assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("metadata_unavailable")));
+        assert_eq!(refused.json()["outcome_unknown"].as_bool().unwrap_or_default(), is_unknown, "{}", refused.text());
+        assert_eq!(api.values(&items("seen", "u")).await.len(), left);
+        *faults.notes_left.lock().unwrap() = None;
+        assert_eq!(erased(&api).await.len(), notes, "what was begun is in the trail");
+    }
+    assert_eq!(api.delete("/v1/entities/user/u").await.expect(200)["complete"], true);
+}
+
+/// A purge whose answer is lost is a job and an entry of the audit trail, or neither.
+#[tokio::test]
+async fn a_purge_whose_note_is_not_made_has_no_job() {
+    let (api, faults) = faulty(&[]).await;
+    api.feature("seen", "string", "30d").await;
+    let away = |outcome_unknown| MetadataError::Unavailable { reason: "away".to_owned(), outcome_unknown };
+    let jobs = async || api.get("/v1/jobs").await.expect(200)["jobs"].as_array().unwrap().len();
+    let noted = async || api.get("/v1/audit?action=purge").await.expect(200)["changes"].as_array().unwrap().len();
+    let purge = async || api.post("/v1/features/user/seen/purge", json!({})).await;
+    *faults.notes_left.lock().unwrap() = Some((0, away(false)));
+    let refused = purge().await;
+    assert_eq!((refused.status, refused.json()["outcome_unknown"].as_bool().unwrap_or_default()), (503, false));
+    assert_eq!((jobs().await, noted().await), (0, 0));
+    *faults.notes_left.lock().unwrap() = None;
+    *faults.noted_unheard.lock().unwrap() = Some(away(true));
+    let unheard = purge().await;
+    assert_eq!((unheard.status, &unheard.json()["outcome_unknown"]), (503, &json!(true)));
+    assert_eq!((jobs().await, noted().await), (1, 1));
 }

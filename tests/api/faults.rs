@@ -23,7 +23,7 @@ use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
     AccessStore, Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, JobStore, LastGeneration,
-    MetadataError, MetadataStore, Page, Precondition, VersionPatch,
+    MetadataError, MetadataStore, Page, Precondition,
 };
 use prometheus::Registry;
 use tokio::sync::watch;
@@ -31,8 +31,26 @@ use tokio::sync::watch;
 use super::client::Api;
 use super::support::{settings, spawn_with};
 
+/// What reaches the stores, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Bags and lists change.
+    Items,
+    /// Items are made durable.
+    Sync,
+    /// A note about items: the state of a job, the readiness of an index, or an entry of the audit trail.
+    Note,
+}
+
 /// What is to go wrong.
 pub struct Faults {
+    pub events: Mutex<Vec<Event>>,
+    /// How many more entries of the audit trail are written, and the error of the later ones.
+    pub notes_left: Mutex<Option<(usize, MetadataError)>>,
+    /// The error that the caller gets though an entry of the audit trail is written.
+    pub noted_unheard: Mutex<Option<MetadataError>>,
+    /// Whether indexes wait to be called ready.
+    pub finishes_held: watch::Sender<bool>,
     pub items: Mutex<Option<StoreError>>,
     pub metadata: Mutex<Option<MetadataError>>,
     /// Whether each reading of a feature that went well is followed by one that does not.
@@ -50,6 +68,8 @@ pub struct Faults {
     pub uncleared: Mutex<Vec<String>>,
     /// Lists that were.
     pub cleared: Mutex<Vec<String>>,
+    /// Lists that cannot be read, as above.
+    pub unreadable: Mutex<Vec<String>>,
     /// How many more sessions may be opened.
     sessions_left: AtomicUsize,
     stalled: watch::Sender<bool>,
@@ -110,6 +130,10 @@ pub async fn faulty_beside(
     prepare: impl FnOnce(&Faults),
 ) -> (Api, Arc<Faults>) {
     let faults = Arc::new(Faults {
+        events: Mutex::default(),
+        notes_left: Mutex::default(),
+        noted_unheard: Mutex::default(),
+        finishes_held: watch::Sender::new(false),
         items: Mutex::default(),
         metadata: Mutex::default(),
         every_other_reading: AtomicBool::new(false),
@@ -121,6 +145,7 @@ pub async fn faulty_beside(
         read_only: Mutex::default(),
         uncleared: Mutex::default(),
         cleared: Mutex::default(),
+        unreadable: Mutex::default(),
         sessions_left: AtomicUsize::new(usize::MAX),
         stalled: watch::Sender::new(false),
         clears_held: watch::Sender::new(false),
@@ -154,6 +179,11 @@ impl ItemStore for FaultyItems {
         Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
     }
 
+    fn sync(&self) -> Result<(), StoreError> {
+        self.faults.events.lock().unwrap().push(Event::Sync);
+        self.inner.sync()
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -172,6 +202,10 @@ struct FaultySession {
 impl ItemSession for FaultySession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.faults.meet().await?;
+        let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
+        if self.faults.unreadable.lock().unwrap().contains(&name) {
+            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
+        }
         self.inner.get(op, list, range).await
     }
 
@@ -219,6 +253,7 @@ impl ItemSession for FaultySession {
             return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
         }
         self.faults.cleared.lock().unwrap().push(name);
+        self.faults.events.lock().unwrap().push(Event::Items);
         self.inner.remove_all(op, list).await
     }
 
@@ -229,7 +264,9 @@ impl ItemSession for FaultySession {
 
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.faults.meet().await?;
-        self.inner.swap_bag(op, list, swap).await
+        let swapped = self.inner.swap_bag(op, list, swap).await;
+        self.faults.events.lock().unwrap().push(Event::Items);
+        swapped
     }
 
     async fn entities(
@@ -247,6 +284,27 @@ impl ItemSession for FaultySession {
 struct FaultyMetadata {
     faults: Arc<Faults>,
     inner: Box<dyn MetadataStore>,
+}
+
+impl FaultyMetadata {
+    /// Before an entry of the audit trail is written.
+    async fn meet_note(&self) -> Result<(), MetadataError> {
+        self.faults.meet_metadata().await?;
+        self.faults.events.lock().unwrap().push(Event::Note);
+        match &mut *self.faults.notes_left.lock().unwrap() {
+            None => Ok(()),
+            Some((0, error)) => Err(error.clone()),
+            Some((left, _)) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Once it is written.
+    fn answer_note(&self) -> Result<(), MetadataError> {
+        self.faults.noted_unheard.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
 }
 
 #[async_trait]
@@ -267,8 +325,9 @@ impl AccessStore for FaultyMetadata {
     }
 
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.note_erasure(erasure, context).await
+        self.meet_note().await?;
+        let noted = self.inner.note_erasure(erasure, context).await?;
+        self.answer_note().map(|()| noted)
     }
 
     async fn note_server_change(
@@ -300,7 +359,14 @@ impl JobStore for FaultyMetadata {
 
     async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
         self.faults.meet_metadata().await?;
+        self.faults.events.lock().unwrap().push(Event::Note);
         self.inner.put_job(job).await
+    }
+
+    async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError> {
+        self.meet_note().await?;
+        self.inner.begin_job(job, note, context).await?;
+        self.answer_note()
     }
 
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
@@ -313,10 +379,12 @@ impl JobStore for FaultyMetadata {
 impl MetadataStore for FaultyMetadata {
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
         self.faults.meet_metadata().await?;
-        if let Change::UpdateVersion { id, version, patch: VersionPatch { index_is_ready: true, .. }, .. } = &change {
+        if let Change::FinishIndex { id, index, .. } = &change {
+            self.faults.events.lock().unwrap().push(Event::Note);
+            self.faults.finishes_held.subscribe().wait_for(|held| !held).await.unwrap();
             let made_anew = self.faults.made_anew.lock().unwrap().take();
             if let Some(creation) = made_anew {
-                let (id, version) = (id.clone(), version.clone());
+                let (id, version) = (id.clone(), index.version.clone());
                 let deletion = Change::DeleteVersion { id, version, condition: Precondition::None };
                 self.inner.apply(deletion, context.clone()).await?;
                 self.inner.apply(creation, context.clone()).await?;

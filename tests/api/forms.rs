@@ -1,9 +1,11 @@
 //! The forms that answers come in: compressed, and in lines.
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Api, ago, api, api_with, items};
+use super::sockets::metric;
 
 async fn get(api: &Api, path: &str, headers: &[(&str, &str)]) -> Answer {
     api.send(Method::GET, path, headers, b"").await
@@ -62,6 +64,43 @@ async fn long_answers_are_compressed_for_those_who_ask() {
     assert!(
         feature.body.len() > 8_192 && feature.header("content-encoding").is_none() && !feature.etag().starts_with('W')
     );
+}
+
+/// It is compressed once, whoever asks how often.
+#[tokio::test]
+async fn the_document_of_the_api_has_its_compressed_forms_already() {
+    let api = api().await;
+    let plain = get(&api, "/openapi.json", &[]).await;
+    for coding in ["gzip", "zstd"] {
+        let headers = [("accept-encoding", coding)];
+        let packed = get(&api, "/openapi.json", &headers).await;
+        assert_eq!((packed.header("content-encoding"), varies_by(&packed)), (Some(coding), vec!["Accept-Encoding"]));
+        assert_eq!(packed.body, plain.body);
+        let sent: usize = packed.header("content-length").unwrap().parse().unwrap();
+        assert!(sent < plain.body.len() / 5, "{sent} of {}", plain.body.len());
+        let head = api.send(Method::HEAD, "/openapi.json", &headers, b"").await;
+        assert_eq!(head.header("content-length"), packed.header("content-length"));
+    }
+    assert_eq!(varies_by(&plain), ["Accept-Encoding"]);
+    // More callers than there are encoders, at once, and none is without a compressed form.
+    let asking = (0..30).map(|_| get(&api, "/openapi.json", &[("accept-encoding", "zstd")]));
+    for answer in join_all(asking).await {
+        assert_eq!(answer.header("content-encoding"), Some("zstd"));
+    }
+    assert_eq!(metric(&api, "liststore_http_uncompressed_total").await, 0.0);
+}
+
+#[tokio::test]
+async fn an_answer_that_finds_no_encoder_comes_uncompressed() {
+    let api = api().await;
+    let list = filled(&api).await;
+    let asking = (0..100).map(|_| get(&api, &list, &[("accept-encoding", "gzip")]));
+    let answers = join_all(asking).await;
+    let plain = get(&api, &list, &[]).await;
+    assert!(answers.iter().all(|answer| answer.body == plain.body && varies_by(answer) == varies_by(&plain)));
+    let uncompressed = answers.iter().filter(|answer| answer.header("content-encoding").is_none()).count();
+    assert_eq!(metric(&api, "liststore_http_uncompressed_total").await, uncompressed as f64);
+    assert_eq!(metric(&api, "liststore_http_encoders").await, 0.0);
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ async fn work_whose_client_has_gone_is_not_done() {
     let mut goes = connect(&api).await;
     goes.write_all(&add("goes")).await.unwrap();
     until("the other is there", async || metric(&api, "liststore_http_connections").await > before).await;
+    // It breaks off: one that only ends its side is answered.
+    goes.set_zero_linger().unwrap();
     drop(goes);
     until("it is noticed to be gone", async || metric(&api, "liststore_http_connections").await <= before).await;
     faults.stall(false);
@@ -50,6 +52,7 @@ async fn an_erasure_whose_client_has_gone_goes_on_and_is_in_the_audit_trail() {
     let mut goes = connect(&api).await;
     goes.write_all(b"DELETE /v1/entities/user/u HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     until("it is at work", async || metric(&api, "liststore_list_permits_in_use").await >= 1.0).await;
+    goes.set_zero_linger().unwrap();
     drop(goes);
     until("it is noticed to be gone", async || metric(&api, "liststore_http_connections").await <= before).await;
     faults.hold_clears(false);

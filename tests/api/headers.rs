@@ -24,6 +24,21 @@ async fn every_answer_has_the_requests_id() {
     assert!(!made.contains(&too_long));
 }
 
+/// The log has the request's id on every line.
+#[tokio::test]
+async fn an_id_that_holds_a_key_or_a_token_is_not_kept() {
+    let api = api().await;
+    let key = api.post("/v1/keys", json!({"name": "admin", "roles": ["admin"]})).await.expect(201);
+    let key = key["token"].as_str().unwrap().to_owned();
+    for secret in
+        [key.clone(), format!("trace-{key}"), key[..40].to_owned(), "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.".to_owned()]
+    {
+        let answer = api.send(Method::GET, "/livez", &[("x-request-id", &secret)], b"").await;
+        let id = answer.header("x-request-id").unwrap();
+        assert!(!id.contains("ls_") && !id.contains("eyJ"), "{id}");
+    }
+}
+
 #[tokio::test]
 async fn a_timeout_must_be_whole_milliseconds_from_1() {
     let api = api().await;

@@ -2,8 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
+use liststore::app::Stores;
+use liststore::background::job_of;
+use liststore::domain::index::{IndexSpec, Pointer};
+use liststore::domain::{Author, EntityType, FeatureId, JobId, ManualClock, Timestamp, VersionLabel};
+use liststore::items::memory::MemoryStore;
+use liststore::metadata::jobs::{Job, JobState, Target, Task, TaskKind};
+use liststore::metadata::memory::memory_store;
+use liststore::metadata::{Calls, ChangeContext, JobStore, NewVersion};
+use prometheus::Registry;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
 use reqwest::Method;
@@ -11,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::client::{Answer, Api, api_with};
 use super::purges::{is_on_disk, until};
-use super::support::{settings, spawn_server};
+use super::support::{settings, spawn_server, spawn_with};
 
 /// A server whose stores keep bags, with the entity type `link`.
 async fn api() -> Api {
@@ -386,4 +396,74 @@ async fn agree(api: &Api, entity_type: &str, steps: &[Step]) {
             }
         }
     }
+}
+
+/// A shorter TTL hides bags, and a longer one shows them again.
+#[tokio::test]
+async fn an_index_that_is_built_while_a_shorter_ttl_hides_bags_has_them() {
+    let at = |secs: u64| Timestamp::from_nanos(secs * 1_000_000_000).unwrap();
+    let clock = Arc::new(ManualClock::at(at(1_700_000_000)));
+    let (items, metadata) = (Arc::new(MemoryStore::default()), Arc::new(memory_store()));
+    let stores = Stores { items, metadata, registry: Registry::new(), data_dir: None };
+    let mut server = spawn_with(settings(&[]), Arc::clone(&clock) as _, stores).await;
+    server.ready().await;
+    let api = Api::of(server).await;
+    let id = "/v1/entity-types/link";
+    api.post("/v1/entity-types", json!({"entity_type": "link", "ttl": "30d"})).await.expect(201);
+    for bag in 0..5 {
+        put(&api, &format!("b{bag}"), &json!({"a": 1})).await;
+    }
+    create(&api, json!({"name": "before", "properties": ["/a"]})).await;
+    until_ready(&api, "before").await;
+    clock.set(at(1_700_003_600));
+    api.patch(id, json!({"ttl": "60s"})).await.expect(200);
+    create(&api, json!({"name": "meanwhile", "properties": ["/a"]})).await;
+    until_ready(&api, "meanwhile").await;
+    assert!(found(&api, "meanwhile", "value=1").await.is_empty());
+    let clean = api.post(&format!("{id}/clean"), json!({})).await.expect(202);
+    until(&api, clean["id"].as_str().unwrap(), "done").await;
+    api.patch(id, json!({"ttl": "30d"})).await.expect(200);
+    for index in ["before", "meanwhile"] {
+        assert_eq!(found(&api, index, "value=1").await.len(), 5, "{index}");
+    }
+}
+
+/// As earlier releases left them where a pause came at the end of a build, and as backups of theirs have them.
+#[tokio::test]
+async fn builds_and_indexes_that_do_not_agree_do_so_after_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = in_files(dir.path()).await;
+    api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
+    put(&api, "one", &json!({"a": 1})).await;
+    create(&api, json!({"name": "ready", "properties": ["/a"]})).await;
+    until_ready(&api, "ready").await;
+    drop(api);
+    let label = |text: &str| VersionLabel::new(text).unwrap();
+    let context = || ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
+    let (built, gone) = {
+        let store = liststore::metadata::embedded::open(dir.path()).unwrap();
+        let bags = FeatureId::of_bags(EntityType::new("link").unwrap());
+        let built = store.jobs().await.unwrap().pop().unwrap();
+        let paused = Job { number: built.number + 1, state: JobState::Paused, ..built.clone() };
+        let spec = IndexSpec::new(vec![Pointer::new("/a").unwrap()], None).unwrap();
+        let late = NewVersion::index(label("late"), spec);
+        let late = store.create_version(&bags, late, context()).await.unwrap().version;
+        let task = |version, generation| {
+            let targets = vec![Target { version, generation }];
+            Task { kind: TaskKind::BuildIndex, feature: bags.clone(), targets, lists_per_second: None }
+        };
+        let done = Job::new(job_of(&bags, &late), task(label("late"), late.generation), context());
+        let gone = Job::new(JobId::new(7), task(label("gone"), late.generation), context());
+        let done = Job { state: JobState::Done, ..done };
+        let gone = Job { state: JobState::Paused, ..gone };
+        for job in [&paused, &done, &gone] {
+            assert!(store.put_job(job).await.unwrap());
+        }
+        (built.id.to_string(), gone.id.to_string())
+    };
+    let api = in_files(dir.path()).await;
+    until_ready(&api, "late").await;
+    assert_eq!(found(&api, "late", "value=1").await, ["one"]);
+    until(&api, &built, "done").await;
+    until(&api, &gone, "cancelled").await;
 }

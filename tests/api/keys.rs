@@ -216,3 +216,74 @@ async fn a_rotation_by_a_caller_who_expires_ends_a_key_that_did_not() {
     let by_deputy = with_key(&api, &deputy, Method::POST, &path, &json!({})).await.expect(200);
     assert!(by_deputy["key"]["expires_at"].is_string(), "{by_deputy}");
 }
+
+/// A client that is generated from the document takes what the server takes.
+#[tokio::test]
+async fn the_document_says_which_roles_and_scopes_there_are() {
+    let api = api().await;
+    let document = api.get("/openapi.json").await.expect(200);
+    let admin = admin(&api).await;
+    let is_described = |name: &str, text: &str| {
+        let schema = &document["components"]["schemas"][name];
+        jsonschema::draft202012::new(schema).unwrap().is_valid(&text.into())
+    };
+    let status = async |role: &str, scope: &str, number: usize| {
+        let body = json!({"name": format!("k{number}"), "roles": [role], "scopes": [scope]}).to_string();
+        let authorization = format!("Bearer {admin}");
+        let headers = [("authorization", &*authorization), JSON];
+        // Not held to the document here.
+        let url = format!("{}/v1/keys", api.server.url);
+        let request = headers.iter().fold(reqwest::Client::new().post(url), |r, (name, value)| r.header(*name, *value));
+        request.body(body).send().await.unwrap().status().as_u16()
+    };
+    let long = format!("{0}*/{0}*", "n".repeat(128));
+    let scopes = [
+        "*",
+        "user.*",
+        "*.seen",
+        "us*.st*",
+        "*.*",
+        "*/*",
+        "a.b/c",
+        "a/b",
+        "user.story_*",
+        "a-b.c_d",
+        &long,
+        "",
+        "user",
+        ".",
+        "user.",
+        ".seen",
+        "a.b.c",
+        "a.*.c",
+        "user.*x",
+        "us*er.x",
+        "a/b/c",
+        "a b.c",
+        "**",
+        "a#.b",
+        "/",
+        "é.b",
+    ];
+    for (number, scope) in scopes.iter().enumerate() {
+        let made = status("reader", scope, number).await;
+        assert_eq!(made == 201, is_described("Scope", scope), "{scope}: {made}");
+        assert!(matches!(made, 201 | 400), "{scope}: {made}");
+    }
+    for (number, role) in ["reader", "writer", "editor", "operator", "admin", "", "Reader", "root"].iter().enumerate() {
+        let made = status(role, "*", 100 + number).await;
+        assert_eq!(made == 201, is_described("Role", role), "{role}: {made}");
+    }
+    let schemes = &document["components"]["securitySchemes"];
+    assert_eq!(schemes["client_certificate"]["type"], "mutualTLS");
+    for (_, operations) in document["paths"].as_object().unwrap() {
+        for (_, operation) in operations.as_object().unwrap() {
+            let named =
+                operation["security"].as_array().into_iter().flatten().flat_map(|way| way.as_object().unwrap().keys());
+            let is_open = operation["x-permission"] == "open";
+            let named: Vec<_> = named.collect();
+            assert!(named.iter().all(|name| schemes.get(name.as_str()).is_some()), "{operation}");
+            assert_eq!(named.is_empty(), is_open, "{operation}");
+        }
+    }
+}

@@ -31,6 +31,7 @@ mod gone_clients;
 #[path = "../support/guide.rs"]
 mod guide;
 mod headers;
+mod heads;
 mod health;
 mod history;
 mod indexes;
@@ -39,6 +40,8 @@ mod limits;
 mod looks;
 mod members;
 mod metrics;
+#[path = "../support/texts.rs"]
+mod odd_texts;
 mod overload;
 mod pages;
 mod paths;
@@ -53,6 +56,7 @@ mod stopping;
 mod support;
 #[path = "../support/tokens.rs"]
 mod test_tokens;
+mod texts;
 mod tls;
 mod tokens;
 mod values;

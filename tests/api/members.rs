@@ -145,7 +145,12 @@ async fn whatever_does_not_fit_the_identity_is_named() {
         let one = json!({"entity_type": "user", "feature": "kept", "entity_id": "u",
             "items": [{"timestamp": at, "key": key, "value": "v"}]});
         let all = json!({"requests": [one]});
-        api.post("/v1/lists:batchAdd", all).await.refused("invalid_argument", "requests[0].items[0].key");
+        let refused = api.post("/v1/lists:batchAdd", all).await;
+        // A text that is no key is a problem of its request alone.
+        let answer = refused.json();
+        let problem = if key.is_string() { &answer["results"][0]["problem"] } else { &answer };
+        let named = (&problem["code"], &problem["field"]);
+        assert_eq!(named, (&json!("invalid_argument"), &json!("requests[0].items[0].key")), "{answer}");
         let body = with(json!({"timestamp": at, "key": key, "value": "v"}));
         api.post(&kept, body).await.refused("invalid_argument", field);
     }

@@ -238,8 +238,79 @@ async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
         let answer = answer(&mut stream).await;
         assert_eq!((answer.status, answer.header("connection")), (status, None), "{}", answer.text());
     }
+    // What was refused was not served as well.
+    let counted = async |code: &str, status: u16| {
+        let labels = format!("{{code=\"{code}\",operation=\"get_items\",status=\"{status}\"}}");
+        metric(&api, &format!("liststore_http_requests_total{labels}")).await
+    };
+    assert_eq!((counted("overloaded", 503).await, counted("ok", 200).await), (2.0, 1.0));
     drop(holding);
     until("there is room", async || ask(&api, &get(&large)).await.status == 200).await;
+}
+
+fn with_key(token: &str, request: &str) -> String {
+    request.replacen("\r\n", &format!("\r\nAuthorization: Bearer {token}\r\n"), 1)
+}
+
+/// Strangers take no place from callers with a key, whatever their connections wait for.
+#[tokio::test]
+async fn callers_without_a_key_lock_out_no_other() {
+    let slots = SLOTS.to_string();
+    let given =
+        [("http.connections_max", &*slots), ("http.workers", "2"), ("http.body_timeout_secs", "3600")];
+    for is_open in [false, true] {
+        let api = api_with(&given).await;
+        api.feature("seen", "string", "30d").await;
+        let list = items("seen", "u");
+        let admin = if is_open { String::new() } else { super::keys::admin(&api).await };
+        let half_body = format!("POST {list} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n");
+        let unread = get("/openapi.json").repeat(100);
+        for text in [half_body, unread] {
+            let mut strangers = Vec::new();
+            for _ in 0..3 * SLOTS {
+                let mut stream = connect(&api).await;
+                send(&mut stream, &text).await;
+                strangers.push(stream);
+                let asked = if is_open { get(&list) } else { with_key(&admin, &get(&list)) };
+                ask(&api, &asked).await.expect(200);
+            }
+        }
+    }
+}
+
+/// One key, or all strangers, may hold a part of the memory: others have the rest.
+#[tokio::test]
+async fn each_caller_has_a_part_of_the_memory_at_most() {
+    let given = [
+        ("http.buffered_bytes_max", "16 MiB"),
+        ("http.body_bytes_max", "2 MiB"),
+        ("http.response_bytes_max", "2 MiB"),
+        ("http.body_timeout_secs", "3600"),
+    ];
+    let api = api_with(&given).await;
+    api.feature("seen", "string", "30d").await;
+    let large = items("seen", "large");
+    let values: Vec<_> = (0..25).map(|n| json!({"timestamp": ago(100 + n), "value": "x".repeat(60_000)})).collect();
+    api.post(&large, json!({ "items": values })).await.expect(200);
+    let admin = super::keys::admin(&api).await;
+    let reader =
+        async |name: &str| super::keys::key(&api, Some(&admin), json!({"name": name, "roles": ["reader"]})).await.0;
+    let (greedy, modest) = (reader("greedy").await, reader("modest").await);
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        let mut stream = connect(&api).await;
+        send(&mut stream, &with_key(&greedy, &get(&large)).repeat(10)).await;
+        // Strangers hold documents that they do not take.
+        let mut stranger = connect(&api).await;
+        send(&mut stranger, &get("/openapi.json").repeat(50)).await;
+        held.push((stream, stranger));
+    }
+    until("one is refused", async || ask(&api, &with_key(&greedy, &get(&large))).await.status == 503).await;
+    ask(&api, &with_key(&modest, &get(&large))).await.expect(200);
+    until("a stranger is refused", async || ask(&api, &get("/openapi.json")).await.status == 503).await;
+    ask(&api, &with_key(&modest, &get(&large))).await.expect(200);
+    drop(held);
+    until("there is room", async || ask(&api, &with_key(&greedy, &get(&large))).await.status == 200).await;
 }
 
 /// More than one worker can do: what has waited too long is refused, at once and for that alone.

@@ -82,6 +82,43 @@ async fn unknown_paths_are_not_found() {
     }
 }
 
+/// Code that reads a path before it is decoded would take it for another operation.
+#[tokio::test]
+async fn a_fixed_segment_is_not_encoded() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    for path in [
+        "/%6Civez",
+        "/%6divez",
+        "/openapi%2Ejson",
+        "/v1/%6Cists/user/seen/u/items",
+        "/%761/lists/user/seen/u/items",
+        "/v1/lists/user/seen/u/item%73",
+        "/v1/entity-types/user/indexes/i/%65ntities",
+    ] {
+        api.raw(&format!("GET {path} HTTP/1.1"), b"").await.refused("not_found", "");
+    }
+    // A colon stands for itself and may be encoded: clients differ in that.
+    for path in [
+        "/v1/lists/user/seen/u/items:count",
+        "/v1/lists/user/seen/u/items%3Acount",
+        "/v1/lists/%75ser/seen/u/items:count",
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(api.exchange(request.as_bytes()).await.expect(200)["count"], 0, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn options_of_the_server_itself_names_all_methods() {
+    let api = api().await;
+    let answer = api.exchange(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    answer.expect(204);
+    assert_eq!(answer.header("allow"), Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+    let refused = api.exchange(b"GET * HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    refused.refused("malformed_request", "");
+}
+
 #[tokio::test]
 async fn other_methods_are_refused_with_those_that_are_there() {
     let api = api().await;

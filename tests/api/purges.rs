@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::client::{Api, ago, api, items};
+use super::sockets;
 use super::support::{settings, spawn_server};
 
 const MARKER: &str = "a-value-that-nobody-else-has";
@@ -116,10 +117,9 @@ async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
     assert_eq!((over.status, &over.json()["code"]), (409, &json!("job_is_over")));
 }
 
-/// An index that nobody has a job for yet once kept every job from going on while there were as many as there may be,
-/// and one that was deleted then was refused and gone all the same.
+/// Jobs that callers asked for, and have paused, hold up no index.
 #[tokio::test]
-async fn jobs_go_on_where_there_is_no_room_for_another() {
+async fn indexes_are_built_and_dropped_next_to_many_paused_purges() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     fill(&api, "seen", 3).await;
@@ -128,20 +128,83 @@ async fn jobs_go_on_where_there_is_no_room_for_another() {
     api.post(indexes, json!({"name": "there", "properties": ["/a"]})).await.expect(201);
     api.until_state(&format!("{indexes}/there"), "ready").await;
     let mut paused = Vec::new();
-    while paused.len() < 100 {
+    while paused.len() < 101 {
         let id = purge(&api, "seen", json!({"lists_per_second": 1})).await;
         // It may be done by then.
         if api.post(&format!("/v1/jobs/{id}/pause"), json!({})).await.status == 200 {
             paused.push(id);
         }
     }
-    let refused = api.delete(&format!("{indexes}/there")).await;
-    assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("too_many_jobs")));
-    assert_eq!(api.get(&format!("{indexes}/there")).await.expect(200)["state"], "ready", "nothing was done");
-    api.post(indexes, json!({"name": "waits", "properties": ["/a"]})).await.expect(201);
+    assert_eq!(api.delete(&format!("{indexes}/there")).await.status, 204);
+    api.post(indexes, json!({"name": "late", "properties": ["/a"]})).await.expect(201);
+    api.until_state(&format!("{indexes}/late"), "ready").await;
+    assert_eq!(api.get(&format!("{indexes}/there")).await.code(), "index_not_found");
     api.post(&format!("/v1/jobs/{}/resume", paused[50]), json!({})).await.expect(200);
     until(&api, &paused[50], "done").await;
-    api.until_state(&format!("{indexes}/waits"), "ready").await;
+}
+
+/// 100 of them wait at most. The next one is refused with nothing done.
+#[tokio::test]
+async fn purges_that_wait_are_bounded() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    fill(&api, "seen", 200).await;
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let answer = api.post("/v1/features/user/seen/purge", json!({"lists_per_second": 1})).await;
+        if answer.status != 202 {
+            break answer;
+        }
+        waiting.push(answer.json()["id"].as_str().unwrap().to_owned());
+        assert!(waiting.len() <= 100);
+    };
+    assert_eq!((refused.status, refused.code().as_str(), waiting.len()), (409, "too_many_jobs", 100));
+    let noted = api.get("/v1/audit?action=purge&page_size=1000").await.expect(200);
+    assert_eq!(noted["changes"].as_array().unwrap().len(), 100);
+    api.post(&format!("/v1/jobs/{}/pause", waiting[50]), json!({})).await.expect(200);
+    purge(&api, "seen", json!({"lists_per_second": 1})).await;
+}
+
+/// Work between the last stored state of the job and the command counts, too.
+#[tokio::test]
+async fn a_paused_or_cancelled_purge_counts_every_list_that_it_cleared() {
+    const LISTS: usize = 2_000;
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let request = |n: usize| {
+        let items = json!([{"timestamp": ago(1), "value": "x"}]);
+        json!({"entity_type": "user", "feature": "seen", "entity_id": format!("u{n}"), "items": items})
+    };
+    let all: Vec<_> = (0..LISTS).map(request).collect();
+    for requests in all.chunks(100) {
+        api.post("/v1/lists:batchAdd", json!({ "requests": requests })).await.expect(200);
+    }
+    let left = async || {
+        let path = |token: &str| format!("/v1/features/user/seen/entities?page_size=1000{token}");
+        let (mut count, mut token) = (0, String::new());
+        loop {
+            let page = api.get(&path(&token)).await.expect(200);
+            count += page["entities"].as_array().unwrap().len();
+            match page["next_page_token"].as_str() {
+                Some(next) => token = format!("&page_token={next}"),
+                None => return count,
+            }
+        }
+    };
+    let id = purge(&api, "seen", json!({"lists_per_second": 400})).await;
+    let job = format!("/v1/jobs/{id}");
+    let cleared = async || usize::try_from(api.get(&job).await.expect(200)["lists_cleared"].as_u64().unwrap()).unwrap();
+    for command in ["pause", "resume", "cancel"] {
+        let before = cleared().await;
+        if command != "resume" {
+            sockets::until("it goes on", async || cleared().await > before).await;
+        }
+        api.post(&format!("{job}/{command}"), json!({})).await.expect(200);
+        if command != "resume" {
+            sockets::until("all that was cleared is told", async || LISTS - left().await == cleared().await).await;
+            assert!(left().await > 0, "the purge ended before the command");
+        }
+    }
 }
 
 #[tokio::test]

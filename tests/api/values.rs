@@ -57,6 +57,34 @@ async fn values_come_back_as_the_json_of_their_type() {
 }
 
 #[tokio::test]
+async fn a_zero_with_a_minus_is_the_same_value_as_one_without() {
+    let api = api().await;
+    api.feature("double", "double", "30d").await;
+    let (list, moment) = (items("double", "u"), ago(5));
+    for zero in ["-0.0", "0.0", "0", "-0"] {
+        let body = format!(r#"{{"items":[{{"timestamp":{moment},"value":{zero}}}]}}"#);
+        api.send(reqwest::Method::POST, &list, &[], body.as_bytes()).await.expect(200);
+    }
+    assert_eq!(api.get(&list).await.text().matches("\"value\":0.0}").count(), 1);
+    for zero in ["-0.0", "0.0"] {
+        let body = format!(r#"{{"values":[{zero}]}}"#);
+        let found = api.send(reqwest::Method::POST, &format!("{list}:contains"), &[], body.as_bytes()).await;
+        assert!(!found.expect(200)["results"][0]["timestamp"].is_null(), "{zero}");
+    }
+    let removed = api.send(reqwest::Method::POST, &format!("{list}:remove"), &[], br#"{"value":-0.0}"#).await;
+    assert_eq!(removed.expect(200)["removed"], 1);
+    // A member of a set.
+    let set = json!({"entity_type": "user", "name": "set", "value_type": "double", "ttl": "30d", "identity": "value"});
+    api.post("/v1/features", set).await.expect(201);
+    let list = items("set", "u");
+    for (zero, age) in [("-0.0", 9), ("0.0", 5)] {
+        let body = format!(r#"{{"items":[{{"timestamp":{},"value":{zero}}}]}}"#, ago(age));
+        api.send(reqwest::Method::POST, &list, &[], body.as_bytes()).await.expect(200);
+    }
+    assert_eq!(api.values(&list).await.len(), 1);
+}
+
+#[tokio::test]
 async fn values_of_another_type_are_refused() {
     let api = api().await;
     for value_type in ["string", "int64", "double", "bool", "bytes", "json"] {

@@ -86,20 +86,20 @@ fn keep_adding(address: &str, number: usize, writer: &Writer, done: &AtomicBool)
 }
 
 /// Where a server that is started in this directory looks for its data.
-fn data_in(dir: &TempDir) -> PathBuf {
+pub fn data_in(dir: &TempDir) -> PathBuf {
     dir.path().join("data")
 }
 
-fn text(path: &Path) -> &str {
+pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// The command that has this server write a backup.
-fn backup(server: &Server, to: &Path) -> Command {
+pub fn backup(server: &Server, to: &Path) -> Command {
     server.command(&["backup", text(to), "--data-dir", text(&data_in(&server.dir))])
 }
 
-fn said(command: &mut Command) -> Said {
+pub fn said(command: &mut Command) -> Said {
     command.output().unwrap().into()
 }
 

@@ -209,7 +209,12 @@ fn many_lists_are_read_by_requests_line_by_line() {
     assert!(told.contains("1 of 20 lists"), "{told}");
     let told = server.run_with_input(&["list", "batch-get"], b"{}\n\n{,}").failed(1);
     assert!(told.contains("line 3"), "{told}");
-    let told = server.run_with_input(&["list", "batch-get"], requests.replace("u-9", "").as_bytes()).failed(1);
+    // An ID that cannot exist takes no other line with it.
+    let said = server.run_with_input(&["list", "batch-get", "-o", "ndjson"], requests.replace("u-9", "").as_bytes());
+    assert_eq!(said.out.lines().filter(|line| line.contains("invalid_argument")).count(), 1, "{said:?}");
+    assert_eq!(said.out.lines().filter(|line| line.contains("\"items\"")).count(), 19, "{said:?}");
+    assert!(said.failed(1).contains("1 of 20 lists"));
+    let told = server.run_with_input(&["list", "batch-get"], requests.replace("\"u-9\"", "9").as_bytes()).failed(1);
     assert!(told.contains("requests[9].entity_id"), "{told}");
 }
 

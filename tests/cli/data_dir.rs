@@ -2,6 +2,7 @@
 //! does not start and says which it is; or nothing is missing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use liststore::domain::{
@@ -307,4 +308,73 @@ fn a_directory_of_an_earlier_release_becomes_a_store_and_keeps_everything() {
         let refusal = Server::try_start_in(mixed, &SMALL).err().unwrap();
         assert!(refusal.contains(part) && refusal.contains("belongs to no store yet"), "{refusal}");
     }
+}
+
+/// The mode of each directory and file below a directory, and of the directory itself.
+fn modes(path: &Path) -> Vec<(PathBuf, u32)> {
+    let found = fs::symlink_metadata(path).unwrap();
+    let mut modes = vec![(path.to_owned(), found.permissions().mode() & 0o777)];
+    if found.is_dir() {
+        names(path).iter().for_each(|name| modes.extend(self::modes(&path.join(name))));
+    }
+    modes
+}
+
+#[track_caller]
+fn is_private(dir: &Path) {
+    for (path, mode) in modes(dir) {
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode, expected, "{} has mode {mode:o}", path.display());
+    }
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_data_directory_and_its_backups_are_closed_to_other_users() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    chmod(&data, 0o2775);
+    let server = Server::start_in(dir, "127.0.0.1:0", &SMALL);
+    server.feature("seen", "string");
+    for n in 0..40 {
+        let timestamp = format!("2026-01-01T00:00:{n:02}Z");
+        let value = format!("{n}{}", "x".repeat(60_000));
+        server.ok(&["list", "add", "customer", "seen", "c", "--value", &value, "--timestamp", &timestamp]);
+    }
+    is_private(&data);
+    let backup = server.dir.path().join("backup");
+    server.ok(&["backup", backup.to_str().unwrap(), "--data-dir", data.to_str().unwrap()]);
+    is_private(&backup);
+    let (_, _, dir) = server.end(Signal::SIGKILL);
+    for (path, _) in modes(&data).into_iter().filter(|(path, _)| !is_socket(path)) {
+        chmod(&path, if path.is_dir() { 0o755 } else { 0o644 });
+    }
+    let server = Server::start_in(dir, "127.0.0.1:0", &SMALL);
+    is_private(&data);
+    assert_eq!(server.items("seen", "c").len(), 40);
+}
+
+#[test]
+fn a_directory_that_is_open_and_not_for_the_server_alone_is_refused_as_it_is() {
+    for (mode, file, why) in [(0o1777, None, "shared by them"), (0o755, Some("notes.txt"), "files of another program")]
+    {
+        let dir = TempDir::new().unwrap();
+        let data = dir.path().join("data");
+        fs::create_dir(&data).unwrap();
+        file.iter().for_each(|name| fs::write(data.join(name), "mine").unwrap());
+        chmod(&data, mode);
+        let refusal = Server::try_start_in(dir, &[]).map(|_| ()).unwrap_err();
+        assert!(refusal.contains(why) && refusal.contains(&format!("{mode:o}")), "{refusal}");
+    }
+    // The root of a new file system.
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir_all(data.join("lost+found")).unwrap();
+    chmod(&data, 0o755);
+    let server = Server::try_start_in(dir, &[]).unwrap();
+    assert_eq!(fs::metadata(server.dir.path().join("data")).unwrap().permissions().mode() & 0o777, 0o700);
 }

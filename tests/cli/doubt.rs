@@ -1,10 +1,13 @@
-//! A server whose first answers to what creates definitions are lost.
+//! Servers that answer late: first answers to what creates definitions are lost, or all answers from one on wait.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::callers::ask;
 
@@ -19,21 +22,8 @@ pub fn in_doubt(address: String) -> String {
         // The commands ask one thing after another.
         while let Ok((stream, _)) = listener.accept() {
             let mut stream = BufReader::new(stream);
-            let (mut first, mut length) = (String::new(), 0);
-            stream.read_line(&mut first).unwrap();
-            let mut line = String::from("...");
-            while line.trim_end() != "" {
-                line.clear();
-                stream.read_line(&mut line).unwrap();
-                if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = text.trim().parse().unwrap();
-                }
-            }
-            let mut body = vec![0; length];
-            stream.read_exact(&mut body).unwrap();
-            let mut words = first.split(' ');
-            let (method, path) = (words.next().unwrap(), words.next().unwrap());
-            let answer = ask(&address, method, path, std::str::from_utf8(&body).unwrap());
+            let (method, path, body) = request(&mut stream);
+            let answer = ask(&address, &method, &path, &body);
             let creates = method == "POST" && CREATES.iter().any(|end| path.ends_with(end));
             let (status, body) = if creates && answer.status == 201 && told.insert(body) {
                 let doubt = json!({
@@ -44,12 +34,78 @@ pub fn in_doubt(address: String) -> String {
             } else {
                 (answer.status, answer.body)
             };
-            let body = body.to_string();
-            let head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
-            let kind = if status < 400 { "json" } else { "problem+json" };
-            let answer = format!("{head}Content-Type: application/{kind}\r\n\r\n{body}");
-            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            respond(stream.get_mut(), status, &body).unwrap();
         }
     });
     url
+}
+
+/// In front of a server: the first requests are answered, and all others wait until the gate is opened.
+pub struct Gate {
+    pub url: String,
+    answers: Arc<(Mutex<usize>, Condvar)>,
+    waiting: Receiver<()>,
+}
+
+impl Gate {
+    pub fn start(address: String, answers: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answers = Arc::new((Mutex::new(answers), Condvar::new()));
+        let (held_back, waiting) = channel();
+        let shared = Arc::clone(&answers);
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let mut stream = BufReader::new(stream);
+                let (method, path, body) = request(&mut stream);
+                let (left, opened) = &*shared;
+                let mut left = left.lock().unwrap();
+                if *left == 0 && held_back.send(()).is_err() {
+                    return;
+                }
+                left = opened.wait_while(left, |left| *left == 0).unwrap();
+                *left -= 1;
+                drop(left);
+                let answer = ask(&address, &method, &path, &body);
+                // A caller that was killed reads no answer.
+                let _gone = respond(stream.get_mut(), answer.status, &answer.body);
+            }
+        });
+        Self { url, answers, waiting }
+    }
+
+    /// Waits for the first request that is held back.
+    pub fn until_closed(&self) {
+        self.waiting.recv_timeout(Duration::from_secs(20)).unwrap();
+    }
+
+    pub fn open(&self) {
+        *self.answers.0.lock().unwrap() = usize::MAX;
+        self.answers.1.notify_all();
+    }
+}
+
+/// Reads a request: its method, path and body.
+fn request(stream: &mut BufReader<TcpStream>) -> (String, String, String) {
+    let (mut first, mut length) = (String::new(), 0);
+    stream.read_line(&mut first).unwrap();
+    let mut line = String::from("...");
+    while line.trim_end() != "" {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = text.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    let mut words = first.split(' ').map(str::to_owned);
+    (words.next().unwrap(), words.next().unwrap(), String::from_utf8(body).unwrap())
+}
+
+fn respond(stream: &mut TcpStream, status: u16, body: &Value) -> std::io::Result<()> {
+    let body = body.to_string();
+    let head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    let kind = if status < 400 { "json" } else { "problem+json" };
+    stream.write_all(format!("{head}Content-Type: application/{kind}\r\n\r\n{body}").as_bytes())
 }

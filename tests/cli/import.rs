@@ -147,6 +147,23 @@ fn files_may_be_several_compressed_and_standard_input() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_data_and_backslashes_escape_where_it_is_said() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let marked = "\u{feff}user,at,v\nu,1700000001,a\n";
+    assert!(import(&server, "f", "in.csv", marked, &["--value-column", "v"]).ok().starts_with("1 rows: 1 "));
+    let marked = "\u{feff}{\"user\":\"u\",\"at\":1700000002,\"v\":\"b\"}\n";
+    assert!(import(&server, "f", "in.ndjson", marked, &["--value-column", "v"]).ok().starts_with("1 rows: 1 "));
+    let spark = "user,at,v\nu,1700000003,\"say \\\"hi\\\", C:\\\\\"\n";
+    let told = import(&server, "f", "in.csv", spark, &["--value-column", "v"]);
+    assert!(told.status == 1 && told.err.contains("--csv-escape backslash"), "{told:?}");
+    let read = import(&server, "f", "in.csv", spark, &["--value-column", "v", "--csv-escape", "backslash"]);
+    assert!(read.ok().starts_with("1 rows: 1 "));
+    let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
+    assert_eq!(values, [r#""say \"hi\", C:\\""#, "\"b\"", "\"a\""]);
+}
+
+#[test]
 fn items_go_to_the_named_version_and_the_expired_are_counted() {
     let server = Server::start();
     server.ok(&["feature", "create", "customer", "f", "--value-type", "string", "--ttl", "30d", "-o", "json"]);

@@ -139,7 +139,7 @@ fn damaged_files_are_told() {
     let cut_off = server.write("cut.csv.gz", [0x1f, 0x8b, 8, 0, 0, 0]);
     let unclosed = server.write("unclosed.csv", format!("user,at,v\nu,1,\"{}", "x".repeat(17 << 20)));
     for (file, said) in [
-        (&empty, "empty.csv is empty"),
+        (&empty, "empty.csv: is empty"),
         (&cut_off, "cut.csv.gz"),
         (&unclosed, "unclosed.csv: a row is longer than 16 MiB"),
     ] {
@@ -150,6 +150,84 @@ fn damaged_files_are_told() {
 }
 
 #[test]
+fn files_that_were_cut_off_and_open_quotes_are_refused_with_their_line() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let refused = |name: &str, content: &[u8], said: &str| {
+        let file = server.write(name, content);
+        for more in [&[][..], &["--bad-rows", "bad"]] {
+            let result = import(&server, "f", &[&file], &[&["--value-column", "v"], more].concat());
+            assert_eq!(result.status, 1, "{name}: {result:?}");
+            assert!(result.err.contains(&format!("{name}{said}")), "{name}: {result:?}");
+        }
+    };
+    refused("open.csv", b"user,at,v\na,1700000001,\"5 inch\nb,1700000002,x\n", ", line 2: a quote is not closed");
+    refused("behind.csv", b"user,at,v\na,1700000001,\"5\" inch\n", ", line 2: text behind a closing quote");
+    refused("cut.csv", b"user,at,v\na,1700000001,x\nb,17000", ", line 3: the file ends in the middle of this row");
+    refused("cut.ndjson", b"{\"user\":\"a\",\"at\":1700000001,\"v\":\"x", ", line 1: is not JSON");
+    refused("cut.ndjson.gz", b"", ": the file is empty");
+    refused("cut.ndjson.zst", b"\x28\xb5", "");
+    let header = "entity_type,feature,version,entity_id,timestamp,value";
+    let file = server.write("own.csv", format!("{header}\ncustomer,f,,u,2024-01-01T00:00:00Z,valu"));
+    let result = server.run(&["import", "customer", "f", &file]);
+    assert!(result.status == 1 && result.err.contains("own.csv, line 2: no line end follows"), "{result:?}");
+}
+
+/// RFC 4180 leaves the last line end to the writer.
+#[test]
+fn a_csv_file_without_a_line_end_is_read_with_a_warning() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let file = server.write("in.csv", "user,at,v\nu,1700000001,a\nu,1700000002,b");
+    let result = import(&server, "f", &[&file], &["--value-column", "v"]);
+    assert_eq!((result.status, counts(&result.out)), (0, "2 rows: 2 items added, 0 already expired, 0 bad"));
+    assert!(result.err.starts_with(&format!("warning: {file}, line 3: no line end follows")), "{result:?}");
+}
+
+#[test]
+fn nothing_of_a_file_reaches_the_terminal_raw() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let esc = "\u{1b}[31m\u{9b}\u{7}";
+    for (name, content) in [
+        ("header.csv", format!("x{esc},at,v\n")),
+        ("cell.csv", format!("user,at,v\nu,{esc},x\n")),
+        ("value.csv", format!("user,at,v{esc}\nu,1700000001,x\n")),
+        ("member.ndjson", format!("{{\"user\":\"u\",\"at\":1700000001,\"v{esc}\":1}}\n").replace('\u{1b}', "\\u001b")),
+        ("number.ndjson", format!("{esc}\n")),
+        (&*format!("file{esc}.csv"), String::new()),
+    ] {
+        let file = server.write(name, content);
+        let result = import(&server, "f", &[&file], &["--value-column", "v"]);
+        assert_eq!(result.status, 1, "{name}: {result:?}");
+        assert!(!result.err.trim_end().contains(char::is_control), "{name}: {result:?}");
+    }
+    let column = format!("v{esc}");
+    server.feature("n", "int64");
+    let file = server.write("int.csv", format!("user,at,{column}\nu,1700000001,x\n"));
+    let result = import(&server, "n", &[&file], &["--value-column", &column]);
+    assert!(result.status == 1 && !result.err.trim_end().contains(char::is_control), "{result:?}");
+}
+
+#[test]
+fn errors_and_warnings_name_the_unit_that_was_given() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let said = |at: &str, unit: &str| {
+        let file = server.write("in.csv", format!("user,at,v\nu,{at},x\n"));
+        import(&server, "f", &[&file], &["--value-column", "v", "--timestamp-unit", unit]).err
+    };
+    assert!(said("soon", "ms").contains("whole milliseconds since the Unix epoch (--timestamp-unit ms)"));
+    assert!(said("2024-01-01_00:00:00Z", "us").contains("whole microseconds"));
+    assert!(said("1700000000000", "s").contains("read as seconds (--timestamp-unit s), but likely milliseconds"));
+    let warned = said("1700000000", "ms");
+    assert!(warned.starts_with("warning: some timestamps are moments of 1970"), "{warned}");
+    assert!(warned.ends_with("pass --timestamp-unit s\n"), "{warned}");
+    assert_eq!(said("2024-01-01 00:00:00+00:00", "ms"), "");
+    assert_eq!(said("2024-01-01t00:00:00z", "ms"), "");
+}
+
+#[test]
 fn one_file_of_bad_rows_needs_one_header() {
     let server = Server::start();
     server.feature("f", "string");
@@ -157,7 +235,7 @@ fn one_file_of_bad_rows_needs_one_header() {
     let second = server.write("2.csv", "at,user,v\n2,u,a\n");
     let result = import(&server, "f", &[&first, &second], &["--value-column", "v", "--bad-rows", "bad.csv"]);
     assert_eq!(result.status, 1);
-    assert!(result.err.contains("2.csv has other columns than") && result.err.contains("1.csv"), "{result:?}");
+    assert!(result.err.contains("2.csv: has other columns than") && result.err.contains("1.csv"), "{result:?}");
 }
 
 /// Waits until the list has `count` items.

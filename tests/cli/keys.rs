@@ -1,8 +1,10 @@
 //! API keys by the command line: the first one, a server that asks for them, and what the log says of them.
 
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use liststore::domain::Timestamp;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
@@ -69,7 +71,7 @@ fn a_revoked_key_takes_the_keys_with_it_that_it_created() {
 
 #[test]
 fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
-    let server = Server::start();
+    let server = Server::start_with(&[("LISTSTORE__ITEMS__EMBEDDED__ERASE_WITHIN_SECS", "5400")]);
     server.feature("purchase", "string");
     server.ok(&["list", "add", "customer", "purchase", "c-1", "book"]);
     let refused = server.run(&["entity", "erase", "customer", "c-1"]).failed(2);
@@ -77,10 +79,14 @@ fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
     assert!(server.ok(&["list", "get", "customer", "purchase", "c-1"]).contains("book"));
     let receipt = server.ok(&["entity", "erase", "customer", "c-1", "--yes"]);
     assert!(receipt.contains("purchase") && receipt.contains("cleared"), "{receipt}");
+    assert!(receipt.contains("have left all data files by"), "{receipt}");
     assert_eq!(server.run(&["list", "get", "customer", "purchase", "c-1"]).out, "");
     let document = server.ok(&["entity", "erase", "customer", "c-1", "--yes", "--output", "json", "--user", "alice"]);
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!((&document["complete"], &document["erased_by"]), (&true.into(), &"alice".into()));
+    let moment = |field: &str| Timestamp::parse(document[field].as_str().unwrap()).unwrap().as_nanos();
+    let minutes = (moment("bytes_erased_by").abs_diff(moment("erased_at")) + 30_000_000_000) / 60_000_000_000;
+    assert_eq!(minutes, 90);
     let trail = server.ok(&["audit"]);
     assert!(trail.contains("erase_entity") && trail.contains("entity:customer/c-1"), "{trail}");
 }
@@ -139,6 +145,25 @@ fn no_key_is_ever_in_the_log() {
     let rotated = String::from_utf8(rotated.stdout).unwrap().trim().to_owned();
     assert!(asked(&token, &["key", "revoke", &feed[3..15]]).status.success());
     assert!(!asked(&rotated, &["feature", "list"]).status.success());
+    // Where no client is meant to send it.
+    let encoded = token.replace("ls_", "%6C%73_");
+    for (path, more) in [
+        (format!("/v1/features/user/{token}"), String::new()),
+        (format!("/v1/features/{token}/seen"), String::new()),
+        (format!("/v1/keys/{token}"), String::new()),
+        (format!("/v1/keys/{encoded}"), format!("Authorization: Bearer {token}\r\n")),
+        (format!("/{token}"), String::new()),
+        (format!("/v1/lists/user/seen/{token}/items"), format!("Authorization: Bearer {feed}\r\n")),
+        (format!("/v1/features?q={token}&{token}=1"), String::new()),
+        ("/v1/features".to_owned(), format!("X-Request-Id: {token}\r\n")),
+        ("/v1/features".to_owned(), format!("X-Request-Id: id-{feed}-1\r\nListstore-User: {token}\r\n")),
+    ] {
+        let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n{more}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
     let (_, log, _) = server.end(Signal::SIGTERM);
     for token in [&token, &feed, &rotated] {
         assert_eq!(token.len(), 65);

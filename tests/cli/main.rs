@@ -23,6 +23,8 @@ mod jobs;
 mod keys;
 mod leaks;
 mod log;
+#[path = "../support/texts.rs"]
+mod odd_texts;
 #[path = "../support/ports.rs"]
 mod ports;
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -30,9 +32,11 @@ mod ports;
 mod postgres;
 mod program;
 mod readme;
+mod restores;
 mod serve;
 mod sets;
 mod shared;
 mod stopping;
+mod texts;
 mod training;
 mod transfer;

@@ -210,3 +210,87 @@ fn what_cannot_be_joined_is_refused_and_leaves_nothing_under_the_name() {
     assert!(told.contains("feature_not_found"), "{told}");
     assert!(refused(&["seen", "--as-of", "2199-01-01T00:00:00Z", to[0], to[1]], 1).contains("passed"));
 }
+
+#[test]
+fn a_training_set_changes_no_cell_of_its_spine() {
+    let server = filled();
+    let path = |name: &str| server.dir.path().join(name).to_str().unwrap().to_owned();
+    let names = ["mixed", "id", "zip", "version", "flag", "idx", "score", "is_new"];
+    let cells = [
+        ["9007199254740993", "18446744073709551615", "00184", "1.10", "True", "1", "0.25", "true"],
+        ["0.5", "18446744073709551614", "75007", "1.9", "False", "-2", "1e-05", "false"],
+    ];
+    let at = "2024-08-29T16:44:07.430000000Z";
+    let row = |cells: &[&str; 8]| format!("a,{at},{}\n", cells.join(","));
+    let text: String = cells.iter().map(row).collect();
+    let spine = server.write("s.csv", format!("entity_id,timestamp,{}\n{text}", names.join(",")));
+    for name in ["set.csv", "set.ndjson", "set.parquet"] {
+        server.ok(&["export", "customer", "seen", "--spine", &spine, "--file", &path(name)]);
+    }
+    let mut csv = csv::Reader::from_path(path("set.csv")).unwrap();
+    for (record, cells) in csv.records().zip(cells) {
+        assert_eq!(record.unwrap().iter().skip(2).take(8).collect::<Vec<_>>(), cells);
+    }
+    let rows = lines(&fs::read_to_string(path("set.ndjson")).unwrap());
+    for (row, cells) in rows.iter().zip(cells) {
+        let text = |name: &&str| row[*name].as_str().map_or_else(|| row[*name].to_string(), str::to_owned);
+        let found = names.iter().map(text).collect::<Vec<_>>();
+        // serde_json has another text for the same double.
+        assert_eq!(found.iter().map(|cell| cell.replace("1e-5", "1e-05")).collect::<Vec<_>>(), cells);
+    }
+    let rows = parquet(&path("set.parquet"));
+    for (row, cells) in rows.iter().zip(cells) {
+        for column in [0, 2, 3, 4] {
+            assert_eq!(row.get_string(2 + column).unwrap(), cells[column]);
+        }
+        assert_eq!(row.get_ulong(3).unwrap().to_string(), cells[1]);
+        assert_eq!(row.get_long(7).unwrap().to_string(), cells[5]);
+        assert_eq!(row.get_double(8).unwrap(), cells[6].parse::<f64>().unwrap());
+        assert_eq!(row.get_bool(9).unwrap().to_string(), cells[7]);
+    }
+    // A spine of NDJSON keeps numbers and strings apart, whatever else is in their column.
+    let line = |mixed: &str| format!("{{\"entity_id\":\"a\",\"timestamp\":\"{at}\",\"mixed\":{mixed}}}\n");
+    let mixed = ["9007199254740993", "0.50", "\"0.50\"", "[1]"];
+    let spine = server.write("s.ndjson", mixed.map(line).concat());
+    for name in ["two.ndjson", "two.parquet"] {
+        server.ok(&["export", "customer", "seen", "--spine", &spine, "--file", &path(name)]);
+    }
+    let text = fs::read_to_string(path("two.ndjson")).unwrap();
+    for ((row, line), cell) in parquet(&path("two.parquet")).iter().zip(text.lines()).zip(mixed) {
+        assert!(line.contains(&format!("\"mixed\":{cell},")), "{line}");
+        assert_eq!(bytes_of(row, 2), cell);
+    }
+}
+
+#[test]
+fn a_spine_that_was_cut_off_is_refused_and_leaves_nothing_under_the_name() {
+    let server = filled();
+    let out = server.dir.path().join("out.ndjson");
+    let join = |spine: &str, more: &[&str]| {
+        let arguments = ["export", "customer", "seen", "--spine", spine, "--file", out.to_str().unwrap()];
+        server.run(&[&arguments, more].concat())
+    };
+    let head = "entity_id,timestamp,label\n";
+    for (name, text, said) in [
+        ("s.csv", format!("{head}a,{BASE},\"1\na,{BASE},0\na,{BASE},1\n"), "s.csv:2: a quote is not closed"),
+        ("s.csv", format!("{head}a,{BASE},\"1\"0\n"), "s.csv:2: text behind a closing quote"),
+        ("s.csv", format!("{head}a,{BASE},1\na,{BASE}"), "s.csv:3: the file ends in the middle"),
+        ("s.csv", format!("x\u{1b}[31m,{head}"), "s.csv: has two columns"),
+        ("s.csv", "x\u{1b}[31m,timestamp\n".to_owned(), "s.csv: has no column"),
+        ("s.ndjson", format!("{{\"entity_id\":\"a\",\"timestamp\":{BASE}}}\n{{\"ent"), "s.ndjson:2: EOF"),
+        ("s.csv.gz", String::new(), "s.csv.gz: the file is empty"),
+    ] {
+        let text = if said.contains("two columns") { text.replace("label", "x\u{1b}[31m") } else { text };
+        let told = join(&server.write(name, text), &[]).failed(1);
+        assert!(told.contains(said) && !told.contains('\u{1b}'), "{name}: {told}");
+        assert!(!out.exists());
+    }
+    let open = server.write("s.csv", format!("\u{feff}{head}a,{BASE},1"));
+    let said = join(&open, &[]);
+    assert!(said.status == 0 && said.err.contains("s.csv:2: no line end follows"), "{said:?}");
+    fs::remove_file(&out).unwrap();
+    let escaped = server.write("s.csv", format!("{head}a,{BASE},\"\\\"hi\\\"\"\n"));
+    assert!(join(&escaped, &[]).failed(1).contains("--csv-escape backslash"));
+    assert_eq!(join(&escaped, &["--csv-escape", "backslash"]).ok(), "1 rows with 1 items\n");
+    assert_eq!(lines(&fs::read_to_string(&out).unwrap())[0]["label"], "\"hi\"");
+}

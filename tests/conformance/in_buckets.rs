@@ -2,6 +2,7 @@
 //! it is.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -29,6 +30,10 @@ impl<S: ItemStore> ItemStore for InBuckets<S> {
 
     fn bound(&self, bound_of: BoundOf) {
         self.store.bound(bound_of);
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync()
     }
 
     async fn close(&self) -> Result<(), StoreError> {
@@ -127,5 +132,9 @@ impl AtTheBorder {
 impl Clock for AtTheBorder {
     fn now(&self) -> Timestamp {
         Timestamp::from_nanos(SystemClock.now().as_nanos() + self.ahead).unwrap()
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
     }
 }

@@ -82,6 +82,17 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     );
     page.click("link", "u-10").await;
     page.sees("user 10").await;
+    // A text with spaces and a plus is the same to the page, its address and the server.
+    api.bag("u-odd", json!({"name": "odd", "address": {"city": "New York + C"}, "age": 1})).await;
+    page.open(&api.url("/console/entities/type/user/find?index=by_city")).await;
+    page.sees("Which bags?").await;
+    page.fill("Value of /address/city", "New York + C").await;
+    page.click("button", "Find").await;
+    page.holds(&format!("{shown} === 'u-odd'")).await;
+    page.reload().await;
+    page.holds(&format!("{shown} === 'u-odd'")).await;
+    page.open(&api.url("/console/entities/type/user/find?index=by_city&value=New+York+%2B+C")).await;
+    page.holds(&format!("{shown} === 'u-odd'")).await;
     // What the server refuses is said in its words.
     page.open(&api.url("/console/entities/type/user/find?index=by_city&value=Paris&min=x")).await;
     page.sees("must be").await;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use liststore::domain::{Clock, SystemClock, Timestamp};
-use liststore::items::ItemStore;
+use liststore::domain::{Clock, Identity, Keep, ListKey, SystemClock, Timestamp};
 use liststore::items::cql::CqlOptions;
+use liststore::items::{Bounds, ItemStore, Removal};
 
 use crate::cassandra::shared_options;
-use crate::probe::{Server, bare, fresh_list, now, now_micros, stored, write_row};
+use crate::probe::{EVERYTHING, Server, bare, fresh_list, fresh_set, now, now_micros, stored, write_row};
 
 /// A clock that is a fixed time off.
 pub struct OffClock {
@@ -20,6 +20,10 @@ impl Clock for OffClock {
     fn now(&self) -> Timestamp {
         let nanos = SystemClock.now().as_nanos().checked_add_signed(self.millis * 1_000_000);
         Timestamp::from_nanos(nanos.unwrap()).unwrap()
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
     }
 }
 
@@ -150,4 +154,76 @@ async fn a_clock_that_is_ahead_is_warned_of() {
     assert!(server.store.skew() > Duration::from_secs(550));
     assert!(server.store.warning().unwrap().contains("clock"));
     assert!(server.metric("liststore_cql_clock_skew_seconds", "") > 550.0);
+}
+
+/// One member as a lookup, a count and a page show it.
+async fn shown(server: &Server, set: &ListKey, member: &str) -> (bool, u64, usize) {
+    let found = server.session.lookup(&server.op(), set, &[member.to_owned().into()]).await.unwrap();
+    let count = server.session.count(&server.op(), set, &Bounds::ALL, 10).await.unwrap().items;
+    let page = server.session.get(&server.op(), set, &EVERYTHING).await.unwrap();
+    (found[0].is_some(), count, page.items.len())
+}
+
+/// Waits until lookups, counts and pages show the one member of a set.
+async fn until_whole(server: &Server, set: &ListKey) {
+    let whole = async {
+        while shown(server, set, "v").await != (true, 1, 1) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(20), whole).await.is_err() {
+        panic!("{:?}", shown(server, set, "v").await);
+    }
+}
+
+/// The deletion of an item has the timestamp of that item, a minute ahead here. It hides the row of the same item when
+/// a slower clock adds it again, and not its place in the entry.
+#[tokio::test]
+async fn a_member_whose_row_a_faster_clocks_tombstone_hides_is_whole_again() {
+    let options = shared_options();
+    let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
+    let slow = Server::open(options.clone()).await;
+    let bare = bare(&options).await;
+    let text =
+        "SELECT sort, WRITETIME(member) FROM list_members WHERE feature_key = ? AND entity_id = ? AND kind = 'item'";
+    for adder in ["has met the faster clock", "has not met it"] {
+        let set = fresh_set(Identity::Value(Keep::Newest));
+        let base = now();
+        fast.add(&set, &[(base, b"v")]).await;
+        let removal = Removal::Members(vec!["v".into()]);
+        assert_eq!(slow.session.remove(&slow.op(), &set, &removal).await.unwrap(), 1);
+        let stranger = Server::open(options.clone()).await;
+        let server = if adder == "has not met it" { &stranger } else { &slow };
+        server.add(&set, &[(base, b"v")]).await;
+        until_whole(server, &set).await;
+        let rows = bare.query_unpaged(text, (set.feature_key.as_str(), set.entity_id.as_str())).await.unwrap();
+        let rows = rows.into_rows_result().unwrap();
+        let (_, written) = rows.first_row::<(String, i64)>().unwrap();
+        assert!(written < now_micros() + 200 * SECOND, "{adder}: no further ahead than twice what hides it");
+        // A removal between two moments finds it by its row, and all agree that it is gone.
+        let between = Removal::Between(Bounds { min_timestamp: base, max_timestamp: base });
+        assert_eq!(server.session.remove(&server.op(), &set, &between).await.unwrap(), 1, "{adder}");
+        assert_eq!(shown(server, &set, "v").await, (false, 0, 0), "{adder}");
+        // It can be added once more, by a server that has met nothing.
+        let other = Server::open(options.clone()).await;
+        other.add(&set, &[(base, b"v")]).await;
+        until_whole(&other, &set).await;
+    }
+}
+
+/// An item that moves away and is added again meets the tombstone of its old row.
+#[tokio::test]
+async fn a_member_that_moves_back_to_where_a_faster_clock_had_it_is_whole_again() {
+    let options = shared_options();
+    let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
+    let (slow, base) = (Server::open(options.clone()).await, now());
+    let set = fresh_set(Identity::Value(Keep::Oldest));
+    let earlier = Timestamp::from_nanos(base.as_nanos() - 1_000_000).unwrap();
+    fast.add(&set, &[(base, b"v")]).await;
+    slow.add(&set, &[(earlier, b"v")]).await;
+    assert_eq!(slow.session.remove(&slow.op(), &set, &Removal::Members(vec!["v".into()])).await.unwrap(), 1);
+    slow.add(&set, &[(base, b"v")]).await;
+    until_whole(&slow, &set).await;
+    assert_eq!(slow.session.remove(&slow.op(), &set, &Removal::Members(vec!["v".into()])).await.unwrap(), 1);
+    assert_eq!(shown(&slow, &set, "v").await, (false, 0, 0));
 }

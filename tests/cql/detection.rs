@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use liststore::items::cql::{CqlOptions, Dialect, DialectChoice, MigrateError, TabletsChoice, inspect, migrate};
+use liststore::items::cql::{
+    CqlOptions, Dialect, DialectChoice, IndexDefect, MigrateError, SchemaState, TabletsChoice, inspect, migrate,
+};
 use scylla_proxy::{
     Condition, Node, Proxy, Reaction, RequestFrame, RequestOpcode, RequestReaction, RequestRule, ResponseFrame,
     RunningProxy, ShardAwareness,
@@ -14,6 +16,8 @@ use scylla_proxy::{
 
 use crate::cassandra;
 use crate::ports::free_port;
+use crate::probe::bare;
+use crate::schema::Keyspace;
 
 const SCYLLA_RELEASE: &str = "SELECT version FROM system.versions WHERE key = 'local'";
 /// What Cassandra can answer in its place.
@@ -26,6 +30,15 @@ async fn disguised() -> (RunningProxy, CqlOptions) {
 
 /// The same, of so many shards, with more to tell of itself.
 async fn disguised_with(shards: &str, more: &[(&str, String)]) -> (RunningProxy, CqlOptions) {
+    disguised_as(shards, more, Vec::new()).await
+}
+
+/// The same, with other tables in the place of some.
+async fn disguised_as(
+    shards: &str,
+    more: &[(&str, String)],
+    tables: Vec<(&'static str, String)>,
+) -> (RunningProxy, CqlOptions) {
     let real: SocketAddr = cassandra::shared()[0].parse().unwrap();
     let free = SocketAddr::new(real.ip(), free_port(real.ip()));
     let supported = [
@@ -44,7 +57,7 @@ async fn disguised_with(shards: &str, more: &[(&str, String)]) -> (RunningProxy,
         RequestRule(Condition::RequestOpcode(RequestOpcode::Options), RequestReaction::forge_response(Arc::new(forge))),
         RequestRule(
             Condition::RequestOpcode(RequestOpcode::Query).or(Condition::RequestOpcode(RequestOpcode::Prepare)),
-            RequestReaction::transform_frame(Arc::new(translated)),
+            RequestReaction::transform_frame(Arc::new(move |frame| translated(frame, &tables))),
         ),
     ];
     let node = Node::builder().real_address(real).proxy_address(free).shard_awareness(ShardAwareness::Unaware);
@@ -55,12 +68,13 @@ async fn disguised_with(shards: &str, more: &[(&str, String)]) -> (RunningProxy,
 
 /// What only a ScyllaDB understands, in words of Cassandra. The body of a QUERY and of a PREPARE starts
 /// with the length of its text in four bytes and the text.
-fn translated(frame: RequestFrame) -> RequestFrame {
+fn translated(frame: RequestFrame, tables: &[(&str, String)]) -> RequestFrame {
     let (length, rest) = frame.body.split_at(4);
     let (text, rest) = rest.split_at(u32::from_be_bytes(length.try_into().unwrap()) as usize);
     let text = std::str::from_utf8(text).unwrap();
     // The driver bounds its own queries so.
     let text = text.split(" USING TIMEOUT ").next().unwrap().replace(SCYLLA_RELEASE, FORGED_RELEASE);
+    let text = tables.iter().fold(text, |text, (table, other)| text.replace(table, other));
     let length = u32::try_from(text.len()).unwrap().to_be_bytes();
     let body: Bytes = [&length, text.as_bytes(), rest].concat().into();
     RequestFrame::new(frame.params, frame.opcode, body)
@@ -85,7 +99,7 @@ async fn a_node_with_shards_is_a_scylla() {
     assert_eq!(
         statements[0],
         "CREATE KEYSPACE IF NOT EXISTS \"Disguised\" WITH replication = {'class': 'NetworkTopologyStrategy', \
-         'datacenter1': 1}"
+         'datacenter1': 1} AND tablets = {'enabled': false}"
     );
     let index =
         "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Disguised\".list_items ((feature_key, entity_id), value)";
@@ -138,4 +152,47 @@ async fn the_shard_aware_port_is_connected_to_unless_that_is_disallowed() {
 fn cassandra_ip() -> std::net::IpAddr {
     let node: SocketAddr = cassandra::shared()[0].parse().unwrap();
     node.ip()
+}
+
+/// A ScyllaDB answers queries by an index that it is building, and leaves out rows that are not entered yet.
+#[tokio::test]
+async fn an_index_that_some_node_is_building_is_not_used_and_not_made_again() {
+    let keyspace = Keyspace::new();
+    migrate(&keyspace.options, false).await.unwrap();
+    let columns = "keyspace_name TEXT, table_name TEXT, index_name TEXT, kind TEXT, options MAP<TEXT, TEXT>";
+    keyspace
+        .execute(&format!("CREATE TABLE KS.indexes ({columns}, PRIMARY KEY (keyspace_name, table_name, index_name))"))
+        .await;
+    let columns = "keyspace_name TEXT, view_name TEXT, host_id UUID, status TEXT";
+    keyspace
+        .execute(&format!("CREATE TABLE KS.statuses ({columns}, PRIMARY KEY ((keyspace_name, view_name), host_id))"))
+        .await;
+    let (name, bare) = (keyspace.options.keyspace.clone(), bare(&keyspace.options).await);
+    let index = "INSERT INTO indexes (keyspace_name, table_name, index_name, kind, options) VALUES (?, 'list_items', \
+                 'list_items_by_value', 'COMPOSITES', {'target': '{\"pk\":[\"feature_key\",\"entity_id\"],\"ck\":[\"value\"]}'})";
+    bare.query_unpaged(index, (&name,)).await.unwrap();
+    let host = bare.query_unpaged("SELECT host_id FROM system.local WHERE key = 'local'", ()).await.unwrap();
+    let (host,) = host.into_rows_result().unwrap().single_row::<(uuid::Uuid,)>().unwrap();
+    let tables = vec![
+        ("system_schema.indexes", format!("\"{name}\".indexes")),
+        ("system.view_build_status_v2", format!("\"{name}\".statuses")),
+    ];
+    let (_proxy, options) = disguised_as("1", &[], tables).await;
+    let options = CqlOptions { keyspace: name.clone(), ..options };
+    let building = SchemaState::NoIndex(IndexDefect::Building(1));
+    for (status, expected) in
+        [(None, &building), (Some("STARTED"), &building), (Some("SUCCESS"), &SchemaState::Current)]
+    {
+        if let Some(status) = status {
+            let note = "INSERT INTO statuses (keyspace_name, view_name, host_id, status) VALUES (?, \
+                        'list_items_by_value_index', ?, ?)";
+            bare.query_unpaged(note, (&name, host, status)).await.unwrap();
+        }
+        let found = inspect(&options).await.unwrap();
+        assert_eq!((found.dialect, &found.schema), (Dialect::Scylla, expected), "{status:?}");
+        assert_eq!(found.problems, Vec::<String>::new(), "lists are served");
+        let told = found.cautions.iter().any(|caution| caution.contains("is being built on 1 node"));
+        assert_eq!(told, status != Some("SUCCESS"), "{:?}", found.cautions);
+        assert_eq!(migrate(&options, true).await.unwrap().steps, [], "{status:?}");
+    }
 }

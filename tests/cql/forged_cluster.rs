@@ -31,7 +31,7 @@ pub struct Told {
 }
 
 impl Told {
-    fn host_id(&self) -> Uuid {
+    pub fn host_id(&self) -> Uuid {
         let IpAddr::V4(ip) = self.address.ip() else { panic!("an IPv4 address") };
         Uuid::from_u128(u128::from(u32::from(ip)))
     }
@@ -53,8 +53,17 @@ pub struct ForgedCluster {
 impl ForgedCluster {
     /// Nodes in these datacenters, of which the first `known` are told of at first. The first is the one
     /// contact point.
-    #[expect(clippy::disallowed_methods, reason = "the proxy takes no other channel, and a test ends")]
     pub async fn start(datacenters: &[&'static str], known: usize) -> Self {
+        Self::start_on(datacenters, known, false).await
+    }
+
+    /// Nodes that listen on different ports, as behind a port mapping. Their tables have no ports.
+    pub async fn start_on_ports(datacenters: &[&'static str], known: usize) -> Self {
+        Self::start_on(datacenters, known, true).await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the proxy takes no other channel, and a test ends")]
+    async fn start_on(datacenters: &[&'static str], known: usize, different_ports: bool) -> Self {
         static COUNT: AtomicU8 = AtomicU8::new(0);
         let options = shared_options();
         let real: SocketAddr = options.contact_points[0].parse().unwrap();
@@ -66,6 +75,7 @@ impl ForgedCluster {
             .enumerate()
             .map(|(node, datacenter)| {
                 let token = i64::MIN + 1 + node as i64 * (i64::MAX / datacenters.len() as i64);
+                let port = if different_ports { free_port(address(node, 0).ip()) } else { port };
                 Told { address: address(node, port), datacenter, rack: "rack1", token }
             })
             .collect();
@@ -140,13 +150,27 @@ impl ForgedCluster {
     }
 
     /// Has a node answer no prepared statement from now on; its connections live.
-    #[expect(clippy::disallowed_methods, reason = "as above")]
     pub fn silence(&mut self, node: usize) {
+        self.react(node, RequestReaction::drop_frame());
+    }
+
+    /// Has a node answer prepared statements so much later from now on.
+    pub fn slow_down(&mut self, node: usize, by: Duration) {
+        self.react(node, RequestReaction::delay(by));
+    }
+
+    /// Has a node answer at once.
+    pub fn speed_up(&mut self, node: usize) {
+        self.react(node, RequestReaction::noop());
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "as above")]
+    fn react(&mut self, node: usize, reaction: RequestReaction) {
         let (executes, executions) = mpsc::unbounded_channel();
         self.executed[node] = executions;
-        let dropped = RequestReaction::drop_frame().with_feedback_when_performed(executes);
+        let reaction = reaction.with_feedback_when_performed(executes);
         let executes = Condition::RequestOpcode(RequestOpcode::Execute);
-        let rule = RequestRule(executes.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)), dropped);
+        let rule = RequestRule(executes.and(Condition::not(Condition::ConnectionRegisteredAnyEvent)), reaction);
         self.proxy.running_nodes[node].change_request_rules(Some(vec![rule]));
     }
 

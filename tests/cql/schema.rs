@@ -34,7 +34,7 @@ impl Keyspace {
         SessionBuilder::new().known_nodes(&self.options.contact_points).build().await.unwrap()
     }
 
-    async fn execute(&self, text: &str) {
+    pub async fn execute(&self, text: &str) {
         let text = text.replace("KS", &format!("\"{}\"", self.options.keyspace));
         self.driver().await.query_unpaged(text, ()).await.unwrap();
     }

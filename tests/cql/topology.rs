@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use liststore::domain::SystemClock;
-use liststore::items::cql::{CqlOptions, CqlStore, Fitness, inspect};
+use liststore::items::cql::{CqlOptions, CqlStore, Fitness, TranslatedNode, inspect};
 use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
 
@@ -97,14 +97,47 @@ async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_t
         })
         .collect();
     cluster.tell_first(&told);
-    let address_translation =
-        told.iter().map(|node| node.address).zip(reached.iter().map(|node| node.address)).collect();
+    let named = told.iter().map(|node| TranslatedNode::Address(node.address.ip()));
+    let address_translation = named.zip(reached.iter().map(|node| node.address)).collect();
     let options = CqlOptions { address_translation, ..cluster.options.clone() };
     let server = Server::open(options).await;
     let list = fresh_list();
     server.add(&list, &[(now(), b"v")]).await;
     assert_eq!(server.values(&list).await, [b"v"]);
     assert!(cluster.connections_to(0) > 0 && cluster.connections_to(1) > 0);
+}
+
+/// Behind a port mapping each node has another port, and the cluster's tables have none: a node is known by its
+/// address or its host ID, by way of any contact point.
+#[tokio::test]
+async fn nodes_behind_different_ports_are_reached_where_they_are_translated_to() {
+    let mut cluster = ForgedCluster::start_on_ports(&[HERE, HERE, HERE], 3).await;
+    let reached = cluster.nodes.clone();
+    let mut told = reached.clone();
+    for (n, node) in told.iter_mut().enumerate() {
+        node.address.set_ip(std::net::Ipv4Addr::new(192, 0, 2, n as u8 + 1).into());
+    }
+    cluster.tell_first(&told);
+    let named = told.iter().enumerate().map(|(n, node)| match n {
+        1 => TranslatedNode::HostId(node.host_id()),
+        _ => TranslatedNode::Address(node.address.ip()),
+    });
+    let address_translation: Vec<_> = named.zip(reached.iter().map(|node| node.address)).collect();
+    for contact_point in &reached {
+        let contact_points = vec![contact_point.address.to_string()];
+        let address_translation = address_translation.clone();
+        let options = CqlOptions { contact_points, address_translation, ..cluster.options.clone() };
+        let server = Server::open(options).await;
+        let list = fresh_list();
+        server.add(&list, &[(now(), b"v")]).await;
+        assert_eq!(server.values(&list).await, [b"v"]);
+        let patience = Instant::now() + Duration::from_secs(20);
+        while server.metric("liststore_cql_nodes_reached", "") < 3.0 {
+            assert!(Instant::now() < patience, "not all nodes are connected to by way of {}", contact_point.address);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!((0..3).all(|node| cluster.connections_to(node) > 0));
+    }
 }
 
 /// One of two nodes answers nothing. Once that is known, operations go to the other at once, and the silent one
@@ -136,4 +169,40 @@ async fn a_silent_node_is_asked_by_no_operation() {
     assert_eq!(server.metric("liststore_cql_request_duration_seconds", "") - asked_before, 60.0);
     let executions = cluster.executions();
     assert!(executions[0] >= 60 && executions[1] < 15, "{executions:?}");
+}
+
+/// A node that answers late holds up its operations. Once that is seen, operations go to the others, until it
+/// answers in time again.
+#[tokio::test]
+async fn a_slow_node_is_asked_by_few_until_it_keeps_up_again() {
+    let mut cluster = ForgedCluster::start(&[HERE, HERE, HERE], 3).await;
+    let server = Server::open(cluster.options.clone()).await;
+    let patience = Instant::now() + Duration::from_secs(60);
+    while server.metric("liststore_cql_nodes_reached", "") < 3.0 {
+        assert!(Instant::now() < patience, "not all nodes are connected to");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // How many of 120 gets the node is sent, of which about 20 are of its lists.
+    let share = async |cluster: &mut ForgedCluster| {
+        cluster.executions();
+        for _ in 0..2 {
+            join_all((0..60).map(async |_| server.values(&fresh_list()).await)).await;
+        }
+        cluster.executions()[1]
+    };
+    let until = async |cluster: &mut ForgedCluster, what: &str, holds: &dyn Fn(usize) -> bool| {
+        let patience = Instant::now() + Duration::from_secs(30);
+        loop {
+            let asked = share(cluster).await;
+            if holds(asked) {
+                break;
+            }
+            assert!(Instant::now() < patience, "{what}: {asked} of 120");
+        }
+    };
+    until(&mut cluster, "it is asked as others are", &|asked| asked >= 8).await;
+    cluster.slow_down(1, Duration::from_secs(1));
+    until(&mut cluster, "it is slow and asked all the same", &|asked| asked < 5).await;
+    cluster.speed_up(1);
+    until(&mut cluster, "it is quick and not asked", &|asked| asked >= 8).await;
 }

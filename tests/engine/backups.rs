@@ -57,7 +57,7 @@ async fn run(seed: u64, options: EmbeddedOptions) {
                 let links_fail = rng.one_in(2);
                 disk.fail_links(links_fail);
                 let dir = PathBuf::from(format!("/backup-{}", backups.len()));
-                let made = opened.store.backup(&dir, &never).unwrap();
+                let made = opened.store.backup(&dir, &never, &mut || {}).unwrap();
                 assert_eq!(made.copied_files, if links_fail { made.data_files } else { 0 });
                 backups.push((dir, model.clone()));
             }
@@ -110,7 +110,7 @@ fn a_backup_made_under_load_has_all_that_was_acknowledged_before() {
                 disk.fail_links(backups.len() % 2 == 1);
                 let dir = PathBuf::from(format!("/backup-{}", backups.len()));
                 let before = acknowledged.load(Ordering::Acquire);
-                store.backup(&dir, &never).unwrap();
+                store.backup(&dir, &never, &mut || {}).unwrap();
                 backups.push((dir, before));
                 made.fetch_add(1, Ordering::Release);
             }
@@ -167,7 +167,7 @@ fn every_flipped_byte_of_a_backup_is_found_and_its_file_named() {
                 opened.store.flush().unwrap();
             }
         }
-        opened.store.backup(dir, &never).unwrap();
+        opened.store.backup(dir, &never, &mut || {}).unwrap();
         opened.store.close().await.unwrap();
     });
     let files: Vec<_> = disk.files().into_iter().filter(|path| path.starts_with(dir)).collect();
@@ -208,7 +208,7 @@ fn a_backup_breaks_off_when_it_is_told_to_and_the_store_goes_on() {
             let added = opened.session.add(&op, &list(0), vec![item(START - round, &[b'v'; 200], 60)]).await;
             added.unwrap();
             if round == 100 {
-                let error = opened.store.backup(Path::new("/backup"), &|| true).unwrap_err();
+                let error = opened.store.backup(Path::new("/backup"), &|| true, &mut || {}).unwrap_err();
                 assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
                 assert!(verify_on(&disk, Path::new("/backup"), small_options(Fsync::Group).list_hash).is_err());
             }

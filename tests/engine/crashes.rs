@@ -222,6 +222,25 @@ fn a_loss_of_power_takes_no_more_than_the_interval_in_interval_mode() {
     });
 }
 
+/// Notes about items in other stores wait for this. The interval is an hour.
+#[test]
+fn writes_that_were_synced_on_demand_outlive_a_loss_of_power_in_interval_mode() {
+    runtime().block_on(async {
+        let options = small_options(Fsync::Interval(Duration::from_secs(3_600)));
+        let disk = SimDisk::default();
+        let opened = open(&disk, options.clone()).await;
+        for (list_number, is_synced) in [(0, true), (1, false)] {
+            let items = vec![item(START, b"value", 600)];
+            opened.session.add(&operation(START, 600), &list(list_number), items).await.unwrap();
+            if is_synced {
+                opened.store.sync().unwrap();
+            }
+        }
+        let found = contents(&disk.crashed_hard(), &options).await;
+        assert_eq!((found[0].len(), found[1].len()), (1, 0));
+    });
+}
+
 /// What a start finds in the log is shown to readers, synced or not by the process before.
 #[test]
 fn what_was_recovered_after_a_kill_outlives_a_loss_of_power() {

@@ -95,7 +95,16 @@ impl Opened {
 }
 
 pub async fn try_open(disk: &SimDisk, options: EmbeddedOptions) -> Result<Opened, OpenError> {
-    let clock = Arc::new(ManualClock::at(at(START)));
+    try_open_at(disk, options, START).await
+}
+
+/// Opens a store with a clock that begins at a moment.
+pub async fn open_at(disk: &SimDisk, options: EmbeddedOptions, now: u64) -> Opened {
+    try_open_at(disk, options, now).await.unwrap()
+}
+
+async fn try_open_at(disk: &SimDisk, options: EmbeddedOptions, now: u64) -> Result<Opened, OpenError> {
+    let clock = Arc::new(ManualClock::at(at(now)));
     let registry = prometheus::Registry::new();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options, clock.clone(), &registry)?;
     let session = TurnTaking::around(store.open_session().await.unwrap());

@@ -10,6 +10,7 @@ mod bounded_list;
 mod crashes;
 mod damage;
 mod entities;
+mod erasure;
 mod faults;
 mod harness;
 mod heads;

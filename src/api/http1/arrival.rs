@@ -1,4 +1,4 @@
-//! How long ago what was read from a stream came to this machine.
+//! The kernel's account of a stream: how long ago its bytes came to this machine, and how much of our answers it holds.
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpStream, UnixStream};
@@ -10,6 +10,9 @@ pub(in crate::api) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// How long ago the last of the bytes came that have come so far, if that is known. What was read with them may
     /// have come before. Costs a system call.
     fn since_last_arrival(&self) -> Option<Duration>;
+
+    /// The kernel's memory of written bytes that the client has not taken; 0 if unknown. Costs a system call.
+    fn queued(&self) -> usize;
 }
 
 impl Stream for TcpStream {
@@ -17,6 +20,17 @@ impl Stream for TcpStream {
     fn since_last_arrival(&self) -> Option<Duration> {
         let info = nix::sys::socket::getsockopt(self, kernel::TcpInfo).ok()?;
         info.last().map(|since_ms| Duration::from_millis((*since_ms).into()))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn queued(&self) -> usize {
+        let words = nix::sys::socket::getsockopt(self, kernel::MemoryInfo).ok();
+        words.and_then(|words| words.last().copied()).unwrap_or_default() as usize
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn queued(&self) -> usize {
+        0
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -29,17 +43,29 @@ impl Stream for TlsStream<TcpStream> {
     fn since_last_arrival(&self) -> Option<Duration> {
         self.get_ref().0.since_last_arrival()
     }
+
+    fn queued(&self) -> usize {
+        self.get_ref().0.queued()
+    }
 }
 
 impl Stream for UnixStream {
     fn since_last_arrival(&self) -> Option<Duration> {
         None
     }
+
+    fn queued(&self) -> usize {
+        0
+    }
 }
 
 impl Stream for DuplexStream {
     fn since_last_arrival(&self) -> Option<Duration> {
         None
+    }
+
+    fn queued(&self) -> usize {
+        0
     }
 }
 
@@ -60,6 +86,14 @@ mod kernel {
 
     // nix has no name for the option.
     nix::getsockopt_impl!(TcpInfo, libc::IPPROTO_TCP, libc::TCP_INFO, Words, GetStruct<Words>);
+
+    /// Up to `SK_MEMINFO_WMEM_QUEUED`: socket(7), sock_diag(7). Since Linux 4.12.
+    type MemoryWords = [u32; libc::SK_MEMINFO_WMEM_QUEUED as usize + 1];
+
+    #[derive(Debug, Clone, Copy)]
+    pub struct MemoryInfo;
+
+    nix::getsockopt_impl!(MemoryInfo, libc::SOL_SOCKET, libc::SO_MEMINFO, MemoryWords, GetStruct<MemoryWords>);
 }
 
 #[cfg(test)]
@@ -75,6 +109,26 @@ mod tests {
     fn no_more_is_asked_than_every_kernel_tells() {
         use nix::sys::socket::GetSockOpt;
         assert_eq!(size_of::<<kernel::TcpInfo as GetSockOpt>::Val>(), 56);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_kernel_tells_what_it_holds_of_answers() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (near, _) = listener.accept().await.unwrap();
+        assert_eq!(near.queued(), 0);
+        near.writable().await.unwrap();
+        let mut written = 0;
+        while let Ok(bytes) = near.try_write(&[0; 64 << 10]) {
+            written += bytes;
+        }
+        assert!(near.queued() >= 64 << 10, "{} of {written}", near.queued());
+        let mut rest = vec![0; written];
+        far.read_exact(&mut rest).await.unwrap();
+        while near.queued() > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The kernel counts from when bytes come, whether or not anybody has read them.

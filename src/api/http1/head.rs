@@ -14,6 +14,7 @@ use actix_web::http::{Method, Version};
 use super::hosts::Hosts;
 use super::target::target;
 use super::{HEAD_BYTES_MAX, Refusal};
+use crate::api::request::Framing;
 
 /// What nearly all requests have room in.
 const HEADERS_USUAL: usize = 32;
@@ -26,12 +27,6 @@ pub(super) enum Parsed {
     /// More of it must come.
     Partial,
     Refused(Refusal),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    Length(u64),
-    Chunked,
 }
 
 /// The head of a request.
@@ -49,6 +44,8 @@ pub(super) struct Head {
     /// Whether the client wants to go on with the connection.
     pub kept: bool,
     pub expects_continue: bool,
+    /// Whether it expects something else.
+    pub expects_unknown: bool,
 }
 
 /// Which headers a request's handler wants to see.
@@ -122,7 +119,7 @@ fn head(
             Meaning::Length => seen.length(header.value)?,
             Meaning::Coding => seen.coding(header.value)?,
             Meaning::Connection => seen.connection(header.value),
-            Meaning::Expect => seen.expects_continue |= header.value.eq_ignore_ascii_case(b"100-continue"),
+            Meaning::Expect => seen.expectation(header.value),
         }
         let is_wanted = match meaning {
             Meaning::Handlers => true,
@@ -146,7 +143,7 @@ fn head(
         return Err(Refusal::Malformed("the header Host is missing"));
     }
     let framing = match (seen.length, seen.chunked) {
-        (None, false) => Framing::Length(0),
+        (None, false) => Framing::Absent,
         (Some(length), false) => Framing::Length(length),
         (None, true) if version == Version::HTTP_11 => Framing::Chunked,
         (None, true) => return Err(Refusal::Malformed("HTTP/1.0 knows no Transfer-Encoding")),
@@ -155,9 +152,11 @@ fn head(
         }
     };
     let kept = !seen.closes && (version == Version::HTTP_11 || seen.keeps_alive);
+    // HTTP/1.0 knows no expectations (RFC 9110, section 10.1.1).
     let expects_continue = seen.expects_continue && version == Version::HTTP_11;
+    let expects_unknown = seen.expects_unknown && version == Version::HTTP_11;
     let target = target(input, request.path.unwrap_or_default(), &method)?;
-    Ok(Head { bytes, method, target, version, headers, framing, kept, expects_continue })
+    Ok(Head { bytes, method, target, version, headers, framing, kept, expects_continue, expects_unknown })
 }
 
 /// Each line ends with CRLF: `httparse` takes LF alone too.
@@ -191,6 +190,7 @@ struct Seen {
     closes: bool,
     keeps_alive: bool,
     expects_continue: bool,
+    expects_unknown: bool,
 }
 
 impl Seen {
@@ -219,6 +219,14 @@ impl Seen {
         match std::mem::replace(&mut self.chunked, true) {
             false => Ok(()),
             true => Err(Refusal::Malformed("the header Transfer-Encoding is given twice")),
+        }
+    }
+
+    fn expectation(&mut self, value: &[u8]) {
+        for member in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            let is_continue = member.eq_ignore_ascii_case(b"100-continue");
+            self.expects_continue |= is_continue;
+            self.expects_unknown |= !is_continue && !member.is_empty();
         }
     }
 
@@ -372,6 +380,10 @@ mod tests {
         }
         assert_eq!(head(b"GET / HTTP/1.0\r\n\r\n").version, Version::HTTP_10);
         assert!(head(with("Expect: 100-Continue").as_bytes()).expects_continue);
+        let both = head(with("Expect: 100-continue, more").as_bytes());
+        assert!(both.expects_continue && both.expects_unknown);
+        assert!(!head(with("Expect: 100-continue").as_bytes()).expects_unknown);
+        assert!(!get("1.0", "Expect: more\r\n").expects_unknown);
         assert!(!get("1.0", "Expect: 100-continue\r\n").expects_continue);
     }
 

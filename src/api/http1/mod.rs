@@ -9,15 +9,20 @@
 //! in two ways: where a request ends must never depend on who reads it ([`head`] and [`chunked`] say
 //! what that is). A refusal is answered as a problem, and ends the connection.
 //!
-//! Times and bounds: a connection's first bytes must come within [`HEAD_TIMEOUT`], those of the next
-//! request within [`KEEP_ALIVE`]; a head must be whole within [`HEAD_TIMEOUT`] of its first byte, and
-//! a body within `body_timeout`. Both are whole before the handler is called, so that its deadline
-//! counts from then. An answer must be taken within [`ANSWER_TIMEOUT`]. What a client sends ahead of
-//! its turn waits in the kernel but for [`AHEAD_BYTES`], and after [`TURN_REQUESTS`] answers other
-//! connections have their turn. A client that leaves, or ends its own side, ends the work for it.
+//! Times and bounds: the first byte of a request must come within [`KEEP_ALIVE`]; a head must be whole
+//! within [`HEAD_TIMEOUT`] of its first byte, and a body within `body_timeout`. An answer must be taken
+//! within [`ANSWER_TIMEOUT`]. What a client sends ahead of its turn waits in the kernel but for
+//! [`AHEAD_BYTES`], and after [`TURN_REQUESTS`] answers other connections have their turn.
+//!
+//! The handler first decides on a request by its head ([`Handler::admit`]). A refusal is answered before the body is
+//! awaited, and `100 Continue` comes after it. An admitted request is answered once it is whole, so that its deadline
+//! counts from then ([`Handler::answer`]).
+//!
+//! A client may end its own side once its requests are whole: they are answered. A connection that breaks off ends the
+//! work for it.
 //!
 //! Totals: how many connections there are, and which make room for new ones, is said in [`slots`]; what
-//! they hold together in [`budget`]; what is refused since it has waited too long in [`shedding`].
+//! is refused since it has waited too long in [`shedding`]. What they hold together comes out of a [`Budget`].
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,24 +30,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::http::Method;
-
-use super::request::{Client, Request};
+use super::body::Lack;
+use super::request::{Client, Request, RequestHead};
 use super::response::Response;
+use crate::access::{Budget, Holder, OWN_BYTES};
 use crate::domain::Clock;
 use answer::Dates;
 pub(super) use arrival::Stream;
-pub(super) use budget::Budget;
 use buffers::Buffers;
 use connection::Connection;
+pub(super) use connection::has_begun;
 pub(super) use head::HeadersWanted;
 use hosts::Hosts;
 use shedding::Shedding;
 pub(super) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
+pub(super) use unread::Unread;
 
 mod answer;
 mod arrival;
-mod budget;
 mod buffers;
 mod chunked;
 mod connection;
@@ -53,10 +58,11 @@ mod slots;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unread;
 
-/// Idle connections are kept this long: callers are services that come back.
+/// Idle connections are kept this long, used and new ones: callers are services that come back, or connect ahead.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// How long the head of a request may take from its first byte, and that byte on a new connection.
+/// How long the head of a request may take from its first byte.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection in the reserve may take to say what it wants.
 const SPARE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -68,26 +74,44 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Room for a read, at least.
 const READ_BYTES: usize = 4 << 10;
 /// What is held of requests that wait for their turn.
-const AHEAD_BYTES: usize = budget::OWN_BYTES;
+const AHEAD_BYTES: usize = OWN_BYTES;
 /// A longer head is refused.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Answers to requests that came together are sent together, up to this.
 const OUTPUT_BYTES: usize = 64 << 10;
+/// The connection of a caller without a key is kept behind the body of a refused request if at most this many bytes
+/// are left to come, within [`LINGER`].
+const SKIPPED_BYTES_MAX: u64 = 64 << 10;
 /// Requests of one connection that are answered before others have their turn.
 const TURN_REQUESTS: u32 = 8;
 
+/// The decision on the head of a request.
+pub(super) struct Decision<A> {
+    /// Whose memory the request and its answer take.
+    pub holder: Holder,
+    /// The handler's own state of an admitted request, or the answer that refuses it.
+    pub outcome: Result<A, Response>,
+}
+
 /// Answers requests.
 pub(super) trait Handler {
+    type Admitted<'r>;
+
     /// Which headers the request for a target is to come with.
     fn headers_wanted(&self, target: &str) -> HeadersWanted;
 
     /// What becomes of the request for a path under load.
     fn class(&self, path: &str) -> Class;
 
-    /// Whether the request of a method for a path changes nothing: then its answer may be refused afterwards.
-    fn only_reads(&self, method: &Method, path: &str) -> bool;
+    /// Decides on a request by its head. `lack` is the server's own reason to refuse.
+    fn admit<'r>(
+        &self,
+        head: RequestHead<'r>,
+        lack: Option<Lack>,
+    ) -> impl Future<Output = Decision<Self::Admitted<'r>>>;
 
-    fn answer(&self, request: Request<'_>) -> impl Future<Output = Response>;
+    /// Answers an admitted request, whose body is whole, or never will be.
+    fn answer<'r>(&self, request: Request<'r>, admitted: Self::Admitted<'r>) -> impl Future<Output = Response>;
 
     /// Answers what is no request that could be understood, or is none yet. `took` is the time since
     /// its first byte.
@@ -122,7 +146,7 @@ pub(super) enum Refusal {
 /// What connections may ask for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// A longer body is not read; its handler refuses it.
+    /// A longer body is not read to its end.
     pub body_bytes_max: usize,
     pub body_timeout: Duration,
     /// A request that has waited for longer in its socket is refused while its worker is behind.
@@ -134,6 +158,7 @@ pub(super) struct Shared {
     limits: Limits,
     clock: Arc<dyn Clock>,
     budget: Arc<Budget>,
+    unread: Arc<Unread>,
     buffers: Buffers,
     dates: Dates,
     hosts: Hosts,
@@ -144,7 +169,12 @@ impl Shared {
     pub fn new(limits: Limits, clock: Arc<dyn Clock>, budget: Arc<Budget>) -> Self {
         let shedding = Rc::new(Shedding::new(limits.socket_wait_max));
         let (buffers, dates, hosts) = (Buffers::default(), Dates::default(), Hosts::default());
-        Self { limits, clock, budget, buffers, dates, hosts, shedding }
+        Self { limits, clock, budget, unread: Arc::default(), buffers, dates, hosts, shedding }
+    }
+
+    /// The same, which counts unread answers here.
+    pub fn counting(self, unread: Arc<Unread>) -> Self {
+        Self { unread, ..self }
     }
 
     /// Looks whether the worker is behind, for as long as it is awaited.

@@ -1,8 +1,9 @@
 //! How many connections there may be, and which of them makes room for a new one.
 //!
 //! Each connection has a slot. Once as many as may be have one, a new connection takes the place of
-//! the one that has waited the longest for a request: nothing is lost by its end. Where none waits, all
-//! are at work: the new one gets one of few slots in reserve, in which health is told and all else is
+//! the one that has waited the longest for its client: nothing is lost by its end. Any connection waits so
+//! for a request. One whose last caller is not known waits also for a body, and until its answers are taken. Of those that
+//! wait, connections of known callers stay the longest. Where none waits, all are at work: the new one gets one of few slots in reserve, in which health is told and all else is
 //! refused, unless there is room by the time its request has come. Where the reserve is taken too,
 //! whoever waits the longest in it ends. So whoever asks for health is answered, since what it asks
 //! comes with its connection, however many others connect and say nothing.
@@ -11,7 +12,7 @@
 //! or has one, is told without it: whether it was sent away before its request came is decided by one
 //! exchange of its role, so that there are never more members than may be.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -46,6 +47,8 @@ struct Cell {
     /// Since when it waits for a request, in milliseconds of the slots' own time; 0 before it ever did,
     /// and while one in the reserve does not.
     waits_since: AtomicU64,
+    /// Whether its last request came from a known caller.
+    is_known: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -117,15 +120,15 @@ impl Slots {
         has_room || self.send_away(role::WAITING)
     }
 
-    /// Tells the one that has waited the longest to leave, of those in this role. Under the lock.
+    /// Tells the one that has waited the longest to leave, of those in this role, strangers first. Under the lock.
     fn send_away(&self, role: u8) -> bool {
         loop {
             let waiting = self.cells.iter().filter(|cell| cell.role.load(Ordering::Acquire) == role);
             let waiting = waiting.filter_map(|cell| {
                 let since = cell.waits_since.load(Ordering::Relaxed);
-                (since > 0).then_some((since, cell))
+                (since > 0).then_some((cell.is_known.load(Ordering::Relaxed), since, cell))
             });
-            let Some((_, cell)) = waiting.min_by_key(|(since, _)| *since) else { return false };
+            let Some((.., cell)) = waiting.min_by_key(|(is_known, since, _)| (*is_known, *since)) else { return false };
             // Its request may have come meanwhile: then it stays.
             if cell.takes(role, role::LEAVING) {
                 cell.waker.wake();
@@ -151,8 +154,7 @@ impl Slot {
         &self.slots.cells[self.cell]
     }
 
-    /// Says that the connection waits for a request, or for the rest of its head, since then. Ready
-    /// once it is told to leave.
+    /// Says that the connection waits for its client since then. Ready once it is told to leave.
     pub fn poll_leave(&self, since: Instant, context: &Context<'_>) -> Poll<()> {
         let cell = self.cell();
         let since = since.saturating_duration_since(self.slots.began).as_millis() as u64 + 1;
@@ -165,6 +167,16 @@ impl Slot {
     /// Whether its place is another's, so that it must end.
     pub fn is_leaving(&self) -> bool {
         self.role() == role::LEAVING
+    }
+
+    /// Whether it waited since it last had a request, so that its place may be another's.
+    pub(super) fn has_waited(&self) -> bool {
+        matches!(self.role(), role::WAITING | role::LEAVING)
+    }
+
+    /// Says whether the caller of the connection's last request is known.
+    pub(super) fn note_caller(&self, is_known: bool) {
+        self.cell().is_known.store(is_known, Ordering::Relaxed);
     }
 
     pub(super) fn is_spare(&self) -> bool {
@@ -201,6 +213,7 @@ impl Drop for Slot {
             state.members -= 1;
         }
         cell.waits_since.store(0, Ordering::Relaxed);
+        cell.is_known.store(false, Ordering::Relaxed);
         drop(cell.waker.take());
         state.free.push(self.cell);
         drop(state);
@@ -244,6 +257,22 @@ mod tests {
         drop((first, third, fourth, sixth));
         let state = slots.state();
         assert_eq!((state.members, state.free.len()), (0, 3 + EXTRA));
+    }
+
+    #[test]
+    fn strangers_make_room_before_known_callers() {
+        let slots = Slots::new(3);
+        let [known, first, second] = [(); 3].map(|()| slots.try_enter().unwrap());
+        known.note_caller(true);
+        assert!(waits(&known, 1) && waits(&first, 2) && waits(&second, 3));
+        let mut newest = Vec::new();
+        for leaving in [[false, true, false], [false, true, true], [true, true, true]] {
+            newest.push(slots.try_enter().unwrap());
+            assert_eq!([&known, &first, &second].map(|slot| slot.is_leaving()), leaving);
+        }
+        // A slot forgets who had it.
+        drop((known, newest));
+        assert!(slots.cells.iter().all(|cell| !cell.is_known.load(Ordering::Relaxed)));
     }
 
     #[test]

@@ -22,8 +22,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::*;
+use crate::access::{ActsFor, Identity, Share};
 use crate::api::body::RequestBody;
-use crate::api::request::Peer;
+use crate::api::request::{Framing, Peer};
 use crate::domain::SystemClock;
 
 const CLIENT: Client = Client { peer: Peer::Local, certificate: None, identity: None };
@@ -49,9 +50,15 @@ struct Recorder {
     /// Bodies that did not come, or not whole.
     incomplete: Cell<usize>,
     refused: Cell<Option<Refusal>>,
+    /// How many requests were refused by their heads.
+    refused_by_head: Cell<usize>,
+    /// Whose memory requests take.
+    holder: RefCell<Holder>,
 }
 
 impl Handler for Recorder {
+    type Admitted<'r> = ();
+
     fn headers_wanted(&self, _: &str) -> HeadersWanted {
         HeadersWanted::Meaningful
     }
@@ -60,22 +67,31 @@ impl Handler for Recorder {
         if path == "/health" { Class::Health } else { Class::Load }
     }
 
-    fn only_reads(&self, method: &Method, _: &str) -> bool {
-        method.is_safe()
-    }
-
-    async fn answer(&self, request: Request<'_>) -> Response {
-        let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
-        let target = format!("{}{query}", request.path);
-        if request.path == "/slow" {
+    async fn admit<'r>(&self, head: RequestHead<'r>, lack: Option<Lack>) -> Decision<()> {
+        let holder = self.holder.borrow().clone();
+        let is_too_large = matches!(head.framing, Framing::Length(length) if length > BODY_BYTES_MAX as u64);
+        if lack.is_none() && !is_too_large && head.path != "/refused" {
+            return Decision { holder, outcome: Ok(()) };
+        }
+        self.refused_by_head.set(self.refused_by_head.get() + 1);
+        if head.path == "/slow" {
             sleep(SLOW).await;
         }
-        let RequestBody::Whole(body) = request.body else {
+        Decision { holder, outcome: Err(Response::new(StatusCode::PAYLOAD_TOO_LARGE)) }
+    }
+
+    async fn answer<'r>(&self, Request { head, body }: Request<'r>, (): ()) -> Response {
+        let query = head.query.map(|query| format!("?{query}")).unwrap_or_default();
+        let target = format!("{}{query}", head.path);
+        if head.path == "/slow" {
+            sleep(SLOW).await;
+        }
+        let RequestBody::Whole(body) = body else {
             self.incomplete.set(self.incomplete.get() + 1);
             return Response::new(StatusCode::PAYLOAD_TOO_LARGE);
         };
-        let method = request.method.to_string();
-        let response = match request.path {
+        let method = head.method.to_string();
+        let response = match head.path {
             "/stream" => {
                 let parts = ["one", "", "two"].map(|part| Ok::<_, io::Error>(Bytes::from_static(part.as_bytes())));
                 HttpResponse::Ok().body(BodyStream::new(stream::iter(parts))).into()
@@ -348,11 +364,11 @@ fn a_head_has_its_time_from_its_first_byte_each_time() {
 }
 
 #[test]
-fn an_idle_connection_ends_without_a_word() {
+fn an_idle_connection_is_kept_and_ends_without_a_word() {
     let ((), recorder) = with_ours(|mut stream, _| async move {
         let (began, mut all) = (Instant::now(), Vec::new());
         stream.read_to_end(&mut all).await.unwrap();
-        assert!(all.is_empty() && began.elapsed() < HEAD_TIMEOUT + LINGER);
+        assert!(all.is_empty() && began.elapsed() >= KEEP_ALIVE && began.elapsed() < KEEP_ALIVE + LINGER);
     });
     assert_eq!(recorder.refused.get(), None);
     with_ours(|mut stream, _| async move {
@@ -480,6 +496,10 @@ impl Stream for Aged {
         let asked = self.asked.replace(self.asked.get() + 1);
         Some(Duration::from_millis(self.ages_ms[asked]))
     }
+
+    fn queued(&self) -> usize {
+        0
+    }
 }
 
 impl AsyncRead for Aged {
@@ -550,7 +570,7 @@ fn a_refusal_counts_also_where_nobody_takes_it_or_nothing_follows() {
                 () = serve(far, &CLIENT, &recorder, &shared, None, pending()) => unreachable!("it is not taken"),
                 () = asking => {}
             }
-            assert_eq!(recorder.incomplete.get(), 1);
+            assert_eq!(recorder.refused_by_head.get(), 1);
             assert!(shared.shedding.refuses(Some(Duration::from_millis(60))).is_none(), "{header}");
         });
     }
@@ -592,25 +612,158 @@ fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
         });
         let status = if has_room { "HTTP/1.1 200 OK" } else { "HTTP/1.1 413" };
         assert!(text.starts_with(status) && text.contains("connection: close") != has_room, "{text}");
-        assert_eq!((recorder.seen.borrow().len(), recorder.incomplete.get()), if has_room { (1, 0) } else { (0, 1) });
+        let counted = (recorder.seen.borrow().len(), recorder.refused_by_head.get());
+        assert_eq!(counted, if has_room { (1, 0) } else { (0, 1) });
     }
 }
 
-#[test]
-fn a_body_or_an_answer_without_room_is_refused_and_small_ones_go_on() {
-    let shared = shared();
-    let mut others = budget::Share::new(Arc::clone(&shared.budget));
-    others.hold(BUDGET_BYTES / 4 * 3 - 100_000).unwrap();
-    let recorder = Recorder::default();
+/// Takes so much of the budget that this many bytes are left of it.
+fn all_but(shared: &Shared, bytes: usize) -> Share {
+    let mut others = Share::new(Arc::clone(&shared.budget), Holder::Anyone);
+    others.hold_anyway(BUDGET_BYTES - bytes);
+    others
+}
+
+/// The statuses that a connection is answered with that sends this and ends its side.
+fn statuses(shared: &Shared, recorder: &Recorder, text: &[u8]) -> Vec<String> {
     let (near, far) = duplex(64 << 10);
-    let text =
-        [&b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n"[..], GET, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n", GET].concat();
-    let pieces = [&text[..]];
-    let (answers, ()) =
-        block_on(async { tokio::join!(send(near, &pieces), serve(far, &CLIENT, &recorder, &shared, None, pending())) });
-    let answers = String::from_utf8_lossy(&answers).into_owned();
-    let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
-    assert_eq!(statuses, ["413", "200", "413", "200"], "{answers}");
+    let pieces = [text];
+    let serving = serve(far, &CLIENT, recorder, shared, None, pending());
+    let (answers, ()) = block_on(async { tokio::join!(send(near, &pieces), serving) });
+    let answers = String::from_utf8_lossy(&answers);
+    answers.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].to_owned()).collect()
+}
+
+#[test]
+fn a_body_without_room_is_refused_before_it_is_asked_for() {
+    let (shared, recorder) = (shared(), Recorder::default());
+    *recorder.holder.borrow_mut() = Holder::Anyone;
+    let others = all_but(&shared, 5_000);
+    let head = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\nExpect: 100-continue\r\n\r\n";
+    assert_eq!(statuses(&shared, &recorder, head.as_bytes()), ["413"]);
+    assert_eq!((recorder.incomplete.get(), shared.budget.used()), (1, BUDGET_BYTES - 5_000));
+    drop(others);
+    assert_eq!(statuses(&shared, &recorder, &[head.as_bytes(), &[b'x'; 9_000]].concat()), ["200"]);
+    assert_eq!(shared.budget.used(), 0);
+}
+
+/// The server sends an answer that exists, though there is no room for it, and counts its bytes until then.
+#[test]
+fn an_answer_is_counted_until_it_is_taken() {
+    let (shared, recorder) = (shared(), Recorder::default());
+    *recorder.holder.borrow_mut() = Holder::Anyone;
+    let others = all_but(&shared, 100_000);
+    let (near, far) = duplex(64 << 10);
+    block_on(async {
+        let asking = async {
+            let (mut from, mut to) = tokio::io::split(near);
+            to.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            let mut some = [0; 1_000];
+            from.read_exact(&mut some).await.unwrap();
+            assert!(shared.budget.used() > BUDGET_BYTES + (3 << 20), "{}", shared.budget.used());
+            to.shutdown().await.unwrap();
+            from.read_to_end(&mut Vec::new()).await.unwrap();
+        };
+        tokio::join!(asking, serve(far, &CLIENT, &recorder, &shared, None, pending()))
+    });
+    assert_eq!(shared.budget.used(), BUDGET_BYTES - 100_000);
     drop(others);
     assert_eq!(shared.budget.used(), 0);
+}
+
+/// The refusal of a head comes before the body, and before the server asks for it. The connection goes on behind a short
+/// body.
+#[test]
+fn a_refused_head_is_answered_before_its_body() {
+    for (framing, goes_on) in [
+        ("Content-Length: 9\r\n", true),
+        ("Content-Length: 9\r\nExpect: 100-continue\r\n", false),
+        ("Content-Length: 9999999\r\n", false),
+        ("Transfer-Encoding: chunked\r\n", false),
+    ] {
+        let ((), recorder) = with_ours(|mut stream, _| async move {
+            let head = format!("POST /refused HTTP/1.1\r\nHost: x\r\n{framing}\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = vec![0; 512];
+            let bytes = stream.read(&mut answer).await.unwrap();
+            let answer = String::from_utf8_lossy(&answer[..bytes]).into_owned();
+            assert!(answer.starts_with("HTTP/1.1 413 "), "{framing}: {answer}");
+            assert_eq!(answer.contains("connection: close"), !goes_on, "{framing}: {answer}");
+            if goes_on {
+                let answers = send(stream, &[&b"some body"[..], GET]).await;
+                assert!(answers.starts_with(b"HTTP/1.1 200 "), "{framing}");
+            }
+        });
+        assert_eq!((recorder.refused_by_head.get(), recorder.incomplete.get()), (1, 0), "{framing}");
+    }
+    // A body that is there already is skipped, however it is framed.
+    let chunked = b"POST /refused HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let (shared, recorder) = (shared(), Recorder::default());
+    assert_eq!(statuses(&shared, &recorder, &[&chunked[..], GET].concat()), ["413", "200"]);
+    // A body that does not come ends its connection.
+    let (took, _) = with_ours(|mut stream, _| async move {
+        stream.write_all(b"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").await.unwrap();
+        let (began, mut answers) = (Instant::now(), Vec::new());
+        stream.read_to_end(&mut answers).await.unwrap();
+        began.elapsed()
+    });
+    assert!(took <= LINGER * 3, "{took:?}");
+}
+
+/// Such clients send all that they have and end their side, and then wait.
+#[test]
+fn a_client_that_ends_its_side_behind_whole_requests_is_answered() {
+    let post = b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
+    for (text, answered) in [
+        ([&post[..], GET].concat(), 2),
+        (b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20), 20),
+        // Not one that is not whole.
+        ([GET, &post[..post.len() - 1]].concat(), 1),
+    ] {
+        let (shared, recorder) = (shared(), Recorder::default());
+        assert_eq!(statuses(&shared, &recorder, &text), vec!["200"; answered]);
+        assert_eq!(recorder.seen.borrow().len(), answered);
+    }
+}
+
+/// Another connection may have the place of a stranger's in every wait. One of a known caller keeps its place.
+#[test]
+fn a_stranger_makes_room_in_every_state() {
+    let known = || {
+        let identity = Identity::new("key:", "a", vec![], ActsFor::Themselves);
+        Holder::Known(Arc::new(identity))
+    };
+    for text in [
+        &b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nsome"[..],
+        b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nsome",
+        b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n",
+    ] {
+        for (holder, leaves) in [(Holder::Stranger, true), (Holder::Anyone, true), (known(), false)] {
+            let (slots, shared, recorder) = (Slots::new(1), shared(), Recorder::default());
+            *recorder.holder.borrow_mut() = holder;
+            let (mut near, far) = duplex(1 << 10);
+            block_on(async {
+                let slot = slots.enter().await.unwrap();
+                let serving = async {
+                    serve(far, &CLIENT, &recorder, &shared, Some(&slot), pending()).await;
+                    slot.is_leaving()
+                };
+                let asking = async {
+                    near.write_all(text).await.unwrap();
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                    let other = slots.enter().await.unwrap();
+                    let took_its_place = !other.is_spare();
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                    drop(near);
+                    took_its_place
+                };
+                assert_eq!(tokio::join!(serving, asking), (leaves, leaves), "{}", String::from_utf8_lossy(text));
+            });
+            assert_eq!(shared.budget.used(), 0);
+        }
+    }
 }

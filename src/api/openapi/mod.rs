@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::call::{Call, HandlerResult};
+use super::document::Document;
 use super::problem::{self, ErrorCode};
 use super::reply::json_text;
 use super::response::Response;
@@ -17,12 +18,13 @@ use crate::service::{Content, Descriptor, Group, OPERATIONS, Permission, Segment
 use crate::wire::parameters::{self, Parameter};
 use crate::wire::{ProblemBody, Type};
 
-/// The document, rendered once.
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
+/// The document, rendered and compressed once.
+static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(Bytes::from(document().to_string())));
 
 pub(super) fn openapi(call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
-    Ok(json_text(Response::new(StatusCode::OK), DOCUMENT.clone()))
+    let response = json_text(Response::new(StatusCode::OK), Bytes::new());
+    Ok(DOCUMENT.answer(response, call.headers, call.state.options.compression_bytes_min))
 }
 
 fn document() -> Value {
@@ -46,12 +48,24 @@ fn document() -> Value {
         },
         "tags": tags,
         "paths": paths,
-        "components": {"schemas": schemas.0, "securitySchemes": {API_KEY: {
+        "components": {"schemas": schemas.0, "securitySchemes": security_schemes()},
+    })
+}
+
+fn security_schemes() -> Value {
+    json!({
+        API_KEY: {
             "type": "http",
             "scheme": "bearer",
             "bearerFormat": "ls_<id>_<secret>",
-            "description": "An API key, as `liststore key create` shows it. Servers that are open need none.",
-        }}},
+            "description": "An API key, as `liststore key create` shows it, or a token of an identity provider that the \
+                            server trusts. Servers that are open need none.",
+        },
+        CLIENT_CERTIFICATE: {
+            "type": "mutualTLS",
+            "description": "A client certificate whose name the server's settings give roles (`http.tls.client_ca_file`). \
+                            A request with an `Authorization` header is decided by that header alone.",
+        },
     })
 }
 
@@ -98,7 +112,7 @@ fn describe(operation: &Descriptor, schemas: &mut Schemas) -> Value {
         described["parameters"] = parameters.into();
     }
     if operation.permission != Permission::Open {
-        described["security"] = json!([{API_KEY: []}]);
+        described["security"] = json!([{API_KEY: []}, {CLIENT_CERTIFICATE: []}]);
     }
     if let Some(body) = &operation.request {
         let schema = schemas.reference(body);
@@ -175,6 +189,7 @@ fn responses(operation: &Descriptor, schemas: &mut Schemas) -> Map<String, Value
 }
 
 const API_KEY: &str = "api_key";
+const CLIENT_CERTIFICATE: &str = "client_certificate";
 const RETRY_AFTER: &str = "Retry-After";
 
 /// The answer of some codes that share a status, with an example of each.

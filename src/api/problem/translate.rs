@@ -13,6 +13,7 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::Invalid { field, invalid } => Self::from(invalid).at(field),
+            ServiceError::Malformed(problem) => *problem,
             ServiceError::InvalidItem { index, member, invalid } => {
                 Self::from(invalid).at(format!("items[{index}].{member}"))
             }

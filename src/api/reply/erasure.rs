@@ -8,7 +8,7 @@ use crate::service::{ErasedList, Receipt, ServiceError};
 use crate::wire;
 
 pub(super) fn receipt(call: &Call<'_>, response: Response, receipt: Receipt) -> HandlerResult {
-    let Receipt { entity_type, entity_id, at, by, lists } = receipt;
+    let Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by } = receipt;
     let complete = lists.iter().all(|list| list.outcome.is_ok());
     let (bags, lists): (Vec<_>, Vec<_>) = lists.into_iter().enumerate().partition(|(_, list)| list.id.is_of_bags());
     let problem =
@@ -34,6 +34,7 @@ pub(super) fn receipt(call: &Call<'_>, response: Response, receipt: Receipt) -> 
         erased_by: by.as_str().to_owned(),
         on_behalf_of: by.behalf().map(str::to_owned),
         complete,
+        bytes_erased_by: bytes_erased_by.filter(|_| complete).map(|by| by.to_string()),
         lists: lists.into_iter().map(list).collect(),
         bags: bags.into_iter().map(bag).collect(),
     };

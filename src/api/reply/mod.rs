@@ -38,7 +38,7 @@ impl Call<'_> {
     /// Has the operation carried out, and renders its reply.
     pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> HandlerResult {
         let reply = self.state.service.execute(caller, operation).await?;
-        render(self, reply)
+        Ok(render(self, reply)?.reserving(caller.reservation.take()))
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::failure::Failure;
+use super::failure::{Failure, warn};
 use super::output::{Format, Output};
 use super::parse::{FeatureArguments, ServerOptions, VersionOption};
 use super::{batch_get, block_on};
@@ -260,7 +260,9 @@ impl Shown {
                 let token = token.map(|token| format!(",\"next_page_token\":{}", json!(token))).unwrap_or_default();
                 self.output.line(&format!("{open}]{token}}}"))?;
             }
-            (_, Some(token)) => eprintln!("there are more: --page-token {token} goes on, --all shows all"),
+            (_, Some(token)) => {
+                eprintln!("there are more: --page-token {} goes on, --all shows all", printable(token));
+            }
             (Format::Table, None) if self.items == 0 => eprintln!("the list is empty"),
             (_, None) => {}
         }
@@ -306,7 +308,7 @@ async fn add(arguments: Add) -> Result<(), Failure> {
     let added: Added = client.ask(&request).await?;
     let mut output = Output::open();
     for warning in &added.warnings {
-        eprintln!("warning: {warning}");
+        warn(warning);
     }
     match arguments.options.output {
         Format::Table if added.already_expired > 0 => {

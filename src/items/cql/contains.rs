@@ -16,7 +16,7 @@ use scylla::statement::prepared::PreparedStatement;
 use super::buckets;
 use super::core::Core;
 use super::error::damaged_row;
-use super::keys::read;
+use super::keys::{read, rows_of_value};
 use super::lanes::in_lanes;
 use super::layout::{last_shown, page};
 use super::permits::Permit;
@@ -35,8 +35,6 @@ const ROWS_OF_LOOKUP: usize = 100;
 const BYTES_OF_ROW: usize = 128;
 /// Searches by the index under way at once.
 const LOOKUPS_MAX: usize = 8;
-/// Rows that are found before the next ones are asked for.
-const FIND_ROWS: i32 = 1_000;
 
 pub async fn contains(
     core: &Arc<Core>,
@@ -166,7 +164,7 @@ async fn newest_of(
             .attempts
             .run(core.request(Statement::Find, op), permit, |route| {
                 let mut find = find.clone();
-                find.set_page_size(FIND_ROWS);
+                find.set_page_size(rows_of_value(value));
                 find.set_load_balancing_policy(Some(route));
                 let value: &[u8] = value;
                 let bound = match core.prepared.within(op.deadline) {

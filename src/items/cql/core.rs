@@ -57,6 +57,8 @@ pub struct Core {
     pub write_clock: WriteClock,
     pub write_consistency: Consistency,
     pub sampler: Sampler,
+    /// Entries of sets are compared with their rows.
+    pub row_sampler: Sampler,
     pub reads: Arc<Reads>,
     pub overlong: Overlong,
     /// Counts the lists that were cut.
@@ -120,6 +122,7 @@ impl Core {
             write_clock: shared.write_clock.clone(),
             write_consistency: options.write_consistency,
             sampler: Sampler::new(),
+            row_sampler: Sampler::new(),
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             overlong: Overlong::default(),
             trims: shared.metrics.trims.clone(),
@@ -139,6 +142,10 @@ impl Core {
             gate: Gate::default(),
             watch: Arc::clone(&shared.metrics.watch),
         })
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// The search by value. While something is wrong with its index it is refused, and the index looked at
@@ -273,8 +280,8 @@ async fn check<'a>(
     }
 }
 
-/// Says once a second that a read shall look at write timestamps: they cost a little in every row,
-/// and one page a second tells of other servers' clocks.
+/// Allows one extra look a second in each session: at the write timestamps of a page, which show other servers'
+/// clocks, or at the rows of a set's entries.
 pub struct Sampler {
     since: Instant,
     /// Milliseconds from `since`.

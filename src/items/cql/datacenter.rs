@@ -141,7 +141,7 @@ impl HostFilter for NodeFilter {
     fn accept(&self, peer: &Peer) -> bool {
         let at = SocketAddr::new(peer.address.ip(), peer.address.port());
         self.datacenter.name().is_none_or(|name| peer.datacenter.as_deref() == Some(name))
-            && self.only.load().as_ref().is_none_or(|only| only.contains(&self.translations.of(at)))
+            && self.only.load().as_ref().is_none_or(|only| only.contains(&self.translations.of(peer.host_id, at)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use scylla::client::session::Session;
+use uuid::Uuid;
 
 use super::dialect::Dialect;
 use super::options::Consistency;
@@ -49,6 +50,8 @@ pub struct Found {
 pub struct FoundIndex {
     pub kind: String,
     pub options: HashMap<String, String>,
+    /// Nodes of a ScyllaDB that have not entered all of their rows in it yet.
+    pub building_on: usize,
 }
 
 /// What is wrong with the index of values.
@@ -57,6 +60,15 @@ pub enum IndexDefect {
     Missing,
     /// It is on something else: on this.
     Wrong(String),
+    /// So many nodes have not entered all of their rows yet.
+    Building(usize),
+}
+
+impl IndexDefect {
+    /// Whether `liststore migrate` makes the index again.
+    pub fn is_mended_by_migrate(&self) -> bool {
+        matches!(self, Self::Missing | Self::Wrong(_))
+    }
 }
 
 impl fmt::Display for IndexDefect {
@@ -64,6 +76,13 @@ impl fmt::Display for IndexDefect {
         match self {
             Self::Missing => write!(f, "the index {INDEX} is missing")?,
             Self::Wrong(on) => write!(f, "the index {INDEX} is another than this program's ({on})")?,
+            Self::Building(nodes) => {
+                return write!(
+                    f,
+                    "the index {INDEX} is being built on {nodes} node(s): items are read and added, but cannot be removed \
+                     by value until it is whole; `nodetool viewbuildstatus` shows how far it is"
+                );
+            }
         }
         f.write_str(
             ": items are read and added, but cannot be removed by value; run `liststore migrate`, which builds it again",
@@ -84,11 +103,15 @@ impl FoundIndex {
                     && self.kind == "COMPOSITES"
                     && !self.options.contains_key("class_name")
             }
-            Dialect::Scylla => serde_json::from_str::<LocalTarget>(target)
-                .is_ok_and(|target| target.pk == ["feature_key", "entity_id"] && target.ck == ["value"]),
+            Dialect::Scylla => LocalTarget::read(target)
+                .is_some_and(|target| target.pk == ["feature_key", "entity_id"] && target.ck == ["value"]),
         };
         let class = self.options.get("class_name").map(|class| format!(", of the class {class}")).unwrap_or_default();
-        (!right).then(|| IndexDefect::Wrong(format!("on {target}{class}")))
+        match self.building_on {
+            _ if !right => Some(IndexDefect::Wrong(format!("on {target}{class}"))),
+            0 => None,
+            nodes => Some(IndexDefect::Building(nodes)),
+        }
     }
 }
 
@@ -96,6 +119,13 @@ impl FoundIndex {
 struct LocalTarget {
     pk: Vec<String>,
     ck: Vec<String>,
+}
+
+impl LocalTarget {
+    /// Of a local index of ScyllaDB. Cassandra has none.
+    fn read(target: &str) -> Option<Self> {
+        serde_json::from_str(target).ok()
+    }
 }
 
 /// Looks at the index of values alone.
@@ -118,8 +148,41 @@ async fn read_index(session: &Session, keyspace: &str) -> Result<Option<FoundInd
         Consistency::One,
     )
     .await?;
-    let found = indexes.into_iter().find(|(name, ..)| name == INDEX);
-    Ok(found.map(|(_, kind, options)| FoundIndex { kind, options }))
+    let Some((_, kind, options)) = indexes.into_iter().find(|(name, ..)| name == INDEX) else { return Ok(None) };
+    let is_local = options.get("target").and_then(|target| LocalTarget::read(target)).is_some();
+    let building_on = if is_local { building_on(session, keyspace).await } else { 0 };
+    Ok(Some(FoundIndex { kind, options, building_on }))
+}
+
+/// On how many nodes the view behind ScyllaDB's index is not built. The database answers queries by it all the same,
+/// and leaves out rows that are not entered yet (scylladb/scylladb issue 7963).
+///
+/// A node that joins is in the table with the state of the others; so one that is not has not begun
+/// (scylladb/scylladb issue 4001 and pull request 23760). Newer releases keep the table in Raft's group 0, older ones
+/// in a keyspace for such tables.
+async fn building_on(session: &Session, keyspace: &str) -> usize {
+    let view = format!("{INDEX}_index");
+    let cluster = session.get_cluster_state();
+    let nodes = || cluster.get_nodes_info().iter().map(|node| node.host_id);
+    let mut is_noted = false;
+    for table in ["system.view_build_status_v2", "system_distributed.view_build_status"] {
+        let text = format!("SELECT host_id, status FROM {table} WHERE keyspace_name = ? AND view_name = ?");
+        let read = select::<(Uuid, Option<String>)>(session, &text, (keyspace, &view), Consistency::One).await;
+        match read {
+            // A table that is there and is not in use is empty.
+            Ok(statuses) if !statuses.is_empty() => return unbuilt(nodes(), &statuses),
+            Ok(_) => is_noted = true,
+            Err(error) => tracing::debug!(%error, table, "the state of the index cannot be read"),
+        }
+    }
+    if is_noted { nodes().count() } else { 0 }
+}
+
+/// How many of these nodes have not built the view.
+fn unbuilt(nodes: impl Iterator<Item = Uuid>, statuses: &[(Uuid, Option<String>)]) -> usize {
+    let is_built =
+        |node: &Uuid| statuses.iter().any(|(host, status)| host == node && status.as_deref() == Some("SUCCESS"));
+    nodes.filter(|node| !is_built(node)).count()
 }
 
 /// `name kind position type order` of each column of a table, sorted.
@@ -210,5 +273,34 @@ impl Found {
         let mut applied: Vec<i32> = rows.into_iter().map(|(version,)| version).collect();
         applied.sort_unstable();
         Ok(applied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_whole_once_every_node_has_built_it() {
+        let nodes = [1, 2, 3].map(Uuid::from_u128);
+        let unbuilt = |statuses: &[(u128, &str)]| {
+            let statuses: Vec<_> =
+                statuses.iter().map(|(host, status)| (Uuid::from_u128(*host), Some((*status).to_owned()))).collect();
+            unbuilt(nodes.into_iter(), &statuses)
+        };
+        assert_eq!(unbuilt(&[(1, "SUCCESS"), (2, "STARTED"), (3, "SUCCESS")]), 1);
+        assert_eq!(unbuilt(&[(1, "SUCCESS"), (2, "SUCCESS")]), 1, "the third has not begun");
+        assert_eq!(unbuilt(&[(1, "SUCCESS"), (2, "SUCCESS"), (3, "SUCCESS"), (9, "STARTED")]), 0, "that one has left");
+    }
+
+    #[test]
+    fn an_index_that_is_being_built_is_waited_for_and_not_made_again() {
+        let target = r#"{"pk":["feature_key","entity_id"],"ck":["value"]}"#;
+        let options = HashMap::from([("target".to_owned(), target.to_owned())]);
+        let found = FoundIndex { kind: "COMPOSITES".to_owned(), options, building_on: 2 };
+        let defect = found.defect(Dialect::Scylla).unwrap();
+        assert_eq!(defect, IndexDefect::Building(2));
+        assert!(!defect.is_mended_by_migrate() && !defect.to_string().contains("migrate"), "{defect}");
+        assert_eq!(FoundIndex { building_on: 0, ..found }.defect(Dialect::Scylla), None);
     }
 }

@@ -19,6 +19,20 @@ use crate::items::{Bounds, Count, Operation, StoreError};
 
 /// Keys of one request.
 const PAGE_KEYS: i32 = 5_000;
+/// Rows of a value that are found before the next ones are asked for, and bytes of them.
+///
+/// ScyllaDB cuts a page of rows at 1 MB (`query_page_size_in_bytes`), and loses rows of an indexed query behind such a
+/// cut (scylladb/scylladb issue 25839). So no page comes near to it. The rows are read with their value, though only
+/// their keys are asked for.
+const FOUND_ROWS_MAX: usize = 1_000;
+const FOUND_BYTES_MAX: usize = 256 << 10;
+const ROW_BYTES: usize = 256;
+
+/// Rows of one page of a search by the index.
+pub fn rows_of_value(value: &[u8]) -> i32 {
+    let rows = (FOUND_BYTES_MAX / (value.len() + ROW_BYTES)).clamp(1, FOUND_ROWS_MAX);
+    i32::try_from(rows).unwrap_or(i32::MAX)
+}
 
 /// Reads one page.
 pub async fn read(
@@ -222,6 +236,15 @@ mod tests {
         assert_eq!(lower(15_000_000_000, 0), "0000000005000000001");
         assert_eq!(lower(15_000_000_000, 6_000_000_000), "0000000006000000000");
         assert_eq!(lower(9_000_000_000, 3), "0000000000000000003");
+    }
+
+    #[test]
+    fn a_page_of_a_search_by_value_has_few_bytes() {
+        assert_eq!(rows_of_value(b""), 1_000);
+        for bytes in [1, 100, 1_000, 64_000] {
+            let rows = usize::try_from(rows_of_value(&vec![b'v'; bytes])).unwrap();
+            assert!(rows >= 1 && rows * bytes <= FOUND_BYTES_MAX, "{rows} of {bytes}");
+        }
     }
 
     #[test]

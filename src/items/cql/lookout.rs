@@ -1,5 +1,5 @@
 //! Looks all the time what a session reaches: shuts and opens its gate, finds out why nothing is reached,
-//! and asks nodes that are silent whether they answer again, so that no caller has to.
+//! and asks nodes that are silent or slow whether they answer again in time, so that no caller has to.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,9 +41,12 @@ pub async fn look_out(core: Arc<Core>) {
             ask_why(&core).await;
             asked_why = Some(now);
         }
+        core.attempts.health.paces.judge(now);
         while probes.try_join_next().is_some() {}
         for node in core.driver.get_cluster_state().get_nodes_info() {
-            if node.is_connected() && core.attempts.health.may_probe(node.host_id, now) {
+            let health = &core.attempts.health;
+            let may_probe = health.may_probe(node.host_id, now) || health.paces.may_probe(node.host_id, now);
+            if node.is_connected() && may_probe {
                 probes.spawn(probe(Arc::clone(&core), node.host_id));
             }
         }
@@ -65,7 +68,7 @@ async fn ask_why(core: &Core) {
     }
 }
 
-/// Asks a silent node for what a get asks for, so that it is well again when a get would be answered.
+/// Asks a silent or slow node as a get does, so that it is well again when a get would be answered in time.
 async fn probe(core: Arc<Core>, node: Uuid) {
     let deadline = tokio::time::Instant::now() + PROBE_TIME_MAX;
     let mut get = core.prepared.get.clone();
@@ -74,11 +77,12 @@ async fn probe(core: Arc<Core>, node: Uuid) {
         None => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1)),
         Some(time_left) => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1, time_left)),
     };
-    let asked = read(Arc::clone(&core), bound, PagingState::start());
+    let (asked, began) = (read(Arc::clone(&core), bound, PagingState::start()), Instant::now());
     // An error is an answer too.
     if let Ok(Ok(_) | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)))) =
         timeout_at(deadline, asked).await
     {
         core.attempts.health.answered(node);
+        core.attempts.health.paces.probed(node, began.elapsed(), Instant::now());
     }
 }

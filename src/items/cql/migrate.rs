@@ -9,7 +9,7 @@ use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 use super::connect::{self, Completeness};
 use super::datacenter::LocalDatacenter;
-use super::dialect::{Dialect, racks_of};
+use super::dialect::Dialect;
 use super::error::Failure;
 use super::found::{BAGS, BUCKETS, Found, SETS, TABLE};
 use super::migrations::{self, Parameters};
@@ -89,14 +89,13 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
         return Err(MigrateError::Unfit(before));
     }
     let release = release(&session, dialect).await?;
-    let racks = racks_of(&cluster, &datacenter);
     let parameters = Parameters {
         keyspace: options.keyspace.clone(),
         replicas: wanted.clone(),
         default_ttl_secs: options.default_ttl_secs,
         compaction: dialect.compaction(&release),
         tombstone_gc: dialect.tombstone_gc(replicas.unwrap_or(here)),
-        tablets: dialect.tablets_clause(options.tablets, &release, racks, here),
+        tablets: dialect.tablets_clause(options.tablets, &release),
     };
     let steps = steps(dialect, &found, &parameters, options);
     if !dry_run {
@@ -124,7 +123,7 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
         })
         .collect();
     let rebuilt = found.applied.contains(&migrations::INDEX_FILE) && !found.columns.is_empty();
-    if rebuilt && found.index_defect(dialect).is_some() {
+    if rebuilt && found.index_defect(dialect).is_some_and(|defect| defect.is_mended_by_migrate()) {
         let statements = migrations::rebuild_of_index(parameters, dialect.migrations());
         steps.push(MigrationStep { name: "list_items_by_value anew".to_owned(), statements });
     }

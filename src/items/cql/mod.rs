@@ -18,6 +18,7 @@
 //! | `statements`, `set_statements`, `dialect`, `query` | the texts; how the databases differ; other queries |
 //! | `coalesce` | gets of one query that share requests |
 //! | `retry`, `under_way`, `budget`, `route` | attempts, those that callers left, how many, on which nodes |
+//! | `paces` | which nodes are much slower than others |
 //! | `permits`, `limit` | how much the cluster has to do at once |
 //! | `gate`, `lookout` | refusing while nothing is reached; finding out what is |
 //! | `watch`, `view`, `news` | what all sessions see, and what is said of it |
@@ -64,6 +65,7 @@ mod noted;
 mod noted_buckets;
 mod options;
 mod overlong;
+mod paces;
 mod permits;
 mod query;
 mod reach;
@@ -103,7 +105,7 @@ pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
 pub use options::{
     ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, Password,
-    TabletsChoice,
+    TabletsChoice, TranslatedNode,
 };
 pub use rebuild::rebuild_directories;
 pub use schema::SchemaState;

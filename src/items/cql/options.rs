@@ -2,12 +2,13 @@
 //! settings or connect to anything.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use scylla::client::Compression as DriverCompression;
 use scylla::statement::Consistency as DriverConsistency;
+use uuid::Uuid;
 
 use super::OpenError;
 
@@ -48,8 +49,8 @@ pub struct CqlOptions {
     /// Whether the port of ScyllaDB that picks the shard by the client's port is left alone.
     pub disallow_shard_aware_port: bool,
     pub compression: Compression,
-    /// Addresses that nodes tell, and where this server reaches them instead.
-    pub address_translation: Vec<(SocketAddr, SocketAddr)>,
+    /// Nodes, and where this server reaches them instead of at their own addresses.
+    pub address_translation: Vec<(TranslatedNode, SocketAddr)>,
     /// Write timestamps further than this ahead of our clock are warned of.
     pub clock_skew_warn: Duration,
 }
@@ -122,6 +123,15 @@ impl CqlOptions {
             named => named.to_vec(),
         }
     }
+}
+
+/// A node whose address is translated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TranslatedNode {
+    /// The address that the cluster's tables have of it. They have no port.
+    Address(IpAddr),
+    /// Its host ID, which stays when its address changes.
+    HostId(Uuid),
 }
 
 /// A user and a password. `Debug` shows neither's secret part.

@@ -57,7 +57,17 @@ pub fn cautions(options: &CqlOptions, cluster: &ClusterState, datacenter: &str) 
     let Some(keyspace) = cluster.get_keyspace(&options.keyspace) else { return Vec::new() };
     let simple = matches!(keyspace.strategy, Strategy::SimpleStrategy { .. });
     let replicas = replicas_in(cluster, &options.keyspace, datacenter);
-    replicas.map_or_else(Vec::new, |replicas| cautions_of(options, replicas, simple))
+    let mut cautions = replicas.map_or_else(Vec::new, |replicas| cautions_of(options, replicas, simple));
+    cautions.extend(keyspace.tablet_based.then(|| on_tablets(&options.keyspace)));
+    cautions
+}
+
+fn on_tablets(keyspace: &str) -> String {
+    format!(
+        "the keyspace {keyspace} has tablets: while a node is down, the index of values may miss items that are added, and \
+         a removal by value leaves them; migrate into a keyspace of another name with items.cql.tablets = \"disabled\", \
+         and copy"
+    )
 }
 
 fn cautions_of(options: &CqlOptions, replicas: u32, simple_strategy: bool) -> Vec<String> {
@@ -92,6 +102,12 @@ fn cautions_of(options: &CqlOptions, replicas: u32, simple_strategy: bool) -> Ve
 mod tests {
     use super::*;
     use crate::items::cql::options::Consistency;
+
+    #[test]
+    fn tablets_are_cautioned_of_with_the_remedy() {
+        let told = on_tablets("lists");
+        assert!(told.contains("lists") && told.contains("items.cql.tablets = \"disabled\""), "{told}");
+    }
 
     #[test]
     fn what_gives_up_a_promise_is_cautioned_of() {

@@ -1,5 +1,6 @@
 //! Where an attempt goes: the driver's token-aware, datacenter-aware plan, but first to nodes that
-//! this operation has not tried, and last to nodes that hang or have their share of the permits.
+//! this operation has not tried, and last to nodes that hang, are much slower than others ([`Paces`]), or have their
+//! share of the permits.
 //!
 //! A permit is held until its request has ended, so that a node that answers nothing would soon have
 //! them all. A node that has half of them is therefore asked only where no other is left: the others
@@ -20,6 +21,8 @@ use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, Routin
 use scylla::routing::Shard;
 use uuid::Uuid;
 
+use super::paces::{Kind, Paces};
+
 const STRIKES_MAX: u32 = 3;
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -31,6 +34,7 @@ pub struct NodeHealth {
     nodes: Mutex<HashMap<Uuid, Strikes>>,
     /// The attempts that each node has been sent and has not ended.
     under_way: Mutex<HashMap<Uuid, usize>>,
+    pub paces: Paces,
 }
 
 #[derive(Debug)]
@@ -124,6 +128,8 @@ pub struct AttemptRoute {
     tried: Vec<Uuid>,
     /// Attempts that one node may have while there are others to ask.
     share: usize,
+    /// With which others the attempt's latency is compared.
+    kind: Option<Kind>,
     at: Mutex<At>,
 }
 
@@ -140,8 +146,9 @@ impl AttemptRoute {
         health: Arc<NodeHealth>,
         tried: Vec<Uuid>,
         share: usize,
+        kind: Option<Kind>,
     ) -> Arc<Self> {
-        Arc::new(Self { plan, health, tried, share, at: Mutex::new(At::Nowhere) })
+        Arc::new(Self { plan, health, tried, share, kind, at: Mutex::new(At::Nowhere) })
     }
 
     fn locked(&self) -> MutexGuard<'_, At> {
@@ -178,7 +185,8 @@ impl LoadBalancingPolicy for AttemptRoute {
         let (node, shard) = self.plan.pick(request, cluster)?;
         let avoided = self.tried.contains(&node.host_id)
             || self.health.has_its_share(node.host_id, self.share)
-            || self.health.is_suspect(node.host_id);
+            || self.health.is_suspect(node.host_id)
+            || self.health.paces.is_slow(node.host_id);
         if avoided {
             // The driver then asks for the whole plan.
             return None;
@@ -192,13 +200,18 @@ impl LoadBalancingPolicy for AttemptRoute {
         // Stable: within each group the order stays that of the driver's plan.
         plan.sort_by_cached_key(|(node, _)| {
             let node = node.host_id;
-            (self.tried.contains(&node), self.health.is_suspect(node), self.health.has_its_share(node, self.share))
+            let NodeHealth { paces, .. } = &*self.health;
+            let share = self.health.has_its_share(node, self.share);
+            (self.tried.contains(&node), self.health.is_suspect(node), paces.is_slow(node), share)
         });
         Box::new(plan.into_iter().inspect(|(node, _)| self.goes_to(node)))
     }
 
     fn on_request_success(&self, request: &RoutingInfo, latency: Duration, node: NodeRef<'_>) {
         self.health.answered(node.host_id);
+        if let Some(kind) = self.kind {
+            self.health.paces.took(node.host_id, kind, latency);
+        }
         self.plan.on_request_success(request, latency, node);
     }
 

@@ -196,7 +196,8 @@ mod tests {
     use crate::items::cql::found::FoundIndex;
 
     fn index(target: &str, kind: &str) -> FoundIndex {
-        FoundIndex { kind: kind.to_owned(), options: HashMap::from([("target".to_owned(), target.to_owned())]) }
+        let options = HashMap::from([("target".to_owned(), target.to_owned())]);
+        FoundIndex { kind: kind.to_owned(), options, building_on: 0 }
     }
 
     fn added(table: &str) -> impl Iterator<Item = &'static str> {

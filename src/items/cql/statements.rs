@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::dialect::Dialect;
 use super::options::{Consistency, CqlOptions};
+use super::paces::Kind;
 
 /// Which statement a request carries, for metrics and for what a failure means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,15 @@ impl Statement {
             Self::Swap => "swap",
             Self::Delete => "delete",
             Self::Clear => "clear",
+        }
+    }
+
+    /// With which requests its latency may be compared. Latencies of contended or large requests say little of a node.
+    pub fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Get | Self::Keys | Self::Find | Self::Buckets => Some(Kind::Read),
+            Self::Add | Self::Delete | Self::NoteBuckets => Some(Kind::Write),
+            Self::Entities | Self::Swap | Self::Clear => None,
         }
     }
 

@@ -16,6 +16,12 @@ use crate::domain::{Clock, Timestamp};
 /// How far ahead of the wall clock write timestamps that were seen may push the write clock.
 const AHEAD_MICROS_MAX: u64 = 5_000_000;
 
+/// How far ahead of the wall clock a tombstone is searched for whose time no server has seen: ScyllaDB refuses write
+/// timestamps beyond it.
+///
+/// ScyllaDB: `restrict_future_timestamp` (reference/configuration-parameters.html).
+const TOMBSTONE_AHEAD_MICROS_MAX: u64 = 3 * 86_400 * 1_000_000;
+
 /// Microseconds since the Unix epoch, as `USING TIMESTAMP` takes them.
 #[derive(Clone)]
 pub struct WriteClock {
@@ -23,6 +29,8 @@ pub struct WriteClock {
     last: Arc<AtomicU64>,
     /// The latest that the wall clock has shown.
     latest_wall: Arc<AtomicU64>,
+    /// The largest write timestamp that was seen in the database, however far ahead.
+    seen: Arc<AtomicU64>,
     skew: Arc<SkewGauge>,
     /// How far the wall clocks of two servers may be apart, in microseconds.
     apart_max: u64,
@@ -31,7 +39,7 @@ pub struct WriteClock {
 impl WriteClock {
     pub fn new(clock: Arc<dyn Clock>, skew: Arc<SkewGauge>, apart_max: Duration) -> Self {
         let apart_max = u64::try_from(apart_max.as_micros()).unwrap_or(u64::MAX).min(AHEAD_MICROS_MAX);
-        Self { clock, last: Arc::default(), latest_wall: Arc::default(), skew, apart_max }
+        Self { clock, last: Arc::default(), latest_wall: Arc::default(), seen: Arc::default(), skew, apart_max }
     }
 
     fn now(&self) -> u64 {
@@ -91,7 +99,27 @@ impl WriteClock {
     pub fn observe(&self, writetime: i64) {
         let (now, writetime) = (self.now(), u64::try_from(writetime).unwrap_or(0));
         self.skew.saw(writetime.saturating_sub(self.latest_wall.load(Ordering::Relaxed)));
+        self.seen.fetch_max(writetime, Ordering::Relaxed);
         self.last.fetch_max(writetime.min(now + AHEAD_MICROS_MAX), Ordering::Relaxed);
+    }
+
+    /// Whether a write with this timestamp may be hidden by the deletion of a write that was seen.
+    pub fn is_outranked(&self, writetime: i64) -> bool {
+        self.seen.load(Ordering::Relaxed) >= u64::try_from(writetime).unwrap_or(0)
+    }
+
+    /// Timestamps for a row that a tombstone hides, whose time no query returns: ascending, to be tried until one
+    /// outranks it. The distance from the present doubles, so that a row gets little further ahead than it must; the
+    /// largest timestamp that was seen is among them, since a deletion has the timestamp of its item.
+    pub fn outranking(&self) -> Vec<i64> {
+        let next = u64::try_from(self.next()).unwrap_or(0);
+        let doubled = std::iter::successors(Some(AHEAD_MICROS_MAX), |ahead| ahead.checked_mul(2));
+        let ahead = doubled.take_while(|ahead| *ahead < TOMBSTONE_AHEAD_MICROS_MAX).map(|ahead| next + ahead);
+        let seen = self.seen.load(Ordering::Relaxed).saturating_add(1);
+        let mut all: Vec<_> = [next, seen.max(next)].into_iter().chain(ahead).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().map(as_writetime).collect()
     }
 
     /// How far our own clock is behind what it has shown before: it was set back.
@@ -149,6 +177,26 @@ mod tests {
         assert_eq!(clock.next(), 6_000_001);
         clock.observe(-1);
         assert_eq!(clock.next(), 6_000_002);
+    }
+
+    #[test]
+    fn a_hidden_row_is_tried_with_ever_later_timestamps() {
+        let (_, clock) = clock(1_000_000);
+        let three_days = 3 * 86_400 * 1_000_000;
+        let unknown = clock.outranking();
+        assert_eq!(unknown[..4], [1_000_000, 6_000_000, 11_000_000, 21_000_000]);
+        let last = *unknown.last().unwrap();
+        assert!((three_days / 2..=three_days).contains(&(last - 1_000_000)), "{last}");
+        assert!(!clock.is_outranked(1_000_000));
+        // A timestamp that was seen is tried in its place, also beyond all that are guessed.
+        clock.observe(60_000_000);
+        assert!(clock.is_outranked(60_000_000) && !clock.is_outranked(60_000_001));
+        let seen = clock.outranking();
+        assert!(seen.contains(&60_000_001) && seen.is_sorted(), "{seen:?}");
+        clock.observe(2 * three_days);
+        assert_eq!(clock.outranking().last(), Some(&(2 * three_days + 1)));
+        clock.observe(i64::MAX);
+        assert_eq!(clock.outranking().last(), Some(&i64::MAX), "nothing overflows");
     }
 
     #[test]

@@ -27,8 +27,14 @@ const COPY_BYTES: usize = 256 << 10;
 const SYNC_BYTES: usize = 2 << 20;
 
 /// Writes a backup into the folder `items` of `to`. Has everything that was acknowledged before the
-/// call. Blocks; breaks off when `cancelled` says so, or the store stops.
-pub fn write(engine: &Engine, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
+/// call. Blocks; breaks off when `cancelled` says so, or the store stops. Calls `fixed` once the content of the
+/// backup is decided.
+pub fn write(
+    engine: &Engine,
+    to: &Path,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    fixed: &mut dyn FnMut(),
+) -> Result<ItemBackup, StoreError> {
     if let Some(reason) = engine.health.read_only().filter(|_| engine.health.has_failed()) {
         return Err(unavailable(&reason));
     }
@@ -45,6 +51,7 @@ pub fn write(engine: &Engine, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) 
     });
     // After the manifest, and after whatever was acknowledged before the call.
     let (start, end) = (manifest.log_start, engine.progress.written());
+    fixed();
     let mut log_bytes = 0;
     for number in start.segment..=end.segment {
         let pieces = copy::segment(disk, &engine.dir, number, start, end)?;

@@ -100,6 +100,11 @@ impl Compactor<'_> {
 
     /// Finds out how much there is to be given back.
     fn look_around(&mut self) {
+        if !self.engine.health.has_failed()
+            && let Err(error @ WriteError::Unknown(_)) = self.engine.tables.install_time_if_old()
+        {
+            self.engine.note(Part::Compaction, Err(error));
+        }
         let files = self.engine.tables.view().files.clone();
         let Engine { unreachable, bound_of, clock, bell, .. } = self.engine;
         let is_stopping = || bell.is_stopping();
@@ -205,7 +210,7 @@ impl Compactor<'_> {
     }
 
     fn weigh(&self, runs: &[Run]) -> Vec<Weight> {
-        let now = self.engine.clock.now().as_nanos();
+        let now = self.engine.expiry_clock.now().as_nanos();
         runs.iter().map(|run| Weight::of(run, self.census.of(run), now)).collect()
     }
 

@@ -1,10 +1,10 @@
 //! The few file operations that the engine is made of, so that tests can stop, tear and reorder
 //! them. Never maps files into memory: that would hide waits and errors.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -122,13 +122,17 @@ pub fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> Result<
     renamed.and_then(|()| disk.sync_dir(dir)).map_err(WriteError::Unknown)
 }
 
+/// Only the server's user may read its files.
+const PRIVATE_DIR: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+
 /// The machine's file system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir(dir)
+        DirBuilder::new().mode(PRIVATE_DIR).create(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -136,7 +140,8 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(path)?;
         Ok(Arc::new(RealFile(file)))
     }
 
@@ -171,7 +176,8 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(LockedFile(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),

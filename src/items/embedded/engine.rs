@@ -9,6 +9,7 @@ use super::bell::Bell;
 use super::change::Change;
 use super::disk::{Disk, Space};
 use super::error::WriteError;
+use super::expiry_clock::ExpiryClock;
 use super::file::{PARTITIONS, partition_of};
 use super::heads::Heads;
 use super::health::{Health, Part};
@@ -20,6 +21,7 @@ use super::old_sets::OldSets;
 use super::options::EmbeddedOptions;
 use super::pending::Pending;
 use super::pool::Pool;
+use super::promises::Erasures;
 use super::queue::CommitQueue;
 use super::room::Room;
 use super::run::RUNS_MAX;
@@ -39,6 +41,9 @@ pub struct Engine {
     /// Where the engine's files lie.
     pub dir: PathBuf,
     pub clock: Arc<dyn Clock>,
+    /// By which expired items are dropped.
+    pub expiry_clock: Arc<ExpiryClock>,
+    pub erasures: Erasures,
     pub metrics: Metrics,
     pub health: Health,
     pub heads: Heads,

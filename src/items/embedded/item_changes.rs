@@ -24,7 +24,12 @@ struct ItemChange {
 
 impl ItemChange {
     fn push_to(&self, row: &mut RowBuilder) {
-        row.push(self.timestamp.as_nanos(), self.expires_at, self.deleted, &self.value);
+        let (timestamp, value) = (self.timestamp.as_nanos(), &self.value);
+        if self.deleted {
+            row.push_deleted(timestamp, value, || self.digest.unwrap_or_else(|| ValueDigest::of(value)));
+        } else {
+            row.push(timestamp, self.expires_at, false, value);
+        }
     }
 }
 

@@ -47,6 +47,10 @@ pub struct Manifest {
     pub next_file: FileId,
     /// Whether a release that knew no reverse entries has written here.
     pub has_old_sets: bool,
+    /// Items that had expired by then may have been dropped. Nanoseconds since the Unix epoch.
+    pub time: Option<u64>,
+    /// By when bytes of removed items have to be gone. Nanoseconds since the Unix epoch.
+    pub erase_by: Option<u64>,
     /// By partition, newest first.
     pub runs: Vec<Vec<NamedRun>>,
 }
@@ -54,7 +58,7 @@ pub struct Manifest {
 impl Manifest {
     pub fn new() -> Self {
         let (log_start, runs) = (Position::start_of(1), vec![Vec::new(); PARTITIONS]);
-        Self { owner: None, log_start, next_file: 1, has_old_sets: false, runs }
+        Self { owner: None, log_start, next_file: 1, has_old_sets: false, time: None, erase_by: None, runs }
     }
 
     fn encode(&self) -> String {
@@ -68,6 +72,12 @@ impl Manifest {
         }
         if self.has_old_sets {
             text.push_str(OLD_SETS_LINE);
+        }
+        if let Some(time) = self.time {
+            let _infallible = writeln!(text, "time {time}");
+        }
+        if let Some(by) = self.erase_by {
+            let _infallible = writeln!(text, "erase-by {by}");
         }
         for (partition, run) in self.runs.iter().enumerate().flat_map(|(i, runs)| runs.iter().map(move |run| (i, run)))
         {
@@ -115,6 +125,8 @@ impl Manifest {
             }
             "next-file" => self.next_file = number()?,
             "old-sets" => self.has_old_sets = true,
+            "time" => self.time = Some(number()?),
+            "erase-by" => self.erase_by = Some(number()?),
             "store" => {
                 let id = StoreId::parse(words.next()?)?;
                 let mut number = || words.next()?.parse::<u64>().ok();
@@ -200,6 +212,8 @@ mod tests {
         manifest.log_start = Position::new(7, 4096);
         manifest.next_file = 12;
         manifest.has_old_sets = true;
+        manifest.time = Some(1_700_000_000_000_000_000);
+        manifest.erase_by = Some(7);
         manifest.owner = Some(Owner { id: StoreId::new(77).unwrap(), from_segment: 3, from_file: 9 });
         let file = |id, bytes, continues| NamedFile { id, bytes, continues, hides: 7 };
         let trim = (b"user#seen|\0u".to_vec(), Some((12, ValueDigest::of(b"value"))));

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,7 +21,7 @@ use super::list_id::{BorrowedListId, ListId};
 use super::members::Present;
 use super::page::{Collect, Next};
 use super::row::{Entry, Malformed, RowCursor};
-use crate::domain::Identity;
+use crate::domain::{Identity, ValueDigest};
 
 /// What an item's value costs in memory beside its bytes: an estimate.
 const VALUE_OVERHEAD: usize = 48;
@@ -88,22 +88,28 @@ impl MemberIndex {
         Some(Present::new(*timestamp, *expires_at, value.clone()))
     }
 
-    fn put(&mut self, entry: &Entry, value: &[u8]) {
+    /// Returns the item of the member that stood there before.
+    fn put(&mut self, entry: &Entry, value: &[u8]) -> Option<Stored> {
         let Self { identity, hasher, items, value_bytes } = self;
         let member = identity.member(value);
         let hash = hasher.hash_one(member);
         let (timestamp, expires_at) = (entry.timestamp, entry.expires_at);
         match items.find_mut(hash, |known| identity.member(&known.value) == member) {
             // As it is where nothing but the member is stored.
-            Some(known) if *known.value == *value => (known.timestamp, known.expires_at) = (timestamp, expires_at),
+            Some(known) if *known.value == *value => {
+                let stored = Stored { timestamp, expires_at, value: known.value.clone() };
+                Some(std::mem::replace(known, stored))
+            }
             Some(known) => {
                 *value_bytes = *value_bytes + cost_of(value) - cost_of(&known.value);
-                *known = Stored { timestamp, expires_at, value: Bytes::copy_from_slice(value) };
+                let stored = Stored { timestamp, expires_at, value: Bytes::copy_from_slice(value) };
+                Some(std::mem::replace(known, stored))
             }
             None => {
                 *value_bytes += cost_of(value);
                 let stored = Stored { timestamp, expires_at, value: Bytes::copy_from_slice(value) };
                 items.insert_unique(hash, stored, |known| hasher.hash_one(identity.member(&known.value)));
+                None
             }
         }
     }
@@ -128,16 +134,27 @@ impl MemberIndex {
     }
 
     /// Does what a row of the set does: its entries are of different items, so that their order is of no account.
-    fn apply(&mut self, row: Bytes) -> Result<(), Malformed> {
+    /// Returns whether the table still has the set's items. A digest does not say which member a deleted item is of:
+    /// so it must be one that was replaced.
+    fn apply(&mut self, row: Bytes) -> Result<bool, Malformed> {
         let mut cursor = RowCursor::new(row)?;
+        let (mut replaced, mut digests) = (Vec::new(), Vec::new());
         while let Some(entry) = cursor.entry() {
-            match entry.deleted {
-                true => self.delete(entry, cursor.value()),
-                false => self.put(entry, cursor.value()),
+            if entry.has_digest {
+                digests.push((entry.timestamp, cursor.digest()));
+            } else if entry.deleted {
+                self.delete(entry, cursor.value());
+            } else {
+                replaced.extend(self.put(entry, cursor.value()));
             }
             cursor.advance()?;
         }
-        Ok(())
+        if digests.is_empty() {
+            return Ok(true);
+        }
+        let replaced = replaced.iter().map(|item: &Stored| (item.timestamp, ValueDigest::of(&item.value)));
+        let replaced: HashSet<_> = replaced.collect();
+        Ok(digests.iter().all(|digest| replaced.contains(digest)))
     }
 }
 
@@ -172,7 +189,7 @@ impl Collect for IndexBuilder {
         }
         self.items_left -= 1;
         if !entry.deleted {
-            self.index.put(entry, row.value());
+            let _none_before = self.index.put(entry, row.value());
         }
         Next::Wanted
     }
@@ -293,12 +310,12 @@ impl MemberIndexes {
                 Change::Row(row) => index.apply(row.clone()),
                 Change::Clear => {
                     *index = MemberIndex::new(index.identity);
-                    Ok(())
+                    Ok(true)
                 }
                 // What only bags have.
                 Change::Replace(_) => Err(Malformed),
             };
-            followed.map(|()| if index.is_too_long() { u64::MAX } else { index.bytes() as u64 })
+            followed.map(|is_known| if index.is_too_long() || !is_known { u64::MAX } else { index.bytes() as u64 })
         };
         match bytes {
             Err(Malformed) => self.remove(set),
@@ -407,6 +424,28 @@ mod tests {
             indexes.follow(&set, &Change::Clear);
             prop_assert_eq!(lock(&indexes.kept.peek(&set).unwrap().index).told(), (BTreeMap::new(), 0));
         }
+    }
+
+    #[test]
+    fn a_digest_takes_the_item_that_another_one_of_its_member_replaces_and_else_ends_the_table() {
+        let (set, indexes) = (ListId::from_bytes(b"s", HASH), MemberIndexes::new(1 << 20));
+        let value = [b'm'; 40];
+        let row = |put: Option<u64>, deleted: u64| {
+            let mut builder = RowBuilder::default();
+            put.into_iter().for_each(|time| builder.push(time, 1_000, false, &value));
+            builder.push_deleted(deleted, &value, || ValueDigest::of(&value));
+            Change::Row(builder.finish())
+        };
+        let mut first = RowBuilder::default();
+        first.push(1, 1_000, false, &value);
+        let mut index = MemberIndex::new(IDENTITY);
+        assert_eq!(index.apply(first.finish()), Ok(true));
+        indexes.insert(&set, index);
+        indexes.follow(&set, &row(Some(5), 1));
+        let kept = indexes.kept.peek(&set).unwrap();
+        assert_eq!(lock(&kept.index).find(&value).unwrap().timestamp().unwrap().as_nanos(), 5);
+        indexes.follow(&set, &row(None, 5));
+        assert!(indexes.kept.peek(&set).is_none());
     }
 
     impl MemberIndex {

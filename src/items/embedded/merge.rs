@@ -270,7 +270,7 @@ pub fn merge_rows(
                 if builder.body_len().saturating_add(row.value().len()) > bytes_max {
                     return Ok(None);
                 }
-                builder.push(entry.timestamp, entry.expires_at, entry.deleted, row.value());
+                builder.push_entry(entry, row.value());
             }
             row.advance()?;
             if time_of(row).is_none_or(|time| below.is_some_and(|below| time <= below)) {

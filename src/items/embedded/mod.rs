@@ -8,11 +8,12 @@
 //! watches the disk, and `health` says which writes are taken. `surplus` is what lists do not show.
 //! `sets` are lists with `reverse` entries, by which a `member_search` finds `members`, and `set_write` is what
 //! a write leaves of them, of several `set_adds` together; `bags` are lists that are swapped with others. `backup`
-//! copies a running store, and `verify` checks one at rest. `docs/engine.md` tells it in prose, with every format and
-//! rule.
+//! copies a running store, and `verify` checks one at rest, which `at_rest` reads. `docs/engine.md` tells it in prose,
+//! with every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 
+mod at_rest;
 mod backup;
 mod bags;
 mod bell;
@@ -25,7 +26,9 @@ mod directory;
 mod disk;
 mod engine;
 mod entities;
+mod erasure;
 mod error;
+mod expiry_clock;
 mod file;
 mod file_id;
 mod flush;
@@ -54,6 +57,7 @@ mod page;
 mod pending;
 mod pick;
 mod pool;
+mod promises;
 mod queue;
 mod read;
 mod removal;
@@ -76,6 +80,7 @@ mod turn;
 mod unreachable;
 mod verify;
 
+pub use at_rest::AtRest;
 pub use disk::{Disk, DiskFile, LockGuard, RealDisk, Space, create_dirs, read_all, replace, sync_above};
 pub use error::{Damage, OpenError, WriteError};
 pub use options::{EmbeddedOptions, Fsync, ListHash};

@@ -60,6 +60,8 @@ pub struct EmbeddedOptions {
     /// Threads that carry out the reads that may touch the disk.
     pub read_threads: usize,
     pub list_hash: ListHash,
+    /// How long after an erasure no file holds the erased bytes any more.
+    pub erase_within: Duration,
     /// Which store the items have to belong to.
     pub belonging: Belonging,
 }
@@ -81,6 +83,7 @@ impl EmbeddedOptions {
             data_file_bytes: 4 << 20,
             read_threads: 4,
             list_hash: ListHash::Token,
+            erase_within: Duration::from_secs(24 * 3_600),
             belonging: Belonging::Any,
         }
     }

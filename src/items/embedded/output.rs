@@ -75,7 +75,7 @@ impl<'a> Output<'a> {
             older,
             inputs: &[],
             file_bytes,
-            now: engine.clock.now().as_nanos(),
+            now: engine.expiry_clock.now().as_nanos(),
             writer: None,
             unfinished: None,
             surplus: None,

@@ -23,6 +23,8 @@ const UNIT_BYTES: usize = 256;
 const WRITE_OVERHEAD: usize = 256;
 /// A write must fit a segment, whose places are 32 bits.
 const WRITE_BYTES_MAX: usize = 1 << 30;
+/// The part for removals is no smaller: one of 1,000 items fits.
+const REMOVALS_BYTES_MIN: usize = 256 << 10;
 /// Lists that one write changes, at most: the log's thread keeps their readers waiting for all of them.
 const WRITE_LISTS_MAX: usize = 4096;
 /// Writes that make up a group: it waits for no more.
@@ -132,7 +134,7 @@ impl CommitQueue {
             queued: Mutex::default(),
             wake: Condvar::new(),
             adds: Places::new(bytes - removals),
-            removals: Places::new(removals),
+            removals: Places::new(removals.max(REMOVALS_BYTES_MIN)),
             left_alone: Arc::default(),
         }
     }
@@ -146,6 +148,11 @@ impl CommitQueue {
 
     fn queued(&self) -> MutexGuard<'_, Queued> {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The largest removal that is admitted, in bytes.
+    pub fn removal_bytes_max(&self) -> usize {
+        self.removals.max * UNIT_BYTES
     }
 
     /// Waits for a place for changes.
@@ -171,7 +178,8 @@ impl CommitQueue {
         }
     }
 
-    /// How much of its part a write takes: all of it, if it is larger.
+    /// How much of its part a write takes. A larger add takes all of the part: the body of a request bounds it. A
+    /// larger removal is refused: removals are made in parts.
     fn units(&self, part: Part, changes: &Changes) -> Result<u32, StoreError> {
         let (bytes, lists) = (changes.bytes(), changes.as_slice().len());
         let refused = |text: String| Err(StoreError::Refused(Invalid::argument(text)));
@@ -183,6 +191,10 @@ impl CommitQueue {
         }
         let beside = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
         let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
+        if part == Part::Removals && bytes + beside > self.removal_bytes_max() {
+            let most = self.removal_bytes_max();
+            return refused(format!("a single removal may have at most {most} bytes; this one has {}", bytes + beside));
+        }
         let units = ((bytes + beside) / UNIT_BYTES).clamp(1, self.places(part).max);
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
@@ -404,10 +416,13 @@ mod tests {
             let fill = || queue.try_place(filled, change(100)).ok();
             let placed: Vec<Placed> = std::iter::from_fn(fill).collect();
             assert!(placed.len() >= 16);
-            // What is larger than its part takes all of it.
+            // An add that is larger than its part takes all of it. A removal is refused.
             let all = queue.try_place(other, change(1 << 20)).ok();
-            assert!(all.is_some() && queue.try_place(other, change(100)).is_err());
+            assert_eq!(all.is_some(), other == Part::Adds);
+            assert_eq!(queue.try_place(other, change(100)).is_ok(), other == Part::Removals);
             drop(all);
+            let largest = queue.removal_bytes_max() - 1 - WRITE_OVERHEAD;
+            assert!(queue.try_place(other, change(largest)).is_ok());
             assert!(queue.try_place(other, change(100)).is_ok());
         }
     }

@@ -162,13 +162,9 @@ mod tests {
                 PageRead::new(view.clone(), view.in_memory(&list, u64::MAX), list.clone(), operation(), range);
             let ((page, _), taken) = turns(|| read.turn());
             assert_eq!((page.items.len() as u64, taken), (items, expected));
-            let mut search = RemovalSearch::new(
-                view.clone(),
-                list.clone(),
-                operation(),
-                Identity::Item,
-                &Removal::Value(value.into()),
-            );
+            let removal = Removal::Value(value.into());
+            let by = (operation(), Identity::Item);
+            let mut search = RemovalSearch::new(view.clone(), list.clone(), by, &removal, usize::MAX);
             let (found, taken) = turns(|| search.turn());
             assert_eq!((found.deleted.count(), found.visible, found.oldest, taken), (items, items, 0, expected));
             let in_memory = view.in_memory(&list, u64::MAX);

@@ -18,9 +18,11 @@ use crate::domain::Identity;
 use crate::domain::MaxItems;
 use crate::items::{Operation, Removal};
 
-/// A removal between two moments is done in parts of about so many bytes: a deleted item is written with
-/// its value, and what one removal holds in memory must not grow with its list. Half of a log segment.
-const PART_BYTES: usize = 4 << 20;
+/// A removal is done in parts of at most about so many bytes: its memory must not grow with its list,
+/// and other writes wait while a part is written.
+const PART_BYTES_MAX: usize = 1 << 20;
+/// A reverse entry takes about so many bytes in a row.
+const ENTRY_BYTES: usize = 24;
 
 /// Items that are to go.
 #[derive(Default)]
@@ -107,9 +109,17 @@ pub struct RemovalSearch {
 }
 
 impl RemovalSearch {
-    pub fn new(view: Arc<View>, list: ListId, op: Operation, identity: Identity, removal: &Removal) -> Self {
+    /// A part takes at most `write_bytes`.
+    pub fn new(
+        view: Arc<View>,
+        list: ListId,
+        (op, identity): (Operation, Identity),
+        removal: &Removal,
+        write_bytes: usize,
+    ) -> Self {
         let taken = Taken::by(removal, identity);
-        let part_bytes = if matches!(removal, Removal::Between(_)) { PART_BYTES } else { usize::MAX };
+        // The other half is enough for the names of lists and the queue's own overhead.
+        let part_bytes = PART_BYTES_MAX.min(write_bytes / 2);
         // What is shown is counted from the newest item on.
         let start = op.max_items.map_or(Start { ceiling: taken.ceiling, below: None }, |_| Start::NEWEST);
         let shown = op.max_items.map_or(usize::MAX, MaxItems::get);
@@ -129,7 +139,7 @@ impl RemovalSearch {
             if entry.timestamp < taken.floor {
                 break;
             }
-            if found.deleted.body_len() >= *part_bytes {
+            if found.deleted.body_len() + found.entries.len() * ENTRY_BYTES >= *part_bytes {
                 return Ok(Some(std::mem::take(found)));
             }
             if !turn.goes_on(source.value()) {
@@ -138,7 +148,7 @@ impl RemovalSearch {
             let is_shown = *shown > 0 && page::is_visible(op, entry);
             *shown -= usize::from(is_shown);
             if !entry.deleted && taken.takes(entry, source.value()) {
-                found.deleted.push(entry.timestamp, 0, true, source.value());
+                found.deleted.push_deleted(entry.timestamp, source.value(), || source.row().digest());
                 if identity.is_set() {
                     let place = reverse::place_of(identity.member(source.value()));
                     let pointer = Pointer::to(entry.timestamp, &source.row().digest());

@@ -310,7 +310,8 @@ impl ItemSession for EmbeddedSession {
             }
         }
         let list = self.list_id(list);
-        let mut search = RemovalSearch::new(self.engine.tables.view(), list.clone(), *op, identity, removal);
+        let (view, write_bytes) = (self.engine.tables.view(), self.engine.queue.removal_bytes_max());
+        let mut search = RemovalSearch::new(view, list.clone(), (*op, identity), removal, write_bytes);
         let (mut removed, mut begun) = (0, false);
         // What a failure means once a part has gone.
         let after = |begun: bool, error: StoreError| if begun { error.with_outcome_unknown() } else { error };

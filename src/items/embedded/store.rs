@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
@@ -17,6 +17,7 @@ use super::directory::Directory;
 use super::disk::{Disk, LockGuard, RealDisk};
 use super::engine::Engine;
 use super::error::{OpenError, WriteError};
+use super::expiry_clock::ExpiryClock;
 use super::heads::Heads;
 use super::health::Health;
 use super::list_id::BorrowedListId;
@@ -31,12 +32,13 @@ use super::options::{EmbeddedOptions, Fsync};
 use super::page::{self, Collect};
 use super::pending::Pending;
 use super::pool::Pool;
+use super::promises::Erasures;
 use super::queue::CommitQueue;
 use super::room::Room;
 use super::session::EmbeddedSession;
 use super::tables::{Tables, View};
-use super::{backup, compaction, flush, found_bags};
-use crate::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef};
+use super::{backup, compaction, erasure, flush, found_bags};
+use crate::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
 use crate::items::{
     BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
     StoreError,
@@ -105,7 +107,9 @@ impl EmbeddedStore {
         let active = if nothing_pending { Pending::new(log.position()) } else { active };
         let view = View { active: Arc::new(active), frozen: None, files };
         let old_sets = directory.manifest.has_old_sets.then(OldSets::new);
-        let tables = Tables::new(disk.clone(), dir.clone(), directory.manifest, view);
+        let erasures = Erasures::new(&*clock, options.erase_within, directory.manifest.erase_by);
+        let expiry_clock = Arc::new(ExpiryClock::new(clock.clone(), directory.manifest.time));
+        let tables = Tables::new(disk.clone(), dir.clone(), expiry_clock.clone(), directory.manifest, view);
         if nothing_pending {
             tables.install_log_start(log.position()).map_err(cannot_begin(&dir))?;
             progress.recycle_before(&*disk, log.position().segment);
@@ -119,6 +123,8 @@ impl EmbeddedStore {
             disk,
             dir,
             clock,
+            expiry_clock,
+            erasures,
             metrics,
             health: Health::default(),
             tables,
@@ -153,6 +159,7 @@ impl EmbeddedStore {
         running.others.push(self.spawn_writer("items-ahead", |engine| engine.prepare_log())?);
         running.others.push(self.spawn_writer("items-flush", flush::run)?);
         running.others.push(self.spawn_writer("items-compact", compaction::run)?);
+        running.others.push(self.spawn_writer("items-erase", erasure::run)?);
         for _ in 0..self.engine.options.read_threads.max(1) {
             let engine = self.engine.clone();
             running.others.push(spawn("items-read", move || engine.pool.work())?);
@@ -194,7 +201,7 @@ impl EmbeddedStore {
         let engine = &self.engine;
         let written = engine.progress.written();
         engine.queue.want_freeze();
-        self.wait_for(|| {
+        erasure::wait_for(engine, || {
             let view = engine.tables.view();
             view.frozen.is_none() && (view.active.is_empty() || view.active.start >= written)
         })
@@ -202,44 +209,7 @@ impl EmbeddedStore {
 
     /// Merges all data files, and returns once that is done. Blocks.
     pub fn compact(&self) -> Result<(), StoreError> {
-        self.engine.compact_all.store(true, Ordering::Release);
-        self.engine.bell.ring();
-        self.wait_for(|| !self.engine.compact_all.load(Ordering::Acquire))?;
-        let failed =
-            || StoreError::Unavailable { reason: "data files cannot be merged".into(), outcome_unknown: false };
-        if self.engine.compacted_all.load(Ordering::Acquire) { Ok(()) } else { Err(failed()) }
-    }
-
-    /// Leaves nothing of what was removed before the call in any file: not in data files, which are merged, nor in
-    /// segments of the log, which are used up and not used again. Blocks.
-    fn erase(&self) -> Result<(), StoreError> {
-        let engine = &self.engine;
-        let last = engine.progress.written().segment;
-        engine.progress.keep_none_to_be_used_again(&*engine.disk);
-        let _as_before = scopeguard::guard((), |()| engine.progress.keep_some_to_be_used_again());
-        engine.queue.want_fresh_log();
-        self.wait_for(|| {
-            let view = engine.tables.view();
-            view.frozen.is_none() && view.active.start.segment > last
-        })?;
-        self.compact()?;
-        // A flush gives its part of the log back after it was told of.
-        self.wait_for(|| engine.progress.first_in_use() > last || engine.progress.is_pinned())?;
-        if engine.progress.first_in_use() > last {
-            return Ok(());
-        }
-        let reason = "a backup is being made, and needs the log as it is".to_owned();
-        Err(StoreError::Unavailable { reason, outcome_unknown: false })
-    }
-
-    fn wait_for(&self, done: impl Fn() -> bool) -> Result<(), StoreError> {
-        let engine = &self.engine;
-        engine.bell.wait_until(None, || done() || engine.health.refuses_flush().is_some());
-        match engine.health.refuses_flush() {
-            _ if done() => Ok(()),
-            Some(reason) => Err(super::health::unavailable(&reason)),
-            None => Err(StoreError::Unavailable { reason: "the item store is closed".into(), outcome_unknown: false }),
-        }
+        erasure::compact(&self.engine)
     }
 }
 
@@ -261,6 +231,8 @@ fn stop(engine: &Engine, running: Running) {
     running.others.into_iter().for_each(join);
     // Whoever comes second has nothing to close.
     if running.lock.is_some() && !engine.health.has_failed() {
+        // An older time only has expired items dropped later.
+        let _older_one_stays = engine.tables.install_time();
         engine.known.tell_last(engine.progress.durable());
     }
     drop(running.lock);
@@ -365,11 +337,29 @@ impl ItemStore for EmbeddedStore {
     }
 
     fn erase_removed(&self) -> Result<Erased, StoreError> {
-        self.erase().map(|()| Erased::Now)
+        erasure::erase(&self.engine).map(|()| Erased::Now)
     }
 
-    fn backup(&self, to: &Path, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<ItemBackup, StoreError> {
-        backup::write(&self.engine, to, cancelled)
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        erasure::promise(&self.engine).map(Some)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        let engine = &self.engine;
+        // In the other mode the store acknowledges nothing before its fsync.
+        if engine.options.fsync == Fsync::Group || engine.progress.is_durable() || engine.sync_log() {
+            return Ok(());
+        }
+        Err(super::health::unavailable(&engine.health.read_only().unwrap_or_default()))
+    }
+
+    fn backup(
+        &self,
+        to: &Path,
+        cancelled: &(dyn Fn() -> bool + Sync),
+        fixed: &mut dyn FnMut(),
+    ) -> Result<ItemBackup, StoreError> {
+        backup::write(&self.engine, to, cancelled, fixed)
     }
 }
 

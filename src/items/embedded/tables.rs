@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 
 use super::disk::Disk;
 use super::error::{ReadError, WriteError};
+use super::expiry_clock::ExpiryClock;
 use super::file::{DataFile, partition_of};
 use super::file_id::{FileId, file_path};
 use super::list_id::ListId;
@@ -176,6 +177,7 @@ impl View {
 pub struct Tables {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    expiry_clock: Arc<ExpiryClock>,
     view: ArcSwap<View>,
     /// Held while the view is replaced: never while the disk is waited for.
     replacing: Mutex<()>,
@@ -186,10 +188,17 @@ pub struct Tables {
 }
 
 impl Tables {
-    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest, view: View) -> Self {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        expiry_clock: Arc<ExpiryClock>,
+        manifest: Manifest,
+        view: View,
+    ) -> Self {
         Self {
             disk,
             dir,
+            expiry_clock,
             view: ArcSwap::from_pointee(view),
             replacing: Mutex::default(),
             next_file: AtomicU64::new(manifest.next_file),
@@ -277,6 +286,26 @@ impl Tables {
         self.store(&mut manifest, next)
     }
 
+    /// Stores the time by which expired items are dropped, for the next start.
+    pub fn install_time(&self) -> Result<(), WriteError> {
+        let mut manifest = self.manifest();
+        let next = manifest.clone();
+        self.store(&mut manifest, next)
+    }
+
+    /// Stores by when bytes of removed items have to be gone.
+    pub fn install_erasure(&self, by: Option<u64>) -> Result<(), WriteError> {
+        let mut manifest = self.manifest();
+        let next = Manifest { erase_by: by, ..manifest.clone() };
+        self.store(&mut manifest, next)
+    }
+
+    /// The same as [`Self::install_time`] if the stored time is old.
+    pub fn install_time_if_old(&self) -> Result<(), WriteError> {
+        let stored = self.with_manifest(|manifest, _| manifest.time);
+        if self.expiry_clock.is_far_ahead_of(stored) { self.install_time() } else { Ok(()) }
+    }
+
     /// Looks at the manifest and the files that it names: none of them is removed, and no other is
     /// added, until `look` returns. Reads and writes go on meanwhile; flushes and merges wait.
     pub fn with_manifest<T>(&self, look: impl FnOnce(&Manifest, &Files) -> T) -> T {
@@ -287,6 +316,7 @@ impl Tables {
 
     fn store(&self, manifest: &mut Manifest, mut next: Manifest) -> Result<(), WriteError> {
         next.next_file = self.next_file.load(Ordering::Acquire);
+        next.time = Some(self.expiry_clock.now().as_nanos());
         next.store(&*self.disk, &self.dir)?;
         *manifest = next;
         Ok(())

@@ -1,6 +1,7 @@
 //! Checks a store at rest, such as a backup: every checksum of every file that counts, and that what
 //! they hold fits together. Changes nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct Verified {
     /// Changes in the log that are not in data files yet, and the items that they add or delete.
     pub log_changes: u64,
     pub log_items: u64,
+    /// The feature keys of which there is any list, removed ones too.
+    pub feature_keys: BTreeSet<String>,
     /// What is wrong, the first thing of each file.
     pub problems: Vec<OpenError>,
 }
@@ -50,7 +53,7 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
     for (partition, named) in directory.manifest.files() {
         found.data_files += 1;
         found.data_bytes += named.bytes;
-        match data_file(disk, &directory, partition, *named, hash) {
+        match data_file(disk, &directory, partition, *named, hash, &mut found.feature_keys) {
             Ok(file) => {
                 found.items += file.summary.items;
                 found.deleted += file.summary.deleted;
@@ -60,15 +63,16 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
     }
     let (segments, ..) = directory.segments();
     found.log_segments = segments.len() as u64;
-    let (mut changes, mut items) = (0, 0);
+    let (mut changes, mut items, mut feature_keys) = (0, 0, std::mem::take(&mut found.feature_keys));
     let read = replay::read(disk, &dir, &segments, directory.log(disk), hash, |record| {
         changes += 1;
+        note_feature(&mut feature_keys, &record.list);
         if let Change::Row(row) = &record.change {
             // Whole, since replaying it has read it to its end.
             items += row::inspect(row).map_or(0, |inspected| inspected.count);
         }
     });
-    (found.log_changes, found.log_items) = (changes, items);
+    (found.log_changes, found.log_items, found.feature_keys) = (changes, items, feature_keys);
     found.problems.extend(read.err());
     Ok(found)
 }
@@ -89,6 +93,16 @@ pub fn inspect(dir: &Path) -> Result<Option<StoreId>, OpenError> {
     Ok(directory.manifest.store_id())
 }
 
+/// Notes which feature a list is of.
+fn note_feature(feature_keys: &mut BTreeSet<String>, list: &ListId) {
+    let key = list.bytes().split(|byte| *byte == 0).next().unwrap_or_default();
+    if let Ok(key) = std::str::from_utf8(key)
+        && !feature_keys.contains(key)
+    {
+        feature_keys.insert(key.to_owned());
+    }
+}
+
 /// Reads a whole data file.
 fn data_file(
     disk: &dyn Disk,
@@ -96,6 +110,7 @@ fn data_file(
     partition: usize,
     named: NamedFile,
     hash: ListHash,
+    feature_keys: &mut BTreeSet<String>,
 ) -> Result<Arc<DataFile>, OpenError> {
     let file = Arc::new(DataFile::open(disk, directory.path(), named.id, named.bytes)?);
     file.check_owner(directory.manifest.owner)?;
@@ -113,6 +128,7 @@ fn data_file(
         if !file.index.may_hold(list.hash()) {
             return Err(wrong("its filter does not know a list that it holds").into());
         }
+        note_feature(feature_keys, &list);
         let mut source = ScanSource::new(&mut scan)?;
         while source.entry().is_some() {
             items += 1;

@@ -9,16 +9,18 @@ use redb::{
 };
 
 use super::erasures::{self, ERASURES};
-use super::jobs::JOBS;
+use super::jobs::{self, JOBS};
 use super::journal::{mistrusting, read_state, store_of};
 use super::overlay::Overlay;
 use super::place::PLACES;
 use super::server_changes::{self, SERVER_CHANGES};
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
+use super::trust::create_private;
 use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
-use crate::domain::StoreId;
-use crate::metadata::MetadataError;
-use crate::metadata::local::{Snapshot, State};
+use crate::domain::{Feature, StoreId};
+use crate::metadata::jobs::Job;
+use crate::metadata::local::State;
+use crate::metadata::{MetadataError, Snapshot};
 
 impl Snapshot for ReadTransaction {
     fn write(&self, dir: &Path) -> Result<(), MetadataError> {
@@ -32,7 +34,7 @@ impl Snapshot for ReadTransaction {
 
 /// Writes all tables into a new file, in one transaction.
 fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(path)?;
+    let database = create_private(path)?;
     let to = database.begin_write()?;
     copy_table(from, &to, META)?;
     copy_table(from, &to, FEATURES)?;
@@ -79,6 +81,10 @@ pub struct Verified {
     pub features: u64,
     /// Entries of the history.
     pub changes: u64,
+    pub definitions: Vec<Feature>,
+    pub jobs: Vec<Job>,
+    /// What erasures that were begun and not ended were about.
+    pub unended: Vec<String>,
 }
 
 /// Checks the metadata file of a data directory, if there is one: every checksum, and that every
@@ -117,6 +123,9 @@ fn check(overlay: Overlay) -> Result<Verified, JournalError> {
         store: store_of(&database)?,
         features: features.keys().filter(|id| !id.is_of_bags()).count() as u64,
         changes: read_all_changes(&database)?,
+        definitions: features.into_values().collect(),
+        jobs: jobs::read(&database)?,
+        unended: erasures::unended(&database.begin_read()?)?,
     })
 }
 

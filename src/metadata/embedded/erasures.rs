@@ -1,14 +1,16 @@
 //! The audit trail of erasures, in a table of its own that the first of them makes. A server that does not
 //! know it leaves it alone.
 
+use std::collections::BTreeSet;
+
 use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
 
-use super::JournalError;
 use super::place::{self, Place};
 use super::tables::Failure;
+use super::{JournalError, jobs};
 use crate::domain::Revision;
 use crate::metadata::MetadataError;
-use crate::metadata::keys::erasures::{self, ErasureEntry};
+use crate::metadata::keys::erasures::{self, Erasure, ErasureEntry};
 use crate::metadata::keys::record::Broken;
 
 /// Every erasure, by its revision.
@@ -19,11 +21,19 @@ pub(super) fn are_there(transaction: &ReadTransaction) -> Result<bool, JournalEr
     Ok(transaction.list_tables()?.any(|table| table.name() == ERASURES.name()))
 }
 
-pub(super) fn write(database: &Database, revision: Revision, text: &str) -> Result<(), Failure> {
+pub(super) fn write(
+    database: &Database,
+    revision: Revision,
+    text: &str,
+    job: Option<&jobs::Record>,
+) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     transaction.open_table(ERASURES)?.insert(revision.0, text)?;
     place::note(&transaction, revision, Place::Erasure)?;
+    if let Some(job) = job {
+        jobs::put(&transaction, job)?;
+    }
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }
 
@@ -34,16 +44,31 @@ pub(super) fn read_entry(revision: u64, text: &str) -> Result<ErasureEntry, Jour
     })
 }
 
+/// What erasures that were begun and not ended were about.
+pub(super) fn unended(transaction: &ReadTransaction) -> Result<Vec<String>, JournalError> {
+    let mut begun = BTreeSet::new();
+    each(transaction, |ErasureEntry { erasure: Erasure { target, details, .. }, .. }| {
+        match details["state"].as_str() {
+            Some("begun") => begun.insert(target),
+            _ => begun.remove(&target),
+        };
+    })?;
+    Ok(begun.into_iter().collect())
+}
+
 /// Reads every entry, and counts them.
 pub(super) fn read_all(transaction: &ReadTransaction) -> Result<u64, JournalError> {
-    if !are_there(transaction)? {
-        return Ok(0);
-    }
     let mut entries = 0;
-    for row in transaction.open_table(ERASURES)?.iter()? {
-        let (revision, text) = row?;
-        read_entry(revision.value(), text.value())?;
-        entries += 1;
-    }
+    each(transaction, |_| entries += 1)?;
     Ok(entries)
+}
+
+fn each(transaction: &ReadTransaction, mut each: impl FnMut(ErasureEntry)) -> Result<(), JournalError> {
+    if are_there(transaction)? {
+        for row in transaction.open_table(ERASURES)?.iter()? {
+            let (revision, text) = row?;
+            each(read_entry(revision.value(), text.value())?);
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Jobs, in a table of their own that the first of them makes. A server that does not know it leaves it alone.
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, WriteTransaction};
 
 use super::JournalError;
 use super::tables::Failure;
@@ -12,10 +12,25 @@ use crate::metadata::keys::record::Broken;
 /// Jobs by their ids.
 pub(super) const JOBS: TableDefinition<&str, &str> = TableDefinition::new("jobs");
 
-pub(super) fn write(database: &Database, id: JobId, text: &str) -> Result<(), Failure> {
+/// A job as it is stored, with its key.
+pub(super) struct Record(String, String);
+
+pub(super) fn record(job: &Job) -> Result<Record, MetadataError> {
+    let reason = "a job has no JSON form";
+    let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
+    Ok(Record(job.id.to_string(), jobs::write(job).map_err(failed)?))
+}
+
+/// Stores a job as a part of a transaction.
+pub(super) fn put(transaction: &WriteTransaction, Record(id, text): &Record) -> Result<(), redb::Error> {
+    transaction.open_table(JOBS)?.insert(id.as_str(), text.as_str())?;
+    Ok(())
+}
+
+pub(super) fn write(database: &Database, record: &Record) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
-    transaction.open_table(JOBS)?.insert(id.to_string().as_str(), text)?;
+    put(&transaction, record)?;
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }
 

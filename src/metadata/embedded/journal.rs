@@ -12,13 +12,13 @@ use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
 use super::{JournalError, Opener, erasures, format, jobs, keys, records, server_changes, trail};
 use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
-use crate::metadata::jobs::{Job, write as write_job};
+use crate::metadata::jobs::Job;
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
 use crate::metadata::keys::server_changes::{ServerChangeEntry, write as write_server_change};
 use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, record};
-use crate::metadata::local::{Journal, Snapshot, State};
-use crate::metadata::{HistoryEntry, MetadataError, Page};
+use crate::metadata::local::{Journal, State};
+use crate::metadata::{HistoryEntry, MetadataError, Page, Snapshot};
 
 /// The two halves of the store's ID, in [`META`].
 const STORE_HALVES: [&str; 2] = ["store_high", "store_low"];
@@ -83,7 +83,8 @@ impl Journal for RedbJournal {
     fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
         let feature = transition.after.as_ref().map(records::write_feature).transpose()?;
         let entry = records::write_entry(&transition.entry)?;
-        let written = write(self.database()?, transition, feature.as_deref(), &entry);
+        let job = transition.job.as_ref().map(jobs::record).transpose()?;
+        let written = write(self.database()?, transition, feature.as_deref(), &entry, job.as_ref());
         self.conclude(written)
     }
 
@@ -96,11 +97,12 @@ impl Journal for RedbJournal {
         self.conclude(written)
     }
 
-    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError> {
+    fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError> {
         let reason = "an erasure has no JSON form";
         let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
         let text = write_erasure(entry).map_err(failed)?;
-        let written = erasures::write(self.database()?, entry.revision, &text);
+        let job = job.map(jobs::record).transpose()?;
+        let written = erasures::write(self.database()?, entry.revision, &text, job.as_ref());
         self.conclude(written)
     }
 
@@ -117,9 +119,7 @@ impl Journal for RedbJournal {
     }
 
     fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError> {
-        let reason = "a job has no JSON form";
-        let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
-        let written = jobs::write(self.database()?, job.id, &write_job(job).map_err(failed)?);
+        let written = jobs::write(self.database()?, &jobs::record(job)?);
         self.conclude(written)
     }
 
@@ -188,9 +188,10 @@ fn unavailable_after(outcome_unknown: bool) -> MetadataError {
 
 fn write(
     database: &Database,
-    Transition { id, after, began, entry: HistoryEntry { revision, .. } }: &Transition,
+    Transition { id, after, began, entry: HistoryEntry { revision, .. }, .. }: &Transition,
     feature: Option<&[u8]>,
     entry: &[u8],
+    job: Option<&jobs::Record>,
 ) -> Result<(), Failure> {
     let key = records::feature_key(id);
     let mut transaction = database.begin_write()?;
@@ -209,6 +210,9 @@ fn write(
         }
         transaction.open_table(HISTORY)?.insert((key.as_str(), revision.0), entry)?;
         place::note(&transaction, *revision, Place::Feature(&key))?;
+        if let Some(job) = job {
+            jobs::put(&transaction, job)?;
+        }
         let mut meta = transaction.open_table(META)?;
         format::raise(&mut meta, after.as_ref().map_or(format::FIRST, format::of_feature))?;
     }

@@ -19,8 +19,9 @@ mod tests;
 mod trail;
 mod trust;
 
-use std::fs::{self, File};
+use std::fs::{DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use redb::Database;
@@ -79,7 +80,7 @@ pub fn open_as(dir: &Path, belonging: Belonging) -> Result<LocalStore<RedbJourna
         return Err(OpenError::Missing { path, store });
     }
     let io_error = |source| OpenError::Io { path: path.clone(), source };
-    fs::create_dir_all(dir).map_err(io_error)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_error)?;
     let file = path.clone();
     let opener = move || trust::open(&file);
     let (state, journal) = RedbJournal::open(Box::new(opener), belonging).map_err(|error| error.at(&path))?;

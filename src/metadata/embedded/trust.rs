@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
@@ -18,6 +18,8 @@ use super::{CACHE_BYTES, JournalError};
 
 /// Bytes that are written at a time.
 const PIECE_BYTES: u64 = 256 << 10;
+/// The file holds API keys, as keyed hashes, and all definitions.
+const PRIVATE_FILE: u32 = 0o600;
 /// The part of the file that says which transaction is the last one.
 const HEADER_BYTES: u64 = 4096;
 
@@ -44,13 +46,19 @@ fn temporary(path: &Path) -> PathBuf {
 fn create(path: &Path) -> Result<(), JournalError> {
     let temporary = temporary(path);
     remove(&temporary)?;
-    let created = Builder::new().set_cache_size(CACHE_BYTES).create(&temporary).map_err(JournalError::from);
+    let created = create_private(&temporary).map_err(JournalError::from);
     let created = created.and_then(|database| prepare(&database));
     if created.is_err() {
         remove(&temporary)?;
     }
     created?;
     Ok(give_name(&temporary, path)?)
+}
+
+/// Makes an empty database in a new file that only the server's user may read.
+pub(super) fn create_private(path: &Path) -> Result<Database, redb::Error> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE_FILE).open(path)?;
+    Ok(Builder::new().set_cache_size(CACHE_BYTES).create_file(file)?)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -89,10 +97,10 @@ fn try_lock(file: &File) -> Result<(), JournalError> {
 /// Puts a copy in the place of a file, in one step, and returns it, locked.
 fn copy(mut file: &File, path: &Path) -> io::Result<File> {
     let temporary = temporary(path);
-    let mut copy = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&temporary)?;
+    let mut options = OpenOptions::new();
+    let mut copy = options.read(true).write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(&temporary)?;
     let copied = copy.try_lock().map_err(io::Error::from).and_then(|()| {
         io::copy(&mut file, &mut copy)?;
-        copy.set_permissions(file.metadata()?.permissions())?;
         copy.sync_all()
     });
     if let Err(error) = copied {

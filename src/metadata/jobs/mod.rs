@@ -13,7 +13,8 @@ mod record;
 pub use super::job_state::JobState;
 pub use record::{read, write};
 
-use super::MetadataError;
+use super::keys::erasures::Erasure;
+use super::{ChangeContext, MetadataError};
 use crate::domain::{Author, EntityId, FeatureId, FeatureKey, Generation, JobId, Timestamp, VersionLabel};
 
 /// A generation of a version that something is done with.
@@ -104,6 +105,24 @@ pub struct Job {
     pub problem: Option<String>,
 }
 
+impl Job {
+    /// The first state of a job.
+    pub fn new(id: JobId, task: Task, ChangeContext { by, at }: ChangeContext) -> Self {
+        Self {
+            id,
+            number: 1,
+            state: JobState::Waiting,
+            task,
+            progress: Progress::default(),
+            created_at: at,
+            created_by: by,
+            updated_at: at,
+            holder: None,
+            problem: None,
+        }
+    }
+}
+
 /// A place where jobs are kept.
 #[async_trait]
 pub trait JobStore: Send + Sync + 'static {
@@ -113,6 +132,10 @@ pub trait JobStore: Send + Sync + 'static {
     /// Keeps a state of a job in the place of the one before it: a new job has the number 1. Tells whether
     /// it did: not if another state came first.
     async fn put_job(&self, job: &Job) -> Result<bool, MetadataError>;
+
+    /// Stores the first state of a job, and an entry of the audit trail about it: both or neither. It takes the next
+    /// revision of the store. The job's ID must be new.
+    async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError>;
 
     /// Forgets a job.
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError>;

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 
 use super::{Journal, LocalStore};
 use crate::domain::JobId;
-use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobStore};
+use crate::metadata::keys::erasures::Erasure;
+use crate::metadata::{ChangeContext, MetadataError};
 
 #[async_trait]
 impl<J: Journal> JobStore for LocalStore<J> {
@@ -15,12 +16,15 @@ impl<J: Journal> JobStore for LocalStore<J> {
 
     async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
         let mut inner = self.lock_mended()?;
-        let kept = inner.journal.jobs()?.iter().find(|kept| kept.id == job.id).map_or(0, |kept| kept.number);
-        if job.number != kept + 1 {
+        if !inner.follows(job)? {
             return Ok(false);
         }
         inner.journal.keep_job(job)?;
         Ok(true)
+    }
+
+    async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError> {
+        self.lock_mended()?.note(note, Some(job), context).map(|_| ())
     }
 
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {

@@ -52,12 +52,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
     }
 
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
-        let mut inner = self.lock_mended()?;
-        let ChangeContext { by, at } = context;
-        let entry = ErasureEntry { revision: inner.state.next_revision(), at, by, erasure };
-        inner.journal.append_erasure(&entry)?;
-        inner.state.revision = entry.revision;
-        Ok(entry)
+        self.lock_mended()?.note(erasure, None, context)
     }
 
     async fn note_server_change(

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -12,12 +11,12 @@ use async_trait::async_trait;
 use super::change::{self, Transition};
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
-use super::keys::erasures::ErasureEntry;
+use super::keys::erasures::{Erasure, ErasureEntry};
 use super::keys::server_changes::ServerChangeEntry;
 use super::keys::{AuditFilter, AuditPage};
 use super::{
-    Applied, Change, ChangeContext, Definitions, FeatureFilter, HistoryEntry, LastGeneration, MetadataError,
-    MetadataStore, Page,
+    Applied, Change, ChangeContext, Definitions, FeatureFilter, Frozen, HeldUp, HistoryEntry, LastGeneration,
+    MetadataError, MetadataStore, Page, Snapshot,
 };
 use crate::domain::{
     ApiKey, EntityType, Feature, FeatureId, Generation, JobId, KeyId, Limit, Revision, Timestamp, VersionLabel,
@@ -34,8 +33,8 @@ pub trait Journal: Send + 'static {
     /// Keeps a change of a key, as [`Self::append`].
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError>;
 
-    /// Keeps an entry of the audit trail, as [`Self::append`].
-    fn append_erasure(&mut self, entry: &ErasureEntry) -> Result<(), MetadataError>;
+    /// Stores an entry of the audit trail, and the state of its job, as [`Self::append`].
+    fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError>;
 
     /// Keeps an entry of the audit trail, as [`Self::append`].
     fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError>;
@@ -66,7 +65,7 @@ pub trait Journal: Send + 'static {
         Ok(None)
     }
 
-    /// All that it holds now, to be written elsewhere while changes go on.
+    /// All that it holds now.
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetadataError> {
         let reason = "this metadata store makes no backups of its own".to_owned();
         Err(MetadataError::Unavailable { reason, outcome_unknown: false })
@@ -81,11 +80,7 @@ pub trait Journal: Send + 'static {
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError>;
 }
 
-/// What a journal held at one moment.
-pub trait Snapshot {
-    /// Writes a journal that holds the same into a directory, durably. Blocks.
-    fn write(&self, dir: &Path) -> Result<(), MetadataError>;
-}
+impl<J> HeldUp for MutexGuard<'_, Inner<J>> {}
 
 /// All definitions, generations and keys, as of one revision.
 #[derive(Debug, Default)]
@@ -187,9 +182,33 @@ impl<J: Journal> Inner<J> {
     }
 
     fn commit(&mut self, transition: Transition) -> Result<Transition, MetadataError> {
+        if let Some(job) = &transition.job
+            && !self.follows(job)?
+        {
+            return Err(MetadataError::EtagMismatch);
+        }
         self.journal.append(&transition)?;
         self.state.apply(&transition);
         Ok(transition)
+    }
+
+    /// Whether a state of a job follows the stored state.
+    fn follows(&self, job: &Job) -> Result<bool, MetadataError> {
+        let kept = self.journal.jobs()?.iter().find(|kept| kept.id == job.id).map_or(0, |kept| kept.number);
+        Ok(job.number == kept + 1)
+    }
+
+    /// Stores an entry of the audit trail, and a job with it.
+    fn note(
+        &mut self,
+        erasure: Erasure,
+        job: Option<&Job>,
+        ChangeContext { by, at }: ChangeContext,
+    ) -> Result<ErasureEntry, MetadataError> {
+        let entry = ErasureEntry { revision: self.state.next_revision(), at, by, erasure };
+        self.journal.append_erasure(&entry, job)?;
+        self.state.revision = entry.revision;
+        Ok(entry)
     }
 
     fn present(&self, id: &FeatureId) -> Option<&Feature> {
@@ -244,9 +263,9 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         Ok(self.lock_mended()?.state.generations_of(entity_type))
     }
 
-    fn backup(&self, dir: &Path) -> Result<(), MetadataError> {
-        let snapshot = self.lock_mended()?.journal.snapshot()?;
-        snapshot.write(dir)
+    fn freeze(&self) -> Result<Frozen<'_>, MetadataError> {
+        let inner = self.lock_mended()?;
+        Ok(Frozen { snapshot: inner.journal.snapshot()?, changes: Box::new(inner) })
     }
 
     async fn close(&self) {}

@@ -4,15 +4,17 @@ use async_trait::async_trait;
 use serde_json::Value as Json;
 use sqlx::{Connection, PgConnection};
 
-use super::PostgresStore;
 use super::error::Failure;
+use super::keys::ErasureWork;
 use super::options::{BEGIN, CALL_TIME_MAX};
 use super::rows::{self, RowName};
 use super::unnamed::Unnamed;
+use super::{PostgresStore, queries, transaction};
 use crate::domain::JobId;
-use crate::metadata::MetadataError;
 use crate::metadata::jobs::{self, Job, JobStore};
+use crate::metadata::keys::erasures::Erasure;
 use crate::metadata::keys::record::Broken;
+use crate::metadata::{ChangeContext, MetadataError};
 
 #[async_trait]
 impl JobStore for PostgresStore {
@@ -26,15 +28,17 @@ impl JobStore for PostgresStore {
     }
 
     async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
-        let text = jobs::write(job).and_then(|text| serde_json::from_str(&text));
-        let reason = || "a job has no JSON form".to_owned();
-        let record: Json = text.map_err(|_| MetadataError::Internal { reason: reason(), outcome_unknown: false })?;
         let write = async {
             let mut lease = self.connections.lease().await?;
-            let kept = put(&mut lease, job, &record).await;
+            let kept = put(&mut lease, job).await;
             self.connections.conclude(lease, kept)
         };
         self.connections.within(CALL_TIME_MAX, write).await
+    }
+
+    async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError> {
+        let work = ErasureWork { erasure: note, job: Some(job), context };
+        transaction::carry_out(&self.connections, &self.collisions, &work).await.map(|_| ())
     }
 
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
@@ -62,14 +66,11 @@ fn job(id: &str, number: i64, record: &Json) -> Result<Job, MetadataError> {
     if job.id.to_string() == id && rows::number(job.number) == number { Ok(job) } else { Err(at.broken("record")) }
 }
 
-async fn put(connection: &mut PgConnection, job: &Job, record: &Json) -> Result<bool, Failure> {
+async fn put(connection: &mut PgConnection, job: &Job) -> Result<bool, Failure> {
     let mut transaction = connection.begin_with(BEGIN).await?;
-    let (id, number) = (job.id.to_string(), rows::number(job.number));
-    let kept = sqlx::query_file!("metadata_sql/queries/put_job.sql", id, number, record)
-        .execute(Unnamed(&mut transaction))
-        .await?;
+    let is_kept = queries::put_job(&mut transaction, job).await?;
     transaction.commit().await?;
-    Ok(kept.rows_affected() > 0)
+    Ok(is_kept)
 }
 
 async fn forget(connection: &mut PgConnection, id: JobId) -> Result<(), Failure> {

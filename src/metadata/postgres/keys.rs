@@ -7,9 +7,10 @@ use super::PostgresStore;
 use super::error::Failure;
 use super::key_queries as queries;
 use super::options::{BEGIN, BEGIN_SNAPSHOT, CALL_TIME_MAX};
-use super::queries::{next_revision, notify, revision};
+use super::queries::{next_revision, notify, put_job, revision};
 use super::transaction::{self, Work, Worked};
 use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
+use crate::metadata::jobs::Job;
 use crate::metadata::keys::change::{Decided, decide};
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
 use crate::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
@@ -42,7 +43,7 @@ impl AccessStore for PostgresStore {
     }
 
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
-        let work = ErasureWork { erasure, context };
+        let work = ErasureWork { erasure, job: None, context };
         transaction::carry_out(&self.connections, &self.collisions, &work).await
     }
 
@@ -105,14 +106,15 @@ impl Work for KeyWork {
     }
 }
 
-/// An entry of the audit trail of erasures.
-struct ErasureWork {
-    erasure: Erasure,
-    context: ChangeContext,
+/// An entry of the audit trail of erasures, and the job that it speaks of.
+pub(super) struct ErasureWork<'j> {
+    pub erasure: Erasure,
+    pub job: Option<&'j Job>,
+    pub context: ChangeContext,
 }
 
 #[async_trait]
-impl Work for ErasureWork {
+impl Work for ErasureWork<'_> {
     type Outcome = ErasureEntry;
 
     async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<ErasureEntry>, Failure> {
@@ -120,6 +122,12 @@ impl Work for ErasureWork {
         let ChangeContext { by, at } = self.context.clone();
         let outcome = ErasureEntry { revision, at, by, erasure: self.erasure.clone() };
         queries::add_erasure(connection, &outcome).await?;
+        if let Some(job) = self.job
+            && !put_job(connection, job).await?
+        {
+            let reason = "a job of the same ID is there".to_owned();
+            return Err(Failure::Refused(MetadataError::Internal { reason, outcome_unknown: false }));
+        }
         notify(connection, revision).await?;
         Ok(Worked { outcome, changed: true })
     }

@@ -3,6 +3,7 @@
 //!
 //! To change a query: edit its file, then run `scripts/prepare-sqlx`.
 
+use serde_json::Value as Json;
 use sqlx::PgConnection;
 
 use super::error::Failure;
@@ -12,6 +13,7 @@ use crate::domain::{
     Bucket, EntityType, Feature, FeatureId, FeatureVersion, Generation, Keep, Limit, Revision, VersionLabel,
 };
 use crate::metadata::index_record::IndexRecord;
+use crate::metadata::jobs::{self, Job};
 use crate::metadata::{FeatureFilter, HistoryEntry, LastGeneration, MetadataError, Page};
 
 type Connection = PgConnection;
@@ -271,6 +273,17 @@ pub(super) async fn history(
     }
     let entries: Result<_, MetadataError> = found.into_iter().map(rows::history_entry).collect();
     Ok(Some(page(entries?, page_size)))
+}
+
+/// Stores a state of a job. Returns whether it did: not if the job has changed since it was read.
+pub(super) async fn put_job(connection: &mut Connection, job: &Job) -> Result<bool, Failure> {
+    let text = jobs::write(job).and_then(|text| serde_json::from_str(&text));
+    let reason = || "a job has no JSON form".to_owned();
+    let record: Json = text.map_err(|_| MetadataError::Internal { reason: reason(), outcome_unknown: false })?;
+    let (id, number) = (job.id.to_string(), rows::number(job.number));
+    let kept =
+        sqlx::query_file!("metadata_sql/queries/put_job.sql", id, number, record).execute(Unnamed(connection)).await?;
+    Ok(kept.rows_affected() > 0)
 }
 
 /// Tells all servers of a new revision, once the transaction commits.

@@ -174,7 +174,7 @@ async fn write(
     before: Option<&Feature>,
     transition: &Transition,
 ) -> Result<(), Failure> {
-    let Transition { id, after, began, entry } = transition;
+    let Transition { id, after, began, job, entry } = transition;
     match after {
         Some(feature) => {
             queries::put_feature(connection, feature).await?;
@@ -199,6 +199,11 @@ async fn write(
             }
         }
         None => queries::delete_feature(connection, id).await?,
+    }
+    if let Some(job) = job
+        && !queries::put_job(connection, job).await?
+    {
+        return Err(Failure::Refused(MetadataError::EtagMismatch));
     }
     if let Some((label, generation)) = began {
         queries::put_generation(connection, id, label, *generation).await?;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::bag::{Bag, EntityName, JoinedList};
 use super::super::bag_conditions::BagError;
-use super::super::batch::{READS_AT_ONCE, Room, in_time};
+use super::super::batch::{READS_AT_ONCE, Room, SetAside, in_time};
 use super::super::operation::{GetItems, ListName, Reply};
 use super::super::{Caller, PageRenderer, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
@@ -28,6 +28,7 @@ impl<R: PageRenderer> Service<R> {
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let room = Cell::new(Room::of(self.options.page_bytes_max));
         let bag = read_bag(&self.lists_of(caller), entity, &found, &room, deadline).await?;
+        self.reserve_room(caller, &room)?;
         let mut bags = vec![Ok(bag)];
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
         let bag = bags.pop().unwrap_or(Err(BagError::NotFound.into()))?;
@@ -37,10 +38,11 @@ impl<R: PageRenderer> Service<R> {
     pub(super) async fn batch_get_bags(
         &self,
         caller: &Caller,
-        entities: Vec<EntityName>,
+        entities: Vec<Result<EntityName, ServiceError>>,
         lists: Vec<JoinedList>,
     ) -> Result<Reply, ServiceError> {
         caller.take_items(entities.len() * (1 + lists.len()))?;
+        let (entities, refused) = SetAside::sort_out(entities);
         let deadline = self.deadline(caller);
         let mut types: BTreeMap<EntityType, Result<CatalogVersion, ServiceError>> = BTreeMap::new();
         for EntityName { entity_type, .. } in &entities {
@@ -57,12 +59,17 @@ impl<R: PageRenderer> Service<R> {
             async move {
                 Room::check(room)?;
                 in_time(deadline)?;
-                read_bag(pool, entity, &found?, room, deadline).await
+                let bag = read_bag(pool, entity, &found?, room, deadline).await?;
+                self.reserve_room(caller, room)?;
+                Ok::<_, ServiceError>(bag)
             }
         });
         let mut bags: Vec<_> = stream::iter(read).buffered(READS_AT_ONCE).collect().await;
+        if bags.iter().any(|bag| matches!(bag, Err(ServiceError::NoMemoryForAnswer))) {
+            return Err(ServiceError::NoMemoryForAnswer);
+        }
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
-        Ok(Reply::EachBag(bags))
+        Ok(Reply::EachBag(refused.put_back(bags)))
     }
 
     pub(super) async fn list_bags(

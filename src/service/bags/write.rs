@@ -92,7 +92,9 @@ impl<R: PageRenderer> Service<R> {
         entity: &EntityName,
         conditions: &BagConditions,
     ) -> Result<(), ServiceError> {
-        match self.write_bag(caller, entity, conditions, |_| Ok(None)).await {
+        // A bag that the present TTL hides goes, too, and so do its entries.
+        let sees = conditions.is_none().then_some(Ttl::ENDLESS);
+        match self.write_bag_seen(caller, entity, conditions, sees, |_| Ok(None)).await {
             // Where there are no bags there is none to erase, and none that a condition could be met by.
             Err(ServiceError::Metadata(MetadataError::EntityTypeNotFound(_))) => Ok(conditions.check(None)?),
             written => written.map(|_| ()),
@@ -108,10 +110,23 @@ impl<R: PageRenderer> Service<R> {
         conditions: &BagConditions,
         decide: impl Fn(Option<&Item>) -> Result<Option<Bytes>, ServiceError>,
     ) -> Result<Written, ServiceError> {
+        self.write_bag_seen(caller, entity, conditions, None, decide).await
+    }
+
+    /// The same of the bag that another TTL shows.
+    async fn write_bag_seen(
+        &self,
+        caller: &Caller,
+        entity: &EntityName,
+        conditions: &BagConditions,
+        sees: Option<Ttl>,
+        decide: impl Fn(Option<&Item>) -> Result<Option<Bytes>, ServiceError>,
+    ) -> Result<Written, ServiceError> {
         caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
-        let (list, ttl) = (ListKey::new(found.feature_key, entity.entity_id.clone()), found.retention.ttl);
+        let list = ListKey::new(found.feature_key, entity.entity_id.clone());
+        let ttl = sees.unwrap_or(found.retention.ttl);
         let (lists, id) = (self.lists_of(caller), FeatureId::of_bags(entity.entity_type.clone()));
         loop {
             // Before indexes are looked up: whoever creates one from now on enters what is written in time.

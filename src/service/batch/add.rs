@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::super::members::encode;
 use super::super::operation::{AddItems, Reply};
 use super::super::{Caller, PageRenderer, Service, ServiceError};
-use super::{Turn, in_time};
+use super::{SetAside, Turn, in_time};
 use crate::access::Permission;
 use crate::actors::{AddOutcome, ListPool};
 use crate::domain::{ListKey, Retention, Timestamp, Value};
@@ -34,8 +34,9 @@ impl<R: PageRenderer> Service<R> {
     pub(in crate::service) async fn batch_add(
         &self,
         caller: &Caller,
-        requests: Vec<AddItems<'_>>,
+        requests: Vec<Result<AddItems<'_>, ServiceError>>,
     ) -> Result<Reply, ServiceError> {
+        let (requests, refused) = SetAside::sort_out(requests);
         caller.take_items(requests.iter().map(|request| request.items.len()).sum())?;
         let deadline = self.deadline(caller);
         let lists = requests.iter().map(|request| &request.list);
@@ -68,7 +69,8 @@ impl<R: PageRenderer> Service<R> {
             made.into_iter().for_each(|(index, answer)| answers[index] = Some(answer));
         }
         let lost = || Err(ServiceError::DeadlineExceeded { outcome_unknown: true });
-        Ok(Reply::EachAdded(answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()))
+        let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect();
+        Ok(Reply::EachAdded(refused.put_back(answers)))
     }
 }
 

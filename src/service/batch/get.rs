@@ -5,20 +5,22 @@
 //!
 //! All pages together have the bytes that one page may have. Pages get their room as they come; one that
 //! does not fit is told so, and is to be asked for again. The first page always fits, so that whoever asks
-//! again for what did not fit comes to an end.
+//! again for what did not fit comes to an end. Their memory is reserved as they come; where there is none, the whole
+//! call is refused.
 
 use std::cell::Cell;
 
 use futures_util::StreamExt;
 use futures_util::stream;
 use hashbrown::HashTable;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::super::lists::PageRead;
+use super::super::lists::{FIRST_BYTES, PageRead};
 use super::super::operation::{GetItems, Reply};
 use super::super::page_cache::RenderedPage;
 use super::super::{Caller, PageRenderer, Service, ServiceError};
-use super::{Turn, in_time};
+use super::{SetAside, Turn, in_time};
 use crate::access::Permission;
 use crate::actors::ListPool;
 
@@ -97,12 +99,14 @@ impl<R: PageRenderer> Service<R> {
     pub(in crate::service) async fn batch_get(
         &self,
         caller: &Caller,
-        requests: Vec<GetItems<'_>>,
+        requests: Vec<Result<GetItems<'_>, ServiceError>>,
     ) -> Result<Reply, ServiceError> {
         caller.take_items(requests.len())?;
         let deadline = self.deadline(caller);
         let room = Cell::new(Room::of(self.options.page_bytes_max));
-        Ok(Reply::EachPage(self.read_pages(caller, &requests, &room, deadline).await?))
+        let (requests, refused) = SetAside::sort_out(requests);
+        let pages = self.read_pages(caller, &requests, &room, deadline).await?;
+        Ok(Reply::EachPage(refused.put_back(pages)))
     }
 
     /// Reads pages of lists: each by itself, and together within the room.
@@ -123,7 +127,7 @@ impl<R: PageRenderer> Service<R> {
             let same = read.as_ref().ok().and_then(|read| reads.find(read));
             let state = match (read, same) {
                 (Ok(read), None) => {
-                    let answer = self.answer_from_memory(&read, room, deadline);
+                    let answer = self.answer_from_memory(caller, &read, room, deadline);
                     reads.push(read);
                     answer.map_or(State::Waits, State::Answered)
                 }
@@ -140,9 +144,8 @@ impl<R: PageRenderer> Service<R> {
             states.push(state);
             turn.count(bytes).await;
         }
-        let lists = self.lists_of(caller);
-        self.read_the_rest(&lists, &mut states, &reads, room, deadline).await;
-        let answers = answers(states, room);
+        self.read_the_rest(caller, &mut states, &reads, room, deadline).await?;
+        let answers = self.answers(caller, states, room);
         if answers.iter().any(|answer| matches!(answer, Err(ServiceError::NoMemoryForAnswer))) {
             return Err(ServiceError::NoMemoryForAnswer);
         }
@@ -152,9 +155,15 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// None if the list has to be read through its actor.
-    fn answer_from_memory(&self, read: &PageRead, room: &Cell<Room>, deadline: Instant) -> Option<PageResult> {
+    fn answer_from_memory(
+        &self,
+        caller: &Caller,
+        read: &PageRead,
+        room: &Cell<Room>,
+        deadline: Instant,
+    ) -> Option<PageResult> {
         if let Some(page) = self.kept_page(read) {
-            return Some(Room::take(room, page));
+            return Some(self.take_room(caller, room, page));
         }
         if let Err(full) = Room::check(room) {
             return Some(Err(full));
@@ -162,57 +171,85 @@ impl<R: PageRenderer> Service<R> {
         let bytes_max = self.options.page_bytes_max;
         let (page, validity) =
             self.lists.get_from_memory(&read.list, read.retention, &read.range(bytes_max), deadline)?;
-        Some(self.render_page(read, &page, validity, bytes_max).and_then(|page| Room::take(room, page)))
+        let page = self.render_page(caller, read, &page, validity);
+        Some(page.and_then(|page| self.take_room(caller, room, page)))
     }
 
     /// Reads what was not in memory, a bounded number of lists at once.
     async fn read_the_rest(
         &self,
-        lists: &ListPool,
+        caller: &Caller,
         states: &mut [State],
         reads: &Reads,
         room: &Cell<Room>,
         deadline: Instant,
-    ) {
+    ) -> Result<(), ServiceError> {
         let waiting = states.iter().zip(&reads.all).enumerate().filter_map(|(place, known)| match known {
             (State::Waits, Some(read)) => Some((place, read)),
             _ => None,
         });
         let waiting: Vec<_> = waiting.collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        self.reserve(caller, waiting.len().min(READS_AT_ONCE) * FIRST_BYTES)?;
+        // Of a call's long pages one is read at a time, so that it needs no more memory than its answer may have.
+        let (lists, long) = (self.lists_of(caller), Mutex::new(()));
+        let (lists, long) = (&*lists, &long);
         let reading = waiting.into_iter().map(|(place, read)| async move {
-            let answer = self.read_through_actor(lists, read, room, deadline).await;
+            let answer = self.read_through_actor(caller, lists, read, room, long, deadline).await;
             (place, answer)
         });
         let mut reading = stream::iter(reading).buffer_unordered(READS_AT_ONCE);
         while let Some((place, answer)) = reading.next().await {
             states[place] = State::Answered(answer);
         }
+        Ok(())
     }
 
     async fn read_through_actor(
         &self,
+        caller: &Caller,
         lists: &ListPool,
         read: &PageRead,
         room: &Cell<Room>,
+        long: &Mutex<()>,
         deadline: Instant,
     ) -> PageResult {
         Room::check(room)?;
         in_time(deadline)?;
-        let bytes_max = self.options.page_bytes_max;
-        let (page, validity) = lists.get(&read.list, read.retention, read.range(bytes_max), deadline).await?;
-        Room::take(room, self.render_page(read, &page, validity, bytes_max)?)
+        if let Some((page, validity)) = self.read_first(lists, read, deadline).await? {
+            return self.take_room(caller, room, self.render_page(caller, read, &page, validity)?);
+        }
+        let _alone = long.lock().await;
+        Room::check(room)?;
+        in_time(deadline)?;
+        let (page, validity) = self.read_in_full(caller, lists, read, deadline).await?;
+        self.take_room(caller, room, self.render_page(caller, read, &page, validity)?)
     }
-}
 
-/// The answers in the order of the requests. What has the answer of another one needs room of its own.
-fn answers(states: Vec<State>, room: &Cell<Room>) -> Vec<PageResult> {
-    let mut answers: Vec<PageResult> = Vec::with_capacity(states.len());
-    for state in states {
-        answers.push(match state {
-            State::Answered(answer) => answer,
-            State::As(place) => answers[place].clone().and_then(|page| Room::take(room, page)),
-            State::Waits => Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
-        });
+    /// Gives a page its room in the answer, and memory with it.
+    fn take_room(&self, caller: &Caller, room: &Cell<Room>, page: RenderedPage) -> PageResult {
+        let page = Room::take(room, page)?;
+        self.reserve_room(caller, room)?;
+        Ok(page)
     }
-    answers
+
+    /// Reserves memory for what has its room in the answer so far.
+    pub(in crate::service) fn reserve_room(&self, caller: &Caller, room: &Cell<Room>) -> Result<(), ServiceError> {
+        self.reserve_if_long(caller, self.options.page_bytes_max.saturating_sub(room.get().bytes))
+    }
+
+    /// The answers in the order of the requests. What has the answer of another one needs room of its own.
+    fn answers(&self, caller: &Caller, states: Vec<State>, room: &Cell<Room>) -> Vec<PageResult> {
+        let mut answers: Vec<PageResult> = Vec::with_capacity(states.len());
+        for state in states {
+            answers.push(match state {
+                State::Answered(answer) => answer,
+                State::As(place) => answers[place].clone().and_then(|page| self.take_room(caller, room, page)),
+                State::Waits => Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
+            });
+        }
+        answers
+    }
 }

@@ -16,7 +16,8 @@ pub const ROWS: [Descriptor; 1] = [Descriptor {
                   items may not have expired yet. The answer is a receipt that names each list; where `complete` is \
                   false, some could not be cleared: send the call again. The audit trail keeps who erased what, with \
                   the entity's ID. What is added meanwhile may stay. It needs `lists:write` for the entity type as a \
-                  whole. A condition is about the bag, and if it does not hold nothing is erased.",
+                  whole. A condition is about the bag, and if it does not hold nothing is erased. `bytes_erased_by` says when no \
+                  file of the data directory holds the erased bytes any more.",
     group: Group::Lists,
     permission: Permission::ListsWrite,
     effect: Effect::RepeatableWrite,

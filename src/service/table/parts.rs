@@ -13,6 +13,7 @@ pub const ANY: &[ErrorCode] = &[
     ErrorCode::InvalidArgument,
     ErrorCode::Unauthenticated,
     ErrorCode::PermissionDenied,
+    ErrorCode::ExpectationFailed,
     ErrorCode::UnknownHost,
     ErrorCode::RateLimited,
     ErrorCode::Internal,
@@ -30,7 +31,8 @@ pub const LIST: &[ErrorCode] = &[
     ErrorCode::TooManyTombstones,
     ErrorCode::Draining,
 ];
-pub const BODY: &[ErrorCode] = &[ErrorCode::InvalidJson, ErrorCode::PayloadTooLarge, ErrorCode::UnsupportedMediaType];
+pub const BODY: &[ErrorCode] =
+    &[ErrorCode::InvalidJson, ErrorCode::LengthRequired, ErrorCode::PayloadTooLarge, ErrorCode::UnsupportedMediaType];
 
 pub const fn json(status: u16, description: &'static str, body: Type) -> ReplyForm {
     ReplyForm { status, description, content: Some(Content::Json(body)), headers: &[] }

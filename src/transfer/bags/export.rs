@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 use super::source::{self, MovedBag};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::EntityType;
+use crate::import::FileCoding;
 use crate::service::OperationId;
+use crate::transfer::checkpoint::{Begun, Checkpoint};
 use crate::transfer::out::Out;
 use crate::transfer::progress::Progress;
-use crate::transfer::state::{StateFile, with_ending};
 
 #[derive(Debug)]
 pub struct ExportBagsOptions {
@@ -31,14 +32,6 @@ pub struct ExportedBags {
     pub resumed: bool,
 }
 
-/// What was written so far, and where the walk goes on.
-#[derive(Serialize, Deserialize)]
-struct State {
-    exported: ExportedBags,
-    bytes: u64,
-    page_token: String,
-}
-
 #[derive(Serialize)]
 struct Line<'a> {
     entity_id: &'a str,
@@ -52,22 +45,18 @@ pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure>
     let client = Client::new(server, None, Retries::PATIENT)?;
     client.send(&Request::new(OperationId::GetEntityType, &[entity_type.as_str()])).await?;
     let client = client.with_retries(Retries::PERSISTENT);
-    let to_stdout = output == Path::new("-");
-    let state_file = (!to_stdout).then(|| StateFile::new(with_ending(&output, ".state"), run));
-    let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();
-    if kept.is_none() && !to_stdout && output.exists() {
-        let name = output.display();
-        return Err(Failure::failed(format!("{name} is there already: remove it, or write another file")));
-    }
-    let kept_bytes = kept.as_ref().map(|state| state.bytes);
+    let checkpoint = (output != Path::new("-")).then(|| Checkpoint::new(&output, run));
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot write {}: {error}", output.display()));
-    let mut out = if to_stdout { Out::standard() } else { Out::open(&output, kept_bytes).map_err(|e| failed(&e))? };
-    let (mut exported, mut page_token) = match kept {
-        Some(state) => (ExportedBags { resumed: true, ..state.exported }, Some(state.page_token)),
-        None => (ExportedBags::default(), None),
+    let (mut out, mut exported, mut page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
+        Some(Begun::Whole(exported)) => return Ok(ExportedBags { resumed: true, ..exported }),
+        Some(Begun::Part { file, bytes, exported, page_token }) => {
+            let out = Out::to(file, FileCoding::by_name(&output)).map_err(|e| failed(&e))?;
+            (out, ExportedBags { resumed: bytes > 0, ..exported }, page_token)
+        }
+        None => (Out::standard(), ExportedBags::default(), None),
     };
     let mut progress = Progress::start();
-    loop {
+    let bytes = loop {
         let bags;
         (bags, page_token) = source::part(&client, &entity_type, page_token.as_deref()).await?;
         for MovedBag { entity_id, properties } in &bags {
@@ -80,12 +69,13 @@ pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure>
         (out, bytes) = out.end_part().map_err(|e| failed(&e))?;
         exported.bags += bags.len() as u64;
         progress.add(entity_type.as_str(), bags.len() as u64);
-        let Some(token) = &page_token else { break };
-        if let Some(state_file) = &state_file {
-            state_file.write(&State { exported: exported.clone(), bytes, page_token: token.clone() })?;
+        match (&page_token, &checkpoint) {
+            (Some(token), Some(checkpoint)) => checkpoint.hold(&exported, bytes, token)?,
+            (Some(_), None) => {}
+            (None, _) => break bytes,
         }
-    }
+    };
     progress.finish();
-    state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
+    checkpoint.map_or(Ok(()), |checkpoint| checkpoint.finish(&exported, bytes))?;
     Ok(exported)
 }

@@ -1,19 +1,23 @@
 //! Indexes of bags: versions of an entity type's bags, with a generation each.
 
 use liststore::domain::index::{INDEXES_MAX, IndexSpec, Pointer};
-use liststore::domain::{FeatureVersion, Generation};
-use liststore::metadata::{Calls, MetadataError, MetadataStore, NewVersion, VersionPatch};
+use liststore::domain::{FeatureVersion, Generation, JobId, Revision};
+use liststore::metadata::jobs::{Job, JobState, Target, Task, TaskKind};
+use liststore::metadata::{
+    Applied, Calls, Change, MetadataError, MetadataStore, NewVersion, Precondition, VersionPatch,
+};
 
 use super::MetadataBackend;
 use super::entity_types::{bags, new_type};
+use super::jobs::job;
 use super::sample::*;
 
-const READY: VersionPatch = VersionPatch {
-    ttl: None,
-    max_items: liststore::domain::MaxItemsInput::Absent,
-    description: None,
-    index_is_ready: true,
-};
+/// Says that an index is ready, with this state of its job.
+async fn finish(store: &dyn MetadataStore, index: &FeatureVersion, job: &Job) -> Result<Applied, MetadataError> {
+    let index = Target { version: index.version.clone(), generation: index.generation };
+    let change = Change::FinishIndex { id: bags("user"), index, job: Box::new(job.clone()) };
+    store.apply(change, by("liststore")).await
+}
 
 fn spec(property: &str, order_by: Option<&str>) -> IndexSpec {
     let pointer = |text: &str| Pointer::new(text).unwrap();
@@ -42,16 +46,62 @@ pub async fn an_index_is_a_version_of_bags_that_becomes_ready(backend: &dyn Meta
     assert_eq!(created.index.as_ref().unwrap().spec.as_ref(), &spec("/country", Some("/score")));
     let again = store.create_version(&id, new, by("creator")).await;
     assert_refused!(again, MetadataError::IndexExists(_, name) if name == label("by_country"));
-    let ready = store.update_version(&id, &label("by_country"), READY, ANY, by("liststore")).await.unwrap();
+    let first = job(7);
+    let done = Job { number: 2, state: JobState::Done, ..first.clone() };
+    assert_refused!(finish(&*store, &created, &done).await, MetadataError::EtagMismatch);
+    assert!(store.put_job(&first).await.unwrap());
+    assert_refused!(finish(&*store, &created, &first).await, MetadataError::EtagMismatch);
+    assert_eq!(state(&read(&*store, &id).await.versions[1]).0, Some(false), "no job says so");
+    let ready = finish(&*store, &created, &done).await.unwrap();
+    assert!(ready.is_change);
+    assert_eq!(store.jobs().await.unwrap(), [done.clone()]);
+    let ready = ready.into_version().unwrap();
     assert_eq!(state(&ready.version), (Some(true), Generation::FIRST));
     // It stays so, whatever is changed, and to say it again is no change.
-    let same = store.update_version(&id, &label("by_country"), READY, ANY, by("liststore")).await.unwrap();
-    assert_eq!(same.version.revision, ready.version.revision);
+    let again = Job { number: 3, ..done.clone() };
+    let same = finish(&*store, &created, &again).await.unwrap();
+    assert!(!same.is_change);
+    assert_eq!(same.into_version().unwrap().version.revision, ready.version.revision);
+    assert_eq!(store.jobs().await.unwrap(), [done.clone()], "nothing was written");
+    let other = FeatureVersion { generation: created.generation.next(), ..created.clone() };
+    assert_refused!(finish(&*store, &other, &again).await, MetadataError::IndexNotFound(..));
     let described = VersionPatch { description: Some(description("d")), ..VersionPatch::default() };
     let described = store.update_version(&id, &label("by_country"), described, ANY, by("editor")).await.unwrap();
     assert_eq!(read(&*store, &id).await, described.feature);
     assert_eq!(state(&read(&*store, &id).await.versions[1]), (Some(true), Generation::FIRST));
     assert_eq!(store.definitions().await.unwrap().features, [described.feature]);
+}
+
+pub async fn an_index_is_deleted_in_one_change_with_the_job_that_clears_it(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = bags("user");
+    let delete = |condition: Precondition, job: u128| Change::DeleteIndex {
+        id: id.clone(),
+        name: label("by"),
+        condition,
+        job: JobId::new(job),
+    };
+    let refused = store.apply(delete(ANY, 1), by("deleter")).await;
+    assert_refused!(refused, MetadataError::EntityTypeNotFound(_));
+    store.create_feature(new_type("user", None), by("creator")).await.unwrap();
+    let refused = store.apply(delete(ANY, 2), by("deleter")).await;
+    assert_refused!(refused, MetadataError::IndexNotFound(_, name) if name == label("by"));
+    let index = create_index(&*store, "by").await;
+    let refused = store.apply(delete(only_if(Revision(index.revision.0 + 1)), 3), by("deleter")).await;
+    assert_refused!(refused, MetadataError::EtagMismatch);
+    assert!(store.jobs().await.unwrap().is_empty());
+    // A job of this ID is there: neither is done.
+    assert!(store.put_job(&job(4)).await.unwrap());
+    let refused = store.apply(delete(ANY, 4), by("deleter")).await;
+    assert_refused!(refused, MetadataError::EtagMismatch);
+    assert_eq!(read(&*store, &id).await.versions.len(), 2);
+    let context = by("deleter");
+    store.apply(delete(only_if(index.revision), 5), context.clone()).await.unwrap();
+    assert_eq!(read(&*store, &id).await.versions.len(), 1);
+    let begun = store.jobs().await.unwrap().pop().unwrap();
+    let targets = vec![Target { version: label("by"), generation: index.generation }];
+    let task = Task { kind: TaskKind::DropIndex, feature: id, targets, lists_per_second: None };
+    assert_eq!(begun, Job::new(JobId::new(5), task, context));
 }
 
 pub async fn an_index_created_again_has_other_lists(backend: &dyn MetadataBackend) {

@@ -1,9 +1,12 @@
 //! Jobs: each state takes the place of the one before it alone.
 
-use liststore::domain::{Generation, JobId};
+use liststore::domain::{Generation, JobId, Revision};
 use liststore::metadata::jobs::{Job, JobState, Progress, Target, Task, TaskKind};
+use liststore::metadata::keys::AuditFilter;
 
 use super::MetadataBackend;
+use super::erasures::erasure;
+use super::keys::told;
 use super::sample::*;
 
 pub fn job(number: u128) -> Job {
@@ -45,5 +48,15 @@ pub async fn a_state_takes_the_place_of_the_one_before_it_alone(backend: &dyn Me
     store.forget_job(JobId::new(7)).await.unwrap();
     store.forget_job(JobId::new(8)).await.unwrap();
     assert_eq!(store.jobs().await.unwrap(), [other]);
+    store.close().await;
+}
+
+pub async fn a_job_begins_in_one_change_with_its_entry_of_the_audit_trail(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let (begun, note) = (job(7), erasure("user/u 1"));
+    store.begin_job(&begun, note, by("key:feed")).await.unwrap();
+    assert_eq!(store.jobs().await.unwrap(), [begun]);
+    assert_eq!(told(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u 1"]);
+    assert_eq!(store.definitions().await.unwrap().revision, Revision(1));
     store.close().await;
 }

@@ -75,11 +75,13 @@ macro_rules! metadata_store_suite {
             }
             indexes {
                 an_index_is_a_version_of_bags_that_becomes_ready,
+                an_index_is_deleted_in_one_change_with_the_job_that_clears_it,
                 an_index_created_again_has_other_lists,
                 an_entity_type_has_64_indexes_at_most,
             }
             jobs {
                 a_state_takes_the_place_of_the_one_before_it_alone,
+                a_job_begins_in_one_change_with_its_entry_of_the_audit_trail,
             }
             features {
                 a_feature_is_what_it_was_created_from,

@@ -1,6 +1,7 @@
 //! Sets: an item and its reverse entry are there together, whatever happens, and finding a member costs the
 //! same in a short set as in a long one.
 
+mod clock_steps;
 mod costs;
 mod crashes;
 mod joined;

@@ -89,7 +89,7 @@ fn a_backup_of_sets_has_their_entries_and_knows_of_older_ones() {
         opened.session.add(&op(), &new, (0..20).map(|n| member(KEYS, n, START - n)).collect()).await.unwrap();
         opened.store.flush().unwrap();
         opened.session.remove(&op(), &new, &Removal::Members(vec![name(3)])).await.unwrap();
-        opened.store.backup(Path::new("/backup"), &|| false).unwrap();
+        opened.store.backup(Path::new("/backup"), &|| false, &mut || {}).unwrap();
         opened.session.remove_all(&op(), &new).await.unwrap();
         opened.store.close().await.unwrap();
         drop(opened);

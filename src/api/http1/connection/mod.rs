@@ -9,22 +9,26 @@ use std::task::{Context, Poll, ready};
 use actix_web::http::{Method, Version};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-use super::budget::{OWN_BYTES, Share};
 use super::head::{self, Head, Parsed};
 use super::slots::Slot;
 use super::{
-    AHEAD_BYTES, Class, HEAD_BYTES_MAX, HEAD_TIMEOUT, Handler, KEEP_ALIVE, OUTPUT_BYTES, READ_BYTES, Refusal,
+    AHEAD_BYTES, Class, Decision, HEAD_BYTES_MAX, HEAD_TIMEOUT, Handler, KEEP_ALIVE, OUTPUT_BYTES, READ_BYTES, Refusal,
     SPARE_TIMEOUT, Shared, Stream, TURN_REQUESTS,
 };
+use crate::access::{Holder, OWN_BYTES, Share};
 use crate::api::body::{Lack, RequestBody};
 use crate::api::percent::cut;
-use crate::api::request::{Client, Request};
+use crate::api::request::{Client, Request, RequestHead};
 use crate::api::response::Response;
 
 mod reading;
 mod writing;
+
+/// The head of an answer has fewer bytes.
+const ANSWER_HEAD_BYTES: usize = 1 << 10;
 
 /// Why no further request is read.
 enum End {
@@ -56,7 +60,10 @@ pub(super) struct Connection<'h, S, H> {
     handler: &'h H,
     shared: &'h Shared,
     slot: Option<&'h Slot>,
+    /// Its memory, charged to the caller of its last request.
     share: Share,
+    /// Whether the client has ended its own side.
+    has_ended: bool,
     /// Read and not yet parsed. Has a buffer only while there is something in it.
     input: BytesMut,
     /// How much of the input is known to be no whole head.
@@ -87,12 +94,13 @@ where
             handler,
             shared,
             slot,
-            share: Share::new(Arc::clone(&shared.budget)),
+            share: Share::new(Arc::clone(&shared.budget), Holder::default()),
+            has_ended: false,
             input: BytesMut::new(),
             looked_at: 0,
             head_began: None,
             waits_since,
-            idle_until: waits_since + HEAD_TIMEOUT,
+            idle_until: waits_since + KEEP_ALIVE,
             answered_at: waits_since,
             output: BytesMut::new(),
             long_body: Bytes::new(),
@@ -169,6 +177,9 @@ where
 
     /// Waits for more of a head.
     async fn wait(&mut self, mut timer: Pin<&mut Sleep>, mut stopping: Pin<&mut impl Future<Output = ()>>) -> Waited {
+        if self.has_ended {
+            return Waited::Ended;
+        }
         let mut until = if self.input.is_empty() {
             self.head_began = None;
             self.idle_until
@@ -228,31 +239,38 @@ where
         let (path, query) = cut(target, b'?');
         // Of an absolute target there may be no path.
         let path = if path.is_empty() { "/" } else { path };
-        let mut body = self.admitted_body(&head, path).await?;
-        self.head_began = None;
-        // What may still come of a body that was not read is no request.
-        let whole = body.is_whole();
-        let refused_since = if whole { self.refuses_for_age(path) } else { None };
-        if refused_since.is_some() {
-            body = RequestBody::NotTaken(Lack::Time);
-        }
-        if self.output.len() > OWN_BYTES && self.share.hold(self.held_with(body.len())).is_err() {
-            self.flush().await?;
-        }
-        let request =
-            |body| Request { method: &head.method, path, query, headers: &head.headers, client: self.client, body };
-        let (first, again) = (request(body), request(RequestBody::NotTaken(Lack::RoomForAnswer)));
+        let Head { method, headers, framing, expects_unknown, .. } = &head;
+        let (client, framing, expects_unknown) = (self.client, *framing, *expects_unknown);
+        let asked = RequestHead { method, path, query, headers, client, framing, expects_unknown };
+        let class = self.handler.class(path);
+        let is_here = self.has_body(framing);
+        let may_work = self.may_work(class);
+        let mut refused_since = if may_work && is_here { self.refuses_for_age(class) } else { None };
+        let lack = if may_work { refused_since.map(|_| Lack::Time) } else { Some(Lack::Connections) };
         // Pinned where it is made: a future that is handed on is moved, and this one has kilobytes.
-        let mut response = self.unless_gone(pin!(self.handler.answer(first))).await?;
-        if !self.has_room(&response, &head.method, path) {
-            drop(response);
-            response = self.unless_gone(pin!(self.handler.answer(again))).await?;
+        let Decision { holder, outcome } = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
+        if let Some(slot) = self.slot {
+            slot.note_caller(holder.is_known());
         }
-        let leaves = self.slot.is_some_and(|slot| slot.is_leaving() || slot.is_spare());
-        let kept = whole && head.kept && !leaves;
+        self.share.charge_to(holder);
+        let is_admitted = outcome.is_ok();
+        let (response, can_go_on) = match outcome {
+            Ok(admitted) => {
+                let (body, is_whole) = self.admitted_body(&head, class, is_here, &mut refused_since).await?;
+                let request = Request { head: asked, body };
+                // The rest of an unread body is no request.
+                (self.unless_gone(pin!(self.handler.answer(request, admitted)), None).await?, is_whole)
+            }
+            Err(response) => (response, self.can_skip_body(&head)),
+        };
+        self.head_began = None;
+        let kept = can_go_on && head.kept && !self.leaves();
         match refused_since {
-            None => self.write(response, &head.method, head.version, kept).await?,
+            None => self.write(response, method, head.version, kept).await?,
             Some(since) => self.write_at_once(response, &head, kept, since).await?,
+        }
+        if !is_admitted {
+            self.skip_body(framing).await?;
         }
         self.answered_in_turn += 1;
         if self.answered_in_turn >= TURN_REQUESTS {
@@ -263,11 +281,21 @@ where
         Ok(())
     }
 
+    /// Whether a request may be carried out now.
+    fn may_work(&self, class: Class) -> bool {
+        self.slot.is_none_or(Slot::admit) || class == Class::Health
+    }
+
+    /// Whether the connection ends with its present request.
+    fn leaves(&self) -> bool {
+        self.slot.is_some_and(|slot| slot.is_leaving() || slot.is_spare())
+    }
+
     /// The present, if the request that was read last is to be refused since it has waited for too long.
-    fn refuses_for_age(&self, path: &str) -> Option<Instant> {
+    fn refuses_for_age(&self, class: Class) -> Option<Instant> {
         let shedding = &self.shared.shedding;
         shedding.count();
-        if !shedding.is_behind() || self.handler.class(path) != Class::Load {
+        if !shedding.is_behind() || class != Class::Load {
             return None;
         }
         shedding.refuses(self.stream.since_last_arrival())
@@ -292,28 +320,44 @@ where
         }
     }
 
-    /// The body of a request that may be answered.
-    async fn admitted_body(&mut self, head: &Head, path: &str) -> Result<RequestBody, End> {
-        let admitted = self.slot.is_none_or(Slot::admit);
-        if !admitted && self.handler.class(path) != Class::Health {
-            return Ok(RequestBody::NotTaken(Lack::Connections));
+    /// The body of an admitted request, if the request may still be carried out once it has come. Says whether all of it
+    /// was read.
+    async fn admitted_body(
+        &mut self,
+        head: &Head,
+        class: Class,
+        is_here: bool,
+        refused_since: &mut Option<Instant>,
+    ) -> Result<(RequestBody, bool), End> {
+        let body = self.body(head).await?;
+        let is_whole = body.is_whole();
+        if self.output.len() > OWN_BYTES && self.share.hold(self.held_with(body.len())).is_err() {
+            self.flush().await?;
         }
-        self.body(head).await
+        if !is_whole {
+            return Ok((body, is_whole));
+        }
+        if self.slot.is_some_and(Slot::has_waited) && !self.may_work(class) {
+            return Ok((RequestBody::NotTaken(Lack::Connections), is_whole));
+        }
+        if !is_here {
+            *refused_since = self.refuses_for_age(class);
+        }
+        Ok((if refused_since.is_some() { RequestBody::NotTaken(Lack::Time) } else { body }, is_whole))
     }
 
-    /// Whether a long answer can be held until it is taken. What has been changed is told in any case.
-    fn has_room(&mut self, response: &Response, method: &Method, path: &str) -> bool {
-        let Some(bytes) = response.body.len() else { return true };
-        let bytes = bytes as usize;
-        if bytes <= OUTPUT_BYTES || *method == Method::HEAD {
-            return true;
+    /// Counts the bytes of an answer until the client has taken them, in place of its reserved memory.
+    pub(super) fn hold_answer(&mut self, response: &mut Response, has_content: bool) {
+        let reserved = response.reserved.take();
+        let bytes = response.body.len().filter(|_| has_content).unwrap_or_default() as usize;
+        let is_long = bytes > OUTPUT_BYTES;
+        let has_reserved = reserved.is_some();
+        if let Some(reserved) = reserved {
+            self.share.absorb(reserved);
         }
-        let held = self.held_with(bytes);
-        if self.handler.only_reads(method, path) {
-            return self.share.hold(held).is_ok();
+        if is_long || has_reserved {
+            self.share.hold_anyway(self.held_with(bytes) + ANSWER_HEAD_BYTES);
         }
-        self.share.hold_anyway(held);
-        true
     }
 
     /// Bytes that are held together with so many.
@@ -321,12 +365,21 @@ where
         self.input.len() + self.output.len() + self.long_body.len() + bytes
     }
 
-    /// Waits for an answer, unless the client leaves first. Earlier answers are sent meanwhile.
-    async fn unless_gone<T>(&mut self, mut answering: Pin<&mut impl Future<Output = T>>) -> Result<T, End> {
-        let Self { stream, input, output, shared, .. } = self;
+    /// Waits for the handler, unless the connection breaks off first. Earlier answers are sent while it works. A client
+    /// that ends its own side is answered. A connection gives up a slot that is given, if another one needs the place.
+    async fn unless_gone<T>(
+        &mut self,
+        mut answering: Pin<&mut impl Future<Output = T>>,
+        slot: Option<&Slot>,
+    ) -> Result<T, End> {
+        let since = self.head_began.unwrap_or(self.waits_since);
+        let Self { stream, input, output, shared, has_ended, .. } = self;
         poll_fn(|context| {
             if let Poll::Ready(answer) = answering.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
+            }
+            if slot.is_some_and(|slot| slot.poll_leave(since, context).is_ready()) {
+                return Poll::Ready(Err(End::Now));
             }
             while !output.is_empty()
                 && let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, output)
@@ -336,16 +389,34 @@ where
                     _ => return Poll::Ready(Err(End::Now)),
                 }
             }
-            while input.len() < AHEAD_BYTES {
-                let read = ready!(poll_read(stream, input, shared, AHEAD_BYTES, context));
-                if let Err(gone) = some_read(read) {
-                    return Poll::Ready(Err(gone));
+            while input.len() < AHEAD_BYTES && !*has_ended {
+                match ready!(poll_read(stream, input, shared, AHEAD_BYTES, context)) {
+                    Ok(bytes) => *has_ended = bytes == 0,
+                    Err(error) => return Poll::Ready(Err(error.into())),
                 }
             }
             Poll::Pending
         })
         .await
     }
+}
+
+/// Waits for the first byte of a new connection, as long as for a request; false if it ends before.
+pub(in crate::api) async fn has_begun(
+    stream: &TcpStream,
+    slot: &Slot,
+    mut stopping: Pin<&mut impl Future<Output = ()>>,
+) -> bool {
+    let since = Instant::now();
+    let until = since + if slot.is_spare() { SPARE_TIMEOUT } else { KEEP_ALIVE };
+    let begun = poll_fn(|context| {
+        if let Poll::Ready(ready) = stream.poll_read_ready(context) {
+            return Poll::Ready(ready.is_ok());
+        }
+        let ends = slot.poll_leave(since, context).is_ready() || stopping.as_mut().poll(context).is_ready();
+        if ends { Poll::Ready(false) } else { Poll::Pending }
+    });
+    timeout_at(until, begun).await.unwrap_or(false)
 }
 
 /// What is to be done for one request, on the heap: the allocator gives one request after another the same few places,
@@ -377,8 +448,7 @@ fn poll_read(
     read
 }
 
-/// An end if the client has ended its side, or the connection broke off. To end one's side before the
-/// answer is there means to give it up.
+/// An end if the client has ended its side before its request was whole, or the connection broke off.
 fn some_read(read: io::Result<usize>) -> Result<(), End> {
     if read? > 0 { Ok(()) } else { Err(End::Now) }
 }

@@ -11,6 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
+use super::super::slots::Slot;
 use super::super::{ANSWER_TIMEOUT, Handler, LINGER, OUTPUT_BYTES, Stream, answer};
 use super::{Connection, End};
 use crate::api::response::{Body, Response};
@@ -19,7 +20,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
     /// Puts an answer behind those that are not sent yet, and sends them once that is worth it.
     pub(super) async fn write(
         &mut self,
-        response: Response,
+        mut response: Response,
         method: &Method,
         version: Version,
         kept: bool,
@@ -31,6 +32,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
             None => answer::Length::UntilTheEnd,
         };
         let kept = kept && !response.closes && length != answer::Length::UntilTheEnd;
+        self.hold_answer(&mut response, !no_content);
         self.answered_at = Instant::now();
         let date = self.shared.dates.at(self.answered_at, &*self.shared.clock);
         let persistence = answer::Persistence::of(kept, version);
@@ -57,7 +59,9 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_next(context));
             // An answer that broke off must not look like a whole one.
-            let Some(bytes) = self.unless_gone(pin!(next)).await?.transpose().map_err(|_| End::Now)? else { break };
+            let Some(bytes) = self.unless_gone(pin!(next), None).await?.transpose().map_err(|_| End::Now)? else {
+                break;
+            };
             if bytes.is_empty() {
                 continue;
             }
@@ -144,7 +148,19 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
                 Poll::Pending => {
                     // Whoever lets even small answers lie when there is no memory for them is given up.
                     self.share.hold(self.held_with(0)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-                    timeout(ANSWER_TIMEOUT, poll_fn(|context| self.poll_send(context))).await??;
+                    let shared = self.shared;
+                    let _lying = shared.unread.count(self.stream.queued());
+                    let (slot, is_known) = (self.slot, self.share.holder().is_known());
+                    let since = Instant::now();
+                    let sending = poll_fn(|context| match self.poll_send(context) {
+                        // A known caller keeps the place for as long as an answer may take. Once the place is another
+                        // connection's, nothing is waited for.
+                        Poll::Pending if slot.is_some_and(|slot| leaves(slot, is_known, since, context)) => {
+                            Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()))
+                        }
+                        sent => sent,
+                    });
+                    timeout(ANSWER_TIMEOUT, sending).await??;
                 }
             }
         }
@@ -155,4 +171,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         }
         Ok(())
     }
+}
+
+fn leaves(slot: &Slot, is_known: bool, since: Instant, context: &Context<'_>) -> bool {
+    if is_known { slot.is_leaving() } else { slot.poll_leave(since, context).is_ready() }
 }

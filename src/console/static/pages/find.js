@@ -92,6 +92,8 @@ function Results({ type, index, wanted }) {
           <${Button} kind="small" icon="refresh" label="Read again" onClick=${page.again}/>
         </div>
       </div>
+      ${index.state === "cancelled" && html`<${Notice} kind="warn" title="The build of the index was cancelled.">
+        <p>Bags that were there before it are missing until a cleaning adds them.</p></${Notice}>`}
       ${index.state === "building" && html`<${Notice} kind="warn" title="The index is being built.">
         <p>Bags that were there before it may be missing yet.</p></${Notice}>`}
       <${Trouble} problem=${page.problem} onRetry=${page.again}/>

@@ -11,7 +11,7 @@ import { useLoad, useTask } from "../ui/use.js";
 import { NewIndex } from "./index_new.js";
 
 const EVERY_MS = 1000;
-const STATES = { building: "warn", ready: "good", dropping: "bad" };
+const STATES = { building: "warn", ready: "good", cancelled: "bad", dropping: "bad" };
 
 export function Indexes({ type, refused }) {
   const [open, setOpen] = useState(null);
@@ -73,7 +73,9 @@ function Row({ type, index, refused, onTell, onDrop }) {
       </div>
       <p>by ${properties.map((property, i) => html`${i ? ", " : ""}<code><bdi>${property}</bdi></code>`)}
         <span class="muted"> · ordered by </span>${order ? html`<code><bdi>${order}</bdi></code>` : html`<span class="muted">when they were updated</span>`}</p>
-      ${state !== "ready" && html`<progress aria-label=${`${state} ${name}`}/>
+      ${state === "cancelled" && html`<${Notice} kind="warn" title="Its build was cancelled.">
+        <p>Bags that were there before it are missing. A cleaning of the index adds them.</p></${Notice}>`}
+      ${(state === "building" || state === "dropping") && html`<progress aria-label=${`${state} ${name}`}/>
         <p class="fine" aria-live="polite">${state === "building"
           ? html`<strong>${group(index.bags_done ?? 0)}</strong> bags were looked at so far. What is written meanwhile is in it at once.`
           : "What is left of it goes by and by."}</p>`}

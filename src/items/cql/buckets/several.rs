@@ -19,11 +19,24 @@ use crate::items::{Operation, StoreError};
 
 /// Buckets of one request. It has no one replica to go to: whoever takes it asks those of each bucket.
 pub const SEVERAL_MAX: usize = 16;
-/// Rows of one page.
-const PAGE_ROWS: i32 = 500;
+/// Rows of one page, at most.
+const PAGE_ROWS: usize = 500;
 const PAGE_KEYS: i32 = 5_000;
 /// Once there are more bytes than this, the rest is read bucket by bucket.
 const BYTES_MAX: usize = 4 << 20;
+/// Pages that may come beyond the number that the rows fill: a node may cut pages short.
+const MORE_PAGES: usize = 4;
+
+/// Rows of a page, and how many pages are read of several buckets, of which so many rows each are asked for.
+///
+/// ScyllaDB does not hand `PER PARTITION LIMIT` on to replicas: its coordinator reads a long bucket to its end, page by
+/// page, and drops the rows beyond (scylladb/scylladb issue 14242). So a page has no more rows than are asked for, and
+/// where they bring too little the buckets are read one by one, by a `LIMIT` that replicas know.
+fn paging(each: usize, buckets: usize) -> (i32, usize) {
+    let rows = each.saturating_mul(buckets).max(1);
+    let page = rows.min(PAGE_ROWS);
+    (i32::try_from(page).unwrap_or(i32::MAX), rows.div_ceil(page).saturating_add(MORE_PAGES))
+}
 
 /// Item key and value, newest first; where keys are all that is read, values are empty.
 pub type Row = (String, Bytes);
@@ -85,10 +98,12 @@ impl Slice<'_> {
         let feature_keys = self.feature_keys();
         let mut found: Vec<Vec<Row>> = vec![Vec::new(); feature_keys.len()];
         let (mut state, mut bytes, mut at) = (PagingState::start(), 0, 0);
+        let (page_rows, mut pages_left) = paging(each, feature_keys.len());
         loop {
             let (result, next);
-            (result, next, permit) = self.page(core, op, (each, PAGE_ROWS), &state, permit).await?;
+            (result, next, permit) = self.page(core, op, (each, page_rows), &state, permit).await?;
             bytes += result.rows_bytes_size();
+            pages_left = pages_left.saturating_sub(1);
             let mut take = |feature_key: &str, row: Row| {
                 // Rows of one partition come together.
                 if feature_keys.get(at).is_none_or(|key| key != feature_key) {
@@ -110,7 +125,9 @@ impl Slice<'_> {
             }
             match next.into_paging_control_flow() {
                 // Nobody knows which of them are whole.
-                ControlFlow::Continue(_) if bytes > BYTES_MAX => return Ok((vec![None; feature_keys.len()], permit)),
+                ControlFlow::Continue(_) if bytes > BYTES_MAX || pages_left == 0 => {
+                    return Ok((vec![None; feature_keys.len()], permit));
+                }
                 ControlFlow::Continue(next) => state = next,
                 ControlFlow::Break(()) => break,
             }
@@ -137,5 +154,18 @@ impl Slice<'_> {
                 _ => return Ok((count, permit)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_as_large_as_what_is_asked_for_and_end() {
+        assert_eq!(paging(8, 16), (128, 1 + MORE_PAGES));
+        assert_eq!(paging(125, 16), (500, 4 + MORE_PAGES));
+        assert_eq!(paging(0, 16), (1, 1 + MORE_PAGES));
+        assert_eq!(paging(usize::MAX, 2).0, 500);
     }
 }

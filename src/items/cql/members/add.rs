@@ -1,7 +1,7 @@
 //! Add List Items to a set: reads the entries of the members that are added, and writes what is to stand, with what
 //! goes for it, as one batch.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::add::check_size;
@@ -10,7 +10,7 @@ use super::super::statements::Statement;
 use super::super::ttl::row_ttl_secs;
 use super::entry::{Entry, Held, place_of};
 use super::read;
-use super::walk::keep_of;
+use super::walk::{keep_of, mend};
 use super::write::{self, Change};
 use crate::domain::{ItemKey, ListKey, NewItem, ValueDigest};
 use crate::items::{Operation, StoreError};
@@ -34,7 +34,13 @@ pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewI
         let held = Held { writer: core.writer, key, written, expires_at, stored };
         changes.extend(replace(op, list, entries.get(&member), (&member, held), ttl_secs));
     }
+    let changed: HashSet<_> = changes.iter().filter_map(Change::put_row).map(str::to_owned).collect();
     write::write(core, op, list, Statement::Add, changes, permit).await?;
+    // The deletion of an item that a faster clock wrote may hide the row of an item that is added again, but not its
+    // entry.
+    if core.write_clock.is_outranked(written) {
+        changed.iter().for_each(|member| core.mends.met(mend(op, list, member, None)));
+    }
     Ok(())
 }
 

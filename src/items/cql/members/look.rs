@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::super::core::Core;
 use super::super::keys::{bounds, slice};
+use super::compare::compare;
 use super::entry::{Held, place_of};
 use super::read::{self, AllEntries, Slice};
 use super::walk::{Standing, Walk, keep_of};
@@ -29,7 +30,7 @@ pub async fn lookup(
     let asked: HashSet<_> = places.iter().cloned().collect();
     let permit = core.permit(op.deadline).await?;
     let (entries, permit) = read::entries(core, op, list, asked.into_iter().collect(), permit).await?;
-    drop(permit);
+    drop(compare(core, op, list, entries.values(), permit).await?);
     let standing = |place: &String| entries.get(place)?.standing(op, keep_of(list));
     let last_shown = last_shown_of(core, op, list, places.iter().filter_map(standing)).await?;
     let shown = |held: &&Held| last_shown.is_none_or(|last| held.key >= last);
@@ -66,6 +67,7 @@ pub async fn contains(
         let entries;
         (entries, permit) = all.next(core, op, list, permit).await?;
         let Some(entries) = entries else { break };
+        permit = compare(core, op, list, entries.iter(), permit).await?;
         let shown = |key: &ItemKey| within.contain(key.timestamp) && last_shown.is_none_or(|last| *key >= last);
         for held in entries.iter().filter_map(|entry| entry.standing(op, keep_of(list))) {
             if shown(&held.key) {
@@ -131,6 +133,7 @@ async fn count_entries(core: &Arc<Core>, op: &Operation, list: &ListKey, enough:
         let entries;
         (entries, permit) = all.next(core, op, list, permit).await?;
         let Some(entries) = entries else { break };
+        permit = compare(core, op, list, entries.iter(), permit).await?;
         counted += entries.iter().filter(|entry| entry.standing(op, keep_of(list)).is_some()).count() as u64;
     }
     Ok(counted)

@@ -2,9 +2,12 @@
 //!
 //! That comes of servers that add a member at once: both items are in the entry then, and one of them stands. It
 //! comes of an add whose outcome was unknown, and that arrives after its writer has written over its place: its
-//! row is there and no entry points to it. And it comes of a write that reached fewer replicas than it should have.
-//! Most often nothing is wrong any more: whoever looked, did so while something moved.
+//! row is there and no entry points to it. It comes of a write that reached fewer replicas than it should have. And
+//! it comes of clocks: the deletion of an item has the write timestamp of that item, and hides the row of the same
+//! item that a slower clock adds again, while the entry has a place of another writer.
+//! Most often nothing is wrong any more: the reader met the member while something moved.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +15,14 @@ use tokio::time::Instant;
 
 use super::super::core::Core;
 use super::super::mends::Mend;
+use super::super::permits::Permit;
 use super::super::statements::Statement;
 use super::super::ttl::row_ttl_secs;
-use super::entry::Entry;
+use super::entry::{Entry, Held};
 use super::read;
 use super::walk::keep_of;
 use super::write::{self, Change};
+use crate::domain::ListKey;
 use crate::items::{Operation, StoreError};
 
 /// How long a look at a member and what follows may take.
@@ -50,8 +55,7 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
     let entry = entries.remove(member).unwrap_or_else(|| Entry { member: member.clone(), held: Vec::new() });
     let keys: Vec<_> = entry.held.iter().map(|held| held.key).chain(*row).collect();
     let (rows, permit) = read::find_rows(core, &op, list, &keys, permit).await?;
-    let mut changes = Vec::new();
-    let mut wrong = Vec::new();
+    let (mut changes, mut wrong, mut missing) = (Vec::new(), Vec::new(), None);
     if let Some(stands) = entry.standing(&op, keep_of(list)) {
         for held in entry.held.iter().filter(|held| held.is_visible(&op) && *held != stands) {
             let [row, place] = write::drop(member, held);
@@ -60,10 +64,7 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
             wrong.push(SECOND_ITEM);
         }
         let ttl_secs = row_ttl_secs(stands.expires_at, op.now).filter(|_| !rows.contains_key(&stands.key));
-        if let Some(ttl_secs) = ttl_secs {
-            changes.push(Change::PutRow { member: member.clone(), held: stands.clone(), ttl_secs });
-            wrong.push(MISSING_ROW);
-        }
+        missing = ttl_secs.map(|ttl_secs| (stands, ttl_secs));
     }
     let stray = row.filter(|row| entry.held.iter().all(|held| held.key != *row));
     if let Some((key, written)) = stray.and_then(|key| Some((key, *rows.get(&key)?)))
@@ -72,9 +73,38 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
         changes.push(Change::DropRow { key, written });
         wrong.push(STRAY_ROW);
     }
-    write::write(core, &op, list, Statement::Delete, changes, permit).await?;
+    let permit = write::write(core, &op, list, Statement::Delete, changes, permit).await?;
+    if let Some((stands, ttl_secs)) = missing
+        && bring_back(core, &op, list, (member, stands, ttl_secs), permit).await?
+    {
+        wrong.push(MISSING_ROW);
+    }
     wrong.into_iter().for_each(|what| core.mended.with_label_values(&[what]).inc());
     Ok(())
+}
+
+/// Writes the row of an item that stands, with the item's own write timestamp, or with a later one that outranks the
+/// tombstone which hides it. The entry stays as it is: were it written again, it could undo a removal that deletes it
+/// just now. Returns whether the row can be read then.
+async fn bring_back(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    (member, stands, ttl_secs): (&str, &Held, i32),
+    mut permit: Permit,
+) -> Result<bool, StoreError> {
+    for written in iter::once(stands.written).chain(core.write_clock.outranking()) {
+        let held = Held { written, ..stands.clone() };
+        let row = Change::PutRow { member: member.to_owned(), held, ttl_secs };
+        permit = write::write(core, op, list, Statement::Delete, vec![row], permit).await?;
+        let rows;
+        (rows, permit) = read::find_rows(core, op, list, &[stands.key], permit).await?;
+        if rows.contains_key(&stands.key) {
+            return Ok(true);
+        }
+    }
+    tracing::debug!(?list, "no write timestamp outranks the deletion that hides a member of a set");
+    Ok(false)
 }
 
 fn is_old(core: &Core, written: i64) -> bool {

@@ -16,9 +16,11 @@
 //! | `walk` | items that stand, in order |
 //! | `get`, `look`, `add`, `remove` | the operations |
 //! | `trim` | cutting a set that is longer than it shows |
+//! | `compare` | finding entries whose rows are hidden |
 //! | `mend` | making rows and entries agree |
 
 mod add;
+mod compare;
 mod entry;
 mod get;
 mod look;

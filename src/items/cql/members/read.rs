@@ -100,7 +100,7 @@ pub async fn find_rows(
     while let Some(state) = from {
         let result;
         let at = (state, page_of_all(keys.len()));
-        (result, from, permit) = page(core, op, Statement::Find, &core.for_sets.find_rows, at, permit, bind).await?;
+        (result, from, permit) = page(core, op, Statement::Keys, &core.for_sets.find_rows, at, permit, bind).await?;
         for row in result.rows::<(&str, &str, i64)>().map_err(|_| damaged_row())? {
             let (key, _, written) = row.map_err(|_| damaged_row())?;
             found.insert(ItemKey::parse(key).map_err(|_| damaged_row())?, written);

@@ -101,7 +101,8 @@ fn points_to(entry: Option<&Entry>, row: &Row) -> bool {
     entry.is_some_and(|entry| entry.held.iter().any(|held| held.key == row.key))
 }
 
-fn mend(op: &Operation, list: &ListKey, member: &str, row: Option<ItemKey>) -> Mend {
+/// A member whose rows and entry do not agree.
+pub fn mend(op: &Operation, list: &ListKey, member: &str, row: Option<ItemKey>) -> Mend {
     Mend { list: list.clone(), member: member.to_owned(), row, ttl: op.ttl }
 }
 

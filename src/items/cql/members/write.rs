@@ -85,6 +85,14 @@ async fn send(
 }
 
 impl Change {
+    /// The member whose row comes.
+    pub fn put_row(&self) -> Option<&str> {
+        match self {
+            Self::PutRow { member, .. } => Some(member),
+            _ => None,
+        }
+    }
+
     fn statement<'a>(&self, core: &'a Core) -> &'a PreparedStatement {
         match self {
             Self::PutRow { .. } => &core.for_sets.add_row,

@@ -249,7 +249,8 @@ where
         let tried: Vec<Uuid> = self.routes.iter().filter_map(|route| route.at()).collect();
         let Attempts { plan, health, permits, .. } = self.attempts;
         let share = permits.limit().div_ceil(NODE_PART);
-        let route = AttemptRoute::new(Arc::clone(plan), Arc::clone(health), tried, share);
+        let kind = self.request.statement.kind();
+        let route = AttemptRoute::new(Arc::clone(plan), Arc::clone(health), tried, share, kind);
         self.routes.push(Arc::clone(&route));
         let attempt = (self.make)(Arc::clone(&route) as Arc<dyn LoadBalancingPolicy>);
         Box::pin(async move {

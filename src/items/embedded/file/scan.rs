@@ -54,7 +54,7 @@ impl DataFile {
         }
         let row = block.slice(row);
         let inspected = row::inspect(&row).map_err(|_| malformed())?;
-        let item = || (inspected.oldest, ValueDigest::of(inspected.last_value(&row)));
+        let item = || (inspected.oldest, inspected.last_digest(&row));
         Ok((inspected.count > 0).then(item))
     }
 

@@ -109,7 +109,7 @@ impl FileWriter {
     /// The timestamp and the digest of the item that was pushed last. There must be one, of a list that has not
     /// ended.
     pub fn last_item(&self) -> (u64, ValueDigest) {
-        (self.row.last_time(), ValueDigest::of(self.row.last_value()))
+        (self.row.last_time(), self.row.last_digest())
     }
 
     /// Notes which store the file belongs to, in short.
@@ -141,7 +141,7 @@ impl FileWriter {
             self.row_newest = entry.timestamp;
             self.row_oversize = if value.len() > ROW_BYTES { value.len() } else { 0 };
         }
-        self.row.push(entry.timestamp, entry.expires_at, entry.deleted, value);
+        self.row.push_entry(entry, value);
         self.summary.items += 1;
         self.summary.deleted += u64::from(entry.deleted);
         if !entry.deleted {

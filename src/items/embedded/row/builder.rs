@@ -7,9 +7,9 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::super::codec::{put_varint, zigzag};
-use super::cursor::{Inspected, RowCursor};
+use super::cursor::{Inspected, RowCursor, digest_of};
 use super::joining::Opened;
-use super::{DELETED, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
+use super::{DELETED, DIGEST, DIGEST_LEN, Entry, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
 use crate::domain::{NewItem, ValueDigest};
 
 /// What the integers before an item's value take, about.
@@ -24,6 +24,7 @@ pub struct RowBuilder {
     base_life: Option<u64>,
     last_time: u64,
     last_value: Range<usize>,
+    last_has_digest: bool,
 }
 
 impl RowBuilder {
@@ -39,11 +40,30 @@ impl RowBuilder {
 
     /// Appends an item, which must follow the one before it in the list's order.
     pub fn push(&mut self, timestamp: u64, expires_at: u64, deleted: bool, value: &[u8]) {
+        self.push_stored((timestamp, expires_at, deleted), false, value);
+    }
+
+    /// The same of a deleted item: the digest stands for a value that is longer.
+    pub fn push_deleted(&mut self, timestamp: u64, value: &[u8], digest: impl FnOnce() -> ValueDigest) {
+        if value.len() > DIGEST_LEN {
+            self.push_stored((timestamp, 0, true), true, digest().as_bytes());
+        } else {
+            self.push(timestamp, 0, true, value);
+        }
+    }
+
+    /// The same of an item as another row has it.
+    pub fn push_entry(&mut self, entry: &Entry, stored: &[u8]) {
+        self.push_stored((entry.timestamp, entry.expires_at, entry.deleted), entry.has_digest, stored);
+    }
+
+    fn push_stored(&mut self, (timestamp, expires_at, deleted): (u64, u64, bool), has_digest: bool, value: &[u8]) {
         if self.count == 0 {
             self.base_time = timestamp;
             self.last_time = timestamp;
         }
         let mut head = if deleted { DELETED } else { 0 };
+        head |= if has_digest { DIGEST } else { 0 };
         let mut life_difference = 0;
         if !deleted {
             let life = expires_at.wrapping_sub(timestamp);
@@ -55,7 +75,7 @@ impl RowBuilder {
         head |= if same { SAME_VALUE } else { (value.len() as u64) << LEN_SHIFT };
         put_varint(&mut self.body, head);
         put_varint(&mut self.body, self.last_time.wrapping_sub(timestamp));
-        if head & OTHER_LIFE != 0 {
+        if life_difference != 0 {
             put_varint(&mut self.body, zigzag(life_difference.cast_signed()));
         }
         if !same {
@@ -63,7 +83,7 @@ impl RowBuilder {
             self.body.extend_from_slice(value);
             self.last_value = start..self.body.len();
         }
-        self.last_time = timestamp;
+        (self.last_time, self.last_has_digest) = (timestamp, has_digest);
         self.count += 1;
     }
 
@@ -93,7 +113,7 @@ impl RowBuilder {
         };
         self.body.extend_from_slice(&row[copied_from..]);
         self.base_life = self.base_life.or(life);
-        self.last_time = inspected.oldest;
+        (self.last_time, self.last_has_digest) = (inspected.oldest, inspected.last_has_digest);
         self.count += inspected.count;
         true
     }
@@ -108,7 +128,7 @@ impl RowBuilder {
             return false;
         }
         // The first one by itself: it may share its value with the one before it there.
-        self.push(entry.timestamp, entry.expires_at, entry.deleted, cursor.value());
+        self.push_entry(entry, cursor.value());
         self.body.extend_from_slice(items);
         self.count += count;
         true
@@ -119,9 +139,9 @@ impl RowBuilder {
         self.last_time
     }
 
-    /// The value of the item that was pushed last, by itself or at the end of a whole row.
-    pub fn last_value(&self) -> &[u8] {
-        self.body.get(self.last_value.clone()).unwrap_or_default()
+    /// The digest of the value of the item that was pushed last, by itself or at the end of a whole row.
+    pub fn last_digest(&self) -> ValueDigest {
+        digest_of(self.body.get(self.last_value.clone()).unwrap_or_default(), self.last_has_digest)
     }
 
     pub fn count(&self) -> u64 {

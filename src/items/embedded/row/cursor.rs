@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::super::codec::{take_varint, unzigzag};
-use super::{DELETED, Entry, LEN_SHIFT, Malformed, OTHER_LIFE, SAME_VALUE};
+use super::{DELETED, DIGEST_LEN, Entry, LEN_SHIFT, Malformed, SAME_VALUE, has_digest, has_other_life};
 use crate::domain::ValueDigest;
 
 /// How many items a row says that it has.
@@ -76,7 +76,7 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         self.entry.as_ref()
     }
 
-    /// The value of the present item; empty past the end.
+    /// The value of the present item, or its digest if the entry has that; empty past the end.
     pub fn value(&self) -> &[u8] {
         self.entry.as_ref().map(|entry| entry.value_in(self.row())).unwrap_or_default()
     }
@@ -101,8 +101,17 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
     }
 
     fn known_digest(&self) -> Option<ValueDigest> {
+        if let Some(digest) = self.stored_digest() {
+            return Some(digest);
+        }
         let start = self.entry.as_ref().map(|entry| entry.value.start);
         self.digest.get().filter(|(at, _)| Some(*at) == start).map(|(_, digest)| digest)
+    }
+
+    /// The digest that stands in the value's place.
+    fn stored_digest(&self) -> Option<ValueDigest> {
+        self.entry.as_ref().filter(|entry| entry.has_digest)?;
+        self.value().try_into().ok().map(ValueDigest::from_bytes)
     }
 
     /// The order of the present items of two cursors that stand on equal timestamps.
@@ -112,7 +121,8 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         }
         // Values that items share come again: comparing their bytes each time would be the dearer way.
         let come_again = self.shares_value() || other.shares_value();
-        if !come_again && self.value() == other.value() {
+        let has_digest = self.stored_digest().is_some() || other.stored_digest().is_some();
+        if !come_again && !has_digest && self.value() == other.value() {
             return Ordering::Equal;
         }
         if self.known_digest().is_none() && other.known_digest().is_none() {
@@ -178,7 +188,7 @@ fn take_beginning(row: &[u8], at: &mut usize) -> Result<Beginning, Malformed> {
     Ok(Beginning {
         count,
         base_life,
-        start: Entry { timestamp: base_time, expires_at: 0, deleted: false, value: 0..0 },
+        start: Entry { timestamp: base_time, expires_at: 0, deleted: false, has_digest: false, value: 0..0 },
     })
 }
 
@@ -190,7 +200,7 @@ fn take_item(row: &[u8], at: &mut usize, base_life: u64, entry: &mut Entry) -> R
     let head = take_varint(row, at).ok_or(Malformed)?;
     let older_by = take_varint(row, at).ok_or(Malformed)?;
     let mut life = base_life;
-    if head & OTHER_LIFE != 0 {
+    if has_other_life(head) {
         let difference = take_varint(row, at).ok_or(Malformed)?;
         life = life.wrapping_add(unzigzag(difference).cast_unsigned());
     }
@@ -203,7 +213,8 @@ fn take_item(row: &[u8], at: &mut usize, base_life: u64, entry: &mut Entry) -> R
     entry.timestamp = entry.timestamp.checked_sub(older_by).ok_or(Malformed)?;
     entry.expires_at = entry.timestamp.wrapping_add(life);
     entry.deleted = head & DELETED != 0;
-    Ok(())
+    entry.has_digest = has_digest(head);
+    if entry.has_digest && entry.value.len() != DIGEST_LEN { Err(Malformed) } else { Ok(()) }
 }
 
 /// The first item of a row and its value, if it has one, for less than a cursor costs.
@@ -218,6 +229,14 @@ pub fn first(row: &[u8]) -> Result<Option<(Entry, &[u8])>, Malformed> {
     Ok(Some((entry, value)))
 }
 
+/// The digest of a value, of which a row has these bytes.
+pub(super) fn digest_of(stored: &[u8], is_digest: bool) -> ValueDigest {
+    match stored.try_into() {
+        Ok(digest) if is_digest => ValueDigest::from_bytes(digest),
+        _ => ValueDigest::of(stored),
+    }
+}
+
 /// What a row holds, as one walk tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
@@ -229,19 +248,22 @@ pub struct Inspected {
     pub first_expiry: u64,
     /// Where the value of the last item stands in the row.
     pub(super) last_value: Range<usize>,
+    /// Whether that is a digest.
+    pub(super) last_has_digest: bool,
 }
 
 impl Inspected {
-    /// The value of the last item of the row that was inspected.
-    pub fn last_value<'a>(&self, row: &'a Bytes) -> &'a [u8] {
-        row.get(self.last_value.clone()).unwrap_or_default()
+    /// The digest of the value of the last item of the row that was inspected.
+    pub fn last_digest(&self, row: &Bytes) -> ValueDigest {
+        digest_of(row.get(self.last_value.clone()).unwrap_or_default(), self.last_has_digest)
     }
 }
 
 /// Reads all of a row.
 pub fn inspect(row: &Bytes) -> Result<Inspected, Malformed> {
     let mut cursor = RowCursor::new(row)?;
-    let mut found = Inspected { count: 0, deleted: 0, oldest: 0, first_expiry: u64::MAX, last_value: 0..0 };
+    let (first_expiry, last_value, last_has_digest) = (u64::MAX, 0..0, false);
+    let mut found = Inspected { count: 0, deleted: 0, oldest: 0, first_expiry, last_value, last_has_digest };
     while let Some(entry) = cursor.entry() {
         found.count += 1;
         found.deleted += u64::from(entry.deleted);
@@ -249,7 +271,7 @@ pub fn inspect(row: &Bytes) -> Result<Inspected, Malformed> {
         if !entry.deleted {
             found.first_expiry = found.first_expiry.min(entry.expires_at);
         }
-        found.last_value = entry.value.clone();
+        (found.last_value, found.last_has_digest) = (entry.value.clone(), entry.has_digest);
         cursor.advance()?;
     }
     Ok(found)

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::codec::{put_varint, take_varint};
-use super::{LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
+use super::{LEN_SHIFT, SAME_VALUE, has_other_life};
 
 /// The beginning of a row that has items, taken apart.
 pub(super) struct Opened {
@@ -35,7 +35,7 @@ fn skip_items(row: &[u8], mut at: usize, count: u64) -> Option<usize> {
     for _ in 0..count {
         let head = take_varint(row, &mut at)?;
         take_varint(row, &mut at)?;
-        if head & OTHER_LIFE != 0 {
+        if has_other_life(head) {
             take_varint(row, &mut at)?;
         }
         if head & SAME_VALUE == 0 {

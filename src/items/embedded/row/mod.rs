@@ -27,8 +27,23 @@ pub use joining::join;
 
 const DELETED: u64 = 1;
 const OTHER_LIFE: u64 = 2;
+/// Of a deleted item, which has no life: the digest of its value stands in the value's place.
+const DIGEST: u64 = OTHER_LIFE;
 const SAME_VALUE: u64 = 4;
 const LEN_SHIFT: u32 = 3;
+
+/// Bytes of a digest. A deleted item has its value if that is no longer.
+const DIGEST_LEN: usize = 16;
+
+/// Whether an item has a life of its own, by the integer that it begins with.
+fn has_other_life(head: u64) -> bool {
+    head & (DELETED | OTHER_LIFE) == OTHER_LIFE
+}
+
+/// Whether an item has the digest of its value, by the same integer.
+fn has_digest(head: u64) -> bool {
+    head & (DELETED | DIGEST) == DELETED | DIGEST
+}
 
 /// Bytes that are no row. Where they lie is known to the layer that read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +58,14 @@ pub struct Entry {
     pub expires_at: u64,
     /// It says that the item of this timestamp and value is gone from all older sources.
     pub deleted: bool,
+    /// Whether the digest of the value stands in its place: only of a deleted item.
+    pub has_digest: bool,
     /// Where the value stands in the row.
     value: Range<usize>,
 }
 
 impl Entry {
-    /// Its value, in the row that it is of.
+    /// Its value, in the row that it is of; or the digest of its value.
     pub fn value_in<'r>(&self, row: &'r [u8]) -> &'r [u8] {
         row.get(self.value.clone()).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! Rows against a plain model: what is packed is read again, and joined rows are those of all items.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -38,6 +38,46 @@ fn equal_values_are_written_once() {
     let row = builder.finish();
     assert!(row.len() < 1_300, "{}", row.len());
     assert!(unpack(row).unwrap().iter().all(|(_, _, deleted, value)| *deleted && **value == [7; 1_000]));
+}
+
+#[test]
+fn a_deleted_item_has_the_digest_of_a_long_value_and_stands_where_the_item_would() {
+    let (long, short) = ([7; 60_000], [7; DIGEST_LEN]);
+    let deleted = |value: &[u8]| {
+        let mut builder = RowBuilder::default();
+        builder.push_deleted(5, value, || ValueDigest::of(value));
+        assert_eq!(builder.last_digest(), ValueDigest::of(value));
+        builder.finish()
+    };
+    let stored = |value: &[u8]| {
+        let mut builder = RowBuilder::default();
+        builder.push(5, 9, false, value);
+        builder.finish()
+    };
+    for value in [&long[..], &short] {
+        let row = deleted(value);
+        assert!(row.len() < 30, "{}", row.len());
+        assert_eq!(inspect(&row).unwrap().last_digest(&row), ValueDigest::of(value));
+        let of = |row: Bytes| RowCursor::new(row).unwrap();
+        for (other, order) in [(stored(value), Ordering::Equal), (deleted(value), Ordering::Equal)] {
+            assert_eq!(of(row.clone()).cmp_tied(&of(other.clone())), order);
+            assert_eq!(of(other).cmp_tied(&of(row.clone())), order);
+        }
+        // An item whose value is the digest is another one.
+        let digest = ValueDigest::of(value);
+        let other = of(stored(digest.as_bytes()));
+        assert_eq!(of(row.clone()).cmp_tied(&other), digest.cmp(&ValueDigest::of(digest.as_bytes())));
+        // Behind it, an item that shares its bytes has its own digest.
+        let mut builder = RowBuilder::default();
+        let mut cursor = of(row.clone());
+        builder.push_entry(cursor.entry().unwrap(), cursor.value());
+        builder.push(4, 9, false, cursor.value());
+        let value_there = cursor.value().to_vec();
+        cursor = of(builder.finish());
+        assert_eq!(cursor.digest(), digest);
+        cursor.advance().unwrap();
+        assert_eq!((cursor.digest(), cursor.value()), (ValueDigest::of(&value_there), &value_there[..]));
+    }
 }
 
 #[test]

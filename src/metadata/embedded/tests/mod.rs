@@ -16,7 +16,9 @@ use super::*;
 use crate::domain::{
     Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Timestamp, Ttl, ValueType,
 };
-use crate::metadata::{Calls, ChangeContext, Definitions, FeaturePatch, MetadataStore, NewFeature, Precondition};
+use crate::metadata::{
+    Calls, ChangeContext, Definitions, FeaturePatch, Frozen, MetadataStore, NewFeature, Precondition,
+};
 
 fn id() -> FeatureId {
     FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("f").unwrap() }
@@ -233,7 +235,9 @@ async fn a_backup_of_a_store_in_use_holds_all_that_was_acknowledged() {
     for secs in 2..60 {
         set_ttl(&store, secs).await.unwrap();
     }
-    store.backup(to.path()).unwrap();
+    let Frozen { snapshot, changes } = store.freeze().unwrap();
+    drop(changes);
+    snapshot.write(to.path()).unwrap();
     set_ttl(&store, 100).await.unwrap();
     let found = verify(to.path()).unwrap().unwrap();
     assert_eq!((found.features, found.changes), (1, 59));

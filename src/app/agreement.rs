@@ -1,0 +1,126 @@
+//! Compares the notes about items in the metadata of a data directory at rest with its items.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::StartError;
+use crate::domain::index::{Document, ENTRIES_MAX, Entry};
+use crate::domain::{Clock, Feature, FeatureId, FeatureKey, FeatureVersion, ListKey, SystemClock, Ttl};
+use crate::items::Operation;
+use crate::items::embedded::{AtRest, OpenError};
+use crate::metadata::jobs::{Job, JobState, Target, TaskKind};
+
+/// A deadline that is never met: nothing here waits for a caller.
+const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The result of a comparison: how much was compared, and each disagreement.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    pub indexes: usize,
+    pub jobs: usize,
+    pub problems: Vec<String>,
+}
+
+/// Compares ready indexes with bags, and finished jobs with the lists that they cleared. `stored` names the feature
+/// keys of which there is any list.
+pub(super) fn compare(
+    dir: &Path,
+    definitions: &[Feature],
+    jobs: &[Job],
+    stored: &BTreeSet<String>,
+) -> Result<Compared, StartError> {
+    let failed = |error: OpenError| StartError::Items(error.to_string());
+    let items = AtRest::open(dir).map_err(failed)?;
+    let op = Operation::new(SystemClock.now(), Ttl::ENDLESS, Instant::now() + NO_DEADLINE);
+    let mut compared = Compared::default();
+    for bags in definitions.iter().filter(|feature| feature.id.is_of_bags()) {
+        indexes(&items, &op, bags, &mut compared).map_err(failed)?;
+    }
+    for job in jobs.iter().filter(|job| job.state == JobState::Done) {
+        if !matches!(job.task.kind, TaskKind::Purge | TaskKind::DropIndex) {
+            continue;
+        }
+        compared.jobs += 1;
+        for key in cleared_for_ever(job, definitions).filter(|key| stored.contains(key.as_str())) {
+            let lists = items.count_entities(&op, &key).map_err(failed)?;
+            if lists > 0 {
+                let kind = job.task.kind.as_str();
+                compared.problems.push(format!(
+                    "the job {} ({kind}) is done, and {lists} lists of {key} are there: purge the feature again",
+                    job.id
+                ));
+            }
+        }
+    }
+    Ok(compared)
+}
+
+/// The lists that a job has cleared and that no definition leads to: nothing can have been added since.
+fn cleared_for_ever<'j>(job: &'j Job, definitions: &'j [Feature]) -> impl Iterator<Item = FeatureKey> + 'j {
+    let present = definitions.iter().find(|feature| feature.id == job.task.feature);
+    let is_present = move |target: &&Target| {
+        let version = present.and_then(|feature| feature.version(&target.version));
+        version.is_some_and(|version| version.generation == target.generation)
+    };
+    job.task.targets.iter().filter(move |target| !is_present(target)).map(move |target| job.task.key(target))
+}
+
+/// Looks up every bag of a type in each ready index.
+fn indexes(items: &AtRest, op: &Operation, bags: &Feature, compared: &mut Compared) -> Result<(), OpenError> {
+    let all: Vec<_> = bags.versions.iter().filter_map(|version| Some((version, version.index.as_ref()?))).collect();
+    let ready: Vec<_> = all.iter().filter(|(_, index)| index.is_ready).map(|(version, _)| *version).collect();
+    let Some(default) = bags.versions.iter().find(|version| version.version.is_default()) else { return Ok(()) };
+    compared.indexes += ready.len();
+    if ready.is_empty() {
+        return Ok(());
+    }
+    let (mut missing, mut count) = (vec![0_u64; all.len()], 0_u64);
+    items.bags(op, &default.key(&bags.id), |entity, bag| {
+        let Some(document) = Document::parse(&bag.value) else { return Ok(()) };
+        let entries: Result<Vec<_>, _> =
+            all.iter().map(|(_, index)| index.spec.entries(&document, bag.timestamp)).collect();
+        // A bag with too many entries is in none.
+        let Ok(entries) = entries else { return Ok(()) };
+        if entries.iter().map(Vec::len).sum::<usize>() > ENTRIES_MAX {
+            return Ok(());
+        }
+        count += 1;
+        let value = Bytes::copy_from_slice(entity.as_str().as_bytes());
+        for (place, ((version, index), entries)) in all.iter().zip(entries).enumerate() {
+            if index.is_ready && !has_all(items, op, &bags.id, version, entries, &value)? {
+                missing[place] += 1;
+            }
+        }
+        Ok::<_, OpenError>(())
+    })?;
+    for ((version, _), missing) in all.iter().zip(missing).filter(|(_, missing)| *missing > 0) {
+        let (entity_type, name) = (&bags.id.entity_type, &version.version);
+        compared.problems.push(format!(
+            "the index {name} of {entity_type} is ready, and lacks {missing} of {count} bags: \
+             run `liststore clean {entity_type}` on the server"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether an index has all entries of a bag.
+fn has_all(
+    items: &AtRest,
+    op: &Operation,
+    id: &FeatureId,
+    version: &FeatureVersion,
+    entries: Vec<Entry>,
+    value: &Bytes,
+) -> Result<bool, OpenError> {
+    for entry in entries {
+        let list = ListKey::new(version.key(id), entry.values);
+        if !items.has_item(op, &list, entry.place, value)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,117 @@
+//! Repeats erasures, purges and revocations that the restore of a backup took back: those that the former store's audit
+//! trail has, and this store's trail lacks.
+
+use serde_json::Value as Json;
+
+use super::bag::EntityName;
+use super::bag_conditions::BagConditions;
+use super::operation::{Operation, Reply};
+use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use crate::access::Principal;
+use crate::domain::{EntityId, EntityType, FeatureKey, JobId, KeyId, Limit, Timestamp};
+use crate::metadata::MetadataError;
+use crate::metadata::jobs::{Target, Task, TaskKind};
+use crate::metadata::keys::erasures::{Erasure, ErasureAction};
+use crate::metadata::keys::{AuditFilter, KeyAction};
+use crate::wire::Audited;
+
+/// The outcome of one entry of the former trail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeated {
+    /// It is done again.
+    Done,
+    /// This store has it, or holds nothing that it is about.
+    Nothing,
+    /// It is of a kind that is not repeated, such as a change of a definition.
+    LeftOut,
+}
+
+impl<R: PageRenderer> Service<R> {
+    /// Repeats an entry of the former trail, unless this store's trail has it. Safe to repeat.
+    ///
+    /// A key that was rotated is revoked: its former secret would be valid again, and its present one is not known
+    /// here.
+    pub async fn repeat(&self, entry: &Audited) -> Result<Repeated, ServiceError> {
+        let caller = Caller { principal: Principal::Local, ..Caller::default() };
+        let is_key = [KeyAction::RevokeKey, KeyAction::RotateKey].iter().any(|kind| kind.as_str() == entry.action);
+        let is_erasure = entry.action == ErasureAction::EraseEntity.as_str();
+        let is_purge = entry.action == ErasureAction::Purge.as_str();
+        if !(is_key || is_erasure || is_purge) {
+            return Ok(Repeated::LeftOut);
+        }
+        if self.has_entry(&caller, entry).await? {
+            return Ok(Repeated::Nothing);
+        }
+        if is_key {
+            return self.revoke_again(&caller, entry).await;
+        }
+        if is_purge { self.purge_again(&caller, entry).await } else { self.erase_again(&caller, entry).await }
+    }
+
+    /// Whether this store's trail has the entry: then it was of before the backup.
+    async fn has_entry(&self, caller: &Caller, entry: &Audited) -> Result<bool, ServiceError> {
+        let at = Timestamp::parse(&entry.at).map_err(ServiceError::invalid("at"))?;
+        let filter = AuditFilter {
+            by: None,
+            target: Some(entry.target.clone()),
+            action: Some(entry.action.clone()),
+            since: Some(at),
+            until: Some(at),
+        };
+        let one = Limit::of_page(1).map_err(ServiceError::invalid("page_size"))?;
+        let mut before = None;
+        loop {
+            let asked = self.metadata.audit(filter.clone(), before, one);
+            let page = within(caller, Changes::Nothing, asked).await?;
+            if !page.entries.is_empty() || page.next.is_none() {
+                return Ok(!page.entries.is_empty());
+            }
+            before = page.next;
+        }
+    }
+
+    async fn revoke_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
+        let id = entry.after.as_ref().and_then(|after| after["id"].as_str());
+        let id = KeyId::new(id.unwrap_or_default()).map_err(ServiceError::invalid("after.id"))?;
+        match self.execute(caller, Operation::RevokeKey { id, created_keys: false }).await {
+            Ok(_) => Ok(Repeated::Done),
+            // It was created after the backup.
+            Err(ServiceError::Metadata(MetadataError::KeyNotFound(_))) => Ok(Repeated::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn erase_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
+        let named = entry.target.strip_prefix("entity:").and_then(|named| named.split_once('/'));
+        let (entity_type, entity_id) = named.unwrap_or_default();
+        let entity_type = EntityType::new(entity_type).map_err(ServiceError::invalid("target"))?;
+        let entity_id = EntityId::new(entity_id).map_err(ServiceError::invalid("target"))?;
+        let entity = EntityName { entity_type, entity_id };
+        let erase = Operation::EraseEntity { entity, conditions: BagConditions::default() };
+        if let Reply::Erased(receipt) = self.execute(caller, erase).await?
+            && let Some(error) = receipt.lists.into_iter().find_map(|list| list.outcome.err())
+        {
+            return Err(error);
+        }
+        Ok(Repeated::Done)
+    }
+
+    async fn purge_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
+        let keys = entry.after.as_ref().and_then(|after| after["feature_keys"].as_array());
+        let keys = keys.into_iter().flatten().filter_map(Json::as_str).filter_map(FeatureKey::parse);
+        let keys: Vec<_> = keys.collect();
+        // Of an index that was dropped, which this store may have still.
+        let Some((feature, ..)) = keys.first().cloned() else { return Ok(Repeated::LeftOut) };
+        let target = |(_, version, generation)| Target { version, generation };
+        let targets = keys.into_iter().map(target).collect();
+        let task = Task { kind: TaskKind::Purge, feature, targets, lists_per_second: None };
+        let (target, details) = (entry.target.clone(), entry.after.clone().unwrap_or_default());
+        let note = |job: JobId| {
+            let mut details = details;
+            details["job"] = job.to_string().into();
+            Erasure { action: ErasureAction::Purge, target, details }
+        };
+        self.jobs.create_noted(task, caller.author(), note).await?;
+        Ok(Repeated::Done)
+    }
+}
