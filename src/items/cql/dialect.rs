@@ -64,7 +64,7 @@ impl Dialect {
     /// The clause of CREATE KEYSPACE about tablets, which cannot be altered later.
     ///
     /// Left to itself it turns tablets off, where there are any. An index cannot be made on them before 2025.4, from
-    /// then on not in every cluster (scylladb/scylladb pull requests 26416 and 28089), and while a node is down its view
+    /// then on not in every cluster (scylladb/scylladb pull requests 26416 and 28089). While a node is down, its view
     /// has fewer replicas than without them (issues 17043 and 16229).
     pub fn tablets_clause(self, choice: TabletsChoice, release: &str) -> &'static str {
         const ON: &str = " AND tablets = {'enabled': true}";
