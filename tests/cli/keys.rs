@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use liststore::domain::Timestamp;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+use crate::certificates;
 use crate::program::{Server, run};
 
 /// Makes the first key, over the socket in the data directory.
@@ -176,19 +176,7 @@ fn no_key_is_ever_in_the_log() {
 #[test]
 fn the_commands_speak_tls_with_an_authority_and_a_certificate_of_their_own() {
     let dir = TempDir::new().unwrap();
-    let openssl = |arguments: &str| {
-        let mut command = Command::new("openssl");
-        let output = command.args(arguments.split(' ')).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-    openssl(&format!("req -x509 {key} -subj /CN=ca -days 2 -keyout ca-key.pem -out ca.pem"));
-    for (name, names) in [("server", "IP:127.0.0.1"), ("feeds", "DNS:feeds.example.org")] {
-        openssl(&format!("req {key} -subj /CN={name} -keyout {name}-key.pem -out {name}.csr"));
-        std::fs::write(dir.path().join("names"), format!("subjectAltName={names}")).unwrap();
-        let signing = "-CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names";
-        openssl(&format!("x509 -req -in {name}.csr {signing} -out {name}.pem"));
-    }
+    certificates::make(dir.path());
     let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     std::fs::write(dir.path().join("both.pem"), text("feeds.pem") + &text("feeds-key.pem")).unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

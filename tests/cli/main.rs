@@ -1,6 +1,7 @@
 //! The command line as its users meet it: the real binary, a real server, real pipes and signals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod attack;
 mod backup;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../support/bag_checker.rs"]
@@ -11,6 +12,7 @@ mod bench;
 mod bench_peer;
 mod buckets;
 mod callers;
+mod certificates;
 mod commands;
 mod connections;
 mod data_dir;

@@ -120,6 +120,11 @@ impl Server {
 
     /// A fresh server in a process of which a shell command has set something.
     pub fn start_after(shell: &str) -> Self {
+        Self::start_in_after(TempDir::new().unwrap(), shell, &[])
+    }
+
+    /// The same, with a directory and environment variables.
+    pub fn start_in_after(dir: TempDir, shell: &str, environment: &[(&str, &str)]) -> Self {
         let server = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{shell} && exec \"$0\" \"$@\"")]);
@@ -127,7 +132,8 @@ impl Server {
         for (name, _) in server.get_envs() {
             command.env_remove(name);
         }
-        Self::launch(command, TempDir::new().unwrap())
+        command.envs(environment.iter().copied());
+        Self::launch(command, dir)
     }
 
     fn launch(command: Command, dir: TempDir) -> Self {
