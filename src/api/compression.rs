@@ -1,8 +1,9 @@
 //! Compresses long answers for callers who ask for it.
 //!
 //! A worker has many connections. It compresses an answer in pieces, and serves other connections between them. So
-//! encoders of several connections exist at once, each with a megabyte or so. There are few encoders, and an answer that
-//! finds none free is sent uncompressed. Documents that never change are not compressed here ([`super::document`]).
+//! encoders of several connections exist at once, each with a megabyte or so. There are few encoders, and an answer
+//! that finds none free is sent uncompressed. Documents that never change are not compressed here
+//! ([`super::document`]).
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! A request as it was received, whatever carried it: first its head, by which most refusals are decided, then its body.
+//! A request as it was received, whatever carried it: first its head, by which most refusals are decided, then its
+//! body.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -22,8 +22,8 @@ const DONE_NAME: &str = "replay.ndjson.done";
 /// How long the stores may take to be ready for it.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Repeats the entries of the file, if there is one. A failure refuses the start: no client may read an erased entity or
-/// use a revoked key.
+/// Repeats the entries of the file, if there is one. A failure refuses the start: no client may read an erased entity
+/// or use a revoked key.
 pub(super) async fn repeat(
     dir: &Path,
     state: &Arc<ApiState>,

@@ -58,8 +58,8 @@ pub struct BagRow {
 /// One bag in the place of another, with the entries of both.
 ///
 /// It is made if the visible bag is the one that was read, and else [`Swapped::Lost`], with nothing done. A store that
-/// cannot find out which of both it was answers an error whose outcome is unknown. When it was made, the bag that was there is gone for ever, whatever the TTL is later; so is one that was there and is not
-/// visible.
+/// cannot find out which of both it was answers an error whose outcome is unknown. When it was made, the bag that was
+/// there is gone for ever, whatever the TTL is later; so is one that was there and is not visible.
 ///
 /// A store whose writes of several lists are one makes the swap and all changes of entries so: they are seen at one
 /// moment, and after a crash all are there or none. Another store swaps the bag first, as one change, and then makes

@@ -27,8 +27,8 @@ pub(super) fn parse_any(text: &str) -> Result<Vec<ItemInput<'_>>, Problem> {
     parsed.map_err(|_| trail.explain(text))
 }
 
-/// Reads the items alone, in any form, from a body that is JSON. A text or number that is no timestamp, or no key, is an
-/// error within: the items have their form.
+/// Reads the items alone, in any form, from a body that is JSON. A text or number that is no timestamp, or no key, is
+/// an error within: the items have their form.
 pub(super) fn parse_items(text: &str) -> Result<Result<Vec<ItemInput<'_>>, Problem>, Problem> {
     let trail = Trail::default();
     trail.position.set(Position::Items);

@@ -72,8 +72,8 @@ pub struct BatchAddInput<'a> {
     pub requests: Requests<AddRequest<'a>>,
 }
 
-/// Items to add to one list, all or none. A name, an ID, a key or a moment that Add List Items would refuse is a problem
-/// of this request alone.
+/// Items to add to one list, all or none. A name, an ID, a key or a moment that Add List Items would refuse is a
+/// problem of this request alone.
 #[derive(Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddRequest<'a> {

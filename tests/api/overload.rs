@@ -256,8 +256,7 @@ fn with_key(token: &str, request: &str) -> String {
 #[tokio::test]
 async fn callers_without_a_key_lock_out_no_other() {
     let slots = SLOTS.to_string();
-    let given =
-        [("http.connections_max", &*slots), ("http.workers", "2"), ("http.body_timeout_secs", "3600")];
+    let given = [("http.connections_max", &*slots), ("http.workers", "2"), ("http.body_timeout_secs", "3600")];
     for is_open in [false, true] {
         let api = api_with(&given).await;
         api.feature("seen", "string", "30d").await;

@@ -13,7 +13,8 @@ use crate::program::{Server, run};
 /// How long a busy machine may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A job that is copied later than the items contradicts them: it is done, and the copy has its lists. So does an index.
+/// A job that is copied later than the items contradicts them: it is done, and the copy has its lists. So does an
+/// index.
 #[test]
 fn jobs_that_a_backup_interrupts_end_on_the_restored_server() {
     const LISTS: usize = 3_000;

@@ -82,17 +82,7 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     );
     page.click("link", "u-10").await;
     page.sees("user 10").await;
-    // A text with spaces and a plus is the same to the page, its address and the server.
-    api.bag("u-odd", json!({"name": "odd", "address": {"city": "New York + C"}, "age": 1})).await;
-    page.open(&api.url("/console/entities/type/user/find?index=by_city")).await;
-    page.sees("Which bags?").await;
-    page.fill("Value of /address/city", "New York + C").await;
-    page.click("button", "Find").await;
-    page.holds(&format!("{shown} === 'u-odd'")).await;
-    page.reload().await;
-    page.holds(&format!("{shown} === 'u-odd'")).await;
-    page.open(&api.url("/console/entities/type/user/find?index=by_city&value=New+York+%2B+C")).await;
-    page.holds(&format!("{shown} === 'u-odd'")).await;
+    finds_a_text_with_spaces_and_a_plus(&page, &api, shown).await;
     // What the server refuses is said in its words.
     page.open(&api.url("/console/entities/type/user/find?index=by_city&value=Paris&min=x")).await;
     page.sees("must be").await;
@@ -113,6 +103,20 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.is_accessible().await;
     page.open(&api.url("/console/access/audit?target=user")).await;
     page.sees("created the index").await;
+}
+
+/// Such a text is the same to the page, its address and the server.
+async fn finds_a_text_with_spaces_and_a_plus(page: &Page, api: &Api, shown: &str) {
+    api.bag("u-odd", json!({"name": "odd", "address": {"city": "New York + C"}, "age": 1})).await;
+    page.open(&api.url("/console/entities/type/user/find?index=by_city")).await;
+    page.sees("Which bags?").await;
+    page.fill("Value of /address/city", "New York + C").await;
+    page.click("button", "Find").await;
+    page.holds(&format!("{shown} === 'u-odd'")).await;
+    page.reload().await;
+    page.holds(&format!("{shown} === 'u-odd'")).await;
+    page.open(&api.url("/console/entities/type/user/find?index=by_city&value=New+York+%2B+C")).await;
+    page.holds(&format!("{shown} === 'u-odd'")).await;
 }
 
 /// Answers of a server whose build takes as long as the test wants: a real one has ended before anybody can look.

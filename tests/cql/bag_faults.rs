@@ -1,7 +1,7 @@
 //! Bags and indexes of two servers on one cluster and one Postgres, whose entries are not always taken, whose
 //! connections break when a swap is made and before it is answered, and one of which dies now and then, while an index
-//! comes and goes under one name: nothing is found that does not match, and all that was acknowledged is found soon, also
-//! by an index that is made then. What all count in one bag is as often there as it was acknowledged.
+//! comes and goes under one name: nothing is found that does not match, and all that was acknowledged is found soon,
+//! also by an index that is made then. What all count in one bag is as often there as it was acknowledged.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

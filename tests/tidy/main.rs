@@ -53,6 +53,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
             "admin_socket",
             "api",
             "service",
+            "wire",
             "actors",
             "background",
             "backup",

@@ -2,11 +2,11 @@
 //!
 //! Each connection has a slot. Once as many as may be have one, a new connection takes the place of
 //! the one that has waited the longest for its client: nothing is lost by its end. Any connection waits so
-//! for a request. One whose last caller is not known waits also for a body, and until its answers are taken. Of those that
-//! wait, connections of known callers stay the longest. Where none waits, all are at work: the new one gets one of few slots in reserve, in which health is told and all else is
-//! refused, unless there is room by the time its request has come. Where the reserve is taken too,
-//! whoever waits the longest in it ends. So whoever asks for health is answered, since what it asks
-//! comes with its connection, however many others connect and say nothing.
+//! for a request. One whose last caller is not known waits also for a body, and until its answers are taken. Of those
+//! that wait, connections of known callers stay the longest. Where none waits, all are at work: the new one gets one of
+//! few slots in reserve, in which health is told and all else is refused, unless there is room by the time its request
+//! has come. Where the reserve is taken too, whoever waits the longest in it ends. So whoever asks for health is
+//! answered, since what it asks comes with its connection, however many others connect and say nothing.
 //!
 //! All is decided under one lock, when a connection begins or ends. That a member waits for a request,
 //! or has one, is told without it: whether it was sent away before its request came is decided by one

@@ -671,8 +671,8 @@ fn an_answer_is_counted_until_it_is_taken() {
     assert_eq!(shared.budget.used(), 0);
 }
 
-/// The refusal of a head comes before the body, and before the server asks for it. The connection goes on behind a short
-/// body.
+/// The refusal of a head comes before the body, and before the server asks for it. The connection goes on behind a
+/// short body.
 #[test]
 fn a_refused_head_is_answered_before_its_body() {
     for (framing, goes_on) in [

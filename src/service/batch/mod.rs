@@ -1,8 +1,8 @@
 //! Operations on many lists in one call: each list by the rules of the operation on one, all by one deadline.
 //!
 //! Whether the caller may at all is decided before anything else; whether they may for each feature, and
-//! whether there is such a feature, is told for each request by itself. A request for what cannot exist keeps its place. Everything is done in parts, between
-//! which others on the thread have their turn.
+//! whether there is such a feature, is told for each request by itself. A request for what cannot exist keeps its
+//! place. Everything is done in parts, between which others on the thread have their turn.
 
 mod add;
 mod get;

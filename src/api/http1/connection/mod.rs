@@ -320,8 +320,8 @@ where
         }
     }
 
-    /// The body of an admitted request, if the request may still be carried out once it has come. Says whether all of it
-    /// was read.
+    /// The body of an admitted request, if the request may still be carried out once it has come. Says whether all of
+    /// it was read.
     async fn admitted_body(
         &mut self,
         head: &Head,
