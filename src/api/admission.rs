@@ -65,12 +65,7 @@ async fn identify(
     if is_for_anybody(state, operation) {
         return Ok(Principal::Anonymous);
     }
-    if client.certificate.as_ref().is_some_and(|shown| !shown.holds()) {
-        let detail = "the client certificate of this connection does not hold any more: connect again with another one";
-        return Err(
-            Problem::new(ErrorCode::Unauthenticated, detail).because("a certificate that does not hold any more")
-        );
-    }
+    check_certificate(client)?;
     let credentials = credentials(headers, client);
     let identified = match state.access.identify(credentials) {
         Err(Unidentified::KeysWanted(issuer) | Unidentified::IssuerAway(issuer) | Unidentified::KeysTooOld(issuer)) => {
@@ -81,6 +76,33 @@ async fn identify(
         identified => identified,
     };
     identified.map_err(refusal)
+}
+
+/// Identifies the caller of an admitted request again once its body has arrived, and decides on the permission again. In
+/// the meantime the key may have been revoked, or the token may have expired. `None`: the operation is for any caller.
+pub(super) fn again(
+    state: &ApiState,
+    operation: &Descriptor,
+    segments: &Segments<'_>,
+    head: &RequestHead<'_>,
+) -> Result<Option<Principal>, Problem> {
+    if is_for_anybody(state, operation) {
+        return Ok(None);
+    }
+    check_certificate(head.client)?;
+    let principal = state.access.identify(credentials(head.headers, head.client)).map_err(refusal)?;
+    let decided = decide(&principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
+    decided.map_err(|denied| Problem::from(denied).because(principal.to_string()))?;
+    Ok(Some(principal))
+}
+
+/// Refuses a connection whose certificate was revoked or has expired since the handshake.
+fn check_certificate(client: &Client) -> Result<(), Problem> {
+    if client.certificate.as_ref().is_none_or(|shown| shown.holds()) {
+        return Ok(());
+    }
+    let detail = "the client certificate of this connection is no longer valid: connect again with another one";
+    Err(Problem::new(ErrorCode::Unauthenticated, detail).because("a certificate that is no longer valid"))
 }
 
 /// Whether the caller may ask for what the path names, now.

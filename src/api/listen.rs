@@ -193,8 +193,16 @@ impl Worker {
                 };
                 let (uri, method, headers) = (request.uri(), request.method(), request.headers());
                 let (path, query, framing) = (uri.path(), uri.query(), Framing::Absent);
-                let head =
-                    RequestHead { method, path, query, headers, client: &client, framing, expects_unknown: false };
+                let head = RequestHead {
+                    method,
+                    path,
+                    query,
+                    headers,
+                    client: &client,
+                    framing,
+                    expects_unknown: false,
+                    has_body: true,
+                };
                 let body = RequestBody::Handed(payload.into_inner());
                 HttpResponse::from(server::carry_out(&state, Request { head, body }, admitted).await)
             }

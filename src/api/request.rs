@@ -58,6 +58,8 @@ pub(super) struct RequestHead<'r> {
     pub framing: Framing,
     /// Whether it expects something else than `100-continue`.
     pub expects_unknown: bool,
+    /// Whether the body arrived together with the head. Otherwise the request waits for it.
+    pub has_body: bool,
 }
 
 pub(super) struct Request<'r> {

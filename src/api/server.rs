@@ -40,14 +40,15 @@ pub(super) struct Admitted<'r> {
     operation: OperationId,
     segments: Segments<'r>,
     principal: Principal,
+    /// Whether the request has waited for its body since it was admitted.
+    has_waited: bool,
 }
 
 impl Admitted<'_> {
     /// The same request with owned segments.
     pub fn into_owned(self) -> Admitted<'static> {
-        let Self { started, request_id, operation, segments, principal } = self;
-        let segments = segments.map(|segment| Cow::Owned(segment.into_owned()));
-        Admitted { started, request_id, operation, segments, principal }
+        let segments = self.segments.map(|segment| Cow::Owned(segment.into_owned()));
+        Admitted { segments, ..self }
     }
 }
 
@@ -64,7 +65,8 @@ pub(super) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
             match admitted {
                 Ok(()) => {
                     let holder = holder(state, &principal);
-                    let admitted = Admitted { started, request_id, operation, segments, principal };
+                    let has_waited = !head.has_body;
+                    let admitted = Admitted { started, request_id, operation, segments, principal, has_waited };
                     return Decision { holder, outcome: Ok(admitted) };
                 }
                 Err(problem) => {
@@ -95,16 +97,22 @@ pub(super) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
 /// Carries out an admitted request. Its body is whole, or never will be.
 pub(super) async fn carry_out(state: &ApiState, request: Request<'_>, admitted: Admitted<'_>) -> Response {
     let Request { head, mut body } = request;
-    let Admitted { started, request_id, operation, segments, principal } = admitted;
+    let Admitted { started, request_id, operation, segments, mut principal, has_waited } = admitted;
     // The time in which a body arrives is the client's.
-    let started = if body.len() == 0 { started } else { Instant::now() };
+    let started = if has_waited { Instant::now() } else { started };
     let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
     if let RequestBody::NotTaken(Lack::Time) = body {
         state.metrics.shed();
     }
-    let handled = match missing {
+    let again = match missing {
         Some(problem) => Err(problem),
-        None => {
+        None if has_waited => admission::again(state, operation.descriptor(), &segments, &head),
+        None => Ok(None),
+    };
+    let handled = match again {
+        Err(problem) => Err(problem),
+        Ok(identified) => {
+            principal = identified.unwrap_or(principal);
             let RequestHead { query, headers, client, .. } = head;
             let (body, request_id, principal) = (&mut body, &request_id, &principal);
             let descriptor = operation.descriptor();

@@ -23,6 +23,8 @@ use crate::tls_files::{self, FileProblem, TlsFiles};
 
 /// Between two checks of a certificate on an open connection: it may have expired.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// A connection compares its verifier with the present one at most this often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How clients' certificates are checked.
 #[derive(Debug, Clone)]
@@ -168,6 +170,8 @@ pub(super) struct ShownCertificate {
 struct Checked {
     by: Verifier,
     at: Instant,
+    /// When the verifier was last compared with the present one.
+    looked_at: Instant,
     holds: bool,
 }
 
@@ -176,7 +180,8 @@ impl ShownCertificate {
         let certificate = ClientCertificate::of(chain.first()?)?;
         let chain: Vec<_> = chain.iter().map(|part| part.clone().into_owned()).collect();
         let by = clients.current().verifier;
-        let checked = Checked { holds: holds(&chain, &by), by, at: Instant::now() };
+        let now = Instant::now();
+        let checked = Checked { holds: holds(&chain, &by), by, at: now, looked_at: now };
         Some(Self { certificate, chain, clients: Arc::clone(clients), checked: Mutex::new(checked) })
     }
 
@@ -190,10 +195,15 @@ impl ShownCertificate {
     }
 
     fn holds_at(&self, now: Instant) -> bool {
-        let by = self.clients.current().verifier;
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        // All connections share the files, so a connection looks at them once in a while only.
+        if now.saturating_duration_since(checked.looked_at) < LOOK_INTERVAL {
+            return checked.holds;
+        }
+        checked.looked_at = now;
+        let by = self.clients.current().verifier;
         if !Arc::ptr_eq(&checked.by, &by) || now.saturating_duration_since(checked.at) >= CHECK_INTERVAL {
-            *checked = Checked { holds: holds(&self.chain, &by), by, at: now };
+            *checked = Checked { holds: holds(&self.chain, &by), by, at: now, looked_at: now };
         }
         checked.holds
     }

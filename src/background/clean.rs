@@ -103,7 +103,14 @@ async fn bags(
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return Ok(()) };
     let mut waits_since = None;
     loop {
-        let Some((bags, indexes)) = definitions(held, jobs) else { return Ok(()) };
+        let Some((bags, indexes)) = definitions(held, jobs) else {
+            // The catalog may be behind the metadata store. An index must not become ready before the bags are walked.
+            if stored_bags(held, jobs).await?.is_none() {
+                return Ok(());
+            }
+            wait_for_catalog(held, jobs, *waits_since.get_or_insert_with(Instant::now)).await?;
+            continue;
+        };
         let is_known = |target: &Target| indexes.iter().any(|index| index.feature_key == held.job.task.key(target));
         if let Some(unknown) = awaited.iter().find(|target| !is_known(target)) {
             let stored = stored_bags(held, jobs).await?;

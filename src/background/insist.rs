@@ -33,12 +33,14 @@ pub(super) async fn insist<T>(
             }
         };
         match worked {
-            Ok(done) if held.is_lost() => return Ok(done),
-            Err(_) if held.is_lost() => return Err(Lost),
             Ok(done) => {
-                held.problem(None).await?;
+                // If the job is lost here, the caller notices once it has counted the work.
+                if !held.is_lost() {
+                    let _noticed_later = held.problem(None).await;
+                }
                 return Ok(done);
             }
+            Err(_) if held.is_lost() => return Err(Lost),
             Err(error) => {
                 tracing::warn!(job = %held.job.id, %error, "a job cannot go on for now");
                 held.problem(Some(problem_of(&error))).await?;

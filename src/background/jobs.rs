@@ -135,6 +135,37 @@ impl Jobs {
         note: impl FnOnce(JobId) -> Erasure,
     ) -> Result<Job, MetadataError> {
         let id = self.id_for(task.kind).await?;
+        self.begin_noted(id, task, by, note).await
+    }
+
+    /// Creates a job of a former store's audit trail, unless the same work is unfinished here. The number of such jobs
+    /// has no bound of its own: none of them can end before all are created. Says whether the job is new.
+    pub async fn repeat_noted(
+        &self,
+        task: Task,
+        by: Author,
+        note: impl FnOnce(JobId) -> Erasure,
+    ) -> Result<bool, MetadataError> {
+        let all = self.all().await?;
+        let is_same = |job: &Job| {
+            let own = &job.task;
+            (own.kind, &own.feature, &own.targets) == (task.kind, &task.feature, &task.targets)
+        };
+        if all.iter().any(|job| !job.state.is_over() && is_same(job)) {
+            return Ok(false);
+        }
+        self.forget_oldest(&all).await;
+        self.begin_noted(JobId::new(Uuid::now_v7().as_u128()), task, by, note).await?;
+        Ok(true)
+    }
+
+    async fn begin_noted(
+        &self,
+        id: JobId,
+        task: Task,
+        by: Author,
+        note: impl FnOnce(JobId) -> Erasure,
+    ) -> Result<Job, MetadataError> {
         let job = Job::new(id, task, ChangeContext { by, at: self.clock.now() });
         self.metadata.begin_job(job.clone(), note(id)).await?;
         self.wake();

@@ -38,14 +38,19 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<T, ServiceError> {
         let metadata = self.metadata.clone();
         let work = async move {
+            let (mut is_noted, mut noted) = (false, Ok(()));
             if change.before != change.after {
-                let noting = metadata.note_server_change(change.clone(), by.clone());
-                // Nothing has changed yet.
-                let late = |_| ServiceError::DeadlineExceeded { outcome_unknown: false };
-                timeout_at(deadline, noting).await.map_err(late)??;
+                // The store bounds this wait. A dropped wait would leave the entry of a change that is not made.
+                let entry = metadata.note_server_change(change.clone(), by.clone()).await;
+                is_noted = entry.as_ref().map_or_else(MetadataError::outcome_unknown, |_| true);
+                noted = entry.map(|_| ()).map_err(ServiceError::from);
             }
-            let made = making.await;
-            if made.as_ref().is_err_and(|error| !may_come_about(error)) && change.before != change.after {
+            let made = match noted {
+                Ok(()) if Instant::now() < deadline => making.await,
+                Ok(()) => Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
+                Err(error) => Err(error),
+            };
+            if made.as_ref().is_err_and(|error| !may_come_about(error)) && is_noted {
                 let in_force = ServerChange { before: change.after, after: change.before, ..change };
                 if let Err(error) = metadata.note_server_change(in_force, by).await {
                     tracing::error!(%error, "the audit trail shows a change of this server that was not made");

@@ -50,7 +50,8 @@ impl<R: PageRenderer> Service<R> {
         let target = format!("entity:{}/{}", entity.entity_type, entity.entity_id.as_str());
         let note = move |details| Erasure { action: ErasureAction::EraseEntity, target: target.clone(), details };
         let noting = {
-            let (metadata, begun, by) = (metadata.clone(), note(begun(lists.len())), by.clone());
+            let begun = begun(lists.len(), !conditions.is_none());
+            let (metadata, begun, by) = (metadata.clone(), note(begun), by.clone());
             async move { metadata.note_erasure(begun, by).await.map_err(Broken::AtFirst) }
         };
         within(caller, Changes::Definitions, to_its_end(noting)).await?;
@@ -131,8 +132,8 @@ async fn clear(
 }
 
 /// The details of the first entry of an erasure in the audit trail.
-fn begun(lists: usize) -> Json {
-    json!({"state": "begun", "lists": lists})
+fn begun(lists: usize, is_conditional: bool) -> Json {
+    json!({"state": "begun", "lists": lists, "conditional": is_conditional})
 }
 
 /// The details of its last entry.

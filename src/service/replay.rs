@@ -82,6 +82,12 @@ impl<R: PageRenderer> Service<R> {
     }
 
     async fn erase_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
+        // A refused erasure changed nothing, and a conditional one counts once it is done: the condition was its caller's.
+        if let Some(details) = &entry.after
+            && (details["state"] == "refused" || details["state"] == "begun" && details["conditional"] == true)
+        {
+            return Ok(Repeated::Nothing);
+        }
         let named = entry.target.strip_prefix("entity:").and_then(|named| named.split_once('/'));
         let (entity_type, entity_id) = named.unwrap_or_default();
         let entity_type = EntityType::new(entity_type).map_err(ServiceError::invalid("target"))?;
@@ -111,7 +117,7 @@ impl<R: PageRenderer> Service<R> {
             details["job"] = job.to_string().into();
             Erasure { action: ErasureAction::Purge, target, details }
         };
-        self.jobs.create_noted(task, caller.author(), note).await?;
-        Ok(Repeated::Done)
+        let is_new = self.jobs.repeat_noted(task, caller.author(), note).await?;
+        Ok(if is_new { Repeated::Done } else { Repeated::Nothing })
     }
 }

@@ -63,7 +63,7 @@ async fn every_list_of_the_entity_goes_and_no_other() {
     assert_eq!(entries[0]["after"], done);
     assert_eq!(
         (&entries[1]["target"], &entries[1]["after"]),
-        (&entries[0]["target"], &json!({"state": "begun", "lists": 3}))
+        (&entries[0]["target"], &json!({"state": "begun", "lists": 3, "conditional": false}))
     );
     // Of a type without a feature there is nothing, and that is told too.
     assert_eq!(api.delete("/v1/entities/customer/u").await.expect(200)["lists"], json!([]));

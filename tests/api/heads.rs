@@ -1,7 +1,7 @@
 //! Refusals by the head of a request: answered before the body is awaited, and counted once.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -104,4 +104,40 @@ async fn a_refused_body_is_read_over_where_its_end_is_near() {
     let mut stream = connect(&api).await;
     stream.write_all(head.as_bytes()).await.unwrap();
     assert!(until_closed(&mut stream).await.starts_with("HTTP/1.1 401 "));
+}
+
+/// A key may be revoked between the head and the end of the body: then it does nothing more, and creates no other key.
+#[tokio::test]
+async fn a_key_that_is_revoked_while_its_body_arrives_is_refused() {
+    let api = api_with(&[("http.body_timeout_secs", "3600")]).await;
+    api.feature("seen", "string", "30d").await;
+    let admin = admin(&api).await;
+    let (writer, id) = key(&api, Some(&admin), json!({"name": "w", "roles": ["admin"]})).await;
+    let list = items("seen", "u");
+    let mut streams = Vec::new();
+    for (path, body) in [(&*list, one(ago(1), "x")), ("/v1/keys", json!({"name": "n", "roles": ["admin"]}))] {
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {writer}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+            body.len()
+        );
+        let mut stream = connect(&api).await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The caller is admitted, and the server waits for the body.
+        let mut word = [0; 25];
+        timeout(PATIENCE, stream.read_exact(&mut word)).await.unwrap().unwrap();
+        assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
+        streams.push((stream, body));
+    }
+    with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
+    for (mut stream, body) in streams {
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let answer = timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap();
+        answer.refused("unauthenticated", "");
+    }
+    let stored = with_key(&api, &admin, Method::GET, &list, &Value::Null).await.expect(200);
+    assert_eq!(stored["items"], json!([]));
+    let keys = with_key(&api, &admin, Method::GET, "/v1/keys", &Value::Null).await.expect(200);
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 2, "{keys}");
 }

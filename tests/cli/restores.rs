@@ -1,5 +1,7 @@
 //! Restored servers: jobs that the backup interrupts, parts that disagree, and erasures of after the backup.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
@@ -126,6 +128,13 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     asked(&["entity", "erase", "customer", "erased", "--yes"]);
     asked(&["purge", "customer", "bought", "--yes", "--wait"]);
     asked(&["key", "revoke", &revoked[3..15]]);
+    // An erasure under a condition that does not hold changes nothing, here and when it is repeated.
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let head = "DELETE /v1/entities/customer/kept HTTP/1.1\r\nHost: x\r\nIf-Match: \"old\"\r\nConnection: close\r\n";
+    stream.write_all(format!("{head}Authorization: Bearer {admin}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 412 "), "{answer}");
     let trail = asked(&["audit", "--limit", "100000", "-o", "ndjson"]);
     drop(server);
 

@@ -240,7 +240,7 @@ impl Committer {
             return;
         }
         if view.active.is_empty() && view.frozen.is_none() && !fresh_log {
-            engine.queue.freeze_granted();
+            engine.queue.freeze_granted(fresh_log);
         } else if view.frozen.is_none() {
             if fresh_log {
                 let begun = self.log.begin_next();
@@ -248,7 +248,7 @@ impl Committer {
                     return;
                 }
             }
-            engine.queue.freeze_granted();
+            engine.queue.freeze_granted(fresh_log);
             engine.tables.freeze(self.log.position());
             engine.bell.ring();
         }

@@ -191,7 +191,9 @@ impl CommitQueue {
         }
         let beside = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
         let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
-        if part == Part::Removals && bytes + beside > self.removal_bytes_max() {
+        // A removal of items comes in parts, of a list and its reverse entries. A bag that goes with its entries is one write.
+        let comes_in_parts = part == Part::Removals && lists <= 2;
+        if comes_in_parts && bytes + beside > self.removal_bytes_max() {
             let most = self.removal_bytes_max();
             return refused(format!("a single removal may have at most {most} bytes; this one has {}", bytes + beside));
         }
@@ -307,10 +309,11 @@ impl CommitQueue {
         self.queued().freeze_wanted
     }
 
-    /// What was asked for until now is done.
-    pub fn freeze_granted(&self) {
+    /// A freeze is done, with a fresh log or without. A fresh log that was requested in between is still wanted.
+    pub fn freeze_granted(&self, fresh_log: bool) {
         let mut queued = self.queued();
-        (queued.freeze_wanted, queued.fresh_log_wanted) = (false, false);
+        queued.fresh_log_wanted &= !fresh_log;
+        queued.freeze_wanted = queued.fresh_log_wanted;
     }
 
     /// Takes no more writes. Those that wait are still committed.

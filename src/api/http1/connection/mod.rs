@@ -241,18 +241,25 @@ where
         let path = if path.is_empty() { "/" } else { path };
         let Head { method, headers, framing, expects_unknown, .. } = &head;
         let (client, framing, expects_unknown) = (self.client, *framing, *expects_unknown);
-        let asked = RequestHead { method, path, query, headers, client, framing, expects_unknown };
         let class = self.handler.class(path);
         let is_here = self.has_body(framing);
+        let asked = RequestHead { method, path, query, headers, client, framing, expects_unknown, has_body: is_here };
         let may_work = self.may_work(class);
         let mut refused_since = if may_work && is_here { self.refuses_for_age(class) } else { None };
         let lack = if may_work { refused_since.map(|_| Lack::Time) } else { Some(Lack::Connections) };
         // Pinned where it is made: a future that is handed on is moved, and this one has kilobytes.
         let Decision { holder, outcome } = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
-        if let Some(slot) = self.slot {
-            slot.note_caller(holder.is_known());
+        // A refusal for the server's own lack identifies no caller: the connection remains its last caller's.
+        if lack.is_none() {
+            if let Some(slot) = self.slot {
+                slot.note_caller(holder.is_known());
+                // The place of a known caller is taken again, if identifying the caller had to wait.
+                if holder.is_known() && slot.has_waited() {
+                    self.may_work(class);
+                }
+            }
+            self.share.charge_to(holder);
         }
-        self.share.charge_to(holder);
         let is_admitted = outcome.is_ok();
         let (response, can_go_on) = match outcome {
             Ok(admitted) => {
