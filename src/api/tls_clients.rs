@@ -62,7 +62,7 @@ pub(super) struct CurrentClients {
 impl Clients {
     pub fn open(options: &ClientTls, provider: &Arc<CryptoProvider>) -> Result<Self, FileProblem> {
         let paths = [Some(options.ca_file.clone()), options.crl_file.clone()].into_iter().flatten().collect();
-        let refusing = RefusesAll::new(options.required, provider);
+        let refusing = RefusesAll::verifier(options.required, provider);
         let (options, provider) = (options.clone(), Arc::clone(provider));
         let files_age_max = options.files_age_max;
         let files = TlsFiles::open(paths, move |texts| verifier(&options, texts, &provider))?;
@@ -91,7 +91,7 @@ fn verifier(options: &ClientTls, texts: &[Vec<u8>], provider: &Arc<CryptoProvide
     };
     if roots.is_empty() {
         tracing::warn!(file = %options.ca_file.display(), "no client certificate is accepted: the file has no authority");
-        return Ok(RefusesAll::new(options.required, provider));
+        return Ok(RefusesAll::verifier(options.required, provider));
     }
     let blamed = options.crl_file.as_ref().filter(|_| !crls.is_empty()).unwrap_or(&options.ca_file);
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
@@ -109,7 +109,7 @@ struct RefusesAll {
 }
 
 impl RefusesAll {
-    fn new(required: bool, provider: &CryptoProvider) -> Verifier {
+    fn verifier(required: bool, provider: &CryptoProvider) -> Verifier {
         Arc::new(Self { required, algorithms: provider.signature_verification_algorithms })
     }
 }

@@ -93,8 +93,11 @@ pub(super) struct Kinds {
     others: bool,
 }
 
+/// Whether a text is a value of a type, as the type writes it.
+type IsValue = fn(&str) -> bool;
+
 /// Types of numbers and booleans, and whether a text is a value of each, as the type writes it.
-const PLAIN: [(Kind, fn(&str) -> bool); 4] = [
+const PLAIN: [(Kind, IsValue); 4] = [
     (Kind::Int64, |text| text.parse().is_ok_and(|number: i64| number.to_string() == text)),
     (Kind::UInt64, |text| text.parse().is_ok_and(|number: u64| number.to_string() == text)),
     (Kind::Double, |text| text.parse().is_ok_and(|number: f64| number.is_finite() && double_text(number) == text)),

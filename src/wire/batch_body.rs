@@ -255,6 +255,9 @@ struct ListTexts<'a> {
     entity_id: Text<'a>,
 }
 
+/// The well-formed names of a list's entity type, feature and version, and its entity.
+type ListNames<'a> = (Cow<'a, str>, Cow<'a, str>, Cow<'a, str>, EntityId);
+
 impl<'a> ListTexts<'a> {
     fn read(object: &Object<'a>) -> Result<Self, Problem> {
         Ok(Self {
@@ -265,8 +268,7 @@ impl<'a> ListTexts<'a> {
         })
     }
 
-    /// The names of the list's feature version, which are well-formed, and the entity.
-    fn parse(self) -> Result<(Cow<'a, str>, Cow<'a, str>, Cow<'a, str>, EntityId), Blamed> {
+    fn parse(self) -> Result<ListNames<'a>, Blamed> {
         self.entity_type.parse(EntityType::new)?;
         self.feature.parse(FeatureName::new)?;
         self.version.parse(VersionLabel::new)?;

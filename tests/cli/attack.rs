@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use liststore::domain::{Clock, SystemClock};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -224,7 +225,7 @@ fn withstands(name: &str, with_tls: bool) {
     // With a key: pages of 4 MB, read by nobody.
     for part in 0..4 {
         let value = "z".repeat(60_000);
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+        let now = SystemClock.now().as_nanos();
         let items: Vec<Value> = (0..16)
             .map(|n| json!({"timestamp": (now - n).to_string(), "value": format!("{part}-{n}-{value}")}))
             .collect();

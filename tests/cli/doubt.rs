@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Gate {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let answers = Arc::new((Mutex::new(answers), Condvar::new()));
-        let (held_back, waiting) = channel();
+        let (held_back, waiting) = sync_channel(100);
         let shared = Arc::clone(&answers);
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {

@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use liststore::domain::{Clock, SystemClock};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tempfile::TempDir;
@@ -23,7 +24,7 @@ fn jobs_that_a_backup_interrupts_end_on_the_restored_server() {
     const BAGS: usize = 300;
     let server = Server::start();
     server.feature("seen", "string");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos().to_string();
+    let now = SystemClock.now().as_nanos().to_string();
     for first in (0..LISTS).step_by(500) {
         let request = |n: usize| {
             json!({"entity_type": "customer", "feature": "seen", "entity_id": format!("c-{n}"),
