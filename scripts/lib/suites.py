@@ -4,7 +4,8 @@
     cargo test --no-run --message-format json … | suites.py [--lanes N] [--report FILE] [--logs DIR] [SUITE…]
 
 Reads Cargo's messages from standard input. Without SUITE it runs all test programs. Each lane runs one program after
-the other, the slowest first. The output of a program appears as a whole when it ends.
+the other, the slowest first. Before that, programs that load the machine by themselves run alone. The output of a program
+appears as a whole when it ends.
 
     --lanes N       programs that run at the same time (2)
     --report FILE   appends a line for each suite and for each of the ten slowest tests
@@ -28,6 +29,8 @@ import time
 # The slowest first, so that no lane ends long before the others. A suite that is not named here runs last.
 SLOWEST_FIRST = ["cql", "console", "consistency", "api", "conformance", "postgres", "cli", "engine", "lib"]
 SLOWEST_TESTS = 10
+# It starts clusters of several nodes, which need both cores of a small machine.
+ALONE = {"cql"}
 # Suites with a harness of their own, which does not know `--report-time`.
 OWN_HARNESS = {"console", "consistency"}
 ENDED = re.compile(rb"^test (?P<name>\S+)\s.*?(?:ok|FAILED)(?: <(?P<seconds>[\d.]+)s>)?\s*$")
@@ -91,9 +94,8 @@ def main():
         print("cargo built no test program: its errors are above", file=sys.stderr)
         return 2
     rank = {name: place for place, name in enumerate(SLOWEST_FIRST)}
+    ordered = sorted(arguments.suites or found, key=lambda name: (rank.get(name, len(rank)), name))
     waiting = queue.SimpleQueue()
-    for name in sorted(arguments.suites or found, key=lambda name: (rank.get(name, len(rank)), name)):
-        waiting.put(name)
     printing, suites, tests = threading.Lock(), [], []
 
     def lane():
@@ -116,11 +118,17 @@ def main():
                 sys.stdout.buffer.write(path.read_bytes())
                 print(f"-- suite {name}: {result} (exit status {status}) after {seconds:.0f} s", flush=True)
 
-    lanes = [threading.Thread(target=lane) for _ in range(max(1, arguments.lanes))]
-    for thread in lanes:
-        thread.start()
-    for thread in lanes:
-        thread.join()
+    def run_all(names, count):
+        for name in names:
+            waiting.put(name)
+        lanes = [threading.Thread(target=lane) for _ in range(max(1, count))]
+        for thread in lanes:
+            thread.start()
+        for thread in lanes:
+            thread.join()
+
+    run_all([name for name in ordered if name in ALONE], 1)
+    run_all([name for name in ordered if name not in ALONE], arguments.lanes)
 
     lines = [f"{result:<9} {seconds:4.0f} s  suite {name}" for result, seconds, name in suites]
     lines += [f"slowest   {seconds:4.0f} s  {name}" for seconds, name in sorted(tests, reverse=True)[:SLOWEST_TESTS]]
