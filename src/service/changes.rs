@@ -58,8 +58,7 @@ impl<R: PageRenderer> Service<R> {
             }
             made
         };
-        let broke_off = || MetadataError::Internal { reason: "the change broke off".to_owned(), outcome_unknown: true };
-        tokio::spawn(work).await.unwrap_or_else(|_| Err(broke_off().into()))
+        tokio::spawn(work).await.unwrap_or_else(|_| Err(broke_off()))
     }
 
     fn pool_shown(&self, size: PoolSize) -> Option<Json> {
@@ -131,28 +130,30 @@ impl<R: PageRenderer> Service<R> {
         self.noted(change, caller.author(), deadline, making).await.map(Reply::Log)
     }
 
-    /// A caller's deadline ends no backup: it goes on to its end. The backup has its own entry, so that the trail of a
-    /// server that is started on it shows where it comes from.
+    /// Neither a caller's deadline nor its leaving ends a backup: it goes on to its end. The backup has its own entry, so
+    /// that the trail of a server that is started on it shows where it comes from.
     pub(super) async fn create_backup(&self, caller: &Caller, dir: PathBuf) -> Result<Reply, ServiceError> {
         let shown = json!({"server": self.options.server_name, "dir": dir.display().to_string()});
-        let change = |before, after| ServerChange {
-            action: ServerAction::CreateBackup,
-            target: "backup".to_owned(),
-            before,
-            after,
-        };
-        let note = async |change| {
-            if let Err(error) = self.metadata.note_server_change(change, caller.author()).await {
-                tracing::error!(%error, by = %caller.principal, "the audit trail lacks the entry of a backup");
+        let (metadata, backups, by) = (self.metadata.clone(), self.backups.clone(), caller.author());
+        let work = async move {
+            let note = async |before: Option<Json>, after: Option<Json>| {
+                let (action, target) = (ServerAction::CreateBackup, "backup".to_owned());
+                let change = ServerChange { action, target, before, after };
+                if let Err(error) = metadata.note_server_change(change, by.clone()).await {
+                    tracing::error!(%error, "the audit trail lacks the entry of a backup");
+                }
+            };
+            note(None, Some(shown.clone())).await;
+            let made = backups.make(dir).await;
+            if made.is_err() {
+                note(Some(shown), None).await;
             }
+            Ok(Reply::Backup(made?))
         };
-        note(change(None, Some(shown.clone()))).await;
-        match self.backups.make(dir).await {
-            Ok(backup) => Ok(Reply::Backup(backup)),
-            Err(error) => {
-                note(change(Some(shown), None)).await;
-                Err(error.into())
-            }
-        }
+        tokio::spawn(work).await.unwrap_or_else(|_| Err(broke_off()))
     }
+}
+
+fn broke_off() -> ServiceError {
+    MetadataError::Internal { reason: "the change broke off".to_owned(), outcome_unknown: true }.into()
 }
