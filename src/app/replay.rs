@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,10 @@ pub(super) async fn repeat(
             Repeated::Nothing => {}
         }
     }
-    let renamed = fs::rename(&path, dir.join(DONE_NAME)).and_then(|()| File::open(dir)?.sync_all());
+    // The file may be open to other users.
+    let renamed = fs::set_permissions(&path, fs::Permissions::from_mode(0o600));
+    let renamed =
+        renamed.and_then(|()| fs::rename(&path, dir.join(DONE_NAME))).and_then(|()| File::open(dir)?.sync_all());
     renamed.map_err(|error| failed(0, error.to_string()))?;
     tracing::info!(file = %path.display(), done, left_out, "the audit trail of the former store was replayed");
     Ok(())

@@ -11,6 +11,8 @@ use crate::import::{Encoder, FileCoding};
 pub(super) enum Out {
     Standard(Box<dyn Write + Send>),
     File(FileCoding, Encoder<BufWriter<File>>),
+    /// Behind a part, before the next one has bytes: a compressed part without any would be a part too.
+    Between(FileCoding, BufWriter<File>),
     /// Only while one is replaced by the next, or after that has failed.
     Closed,
 }
@@ -38,7 +40,11 @@ impl Out {
                 file.flush()?;
                 file.get_ref().sync_data()?;
                 let bytes = file.get_mut().stream_position()?;
-                Ok((Self::File(coding, coding.encoder(file)?), bytes))
+                Ok((Self::Between(coding, file), bytes))
+            }
+            Self::Between(coding, mut file) => {
+                let bytes = file.get_mut().stream_position()?;
+                Ok((Self::Between(coding, file), bytes))
             }
             Self::Closed => Err(io::ErrorKind::BrokenPipe.into()),
         }
@@ -50,7 +56,13 @@ impl Write for Out {
         match self {
             Self::Standard(out) => out.write(bytes),
             Self::File(_, encoder) => encoder.write(bytes),
-            Self::Closed => Err(io::ErrorKind::BrokenPipe.into()),
+            Self::Between(..) | Self::Closed => {
+                let Self::Between(coding, file) = std::mem::replace(self, Self::Closed) else {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                };
+                *self = Self::File(coding, coding.encoder(file)?);
+                self.write(bytes)
+            }
         }
     }
 
@@ -58,6 +70,7 @@ impl Write for Out {
         match self {
             Self::Standard(out) => out.flush(),
             Self::File(_, encoder) => encoder.flush(),
+            Self::Between(_, file) => file.flush(),
             Self::Closed => Ok(()),
         }
     }
@@ -111,6 +124,24 @@ pub(super) fn text_of(value_type: ValueType, value: &RawValue) -> serde_json::Re
 mod tests {
     use super::*;
     use crate::client::write_json;
+
+    #[test]
+    fn a_part_without_bytes_adds_none_to_a_compressed_file() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "a.gz", "a.zst"] {
+            let path = dir.path().join(name);
+            let mut out = Out::to(File::create(&path).unwrap(), FileCoding::by_name(&path)).unwrap();
+            let mut ends = Vec::new();
+            for row in ["row 1\n", "", "row 2\n", ""] {
+                out.write_all(row.as_bytes()).unwrap();
+                let (next, bytes) = out.end_part().unwrap();
+                (out, _) = (next, ends.push(bytes));
+            }
+            drop(out);
+            assert_eq!((ends[1], ends[3]), (ends[0], ends[2]), "{name}");
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), ends[3], "{name}");
+        }
+    }
 
     #[test]
     fn nothing_in_a_text_steers_a_terminal() {
