@@ -103,7 +103,7 @@ async fn fill() {
 /// A set whose members all have the same value takes many times the memory that removing them may take.
 async fn remove_a_value() {
     const MEMBERS: u64 = 1_600;
-    const VALUE: [u8; 60_000] = [7; 60_000];
+    static VALUE: [u8; 60_000] = [7; 60_000];
     const TAKEN_MAX: u64 = 40 << 20;
     let dir = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions {

@@ -54,7 +54,7 @@ pub async fn an_index_is_a_version_of_bags_that_becomes_ready(backend: &dyn Meta
     assert_eq!(state(&read(&*store, &id).await.versions[1]).0, Some(false), "no job says so");
     let ready = finish(&*store, &created, &done).await.unwrap();
     assert!(ready.is_change);
-    assert_eq!(store.jobs().await.unwrap(), [done.clone()]);
+    assert_eq!(store.jobs().await.unwrap(), std::slice::from_ref(&done));
     let ready = ready.into_version().unwrap();
     assert_eq!(state(&ready.version), (Some(true), Generation::FIRST));
     // It stays so, whatever is changed, and to say it again is no change.
@@ -62,7 +62,7 @@ pub async fn an_index_is_a_version_of_bags_that_becomes_ready(backend: &dyn Meta
     let same = finish(&*store, &created, &again).await.unwrap();
     assert!(!same.is_change);
     assert_eq!(same.into_version().unwrap().version.revision, ready.version.revision);
-    assert_eq!(store.jobs().await.unwrap(), [done.clone()], "nothing was written");
+    assert_eq!(store.jobs().await.unwrap(), std::slice::from_ref(&done), "nothing was written");
     let other = FeatureVersion { generation: created.generation.next(), ..created.clone() };
     assert_refused!(finish(&*store, &other, &again).await, MetadataError::IndexNotFound(..));
     let described = VersionPatch { description: Some(description("d")), ..VersionPatch::default() };
