@@ -27,7 +27,7 @@ import threading
 import time
 
 # The slowest first, so that no lane ends long before the others. A suite that is not named here runs last.
-SLOWEST_FIRST = ["cql", "console", "consistency", "api", "conformance", "postgres", "cli", "engine", "lib"]
+SLOWEST_FIRST = ["cql", "console", "consistency", "api", "cli", "conformance", "postgres", "engine", "lib"]
 SLOWEST_TESTS = 10
 # It starts clusters of several nodes, which need both cores of a small machine.
 ALONE = {"cql"}

@@ -115,7 +115,7 @@ fn what_cannot_be_imported_at_all_is_told_before_anything_is_sent() {
         (&[&nameless], &column, 2, "--format"),
         (&["-"], &column, 2, "--format"),
         (&["-", "-"], &["--value-column", "v", "--format", "csv"], 2, "only once"),
-        (&[&good], &["--value-column", "w"], 1, "good.csv has no column \"w\"; its columns are user, at, v"),
+        (&[&good], &["--value-column", "w"], 1, "good.csv: has no column \"w\"; its columns are user, at, v"),
         (&[&good], &["--value-columns", "v,at"], 2, "value_type is string"),
         (&[&good], &["--value-columns", "v,v"], 2, "twice"),
         (&[&good], &["--value-column", "v", "--bad-rows", &good], 2, "overwrite"),

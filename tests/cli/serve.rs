@@ -146,6 +146,7 @@ fn the_printed_settings_load_back_and_hold_no_secret() {
     };
     let url = "postgres://me:hunter2@db/features";
     let environment = [
+        ("LISTSTORE__METADATA__STORE", "postgres"),
         ("LISTSTORE__METADATA__POSTGRES__URL", url),
         ("LISTSTORE__ITEMS__CQL__CONTACT_POINTS", "a:1,b"),
         ("LISTSTORE__HTTP__BODY_BYTES_MAX", "1 MiB"),
