@@ -78,8 +78,9 @@ async fn identify(
     identified.map_err(refusal)
 }
 
-/// Identifies the caller of an admitted request again once its body has arrived, and decides on the permission again. In
-/// the meantime the key may have been revoked, or the token may have expired. `None`: the operation is for any caller.
+/// Identifies the caller of an admitted request again once its body has arrived, and decides on the permission again.
+/// In the meantime the key may have been revoked, or the token may have expired. `None`: the operation is for any
+/// caller.
 pub(super) fn again(
     state: &ApiState,
     operation: &Descriptor,

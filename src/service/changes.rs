@@ -130,8 +130,8 @@ impl<R: PageRenderer> Service<R> {
         self.noted(change, caller.author(), deadline, making).await.map(Reply::Log)
     }
 
-    /// Neither a caller's deadline nor its leaving ends a backup: it goes on to its end. The backup has its own entry, so
-    /// that the trail of a server that is started on it shows where it comes from.
+    /// Neither a caller's deadline nor its leaving ends a backup: it goes on to its end. The backup has its own entry,
+    /// so that the trail of a server that is started on it shows where it comes from.
     pub(super) async fn create_backup(&self, caller: &Caller, dir: PathBuf) -> Result<Reply, ServiceError> {
         let shown = json!({"server": self.options.server_name, "dir": dir.display().to_string()});
         let (metadata, backups, by) = (self.metadata.clone(), self.backups.clone(), caller.author());

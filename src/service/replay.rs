@@ -82,7 +82,8 @@ impl<R: PageRenderer> Service<R> {
     }
 
     async fn erase_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
-        // A refused erasure changed nothing, and a conditional one counts once it is done: the condition was its caller's.
+        // A refused erasure changed nothing, and a conditional one counts once it is done: the condition was its
+        // caller's.
         if let Some(details) = &entry.after
             && (details["state"] == "refused" || details["state"] == "begun" && details["conditional"] == true)
         {

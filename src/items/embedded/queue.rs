@@ -191,7 +191,8 @@ impl CommitQueue {
         }
         let beside = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
         let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
-        // A removal of items comes in parts, of a list and its reverse entries. A bag that goes with its entries is one write.
+        // A removal of items comes in parts, of a list and its reverse entries. A bag that goes with its entries is one
+        // write.
         let comes_in_parts = part == Part::Removals && lists <= 2;
         if comes_in_parts && bytes + beside > self.removal_bytes_max() {
             let most = self.removal_bytes_max();
