@@ -183,7 +183,7 @@ struct SmallDisk(PathBuf);
 impl SmallDisk {
     fn mount(at: PathBuf, mebibytes: u64) -> Result<Self, String> {
         std::fs::create_dir_all(&at).map_err(|e| e.to_string())?;
-        let size = format!("size={mebibytes}m");
+        let size = format!("size={mebibytes}m,mode=0700");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&at).status();
         match mounted {
             Ok(status) if status.success() => Ok(Self(at)),
