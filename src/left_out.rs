@@ -42,16 +42,16 @@ impl Part {
     }
 }
 
-/// The release, with the parts that are left out.
-pub fn version() -> &'static str {
-    static VERSION: LazyLock<String> = LazyLock::new(|| version_with(&ALL));
+/// The release, the commit and the parts that are built in, for `--version`.
+pub fn long_version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| long_version_with(&ALL));
     &VERSION
 }
 
-fn version_with(parts: &[Part]) -> String {
-    let release = env!("CARGO_PKG_VERSION");
-    let left_out: Vec<_> = parts.iter().filter(|part| !part.is_built).map(|part| part.feature).collect();
-    if left_out.is_empty() { release.to_owned() } else { format!("{release} (without {})", left_out.join(", ")) }
+fn long_version_with(parts: &[Part]) -> String {
+    let built: Vec<_> = parts.iter().filter(|part| part.is_built).map(|part| part.feature).collect();
+    let built = if built.is_empty() { "none".to_owned() } else { built.join(", ") };
+    format!("{}\ncommit: {}\nfeatures: {built}", env!("CARGO_PKG_VERSION"), env!("LISTSTORE_COMMIT"))
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_is_left_out_is_refused_by_its_name_and_told_with_the_version() {
+    fn a_left_out_part_is_refused_by_name_and_missing_in_the_version() {
         let [built, left_out] = [true, false].map(|is_built| Part { is_built, ..CQL });
         assert_eq!(built.needed(), Ok(()));
         assert_eq!(
@@ -67,8 +67,9 @@ mod tests {
             "this liststore was built without the store for ScyllaDB and Cassandra: build it with \
              \"cargo build --release\", or with \"--features cql\""
         );
-        let release = env!("CARGO_PKG_VERSION");
-        assert_eq!(version_with(&[built, built]), release);
-        assert_eq!(version_with(&[left_out, built, left_out]), format!("{release} (without cql, cql)"));
+        let features = |parts: &[Part]| long_version_with(parts).lines().last().map(str::to_owned);
+        assert_eq!(features(&[built, built]).as_deref(), Some("features: cql, cql"));
+        assert_eq!(features(&[left_out, built, left_out]).as_deref(), Some("features: cql"));
+        assert_eq!(features(&[left_out]).as_deref(), Some("features: none"));
     }
 }

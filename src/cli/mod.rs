@@ -31,6 +31,7 @@ mod jobs;
 mod key;
 mod list;
 mod log;
+mod man;
 mod migrate;
 mod output;
 mod pages;
@@ -61,7 +62,7 @@ Each command's --help shows examples of its own.";
 
 /// A server for list features: time-ordered lists of expiring items that belong to an entity.
 #[derive(Debug, Parser)]
-#[command(name = "liststore", version = left_out::version(), after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "liststore", version, long_version = left_out::long_version(), after_help = EXAMPLES, max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -93,6 +94,7 @@ enum Command {
     Bench(Box<bench::Arguments>),
     Config(config::Arguments),
     Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// Runs one command to its end.
@@ -139,6 +141,7 @@ impl Command {
             Self::Bench(arguments) => bench::run(*arguments),
             Self::Config(arguments) => config::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
+            Self::Man(arguments) => man::run(&arguments),
         }
     }
 }
@@ -201,10 +204,11 @@ mod tests {
     /// What a command prints, programs can read, too: `--output json` is how they ask for it, everywhere.
     #[test]
     fn every_command_that_prints_a_result_takes_output() {
-        const EXCEPTIONS: [(&str, &str); 3] = [
+        const EXCEPTIONS: [(&str, &str); 4] = [
             ("liststore serve", "it prints no result, but runs until it is stopped: its log has a format of its own"),
             ("liststore feature export", "what it prints is a file, of YAML, for `feature import`"),
             ("liststore completions", "what it prints is a script for a shell"),
+            ("liststore man", "it writes files"),
         ];
         fn look(command: &clap::Command, path: &str, without: &mut Vec<String>) {
             let path = format!("{path}{}{}", if path.is_empty() { "" } else { " " }, command.get_name());

@@ -197,6 +197,30 @@ fn the_embedded_stores_need_no_migration() {
 }
 
 #[test]
+fn the_version_names_the_commit_and_the_features() {
+    let short = run(&["-V"]).ok();
+    assert_eq!(short, format!("liststore {}\n", env!("CARGO_PKG_VERSION")));
+    let long = run(&["--version"]).ok();
+    let lines: Vec<_> = long.lines().collect();
+    assert_eq!(lines[0], short.trim_end());
+    assert!(lines[1].strip_prefix("commit: ").is_some_and(|commit| !commit.is_empty()), "{long}");
+    assert_eq!(lines[2..], ["features: cql, postgres, parquet"]);
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man/man1");
+    run(&["man", pages.to_str().unwrap()]).ok();
+    for page in ["liststore", "liststore-serve", "liststore-list-get", "liststore-entity-find"] {
+        let text = std::fs::read_to_string(pages.join(format!("{page}.1"))).unwrap();
+        assert!(text.contains(".SH SYNOPSIS") && text.contains("Examples:"), "{page}: {text}");
+    }
+    let refused = run(&["man", "/dev/null/x"]).failed(1);
+    assert!(refused.contains("cannot write manual pages to /dev/null/x: "), "{refused}");
+}
+
+#[test]
 fn wrong_usage_and_help_have_their_exit_statuses() {
     for (arguments, status) in [
         (&["--help"][..], 0),
