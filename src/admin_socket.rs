@@ -32,7 +32,9 @@ impl AdminSocket {
         let path = data_dir.join(NAME);
         match fs::symlink_metadata(&path) {
             Ok(found) if found.file_type().is_socket() => fs::remove_file(&path)?,
-            Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket")),
+            Ok(_) => {
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file exists there that is not a socket"));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -49,7 +51,7 @@ impl AdminSocket {
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket of local administration");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the local administration socket");
         }
     }
 }

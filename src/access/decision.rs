@@ -25,11 +25,14 @@ pub enum Principal {
 /// Why somebody may not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    #[error("only over the socket in the server's data directory, as `liststore backup` does on its machine")]
+    #[error(
+        "this operation is available only over the socket in the server's data directory: run `liststore backup` on \
+         the server's machine"
+    )]
     LocalOnly,
-    #[error("{who} has no role with {}", .permission.name())]
+    #[error("{who} has no role with the permission {}", .permission.name())]
     NoRole { who: String, permission: Permission },
-    #[error("{who} has {} within its scopes only", .permission.name())]
+    #[error("{who} has the permission {} only within its scopes", .permission.name())]
     OutOfScope { who: String, permission: Permission },
 }
 

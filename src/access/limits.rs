@@ -45,9 +45,9 @@ pub struct Limited {
 impl Limited {
     fn text(&self) -> &'static str {
         match self.excess {
-            Excess::Requests => "you have sent more requests than you may in a second: send them more slowly",
-            Excess::Items => "you have read and added more items than you may in a second: go on more slowly",
-            Excess::Operations => "you have as many list operations at work at once as you may: wait for some to end",
+            Excess::Requests => "request rate limit exceeded: send fewer requests per second",
+            Excess::Items => "item rate limit exceeded: read and add fewer items per second",
+            Excess::Operations => "too many concurrent list operations for this caller: wait for some to finish",
         }
     }
 }

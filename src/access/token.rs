@@ -26,7 +26,7 @@ const PURPOSE: &[u8] = b"liststore api key 1 ";
 
 /// The system has no randomness to give.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("the system gives no random numbers")]
+#[error("the system's random number generator failed")]
 pub struct NoRandomness;
 
 /// A key's secret, to be shown once. `Debug` shows its id only.

@@ -35,6 +35,6 @@ async fn tell(ring: &KeyRing, store: &dyn MetadataStore) {
     match store.note_uses(&uses).await {
         Ok(()) => ring.note_told(&uses),
         // The next round tells them.
-        Err(error) => tracing::debug!(%error, "uses of keys cannot be noted"),
+        Err(error) => tracing::debug!(%error, "cannot record when keys were last used"),
     }
 }

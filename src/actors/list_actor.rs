@@ -129,8 +129,8 @@ fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: Option<Ttl>)
 fn too_far_ahead(ahead_max: Option<Ttl>) -> Invalid {
     let ahead_max = ahead_max.map_or("none".to_owned(), |ahead_max| ahead_max.to_string());
     Invalid::timestamp_too_far_ahead(format!(
-        "the timestamp must be at most {ahead_max} ahead of the server's clock (items.timestamp_ahead_max): check the unit \
-         of the timestamp and the clock of the sender"
+        "the timestamp must be at most {ahead_max} ahead of the server's clock (items.timestamp_ahead_max): check the \
+         unit of the timestamp and the sender's clock"
     ))
 }
 

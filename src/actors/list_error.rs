@@ -8,7 +8,7 @@ use crate::items::StoreError;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ListError {
     /// All permits of the list's actor stayed taken. Nothing was done.
-    #[error("too many operations in flight on this part of the lists")]
+    #[error("too many operations in flight on this list actor")]
     Overloaded,
     /// The server is stopping and takes no more operations. Nothing was done.
     #[error("the server is stopping")]
@@ -17,12 +17,12 @@ pub enum ListError {
     #[error("no item-store session: {reason}")]
     NoSession { reason: String },
     /// A new actor could not open its session. The pool is as it was.
-    #[error("the pool keeps its size: {reason}")]
+    #[error("the pool was not resized: {reason}")]
     NotResized { reason: String },
     /// The change of the pool that is under way did not end in time. Nothing was done.
-    #[error("the pool is still being changed")]
+    #[error("the pool is still being resized")]
     Resizing,
-    #[error("the deadline passed")]
+    #[error("deadline exceeded")]
     DeadlineExceeded { outcome_unknown: bool },
     /// One item of an add can be stored nowhere. Nothing was done.
     #[error("{invalid}")]

@@ -163,7 +163,7 @@ impl ListPool {
     pub async fn sync(&self) -> Result<(), StoreError> {
         let store = Arc::clone(&self.inner.store);
         tokio::task::spawn_blocking(move || store.sync()).await.unwrap_or_else(|_| {
-            let reason = "the fsync broke off".to_owned();
+            let reason = "the fsync was interrupted".to_owned();
             Err(StoreError::Internal { reason, outcome_unknown: false })
         })
     }
@@ -470,8 +470,8 @@ pub(super) fn token_of_walk(feature_key: &FeatureKey, from: Option<&EntityPlace>
 
 fn reason_of(state: &SlotState) -> String {
     match state {
-        SlotState::Starting => "it is being opened".to_owned(),
-        SlotState::Live | SlotState::Replacing => "its actor is being replaced".to_owned(),
+        SlotState::Starting => "the actor is starting".to_owned(),
+        SlotState::Live | SlotState::Replacing => "the actor is being replaced".to_owned(),
         SlotState::Failed { reason, .. } => reason.clone(),
         SlotState::Stopped => "the server is stopping".to_owned(),
     }

@@ -28,7 +28,7 @@ use crate::metadata::{
     Page,
 };
 
-const RESTARTING: &str = "the metadata actor died: a fresh one is being started";
+const RESTARTING: &str = "the metadata actor died: starting a replacement";
 /// How long stopping waits for the actor's supervisor.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -48,12 +48,12 @@ pub struct MetadataOptions {
 /// Why there is no feature version to work with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    #[error("there is no such feature")]
+    #[error("feature not found")]
     FeatureNotFound,
-    #[error("the feature has no such version")]
+    #[error("version not found")]
     VersionNotFound,
     /// It is not known here, and whether it exists cannot be told now.
-    #[error("the metadata store cannot be asked: {reason}")]
+    #[error("cannot query the metadata store: {reason}")]
     Unavailable { reason: String },
 }
 
@@ -211,7 +211,9 @@ impl MetadataHandle {
         found.map_err(|missing| match missing {
             Missing::Feature => ResolveError::FeatureNotFound,
             Missing::Version => ResolveError::VersionNotFound,
-            Missing::NotLoaded => ResolveError::Unavailable { reason: "no definition has been read yet".to_owned() },
+            Missing::NotLoaded => {
+                ResolveError::Unavailable { reason: "no definitions have been loaded yet".to_owned() }
+            }
         })
     }
 
@@ -350,9 +352,9 @@ impl MetadataHandle {
                 }
             }
         };
-        timeout(self.options.timeout, asked).await.unwrap_or_else(|_| {
-            Err(MetadataError::Unavailable { reason: "it did not answer in time".to_owned(), outcome_unknown })
-        })
+        timeout(self.options.timeout, asked)
+            .await
+            .unwrap_or_else(|_| Err(MetadataError::Unavailable { reason: "it timed out".to_owned(), outcome_unknown }))
     }
 
     /// Takes no more calls, waits at most `grace` for those in flight, stops the actor, and closes
@@ -360,7 +362,7 @@ impl MetadataHandle {
     pub async fn stop(&self, grace: Duration) {
         let all = u32::try_from(self.options.permits).unwrap_or(u32::MAX);
         if timeout(grace, self.permits.acquire_many(all)).await.is_err() {
-            tracing::warn!("control-plane calls were still in flight when the server stopped");
+            tracing::warn!("server stopped with control-plane calls in flight");
         }
         self.permits.close();
         let supervisor = self.supervisor.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -376,7 +378,7 @@ impl MetadataHandle {
         self.slot.stop();
         // A supervisor waits for its arbiter by itself, bounded.
         if timeout(STOP_TIMEOUT, supervisor).await.is_err() {
-            tracing::error!("the metadata actor did not stop in time and was left running");
+            tracing::error!("the metadata actor did not stop in time and was abandoned");
         }
     }
 }

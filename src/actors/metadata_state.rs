@@ -46,7 +46,7 @@ impl MetadataState {
     /// Waits until no other change is under way: none is while what this gives is held.
     pub async fn alone(&self, deadline: Instant) -> Result<MutexGuard<'_, ()>, MetadataError> {
         timeout_at(deadline, self.changing.lock()).await.map_err(|_| MetadataError::Unavailable {
-            reason: "the changes before it took too long".to_owned(),
+            reason: "earlier changes took too long".to_owned(),
             outcome_unknown: false,
         })
     }
@@ -83,20 +83,20 @@ impl MetadataState {
                 if self.catalog.snapshot().is_some() {
                     tracing::warn!(
                         reason,
-                        "the metadata store cannot be used: changes of definitions are refused, and list operations go on \
-                         by the definitions that are known; it is tried all the time"
+                        "metadata store unavailable: definition changes are refused, list operations continue with the \
+                         cached definitions; retrying"
                     );
                 } else {
                     tracing::warn!(
                         reason,
-                        "the metadata store cannot be used, and no definitions are known yet: list operations are refused \
-                         until it can; it is tried all the time"
+                        "metadata store unavailable and no definitions loaded yet: list operations are refused until \
+                         it recovers; retrying"
                     );
                 }
             }
             (Some(_), None) => {
                 let after_secs = self.unavailable_since.take().map(|since| since.elapsed().as_secs());
-                tracing::info!(after_secs, "the metadata store can be used again");
+                tracing::info!(after_secs, "metadata store available again");
             }
             _ => {}
         }

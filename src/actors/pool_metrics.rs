@@ -42,37 +42,34 @@ impl PoolMetrics {
         };
         let waits = HistogramOpts::new(
             "liststore_list_permit_wait_seconds",
-            "How long list operations that found no free permit waited for one, or until they were refused.",
+            "Time that list operations waited for a permit, until they got one or were refused.",
         );
         let metrics = Self {
-            permits_bound: gauge(
-                "liststore_list_permits_bound",
-                "Permits that there can be at most, of all list actors.",
-            )?,
+            permits_bound: gauge("liststore_list_permits_bound", "Upper bound of permits of all list actors.")?,
             permits_limit: gauge(
                 "liststore_list_permits_limit",
-                "Permits that there are at present: with a CQL cluster, as many as its latency allows.",
+                "Current permits of all list actors. With a CQL cluster, the limit follows its latency.",
             )?,
             permits_in_use: gauge(
                 "liststore_list_permits_in_use",
-                "Permits taken: list operations in flight or, with a CQL cluster, requests that it has not ended.",
+                "Permits in use: list operations in flight or, with a CQL cluster, its unfinished requests.",
             )?,
-            permits_waiting: gauge("liststore_list_permits_waiting", "List operations that wait for a permit.")?,
+            permits_waiting: gauge("liststore_list_permits_waiting", "List operations waiting for a permit.")?,
             permits_refused: IntCounter::new(
                 "liststore_list_permits_refused_total",
-                "List operations refused because no permit of their actor became free in time.",
+                "List operations refused because no permit of their actor was released in time.",
             )?,
             permit_seconds: Counter::new(
                 "liststore_list_permit_seconds_total",
-                "For how long operations had an actor's permit: its rate is the mean of operations in flight.",
+                "Time that operations held an actor's permit. Its rate is the mean number of operations in flight.",
             )?,
             permit_wait: Histogram::with_opts(
                 waits.buckets(vec![0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0]),
             )?,
-            actors: IntGaugeVec::new(Opts::new("liststore_list_actors", "List actors, by their state."), &["state"])?,
+            actors: IntGaugeVec::new(Opts::new("liststore_list_actors", "List actors by state."), &["state"])?,
             actor_restarts: IntCounter::new(
                 "liststore_list_actor_restarts_total",
-                "List actors started in place of one that died.",
+                "List actors restarted after a crash.",
             )?,
             refused_by_store: AtomicU64::new(0),
             held_nanos: AtomicU64::new(0),

@@ -70,7 +70,7 @@ impl Resizing {
     pub fn warning(&self) -> Option<String> {
         let UnderWay { to, since } = self.under_way()?;
         Some(format!(
-            "the list pool has been changing to {} actors for {} s: lists that move wait for what was begun on them",
+            "the list pool has been resizing to {} actors for {} s: moving lists wait for their running operations",
             to.actors,
             since.elapsed().as_secs()
         ))

@@ -174,7 +174,7 @@ impl Refresher {
         }
         timeout_at(until, since(&mut last, began_min))
             .await
-            .unwrap_or_else(|_| Err("the metadata store did not answer in time".to_owned()))
+            .unwrap_or_else(|_| Err("the metadata store timed out".to_owned()))
     }
 
     /// Sees to it that there is a reading that begins after `asked`; or says when that may be asked

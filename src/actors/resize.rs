@@ -111,7 +111,7 @@ impl PoolState {
             actors_before = from.actors,
             actors = to.actors,
             permits_per_actor = to.permits_per_actor,
-            "the list pool has another size"
+            "list pool resized"
         );
         Ok(())
     }
@@ -154,8 +154,8 @@ impl PoolState {
             if !is_told && began.elapsed() >= SETTLING_PATIENCE {
                 is_told = true;
                 tracing::warn!(
-                    "operations of the list pool as it was before have not ended: lists that moved wait for them, and \
-                     so does the next change of the pool"
+                    "operations on the previous list pool are still running: moved lists and the next resize wait for \
+                     them"
                 );
             }
         }
@@ -175,7 +175,7 @@ impl PoolState {
             match slot.state() {
                 SlotState::Failed { reason, .. } => return Err(ListError::NotResized { reason }),
                 _ if Instant::now() >= until => {
-                    let reason = format!("it was not open after {} s", OPENING_TIMEOUT.as_secs());
+                    let reason = format!("not open after {} s", OPENING_TIMEOUT.as_secs());
                     return Err(ListError::NotResized { reason });
                 }
                 _ => {}

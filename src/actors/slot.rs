@@ -178,14 +178,14 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
                         && let Some((failed_attempts, after)) = openings.opened()
                     {
                         let after_secs = after.as_secs();
-                        tracing::info!(actor = self.what, failed_attempts, after_secs, "all actors have started");
+                        tracing::info!(actor = self.what, failed_attempts, after_secs, "all actors started");
                     }
                     self.address.store(Some(Arc::new(address)));
                     was_live = true;
                     self.state.send_replace(SlotState::Live);
                     tokio::select! {
                         () = self.died() => {
-                            tracing::error!(actor = self.what, "an actor died: starting a fresh one");
+                            tracing::error!(actor = self.what, "actor died: starting a replacement");
                             self.restarts.fetch_add(1, Ordering::Relaxed);
                             self.state.send_replace(SlotState::Replacing);
                         }
@@ -196,11 +196,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
                 Err(_) if *stopped.borrow() => {}
                 Err(reason) => {
                     if openings.failed(failed_before, &reason) {
-                        tracing::warn!(
-                            actor = self.what,
-                            reason,
-                            "cannot start actors: it is tried again until they start"
-                        );
+                        tracing::warn!(actor = self.what, reason, "cannot start actors: retrying");
                     }
                     failed_before = true;
                     self.state.send_replace(SlotState::Failed { reason, was_live });
@@ -226,8 +222,8 @@ pub(super) async fn end(arbiter: Arbiter) {
     let joined = tokio::task::spawn_blocking(move || arbiter.join());
     match tokio::time::timeout(JOIN_TIMEOUT, joined).await {
         Ok(Ok(Ok(()))) => {}
-        Ok(_) => tracing::error!("a worker thread ended with a panic"),
-        Err(_) => tracing::error!("a worker thread did not stop in time and was left running"),
+        Ok(_) => tracing::error!("worker thread panicked"),
+        Err(_) => tracing::error!("worker thread did not stop in time and was abandoned"),
     }
 }
 

@@ -63,19 +63,20 @@ impl StoredCatalog {
         let path = file.path().display().to_string();
         let read = match tokio::task::spawn_blocking(move || file.read()).await {
             Ok(read) => read,
-            Err(_) => Err(SnapshotError::Damaged("reading it failed")),
+            Err(_) => Err(SnapshotError::Damaged("cannot read it")),
         };
         let (snapshot, keys) = match read {
             Ok(read) => read,
             Err(error) => {
-                tracing::warn!(path, reason = %error, "the definitions kept on disk cannot stand in for the metadata store");
+                tracing::warn!(path, reason = %error, "cannot use the definitions snapshot on disk in place of the \
+                                                       metadata store");
                 return;
             }
         };
         let age_secs = age_of(snapshot.synced_at(), now).as_secs();
         if age_secs > self.options.age_max.as_secs() {
             let age_secs_max = self.options.age_max.as_secs();
-            tracing::warn!(path, age_secs, age_secs_max, "the definitions kept on disk are too old to stand in");
+            tracing::warn!(path, age_secs, age_secs_max, "the definitions snapshot on disk is too old to use");
             return;
         }
         self.synced_at.store(Some(Arc::new(snapshot.synced_at())));
@@ -84,7 +85,7 @@ impl StoredCatalog {
             tracing::warn!(
                 path,
                 age_secs,
-                "lists are served by definitions kept on disk until the metadata store is back"
+                "serving lists from the definitions snapshot on disk until the metadata store is available"
             );
         }
     }
@@ -114,12 +115,17 @@ impl StoredCatalog {
                     written = Some((revision, synced_at));
                     self.synced_at.store(Some(Arc::new(synced_at)));
                     if std::mem::take(&mut fails) {
-                        tracing::info!(path = %self.options.file.path().display(), "the definitions are kept on disk again");
+                        tracing::info!(path = %self.options.file.path().display(), "definitions snapshot on disk is \
+                                                                                    written again");
                     }
                 }
                 Err(error) if !fails => {
                     fails = true;
-                    tracing::warn!(path = %self.options.file.path().display(), %error, "the definitions cannot be kept on disk: a start without the metadata store would go by older ones, or by none");
+                    tracing::warn!(path = %self.options.file.path().display(), %error, "cannot write the definitions \
+                                                                                        snapshot to disk: a start \
+                                                                                        without the metadata store \
+                                                                                        would use older definitions or \
+                                                                                        none");
                 }
                 Err(_) => {}
             }

@@ -44,11 +44,12 @@ pub(super) async fn of_head(
 fn offered(state: &ApiState, operation: &Descriptor, peer: Peer) -> Result<(), Problem> {
     let is_administration = operation.group == Group::Operations || operation.id == OperationId::Metrics;
     match peer {
-        Peer::Administration(_) if !is_administration && operation.group != Group::Health => {
-            Err(Problem::new(ErrorCode::NotFound, "this address is for administration: ask the one of http.listen"))
-        }
+        Peer::Administration(_) if !is_administration && operation.group != Group::Health => Err(Problem::new(
+            ErrorCode::NotFound,
+            "this address serves administration only: use the address of http.listen",
+        )),
         Peer::Network(_) if is_administration && state.options.administration_is_apart => {
-            Err(Problem::new(ErrorCode::NotFound, "this is served at the address of admin.listen"))
+            Err(Problem::new(ErrorCode::NotFound, "this operation is served only at the address of admin.listen"))
         }
         _ => Ok(()),
     }
@@ -102,8 +103,8 @@ fn check_certificate(client: &Client) -> Result<(), Problem> {
     if client.certificate.as_ref().is_none_or(|shown| shown.holds()) {
         return Ok(());
     }
-    let detail = "the client certificate of this connection is no longer valid: connect again with another one";
-    Err(Problem::new(ErrorCode::Unauthenticated, detail).because("a certificate that is no longer valid"))
+    let detail = "the client certificate of this connection is no longer valid: reconnect with a valid one";
+    Err(Problem::new(ErrorCode::Unauthenticated, detail).because("certificate that is no longer valid"))
 }
 
 /// Whether the caller may ask for what the path names, now.
@@ -137,7 +138,7 @@ fn admit(
 /// Refuses a body that the operation does not take, and a head without one where the operation needs it.
 fn check_body(head: &RequestHead<'_>, operation: &Descriptor, bytes_max: usize) -> Result<(), Problem> {
     if head.expects_unknown {
-        let detail = "the only expectation that the server meets is 100-continue: leave Expect out";
+        let detail = "Expect: only 100-continue is supported; remove the header";
         return Err(Problem::new(ErrorCode::ExpectationFailed, detail));
     }
     if matches!(head.framing, Framing::Length(length) if length > bytes_max as u64) {
@@ -147,7 +148,7 @@ fn check_body(head: &RequestHead<'_>, operation: &Descriptor, bytes_max: usize) 
         return Ok(());
     }
     if head.framing == Framing::Absent {
-        let detail = "the operation needs a body: send it with a Content-Length, or chunked";
+        let detail = "the request body is missing: send one with Content-Length or chunked";
         return Err(Problem::new(ErrorCode::LengthRequired, detail));
     }
     check_media_type(head.headers, if operation.takes_merge_patch() { BodyKind::MergePatch } else { BodyKind::Json })
@@ -178,27 +179,27 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn refusal(unidentified: Unidentified) -> Problem {
-    const HINT: &str = "send an API key or a token that holds: Authorization: Bearer …";
+    const HINT: &str = "send a valid API key or token: Authorization: Bearer …";
     let refused_because = |why: String| Problem::new(ErrorCode::Unauthenticated, HINT).because(why);
     let refused = |why: &str| refused_because(why.to_owned());
     match unidentified {
         Unidentified::NoCredentials => refused("no key"),
         Unidentified::Refused(NoKey::Malformed) => {
-            let detail = "what was sent has not the form of an API key, or was mistyped: its checksum does not hold";
-            Problem::new(ErrorCode::Unauthenticated, detail).because("no key's form")
+            let detail = "malformed API key: checksum mismatch";
+            Problem::new(ErrorCode::Unauthenticated, detail).because("malformed key")
         }
         // Nobody is told which of these it was but the log.
-        Unidentified::Refused(NoKey::Expired) => refused("an expired key"),
+        Unidentified::Refused(NoKey::Expired) => refused("expired key"),
         Unidentified::Refused(NoKey::Revoked) => refused("a revoked key"),
-        Unidentified::Refused(NoKey::Unknown | NoKey::NotLoaded) => refused("an unknown key"),
+        Unidentified::Refused(NoKey::Unknown | NoKey::NotLoaded) => refused("unknown key"),
         Unidentified::TokenRefused(why) => refused_because(why.to_string()),
         Unidentified::KeysWanted(_) => refused_because(NoToken::UnknownKey.to_string()),
         Unidentified::IssuerAway(_) => {
-            Problem::new(ErrorCode::IssuerUnavailable, "the keys of the token's issuer cannot be read at present")
+            Problem::new(ErrorCode::IssuerUnavailable, "the signing keys of the token's issuer are unavailable")
         }
         Unidentified::KeysTooOld(_) => {
-            let detail =
-                "the keys of the token's issuer could not be read for longer than access.jwt.keys_age_max_secs";
+            let detail = "the signing keys of the token's issuer are older than access.jwt.keys_age_max_secs and \
+                          cannot be refreshed";
             Problem::new(ErrorCode::IssuerUnavailable, detail)
         }
         Unidentified::Unknowable => {

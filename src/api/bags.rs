@@ -62,7 +62,7 @@ pub(super) async fn batch_get_bags(mut call: Call<'_>) -> HandlerResult {
     let lists = joined(lists.as_deref())?;
     let requests = BatchGetBagsInput::read(&call.body().await?)?;
     if requests.len() * lists.len() > BATCH_BAGS_MAX {
-        let detail = format!("a call reads at most {BATCH_BAGS_MAX} lists with its bags: send more in several calls");
+        let detail = format!("a call reads at most {BATCH_BAGS_MAX} lists with its bags: split the request");
         return Err(Problem::argument(JOINED_LISTS.name, detail));
     }
     let entity = |request: BagRequest| EntityName { entity_type: request.entity_type, entity_id: request.entity_id };

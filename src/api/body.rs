@@ -37,14 +37,10 @@ pub(super) enum Lack {
 impl Lack {
     pub fn problem(self) -> Problem {
         let detail = match self {
-            Self::Connections => "all connections are busy: ask again later, or another server",
-            Self::RoomForBody => "bodies and answers under way fill the memory for them: ask again later, or for less",
-            Self::RoomForAnswer => {
-                "answers that were not taken yet fill the memory for them: ask again later, or for less"
-            }
-            Self::Time => {
-                "the server is behind with its requests, and this one has waited for too long; nothing was done"
-            }
+            Self::Connections => "all connections are in use: retry later or use another server",
+            Self::RoomForBody => "the memory for request and response bodies is full: retry later or request less",
+            Self::RoomForAnswer => "unread responses fill the memory for responses: retry later or request less",
+            Self::Time => "the server is overloaded and this request waited too long; nothing was done",
         };
         Problem::new(ErrorCode::Overloaded, detail)
     }
@@ -67,7 +63,7 @@ impl RequestBody {
         match self {
             Self::Whole(_) | Self::Handed(_) => None,
             Self::Late => {
-                let detail = format!("the body did not arrive within {} s", at_most.as_secs());
+                let detail = format!("the request body did not arrive within {} s", at_most.as_secs());
                 Some(Problem::new(ErrorCode::DeadlineExceeded, detail))
             }
             Self::TooLarge => Some(too_large(bytes_max)),
@@ -81,7 +77,7 @@ impl RequestBody {
         match self {
             Self::Whole(body) => Ok(std::mem::take(body)),
             Self::Handed(payload) => {
-                let unavailable = |error| Problem::internal(format!("a body that was read cannot be had: {error}"));
+                let unavailable = |error| Problem::internal(format!("cannot take the request body: {error}"));
                 let parts: Vec<_> = payload.try_collect().await.map_err(unavailable)?;
                 Ok(parts.concat().into())
             }
@@ -91,7 +87,7 @@ impl RequestBody {
 }
 
 pub(super) fn too_large(bytes_max: usize) -> Problem {
-    Problem::new(ErrorCode::PayloadTooLarge, format!("a body may have at most {bytes_max} bytes"))
+    Problem::new(ErrorCode::PayloadTooLarge, format!("the request body must have at most {bytes_max} bytes"))
 }
 
 /// Which JSON is wanted.
@@ -108,12 +104,12 @@ pub(super) fn check_media_type(headers: &HeaderMap, kind: BodyKind) -> Result<()
     let refused = |detail: &'static str| Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
     if !headers.get_all(CONTENT_TYPE).all(|value| is_of(value, kind)) {
         return refused(match kind {
-            BodyKind::Json => "send Content-Type: application/json, in UTF-8, or none",
-            BodyKind::MergePatch => "send Content-Type: application/merge-patch+json, in UTF-8, or none",
+            BodyKind::Json => "send Content-Type: application/json (UTF-8) or omit the header",
+            BodyKind::MergePatch => "send Content-Type: application/merge-patch+json (UTF-8) or omit the header",
         });
     }
     if !headers.get_all(CONTENT_ENCODING).all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return refused("a body must not be compressed: leave Content-Encoding out");
+        return refused("the request body must not be compressed: remove Content-Encoding");
     }
     Ok(())
 }

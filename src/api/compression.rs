@@ -49,10 +49,10 @@ struct Encoder<'e> {
 impl Encoders {
     /// Registers its metrics with `registry`.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let at_work = IntGauge::new("liststore_http_encoders", "Answers that are being compressed.")?;
+        let at_work = IntGauge::new("liststore_http_encoders", "Responses being compressed.")?;
         let left_out = IntCounter::new(
             "liststore_http_uncompressed_total",
-            "Answers sent uncompressed, since as many as there may be were being compressed.",
+            "Responses sent uncompressed because the limit of concurrent compressions was reached.",
         )?;
         registry.register(Box::new(at_work.clone()))?;
         registry.register(Box::new(left_out.clone()))?;

@@ -122,7 +122,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName, field: &'static str) ->
     let first = values.next().map(HeaderValue::as_bytes);
     match values.next() {
         None => Ok(first),
-        Some(_) => Err(Problem::argument(field, format!("the header {field} is given twice"))),
+        Some(_) => Err(Problem::argument(field, format!("duplicate header {field}"))),
     }
 }
 

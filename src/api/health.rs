@@ -60,7 +60,7 @@ fn readiness(state: &ApiState, peer: Peer) -> Health {
 fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
     let because = |reason: &str| match peer {
         Peer::Local => format!(": {reason}"),
-        Peer::Network(_) | Peer::Administration(_) => "; the server's log says why".to_owned(),
+        Peer::Network(_) | Peer::Administration(_) => "; see the server's log".to_owned(),
     };
     let states = lists.states();
     let live = states.iter().filter(|state| **state == SlotState::Live).count();
@@ -83,7 +83,7 @@ fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
         return (Check::Warn, Some(format!("{live} of {all} list actors are live{failed}")));
     }
     match lists.read_only() {
-        Some(reason) => (Check::Warn, Some(format!("the item store does not take all writes{}", because(&reason)))),
+        Some(reason) => (Check::Warn, Some(format!("the item store refuses some writes{}", because(&reason)))),
         None => lists.warning().map_or((Check::Pass, None), |warning| (Check::Warn, Some(warning))),
     }
 }
@@ -92,7 +92,7 @@ fn catalog(metadata: &MetadataHandle) -> (Check, Option<String>) {
     match metadata.catalog().snapshot() {
         Some(snapshot) if snapshot.is_stored() => {
             let age = metadata.age_of(snapshot.synced_at());
-            (Check::Warn, Some(format!("the definitions are those that were kept on disk {} s ago", age.as_secs())))
+            (Check::Warn, Some(format!("the definitions come from a snapshot on disk that is {} s old", age.as_secs())))
         }
         Some(_) => (Check::Pass, None),
         None => (Check::Fail, Some("the definitions have not been loaded yet".to_owned())),
@@ -102,7 +102,7 @@ fn catalog(metadata: &MetadataHandle) -> (Check, Option<String>) {
 /// Without it list operations go on, so its absence alone takes no server out of service.
 fn metadata_store(metadata: &MetadataHandle) -> (Check, Option<String>) {
     match metadata.unavailable_reason() {
-        Some(reason) => (Check::Warn, Some(format!("the metadata store is away: {reason}"))),
+        Some(reason) => (Check::Warn, Some(format!("metadata store unavailable: {reason}"))),
         None => (Check::Pass, None),
     }
 }
@@ -111,7 +111,7 @@ fn metadata_store(metadata: &MetadataHandle) -> (Check, Option<String>) {
 fn access(state: &ApiState) -> (Check, Option<String>) {
     match state.access.is_open() {
         Some(true) if state.options.is_insecure => {
-            (Check::Warn, Some("anybody on the network may do anything: make an API key".to_owned()))
+            (Check::Warn, Some("anyone on the network has full access: create an API key".to_owned()))
         }
         _ => (Check::Pass, None),
     }

@@ -21,8 +21,7 @@ pub(super) fn check(headers: &HeaderMap, allowed: &[String]) -> Result<(), Probl
     if is_local(host) || allowed.iter().any(is_allowed) {
         return Ok(());
     }
-    let detail =
-        "this server does not go by the name that was asked: name it in http.allowed_hosts, or use its address";
+    let detail = "unknown host name: add it to http.allowed_hosts, or use the server's address";
     Err(Problem::new(ErrorCode::UnknownHost, detail).at("Host"))
 }
 

@@ -148,7 +148,7 @@ fn bind_all(
             })
         })?;
     }
-    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it stands for no address");
+    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it resolves to no address");
     Ok((builder, address.ok_or_else(|| refused.unwrap_or_else(none))?))
 }
 

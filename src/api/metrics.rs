@@ -63,35 +63,38 @@ impl ApiMetrics {
             registry.register(Box::new(gauge.clone())).map(|()| gauge)
         };
         let requests = IntCounterVec::new(
-            Opts::new("liststore_http_requests_total", "Requests answered, by operation and outcome."),
+            Opts::new("liststore_http_requests_total", "Requests by operation and outcome."),
             &LABELS,
         )?;
         registry.register(Box::new(requests.clone()))?;
         let seconds = HistogramVec::new(
             HistogramOpts::new(
                 "liststore_http_request_duration_seconds",
-                "Time from a request's head to its answer, by operation and outcome.",
+                "Time from a request's head to its response, by operation and outcome.",
             )
             .buckets(LATENCY_BUCKETS.to_vec()),
             &LABELS,
         )?;
         registry.register(Box::new(seconds.clone()))?;
-        let build = IntGaugeVec::new(Opts::new("liststore_build_info", "1, with the server's version."), &["version"])?;
+        let build = IntGaugeVec::new(
+            Opts::new("liststore_build_info", "Always 1; labels hold the server's version."),
+            &["version"],
+        )?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         registry.register(Box::new(build))?;
         let refused = IntCounterVec::new(
-            Opts::new("liststore_access_refused_total", "Requests turned away for who sent them, by why."),
+            Opts::new("liststore_access_refused_total", "Requests refused because of their caller, by reason."),
             &["reason"],
         )?;
         registry.register(Box::new(refused.clone()))?;
         let catalog_age_seconds = Gauge::new(
             "liststore_catalog_age_seconds",
-            "Time since the catalog was last known to be the metadata store's state.",
+            "Time since the catalog was last confirmed to match the metadata store.",
         )?;
         registry.register(Box::new(catalog_age_seconds.clone()))?;
         let catalog_snapshot_age_seconds = Gauge::new(
             "liststore_catalog_snapshot_age_seconds",
-            "Time since the definitions that are kept on disk were known to be the metadata store's; 0 without them.",
+            "Age of the definitions snapshot on disk; 0 without one.",
         )?;
         registry.register(Box::new(catalog_snapshot_age_seconds.clone()))?;
         Ok(Self {
@@ -99,42 +102,42 @@ impl ApiMetrics {
             requests,
             seconds,
             series: Box::new([const { [const { OnceLock::new() }; COLUMNS] }; 1 + OperationId::COUNT]),
-            batch_failures: counter("liststore_batch_failures_total", "Lists of calls for several that failed.")?,
+            batch_failures: counter("liststore_batch_failures_total", "Failed lists in calls for several lists.")?,
             items_read: counter("liststore_items_read_total", "Items returned by gets.")?,
             items_added: counter("liststore_items_added_total", "Items stored by adds, repeated ones included.")?,
             items_already_expired: counter(
                 "liststore_items_already_expired_total",
-                "Items sent in adds and not stored, since they had expired.",
+                "Items in adds that were not stored because they had already expired.",
             )?,
             items_removed: counter("liststore_items_removed_total", "Visible items removed by value.")?,
             connections: gauge("liststore_http_connections", "Open HTTP connections.")?,
             connections_evicted: counter(
                 "liststore_http_connections_evicted_total",
-                "Connections that waited for their client and were ended to make room for others.",
+                "Idle connections closed to make room for others.",
             )?,
             requests_shed: counter(
                 "liststore_http_requests_shed_total",
-                "List operations refused with overloaded, since they had waited too long in their sockets.",
+                "List operations refused as overloaded because they waited too long in their sockets.",
             )?,
             buffered_bytes: gauge(
                 "liststore_http_buffered_bytes",
-                "What requests and answers hold of http.buffered_bytes_max while they arrive, are made or wait to be taken.",
+                "Bytes of http.buffered_bytes_max held by requests and responses in progress.",
             )?,
             unread_bytes: gauge(
                 "liststore_http_unread_bytes",
-                "The kernel's memory of answers whose clients do not read them.",
+                "Kernel memory of responses that clients have not read.",
             )?,
-            catalog_loaded: gauge("liststore_catalog_loaded", "1 once the catalog has been loaded, else 0.")?,
+            catalog_loaded: gauge("liststore_catalog_loaded", "1 after the catalog was loaded, else 0.")?,
             catalog_revision: gauge("liststore_catalog_revision", "Revision of the catalog.")?,
             catalog_age_seconds,
             catalog_stored: gauge(
                 "liststore_catalog_stored",
-                "1 while the catalog is one that was kept on disk, since the metadata store could not be read.",
+                "1 while the catalog comes from the snapshot on disk because the metadata store was unavailable.",
             )?,
             catalog_snapshot_age_seconds,
             metadata_actor_restarts: counter(
                 "liststore_metadata_actor_restarts_total",
-                "Metadata actors started in place of one that died.",
+                "Metadata actors restarted after a crash.",
             )?,
         })
     }

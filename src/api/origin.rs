@@ -28,7 +28,7 @@ pub(super) fn check(method: &Method, headers: &HeaderMap, allowed: &[String]) ->
     if fits {
         return Ok(());
     }
-    let detail = "a page of another site asked for this: name its origin in http.allowed_origins if it may";
+    let detail = "cross-origin request refused: add the origin to http.allowed_origins to allow it";
     Err(Problem::new(ErrorCode::CrossSite, detail).at("Origin"))
 }
 

@@ -40,9 +40,9 @@ pub(super) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     let mut escapes = raw.split('%').skip(1);
     let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
     if !escapes.all(is_escape) {
-        return Err("must be percent-encoded: a \"%\" is followed by two hexadecimal digits, or is written %25");
+        return Err("must be percent-encoded: \"%\" must be followed by two hexadecimal digits or written as %25");
     }
-    percent_decode_str(raw).decode_utf8().map_err(|_| "must be percent-encoded UTF-8: these bytes are none")
+    percent_decode_str(raw).decode_utf8().map_err(|_| "must be percent-encoded UTF-8: invalid byte sequence")
 }
 
 /// Decodes a name or a value of a query.

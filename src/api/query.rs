@@ -54,7 +54,7 @@ fn read<'q, const N: usize>(
             return Err(refused("is given twice"));
         }
         if raw.is_empty() && !parameter.may_be_empty {
-            return Err(refused("is empty: leave it out, or give it a value"));
+            return Err(refused("is empty: remove it or set a value"));
         }
         given[index] = true;
         let value = decode_form(raw).map_err(refused)?;
@@ -72,7 +72,8 @@ pub(super) fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option
         let mut problem = Problem::from(invalid).at(parameter.name);
         // `+02:00` that was sent without encoding.
         if text.contains(' ') {
-            problem.detail = format!("{}; in a query a plus is written %2B, since + is a space", problem.detail).into();
+            problem.detail =
+                format!("{}; write a plus sign in a query as %2B because + means a space", problem.detail).into();
         }
         problem
     };
@@ -81,9 +82,13 @@ pub(super) fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option
 
 fn unknown(name: &str, parameters: &[Parameter]) -> Problem {
     let known: Vec<_> = parameters.iter().map(|parameter| parameter.name).collect();
-    let known = if known.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", known.join(", ")) };
+    let known = if known.is_empty() {
+        "this operation takes none".to_owned()
+    } else {
+        format!("it takes {}", known.join(", "))
+    };
     let name: String = name.chars().take(64).collect();
-    Problem::argument(name, format!("this operation has no such parameter: {known}"))
+    Problem::argument(name, format!("unknown parameter; {known}"))
 }
 
 /// A whole number, as `limit` and `page_size` are.

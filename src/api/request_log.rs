@@ -61,7 +61,7 @@ impl RequestLog {
         let second = self.started.elapsed().as_secs();
         let Some(left_out) = self.access_lines.take(second) else { return };
         if left_out > 0 {
-            tracing::warn!(target: ACCESS_TARGET, left_out, "the lines of some requests were left out: there were too many");
+            tracing::warn!(target: ACCESS_TARGET, left_out, "access log lines dropped: the rate limit was reached");
         }
         let Accessed { request_id, method, operation, principal, response, took } = request(response);
         let bytes = response.body.len().unwrap_or_default();
@@ -107,9 +107,9 @@ impl RequestLog {
         let (code, who) = (problem.code.name(), problem.cause.as_deref().unwrap_or_default());
         let (request_id, reason) = (text(request_id), &*problem.detail);
         if self.is_due(problem.code) {
-            tracing::warn!(request_id, operation, code, who, reason, "requests are turned away");
+            tracing::warn!(request_id, operation, code, who, reason, "requests were refused");
         } else {
-            tracing::debug!(request_id, operation, code, who, reason, "a request was turned away");
+            tracing::debug!(request_id, operation, code, who, reason, "request refused");
         }
     }
 
@@ -137,7 +137,7 @@ impl RequestLog {
         }
         let (code, reason, took_us) = (problem.code.name(), &*problem.detail, took.as_micros() as u64);
         let request_id = text(request_id);
-        tracing::debug!(request_id, code, reason, took_us, "refused what is no request");
+        tracing::debug!(request_id, code, reason, took_us, "malformed request refused");
     }
 
     fn is_due(&self, code: ErrorCode) -> bool {

@@ -73,14 +73,15 @@ impl Response {
     /// The same of a text, which is an error of ours if it is none that a header may have.
     pub fn with_text(self, name: HeaderName, text: impl Into<Bytes>) -> Result<Self, Problem> {
         let value = HeaderValue::from_maybe_shared(text.into());
-        let value = value.map_err(|error| Problem::internal(format!("{name} of an answer is no header: {error}")))?;
+        let value =
+            value.map_err(|error| Problem::internal(format!("{name} of a response is not a valid header: {error}")))?;
         Ok(self.with(name, value))
     }
 
     /// Adds a header behind those that there are. `Vary` alone may be there already: it is a list, whose parts may come
     /// in several lines.
     pub fn add(&mut self, name: HeaderName, value: HeaderValue) {
-        debug_assert!(name == VARY || self.header(&name).is_none(), "{name} is there twice");
+        debug_assert!(name == VARY || self.header(&name).is_none(), "duplicate {name}");
         self.headers.push((name, value));
     }
 

@@ -100,7 +100,7 @@ pub enum Found<'p> {
 
 /// Finds what a method and a raw, still encoded path ask for.
 pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
-    let nothing_here = || Problem::new(ErrorCode::NotFound, "there is nothing at this path: see /openapi.json");
+    let nothing_here = || Problem::new(ErrorCode::NotFound, "no such path: see /openapi.json");
     if path == "*" && method == Method::OPTIONS {
         return Ok(Found::Options(ALL_METHODS.to_owned()));
     }

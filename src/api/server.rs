@@ -208,22 +208,18 @@ fn holder(state: &ApiState, principal: &Principal) -> Holder {
 pub(super) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> Response {
     let problem = match refusal {
         Refusal::Malformed(what) => Problem::new(ErrorCode::MalformedRequest, what),
-        Refusal::Version => {
-            Problem::new(ErrorCode::HttpVersionUnsupported, "this server speaks HTTP/1.1: ask again in that")
-        }
+        Refusal::Version => Problem::new(ErrorCode::HttpVersionUnsupported, "only HTTP/1.1 is supported"),
         Refusal::TransferCoding => {
-            let detail = "the only transfer coding is chunked: send the body with it, or with a Content-Length";
+            let detail = "unsupported transfer coding: send the body chunked or with Content-Length";
             Problem::new(ErrorCode::TransferCodingUnsupported, detail)
         }
         Refusal::HeadTooLarge => {
-            Problem::new(ErrorCode::HeadTooLarge, "a request's head may have 32 KiB and 128 headers at most")
+            Problem::new(ErrorCode::HeadTooLarge, "the request head must have at most 32 KiB and 128 headers")
         }
         Refusal::HeadTimeout => {
-            Problem::new(ErrorCode::RequestTimeout, "the request's head was not there within 5 s of its first byte")
+            Problem::new(ErrorCode::RequestTimeout, "the request head did not arrive within 5 s of its first byte")
         }
-        Refusal::Overloaded => {
-            Problem::new(ErrorCode::Overloaded, "there is no room for this request now; nothing was done")
-        }
+        Refusal::Overloaded => Problem::new(ErrorCode::Overloaded, "no memory for this request now; nothing was done"),
     };
     let mut response = problem.to_response();
     let request_id = state.request_ids.of(&HeaderMap::new());

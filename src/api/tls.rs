@@ -99,7 +99,7 @@ impl Tls {
             Poll::Pending => told_to_leave(context).map(|()| Err(io::ErrorKind::ConnectionAborted.into())),
         });
         let accepted = match timeout(HANDSHAKE_TIMEOUT, accepting).await {
-            Ok(accepted) => accepted.inspect_err(|error| tracing::debug!(%error, "a TLS handshake failed")).ok(),
+            Ok(accepted) => accepted.inspect_err(|error| tracing::debug!(%error, "TLS handshake failed")).ok(),
             Err(_) => None,
         };
         if accepted.is_none() {
@@ -125,7 +125,7 @@ impl Tls {
         if !Arc::ptr_eq(&made.key, &key) || !is_same_verifier {
             match config(&key, verifier.as_ref(), &self.provider) {
                 Ok(config) => *made = Made { key, verifier, config },
-                Err(error) => tracing::error!(%error, "the TLS files have changed and cannot be used"),
+                Err(error) => tracing::error!(%error, "changed TLS files are unusable"),
             }
         }
         Arc::clone(&made.config)
@@ -142,14 +142,13 @@ impl TlsMetrics {
     fn new(registry: &Registry) -> prometheus::Result<Self> {
         let unusable = IntGauge::new(
             "liststore_http_tls_files_unusable",
-            "1 while the TLS files cannot be used, and what they held before stays in use.",
+            "1 while the TLS files are unusable and their previous contents stay in use.",
         )?;
         let clients_refused = IntGauge::new(
             "liststore_http_tls_clients_refused",
-            "1 while no client certificate is accepted, since the files for them have been unusable for too long.",
+            "1 while no client certificate is accepted because their files have been unusable for too long.",
         )?;
-        let failed =
-            IntCounter::new("liststore_http_tls_handshakes_failed_total", "Connections on which no TLS came about.")?;
+        let failed = IntCounter::new("liststore_http_tls_handshakes_failed_total", "Failed TLS handshakes.")?;
         registry.register(Box::new(unusable.clone()))?;
         registry.register(Box::new(clients_refused.clone()))?;
         registry.register(Box::new(failed.clone()))?;
@@ -163,11 +162,11 @@ fn certified(
     texts: &[Vec<u8>],
     provider: &CryptoProvider,
 ) -> Result<Arc<CertifiedKey>, FileProblem> {
-    let [chain, key] = texts else { return Err(FileProblem::of(key_file, "it was not read")) };
+    let [chain, key] = texts else { return Err(FileProblem::of(key_file, "it has not been read yet")) };
     let key = tls_files::private_key(key_file, key)?;
     let chain = tls_files::certificates(certificate_file, chain)?;
     let certified = CertifiedKey::from_der(chain, key, provider)
-        .map_err(|_| FileProblem::of(certificate_file, "the certificate and the key do not belong together"))?;
+        .map_err(|_| FileProblem::of(certificate_file, "the certificate and the key do not match"))?;
     Ok(Arc::new(certified))
 }
 

@@ -73,7 +73,8 @@ impl Clients {
         let (verifier, problem) = self.files.current_within(self.files_age_max);
         let was_too_old = self.too_old.swap(verifier.is_none(), Ordering::AcqRel);
         if let (None, Some(problem), false) = (&verifier, &problem, was_too_old) {
-            tracing::error!(%problem, "no client certificate is accepted: the files have been unusable for too long");
+            tracing::error!(%problem, "no client certificate is accepted: the TLS files have been unusable for too \
+                                       long");
         }
         let (are_unusable, are_too_old) = (problem.is_some(), verifier.is_none());
         CurrentClients { verifier: verifier.unwrap_or_else(|| Arc::clone(&self.refusing)), are_unusable, are_too_old }
@@ -82,7 +83,7 @@ impl Clients {
 
 fn verifier(options: &ClientTls, texts: &[Vec<u8>], provider: &Arc<CryptoProvider>) -> Result<Verifier, FileProblem> {
     let [authorities, revocations @ ..] = texts else {
-        return Err(FileProblem::of(&options.ca_file, "it was not read"));
+        return Err(FileProblem::of(&options.ca_file, "it has not been read yet"));
     };
     let roots = tls_files::believed_authorities(&options.ca_file, authorities)?;
     let crls = match (&options.crl_file, revocations.first()) {
@@ -98,7 +99,7 @@ fn verifier(options: &ClientTls, texts: &[Vec<u8>], provider: &Arc<CryptoProvide
     // An authority without a list in the file has revoked nothing. A list after its next update is no proof.
     let builder = builder.with_crls(crls).allow_unknown_revocation_status().enforce_revocation_expiration();
     let builder = if options.required { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|_| FileProblem::of(blamed, "certificates cannot be checked by it"))
+    builder.build().map_err(|_| FileProblem::of(blamed, "it cannot be used to verify certificates"))
 }
 
 /// Asks for certificates, and accepts none.

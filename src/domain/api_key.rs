@@ -14,7 +14,7 @@ impl KeyId {
     pub const LEN: usize = 12;
 
     pub fn new(text: &str) -> Result<Self, Invalid> {
-        let refused = || Invalid::argument(format!("a key's id is {} characters of 0-9 a-z", Self::LEN));
+        let refused = || Invalid::argument(format!("a key's ID must be {} characters of 0-9 a-z", Self::LEN));
         let bytes: [u8; Self::LEN] = text.as_bytes().try_into().map_err(|_| refused())?;
         if bytes.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()) {
             Ok(Self(bytes))
@@ -52,7 +52,7 @@ impl KeyName {
         let well_formed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
         if text.is_empty() || text.len() > Self::CHARS_MAX || !text.chars().all(well_formed) {
             let max = Self::CHARS_MAX;
-            return Err(Invalid::argument(format!("the name of a key is 1 to {max} characters of A-Z a-z 0-9 _ . -")));
+            return Err(Invalid::argument(format!("a key's name must be 1 to {max} characters of A-Z a-z 0-9 _ . -")));
         }
         Ok(Self(text.to_owned()))
     }

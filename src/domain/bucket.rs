@@ -42,8 +42,8 @@ impl Bucket {
     pub fn of(bucket: Option<Self>, identity: Identity) -> Result<Option<Self>, Invalid> {
         if bucket.is_some() && identity.is_set() {
             return Err(Invalid::argument(
-                "bucket cuts lists into partitions, and a list whose identity is value or key is kept in one: leave it out, \
-                 or give null where the feature's default version has one",
+                "bucket is not available for the identities value and key, whose lists have one partition: leave it \
+                 out, or send null if the feature's default version has a bucket",
             ));
         }
         Ok(bucket)

@@ -38,7 +38,7 @@ impl Document {
     /// proportion to the text.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         if text.len() > DOCUMENT_BYTES_MAX {
-            return Err(Invalid::argument(format!("a bag has at most {DOCUMENT_BYTES_MAX} bytes")));
+            return Err(Invalid::argument(format!("a bag must have at most {DOCUMENT_BYTES_MAX} bytes")));
         }
         let (refused, numbers) = (RefCell::new(None), RefCell::new(NumberLiterals::of(text)));
         let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -46,11 +46,11 @@ impl Document {
         let read = reader.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
         match read {
             Ok(Property::Object(document)) => Ok(document),
-            Ok(_) => Err(Invalid::argument("a bag is a JSON object: {…}")),
+            Ok(_) => Err(Invalid::argument("a bag must be a JSON object: {…}")),
             Err(error) => Err(refused.take().unwrap_or_else(|| {
                 Invalid::argument(format!(
-                    "not read at line {} column {}: numbers must be ones that a double can be near to (send others as \
-                     strings), and escapes whole characters",
+                    "invalid at line {} column {}: numbers must be in the range of a double (send others as strings) \
+                     and escapes must be whole characters",
                     error.line(),
                     error.column()
                 ))
@@ -175,7 +175,7 @@ impl Reader<'_, '_> {
 
     fn within<E: Error>(self) -> Result<Self, E> {
         if self.depth == DEPTH_MAX {
-            return Err(self.refuse(format!("a bag may be nested at most {DEPTH_MAX} deep")));
+            return Err(self.refuse(format!("a bag must be nested at most {DEPTH_MAX} levels deep")));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }
@@ -184,7 +184,7 @@ impl Reader<'_, '_> {
         let literal = self.numbers.borrow_mut().next();
         literal
             .map(|literal| Property::Number(literal.into()))
-            .ok_or_else(|| self.refuse("a number is lost".to_owned()))
+            .ok_or_else(|| self.refuse("a number was lost".to_owned()))
     }
 }
 
@@ -246,7 +246,7 @@ impl<'de> Visitor<'de> for Reader<'_, '_> {
                 }
                 Entry::Occupied(taken) => {
                     let shown: String = taken.key().chars().take(64).collect();
-                    return Err(self.refuse(format!("the key {shown:?} stands twice in a JSON object")));
+                    return Err(self.refuse(format!("duplicate key {shown:?} in a JSON object")));
                 }
             }
         }

@@ -107,8 +107,7 @@ impl Identity {
         let kept = || keep.or(inherited.keep()).unwrap_or_default();
         match kind.unwrap_or(inherited.kind()) {
             IdentityKind::Item if keep.is_some() => Err(Invalid::argument(
-                "keep says which item of a member stays, and items with the identity item are no members: leave it \
-                 out, or give the identity value or key",
+                "keep applies only to the identities value and key: leave it out, or set one of these identities",
             )),
             IdentityKind::Item => Ok(Self::Item),
             IdentityKind::Value => Ok(Self::Value(kept())),

@@ -15,7 +15,7 @@ impl JobId {
 
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let id = u128::from_str_radix(text, 16).ok().map(Self).filter(|id| id.to_string() == text);
-        id.ok_or_else(|| Invalid::argument("a job's id is 32 digits of 0-9 a-f"))
+        id.ok_or_else(|| Invalid::argument("a job's ID must be 32 digits of 0-9 a-f"))
     }
 }
 

@@ -26,7 +26,7 @@ pub fn canonicalize(raw: &str) -> Result<Vec<u8>, Invalid> {
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|e| refused.take().unwrap_or_else(|| Invalid::value_type(format!("no JSON: {e}"))))?;
     NumberLiterals::of(raw).try_for_each(check_number)?;
-    serde_json_canonicalizer::to_vec(&value).map_err(|e| Invalid::value_type(format!("no canonical JSON: {e}")))
+    serde_json_canonicalizer::to_vec(&value).map_err(|e| Invalid::value_type(format!("not canonical JSON: {e}")))
 }
 
 /// The text of a raw JSON string; `None` if it is no string.
@@ -57,7 +57,7 @@ impl Strict<'_> {
 
     fn within<E: Error>(&self) -> Result<Self, E> {
         if self.depth == DEPTH_MAX {
-            return Err(self.refuse(format!("a JSON value may be nested at most {DEPTH_MAX} deep")));
+            return Err(self.refuse(format!("a JSON value must be nested at most {DEPTH_MAX} levels deep")));
         }
         Ok(Self { depth: self.depth + 1, refused: self.refused })
     }
@@ -124,7 +124,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
                     place.insert(object.next_value_seed(within.again())?);
                 }
                 Entry::Occupied(taken) => {
-                    return Err(self.refuse(format!("the key {:?} stands twice in a JSON object", taken.key())));
+                    return Err(self.refuse(format!("duplicate key {:?} in a JSON object", taken.key())));
                 }
             }
         }
@@ -178,12 +178,12 @@ fn check_number(literal: &str) -> Result<(), Invalid> {
         return Ok(());
     }
     // `{:.0}` writes a double exactly, so the texts are equal if and only if the numbers are.
-    let double: f64 = literal.parse().map_err(|_| Invalid::value_type("no JSON number"))?;
+    let double: f64 = literal.parse().map_err(|_| Invalid::value_type("not a JSON number"))?;
     if format!("{:.0}", double.abs()) == digits {
         return Ok(());
     }
     Err(Invalid::argument(format!(
-        "the integer {literal} would change in canonical JSON, whose numbers are doubles: send it as a string"
+        "the integer {literal} would lose precision in canonical JSON, whose numbers are doubles: send it as a string"
     )))
 }
 

@@ -83,7 +83,7 @@ impl PageToken {
 
     /// The payload of a token that was sealed for the same `binding` parts.
     pub fn open(text: &str, binding: &[&[u8]]) -> Result<Vec<u8>, Invalid> {
-        let damaged = || Invalid::page_token("not a page token of this server: pass next_page_token on unchanged");
+        let damaged = || Invalid::page_token("not a page token of this server: send next_page_token unchanged");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| damaged())?;
         let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(damaged)?;
         if digest_of(&[body])[..CHECKSUM_LEN] != checksum[..] {
@@ -96,8 +96,8 @@ impl PageToken {
         }
         if digest_of(binding)[..BINDING_LEN] != bound_to[..] {
             return Err(Invalid::page_token(
-                "this page token belongs to another list or other bounds: repeat the parameters that the walk began \
-                 with, or start again without a token",
+                "this page token belongs to another list or other bounds: repeat the parameters of the first page, or \
+                 start again without a token",
             ));
         }
         Ok(payload.to_vec())

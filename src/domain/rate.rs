@@ -17,7 +17,8 @@ impl Rate {
     /// Without a burst, what one second allows comes at once at most.
     pub fn new(per_second: u32, burst: Option<u32>) -> Result<Self, Invalid> {
         let number = |number: u32| NonZeroU32::new(number).filter(|number| number.get() <= Self::MAX);
-        let refused = || Invalid::argument(format!("a rate and its burst are whole numbers from 1 to {}", Self::MAX));
+        let refused =
+            || Invalid::argument(format!("a rate and its burst must be whole numbers from 1 to {}", Self::MAX));
         let per_second = number(per_second).ok_or_else(refused)?;
         let burst = number(burst.unwrap_or(per_second.get())).ok_or_else(refused)?;
         Ok(Self { per_second, burst })

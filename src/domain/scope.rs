@@ -20,7 +20,7 @@ impl Role {
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
             let known = Self::ALL.map(Self::as_str).join(", ");
-            Invalid::argument(format!("there is no such role: the roles are {known}"))
+            Invalid::argument(format!("unknown role: expected one of {known}"))
         })
     }
 
@@ -104,8 +104,8 @@ impl Scope {
         });
         parsed.ok_or_else(|| {
             Invalid::argument(
-                "a scope is *, or an entity type and a feature such as user.*, customer.purchase or user.story_*; \
-                 write a slash between them where a name has a dot: a.b/c",
+                "a scope must be *, or an entity type and a feature such as user.*, customer.purchase or user.story_*; \
+                 separate names that contain dots by a slash: a.b/c",
             )
         })
     }

@@ -201,7 +201,7 @@ fn malformed() -> Invalid {
 }
 
 fn out_of_range() -> Invalid {
-    Invalid::timestamp(format!("timestamps go from 0 to {} nanoseconds since the Unix epoch", Timestamp::MAX.0))
+    Invalid::timestamp(format!("a timestamp must be 0 to {} nanoseconds since the Unix epoch", Timestamp::MAX.0))
 }
 
 impl fmt::Display for Timestamp {

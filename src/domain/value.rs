@@ -54,7 +54,7 @@ impl ValueType {
                 .into(),
             Self::Double => {
                 let number =
-                    serde_json::from_str::<f64>(raw).map_err(|_| mismatch("a JSON number that a double can hold"))?;
+                    serde_json::from_str::<f64>(raw).map_err(|_| mismatch("a JSON number in the range of a double"))?;
                 // -0.0 equals 0.0, and one value has one form of bytes.
                 (number + 0.0).to_be_bytes().into()
             }
@@ -162,7 +162,7 @@ impl fmt::Display for ValueType {
 
 /// Stored bytes that are no value of their feature's type: the row is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("stored bytes are no {value_type}")]
+#[error("the stored bytes are not a valid {value_type}")]
 pub struct UndecodableValue {
     pub value_type: ValueType,
 }
@@ -179,7 +179,7 @@ impl Value {
         let stored = stored.into();
         if stored.len() > Self::BYTES_MAX {
             return Err(Invalid::argument(format!(
-                "a value may have at most {} stored bytes; this one has {}",
+                "a value must have at most {} stored bytes; this one has {}",
                 Self::BYTES_MAX,
                 stored.len()
             )));

@@ -14,16 +14,13 @@ pub enum StoreError {
     Overloaded { reason: String },
     /// The store must read past too many tombstones, and gives up. Another attempt fares no better before it has
     /// compacted them away.
-    #[error(
-        "too many removed items of this list are still stored, and the database does not read past them: see tombstones in \
-         docs/cql.md"
-    )]
+    #[error("the database reached its limit of tombstones in this list: see tombstones in docs/cql.md")]
     TooManyTombstones { outcome_unknown: bool },
     /// The deadline passed, or the store itself gave up waiting.
     #[error("item store timed out")]
     Timeout { outcome_unknown: bool },
     /// The request can never succeed on this store as it is.
-    #[error("refused by the item store: {0}")]
+    #[error("the item store refused the request: {0}")]
     Refused(Invalid),
     /// What is stored cannot be trusted, or the store broke an invariant of its own.
     #[error("item store failed: {reason}")]
@@ -33,7 +30,7 @@ pub enum StoreError {
 impl StoreError {
     /// What is said of the members of a list that is no set.
     pub fn no_members() -> Self {
-        Self::Internal { reason: "a list of items has no members".to_owned(), outcome_unknown: false }
+        Self::Internal { reason: "a list with the identity item has no members".to_owned(), outcome_unknown: false }
     }
 
     /// Whether the same request may succeed later, unchanged.

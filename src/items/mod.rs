@@ -235,7 +235,7 @@ pub trait ItemStore: Send + Sync + 'static {
         _cancelled: &(dyn Fn() -> bool + Sync),
         _fixed: &mut dyn FnMut(),
     ) -> Result<ItemBackup, StoreError> {
-        let reason = "this item store makes no backups of its own".to_owned();
+        let reason = "this item store does not support backups".to_owned();
         Err(StoreError::Unavailable { reason, outcome_unknown: false })
     }
 

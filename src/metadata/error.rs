@@ -5,15 +5,15 @@ use crate::domain::{EntityType, FeatureId, Invalid, JobId, KeyId, KeyName, Versi
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MetadataError {
-    #[error("the feature {0} exists already")]
+    #[error("the feature {0} already exists")]
     FeatureExists(FeatureId),
-    #[error("the version \"{1}\" of the feature {0} exists already")]
+    #[error("the version \"{1}\" of the feature {0} already exists")]
     VersionExists(FeatureId, VersionLabel),
-    #[error("there is no feature {0}")]
+    #[error("the feature {0} does not exist")]
     FeatureNotFound(FeatureId),
     #[error("the feature {0} has no version \"{1}\"")]
     VersionNotFound(FeatureId, VersionLabel),
-    #[error("the default version is created, changed and deleted with its feature only")]
+    #[error("the default version cannot be created, changed or deleted on its own: change its feature")]
     DefaultVersion,
     /// What a version is created from does not go together with what it inherits.
     #[error("{0}")]
@@ -21,33 +21,33 @@ pub enum MetadataError {
     /// The same of its buckets.
     #[error("{0}")]
     Bucket(Invalid),
-    #[error("the entity type {0} exists already")]
+    #[error("the entity type {0} already exists")]
     EntityTypeExists(EntityType),
-    #[error("there is no entity type {0}: bags are kept of those that were created")]
+    #[error("the entity type {0} does not exist: create it before you store bags")]
     EntityTypeNotFound(EntityType),
-    #[error("the bags of {0} have an index {1} already")]
+    #[error("the index {1} of {0} already exists")]
     IndexExists(EntityType, VersionLabel),
-    #[error("the bags of {0} have no index {1}")]
+    #[error("the index {1} of {0} does not exist")]
     IndexNotFound(EntityType, VersionLabel),
-    #[error("it was changed since the given entity tag was read")]
+    #[error("the resource changed after the given entity tag was read: read it again")]
     EtagMismatch,
-    #[error("there is no key {0}")]
+    #[error("the key {0} does not exist")]
     KeyNotFound(KeyId),
-    #[error("there is a key {0} already, which is not revoked")]
+    #[error("an active key {0} already exists")]
     KeyExists(KeyName),
-    #[error("the key {0} is revoked, for ever: create another one")]
+    #[error("the key {0} is revoked permanently: create another key")]
     KeyRevoked(KeyId),
-    #[error("the key {0} has expired: say when it is to expire from now on")]
+    #[error("the key {0} has expired: set a new expiry with expires")]
     KeyExpired(KeyId),
-    #[error("there are as many keys as there may be: revoke some")]
+    #[error("the limit of API keys is reached: revoke some")]
     TooManyKeys,
-    #[error("the bags of {0} have as many indexes as there may be: delete some")]
+    #[error("the limit of indexes of {0} is reached: delete some")]
     TooManyIndexes(EntityType),
-    #[error("there is no job {0}")]
+    #[error("the job {0} does not exist")]
     JobNotFound(JobId),
-    #[error("the job {id} is {}: nothing is done for it any more", .state.as_str())]
+    #[error("the job {id} is {}: it cannot be changed", .state.as_str())]
     JobIsOver { id: JobId, state: JobState },
-    #[error("there are as many jobs as there may be: wait for some to be done, or cancel some")]
+    #[error("the limit of jobs is reached: wait for some to finish, or cancel some")]
     TooManyJobs,
     /// The store cannot be reached, or did not answer in time.
     #[error("metadata store unavailable: {reason}")]

@@ -437,7 +437,7 @@ pub trait MetadataStore: AccessStore + JobStore {
     /// Holds up all changes, and takes a snapshot of the store. It has all changes that were acknowledged before the
     /// call, and no others. Blocks while a change is under way.
     fn freeze(&self) -> Result<Frozen<'_>, MetadataError> {
-        let reason = "this metadata store makes no backups of its own".to_owned();
+        let reason = "this metadata store does not support backups".to_owned();
         Err(MetadataError::Unavailable { reason, outcome_unknown: false })
     }
 

@@ -52,11 +52,13 @@ impl BagConditions {
 pub enum BagError {
     #[error("the entity has no bag")]
     NotFound,
-    #[error("the bag is another one than that of the given entity tag, or is not there any more")]
+    #[error("the bag does not match the given entity tag, or no longer exists")]
     Changed,
-    #[error("the entity has a bag, which the given condition excludes")]
+    #[error("the entity already has a bag, which the given condition excludes")]
     IsThere,
-    #[error("a bag has at most {DOCUMENT_BYTES_MAX} bytes as JSON without white space, and this one would have more")]
+    #[error(
+        "a bag must have at most {DOCUMENT_BYTES_MAX} bytes as JSON without white space: this change would exceed it"
+    )]
     TooLarge,
 }
 

@@ -26,7 +26,7 @@ impl From<Broken> for MetadataError {
 pub(super) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Broken>> + Send + 'static,
 ) -> Result<T, MetadataError> {
-    let reason = || "the operation broke off".to_owned();
+    let reason = || "the operation was interrupted".to_owned();
     match tokio::spawn(work).await {
         Ok(done) => done.map_err(MetadataError::from),
         Err(_) => Err(MetadataError::Internal { reason: reason(), outcome_unknown: true }),

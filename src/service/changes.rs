@@ -53,7 +53,7 @@ impl<R: PageRenderer> Service<R> {
             if made.as_ref().is_err_and(|error| !may_come_about(error)) && is_noted {
                 let in_force = ServerChange { before: change.after, after: change.before, ..change };
                 if let Err(error) = metadata.note_server_change(in_force, by).await {
-                    tracing::error!(%error, "the audit trail shows a change of this server that was not made");
+                    tracing::error!(%error, "the audit trail has an entry for a server change that was not made");
                 }
             }
             made
@@ -68,7 +68,7 @@ impl<R: PageRenderer> Service<R> {
 
     pub(super) async fn resize_pool(&self, caller: &Caller, resize: Resize) -> Result<Reply, ServiceError> {
         let deadline = Instant::now() + caller.patience(RESIZE_TIMEOUT);
-        tracing::info!(by = %caller.principal, ?resize, "another size of the list pool is asked for");
+        tracing::info!(by = %caller.principal, ?resize, "list pool resize requested");
         let before = self.lists.view().size;
         let after = PoolSize {
             actors: resize.actors.unwrap_or(before.actors),
@@ -119,7 +119,7 @@ impl<R: PageRenderer> Service<R> {
         let making = async move {
             let _turn = turn;
             let write = |state: &LogState| {
-                tracing::info!(by = %who, filter = state.filter, access = %state.access, "the log changes");
+                tracing::info!(by = %who, filter = state.filter, access = %state.access, "log settings changed");
             };
             // Before and after: one of the filters may keep it out of the log.
             write(&before);
@@ -140,7 +140,7 @@ impl<R: PageRenderer> Service<R> {
                 let (action, target) = (ServerAction::CreateBackup, "backup".to_owned());
                 let change = ServerChange { action, target, before, after };
                 if let Err(error) = metadata.note_server_change(change, by.clone()).await {
-                    tracing::error!(%error, "the audit trail lacks the entry of a backup");
+                    tracing::error!(%error, "cannot write the audit entry of a backup");
                 }
             };
             note(None, Some(shown.clone())).await;
@@ -155,5 +155,5 @@ impl<R: PageRenderer> Service<R> {
 }
 
 fn broke_off() -> ServiceError {
-    MetadataError::Internal { reason: "the change broke off".to_owned(), outcome_unknown: true }.into()
+    MetadataError::Internal { reason: "the change was interrupted".to_owned(), outcome_unknown: true }.into()
 }

@@ -101,9 +101,11 @@ impl Group {
             Self::Lists => "The data plane: items of lists.",
             Self::Features => "The control plane: list features and their history.",
             Self::Versions => "The control plane: versions of list features.",
-            Self::Entities => "Bags of properties of entities, and the entity types that have them.",
-            Self::Access => "API keys, and the audit trail of everything.",
-            Self::Operations => "For operators: the pool of list actors and, on the server's own machine, backups.",
+            Self::Entities => "Property bags of entities, and entity types.",
+            Self::Access => "API keys and the audit trail.",
+            Self::Operations => {
+                "For operators: the pool of list actors, the log and, on the server's machine, backups."
+            }
             Self::Health => "For probes and scrapers.",
         }
     }

@@ -61,7 +61,7 @@ impl<R: PageRenderer> Service<R> {
                 let ended = note(json!({"state": "refused"}));
                 let noting = async move { metadata.note_erasure(ended, by).await.map_err(Broken::AtFirst) };
                 if let Err(error) = to_its_end(noting).await {
-                    tracing::warn!(%error, "the audit trail lacks that an erasure was refused");
+                    tracing::warn!(%error, "cannot write the audit entry of a refused erasure");
                 }
                 return Err(refused.into());
             }
@@ -112,7 +112,7 @@ async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
     match tokio::task::spawn_blocking(move || pool.erase_in_time()).await {
         Ok(Ok(by)) => by,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "cannot promise when erased bytes leave the files");
+            tracing::warn!(%error, "cannot determine when erased bytes will leave the files");
             None
         }
         Err(_) => None,

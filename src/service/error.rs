@@ -24,9 +24,7 @@ pub enum ServiceError {
     /// One of the values or keys that are looked for, or are to go, is not valid for its feature.
     #[error("{field}, entry {index}: {invalid}")]
     InvalidEntry { field: &'static str, index: usize, invalid: Invalid },
-    #[error(
-        "the bag would have more than {ENTRIES_MAX} entries in the indexes of its type: shorten the arrays that they look into"
-    )]
+    #[error("the bag would have more than {ENTRIES_MAX} index entries: shorten the indexed arrays")]
     TooManyEntries,
     #[error(transparent)]
     Bag(#[from] BagError),
@@ -35,10 +33,10 @@ pub enum ServiceError {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// A definition is not known here, and whether it exists cannot be told now.
-    #[error("the metadata store cannot be asked: {reason}")]
+    #[error("cannot query the metadata store: {reason}")]
     CatalogUnavailable { reason: String },
     /// The caller's own deadline passed.
-    #[error("the deadline passed")]
+    #[error("deadline exceeded")]
     DeadlineExceeded { outcome_unknown: bool },
     #[error(transparent)]
     Backup(#[from] BackupError),
@@ -54,10 +52,10 @@ pub enum ServiceError {
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     /// Other lists of the same call have used up what an answer may hold. Nothing is wrong with this one.
-    #[error("the answer has no room left for this: ask for it in a call of its own, or with fewer others")]
+    #[error("the response would be too large: request this in a separate call, or with fewer others")]
     NoRoomInAnswer,
     /// Answers that were not taken yet fill the memory for them. Nothing is wrong with the request.
-    #[error("there is no memory for the answer now")]
+    #[error("no memory for the response now")]
     NoMemoryForAnswer,
     /// What is stored cannot be read. The text is for the log alone.
     #[error("{0}")]

@@ -151,7 +151,7 @@ impl<R: PageRenderer> Service<R> {
     /// Refuses what is to be looked at as of the future.
     pub(super) fn check_moment(&self, as_of: Option<Timestamp>) -> Result<(), ServiceError> {
         if as_of.is_some_and(|moment| moment > self.clock.now()) {
-            let future = Invalid::argument("nobody knows yet what the list will be: give a moment that has passed");
+            let future = Invalid::argument("as_of must not be in the future");
             return Err(ServiceError::Invalid { field: AS_OF.name, invalid: future });
         }
         Ok(())

@@ -28,13 +28,12 @@ fn stored(version: &CatalogVersion, item: &ItemInput<'_>) -> Result<Value, (&'st
     let value = version.value_type.encode(item.value).map_err(|invalid| ("value", invalid))?;
     match (version.feature_key.identity().kind(), item.key) {
         (IdentityKind::Key, Some(raw)) => with_key(raw, &value).map_err(|invalid| ("key", invalid)),
-        (IdentityKind::Key, None) => Err((
-            "key",
-            Invalid::identity("key is missing: the items of this feature are told apart by keys (identity key)"),
-        )),
+        (IdentityKind::Key, None) => {
+            Err(("key", Invalid::identity("key is missing: the feature has the identity key")))
+        }
         (kind, Some(_)) => Err((
             "key",
-            Invalid::identity(format!("the items of this feature have no keys (identity {kind}): leave key out")),
+            Invalid::identity(format!("the feature has the identity {kind}, so its items have no keys: leave key out")),
         )),
         (_, None) => Ok(value),
     }
@@ -48,7 +47,7 @@ fn with_key(raw: &str, value: &Value) -> Result<Value, Invalid> {
 fn members_of_keys(version: &CatalogVersion, keys: &[&str], field: &'static str) -> Result<Vec<Bytes>, ServiceError> {
     let kind = version.feature_key.identity().kind();
     if kind != IdentityKind::Key {
-        let refused = Invalid::identity(format!("the items of this feature have no keys: its identity is {kind}"));
+        let refused = Invalid::identity(format!("the feature has the identity {kind}, so its items have no keys"));
         return Err(ServiceError::Invalid { field, invalid: refused });
     }
     let member = |(index, raw): (usize, &&str)| {
@@ -93,8 +92,8 @@ fn members_of_values(version: &CatalogVersion, values: &[&str]) -> Result<Vec<By
     let kind = version.feature_key.identity().kind();
     if kind != IdentityKind::Value {
         let refused = Invalid::identity(match kind {
-            IdentityKind::Key => "the items of this feature are looked up by their keys: send keys",
-            _ => "items of this feature are not told apart by their values alone (identity item): ask items:contains",
+            IdentityKind::Key => "the feature has the identity key: send keys",
+            _ => "the feature has the identity item, so values do not identify its items: use items:contains",
         });
         return Err(ServiceError::Invalid { field: "values", invalid: refused });
     }

@@ -94,8 +94,8 @@ impl PageCache {
     pub(super) fn new(bytes: u64, registry: &Registry) -> prometheus::Result<Self> {
         let pages = usize::try_from(bytes / PAGE_BYTES).unwrap_or(usize::MAX).max(16);
         let pages = Arc::new(Cache::with_weighter(pages, bytes, ByBytes));
-        let hits = IntCounter::new("liststore_page_cache_hits_total", "Gets answered with a page rendered before.")?;
-        let gauge = IntGauge::new("liststore_page_cache_bytes", "Memory of rendered pages that are kept.")?;
+        let hits = IntCounter::new("liststore_page_cache_hits_total", "Gets answered from the page cache.")?;
+        let gauge = IntGauge::new("liststore_page_cache_bytes", "Memory of the page cache.")?;
         registry.register(Box::new(hits.clone()))?;
         registry.register(Box::new(MemoryGauge { gauge, pages: Arc::clone(&pages) }))?;
         Ok(Self { pages, hits })

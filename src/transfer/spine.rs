@@ -335,6 +335,6 @@ mod tests {
         assert!(refused("s.csv", &format!("entity_id,timestamp\nu,{AT}\nu\n")).contains("s.csv:3"));
         assert!(refused("s.ndjson", "{\"entity_id\":\"u\"}").contains("s.ndjson:1: has no column \"timestamp\""));
         assert!(refused("s.ndjson", "[1]").contains("s.ndjson:1"));
-        assert!(refused("s.ndjson", "{\"a\":1,\"a\":2}").contains("stands twice"));
+        assert!(refused("s.ndjson", "{\"a\":1,\"a\":2}").contains("duplicate"));
     }
 }

@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for ItemsSeed<'_> {
         trail.position.set(Position::Item(0));
         while let Some(item) = seq.next_element_seed(ItemSeed { trail, index: items.len() })? {
             if items.len() == ADD_ITEMS_MAX {
-                let detail = format!("items must have 1 to {ADD_ITEMS_MAX} entries: send more in several requests");
+                let detail = format!("items must have 1 to {ADD_ITEMS_MAX} entries: split the request");
                 return Err(trail.refuse(Problem::argument("items", detail)));
             }
             items.push(item);

@@ -40,7 +40,7 @@ impl ToSchema for Properties {}
 /// Reads the body of a bag, or of a change of one.
 pub fn read_document(body: &[u8]) -> Result<Document, Problem> {
     if body.len() > DOCUMENT_BYTES_MAX {
-        let detail = format!("a bag has at most {DOCUMENT_BYTES_MAX} bytes; these are {}", body.len());
+        let detail = format!("a bag must have at most {DOCUMENT_BYTES_MAX} bytes; this one has {}", body.len());
         return Err(Problem::new(ErrorCode::BagTooLarge, detail));
     }
     let text = text_of(body)?;
@@ -147,18 +147,18 @@ pub fn read_joined_lists(text: &str) -> Result<Vec<(FeatureName, Limit)>, Proble
         let digits = !limit.is_empty() && limit.bytes().all(|b| b.is_ascii_digit());
         // Too many digits saturate: the bound that follows names what is accepted.
         let number = digits.then(|| limit.parse().unwrap_or(usize::MAX));
-        let wanted = "lists are features with how many items are wanted, such as story_presented:10,purchase:5";
+        let wanted = "lists must be features with an optional number of items, such as story_presented:10,purchase:5";
         let number = number.ok_or_else(|| Problem::argument(field, wanted))?;
         let limit = Limit::of_items(number).map_err(|invalid| Problem::from(invalid).at(field))?;
         Ok((feature, limit))
     };
     let lists: Vec<(FeatureName, Limit)> = text.split(',').map(read).collect::<Result<_, Problem>>()?;
     if lists.len() > JOINED_LISTS_MAX {
-        return Err(Problem::argument(field, format!("a bag comes with {JOINED_LISTS_MAX} lists at most")));
+        return Err(Problem::argument(field, format!("lists must name at most {JOINED_LISTS_MAX} features")));
     }
     for (place, (feature, _)) in lists.iter().enumerate() {
         if lists[..place].iter().any(|(known, _)| known == feature) {
-            return Err(Problem::argument(field, format!("the list {feature} is asked for twice")));
+            return Err(Problem::argument(field, format!("duplicate list {feature}")));
         }
     }
     Ok(lists)

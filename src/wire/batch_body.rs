@@ -59,7 +59,7 @@ fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
         .filter(|requests| items(requests) <= BATCH_ITEMS_MAX);
     let requests = plain.map_or_else(|| of_any_form(text, &ADD, add), Ok)?;
     if items(&requests) > BATCH_ITEMS_MAX {
-        let detail = format!("a call takes at most {BATCH_ITEMS_MAX} items in all: send more in several calls");
+        let detail = format!("a call takes at most {BATCH_ITEMS_MAX} items in total: split the request");
         return Err(Problem::argument("requests", detail));
     }
     Ok(requests)
@@ -211,7 +211,10 @@ fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Blamed> {
         as_of.map_err(Blamed::Request)?,
     ];
     if min_timestamp.zip(max_timestamp).is_some_and(|(min, max)| min > max) {
-        return Err(Blamed::Request(Problem::argument("min_timestamp", "min_timestamp is above max_timestamp")));
+        return Err(Blamed::Request(Problem::argument(
+            "min_timestamp",
+            "min_timestamp must not be after max_timestamp",
+        )));
     }
     Ok(GetRequest {
         entity_type,

@@ -68,8 +68,7 @@ pub struct PurgeBagsInput {
     pub lists_per_second: Option<NonZeroU32>,
 }
 
-const FIXED: [(&str, &str); 1] =
-    [("entity_type", "the name of an entity type never changes: create another entity type")];
+const FIXED: [(&str, &str); 1] = [("entity_type", "an entity type cannot be renamed: create another entity type")];
 
 impl EntityTypeInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {

@@ -122,15 +122,15 @@ impl<'a> RemoveItemsInput<'a> {
                 Ok(Self::Between(RemoveBetweenInput { min_timestamp, max_timestamp }))
             }
             [] => {
-                let detail = "say what is to go: value, items, key, keys, or min_timestamp and max_timestamp; to remove all \
-                              items of the list, send DELETE to its items";
+                let detail = "name the items to remove with value, items, key, keys, or min_timestamp and \
+                              max_timestamp; to remove all items of the list, send DELETE to its items";
                 Err(Problem::argument("value", detail))
             }
             [_, second, ..] => {
-                let detail = "a removal takes one of value, items, key, keys, and min_timestamp with max_timestamp";
+                let detail = "send only one of value, items, key, keys, or min_timestamp with max_timestamp";
                 Err(Problem::argument(second, detail))
             }
-            [_] => Err(Problem::argument("value", "a removal takes no such field")),
+            [_] => Err(Problem::argument("value", "unknown field of a removal")),
         }
     }
 }
@@ -139,7 +139,7 @@ impl<'a> RemoveItemsInput<'a> {
 pub fn check_bounds(min: Option<Timestamp>, max: Option<Timestamp>) -> Result<(), Problem> {
     match (min, max) {
         (Some(min), Some(max)) if min > max => {
-            Err(Problem::argument("min_timestamp", "min_timestamp is above max_timestamp"))
+            Err(Problem::argument("min_timestamp", "min_timestamp must not be after max_timestamp"))
         }
         _ => Ok(()),
     }
@@ -161,7 +161,7 @@ pub(super) fn entries<'a>(object: &Object<'a>, name: &'static str) -> Result<Vec
     let Values { values, count } =
         serde_json::from_str(raw).map_err(|_| Problem::argument(name, format!("{name} must be an array")))?;
     if !(1..=NAMED_ITEMS_MAX).contains(&count) {
-        let detail = format!("{name} must have 1 to {NAMED_ITEMS_MAX} entries: send more in several requests");
+        let detail = format!("{name} must have 1 to {NAMED_ITEMS_MAX} entries: split the request");
         return Err(Problem::argument(name, detail));
     }
     Ok(values)

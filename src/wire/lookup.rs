@@ -48,8 +48,8 @@ impl<'a> LookupInput<'a> {
         match (object.raw("keys"), object.raw("values")) {
             (Some(_), None) => Ok(Self::Keys(LookupKeysInput { keys: entries(&object, "keys")? })),
             (None, Some(_)) => Ok(Self::Values(LookupValuesInput { values: entries(&object, "values")? })),
-            (Some(_), Some(_)) => Err(Problem::argument("values", "a lookup takes keys or values, and not both")),
-            (None, None) => Err(Problem::argument("keys", "say what is looked up: keys, or values")),
+            (Some(_), Some(_)) => Err(Problem::argument("values", "send either keys or values, not both")),
+            (None, None) => Err(Problem::argument("keys", "send keys or values to look up")),
         }
     }
 

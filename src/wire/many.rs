@@ -34,7 +34,7 @@ pub(super) fn of_any_form<'a, T>(
     let elements: Vec<&'a RawValue> =
         serde_json::from_str(raw).map_err(|_| Problem::argument("requests", "requests must be an array of objects"))?;
     if !(1..=BATCH_LISTS_MAX).contains(&elements.len()) {
-        let detail = format!("a call takes 1 to {BATCH_LISTS_MAX} requests: send more in several calls");
+        let detail = format!("requests must have 1 to {BATCH_LISTS_MAX} entries: send more in several calls");
         return Err(Problem::argument("requests", detail));
     }
     let read = |(index, element): (usize, &'a RawValue)| {
@@ -92,7 +92,7 @@ impl<'a> Text<'a> {
 
     fn no_text(&self) -> Blamed {
         let name = self.name;
-        let detail = format!("{name} holds half of a surrogate pair, which is no character");
+        let detail = format!("{name} has an unpaired surrogate, which is not a valid character");
         Blamed::Request(Problem::argument(name, detail))
     }
 }

@@ -27,19 +27,19 @@ pub(super) fn text_of(body: &[u8]) -> Result<&str, Problem> {
 /// Refuses what is not JSON at all. The position helps; the text itself is not repeated.
 pub(super) fn check_syntax(text: &str) -> Result<(), Problem> {
     serde_json::from_str::<IgnoredAny>(text).map(|_| ()).map_err(|error| {
-        let detail = format!("the body is not JSON: broken at line {} column {}", error.line(), error.column());
+        let detail = format!("the body is not valid JSON: error at line {} column {}", error.line(), error.column());
         Problem::new(ErrorCode::InvalidJson, detail)
     })
 }
 
 pub(super) fn unknown_member(prefix: &str, name: &str, known: &[&str]) -> Problem {
     let name: String = name.chars().take(ECHO_CHARS_MAX).collect();
-    let detail = format!("there is no such field here: the fields are {}", known.join(", "));
+    let detail = format!("unknown field; known fields: {}", known.join(", "));
     Problem::argument(format!("{prefix}{name}"), detail)
 }
 
 pub(super) fn repeated_member(field: String) -> Problem {
-    let detail = format!("{field} is given twice");
+    let detail = format!("duplicate {field}");
     Problem::argument(field, detail)
 }
 

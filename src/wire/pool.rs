@@ -33,7 +33,7 @@ impl PoolInput {
             permits_per_actor: object.optional_number("permits_per_actor", 1..=Self::PERMITS_MAX)?,
         };
         if input.actors.is_none() && input.permits_per_actor.is_none() {
-            let detail = "say what is to change: actors, permits_per_actor, or both";
+            let detail = "send actors, permits_per_actor, or both";
             return Err(Problem::argument("actors", detail));
         }
         Ok(input)

@@ -52,12 +52,12 @@ impl Problem {
 
     /// A failure of ours: the caller learns no more than that, the log learns the cause.
     pub fn internal(cause: impl Into<String>) -> Self {
-        let detail = "the server failed; its log says why, under this request's id";
+        let detail = "internal error: search the server's log for this request ID";
         Self::new(ErrorCode::Internal, detail).because(cause)
     }
 
     pub fn method_not_allowed(allow: String) -> Self {
-        let detail = format!("this path takes {allow}");
+        let detail = format!("method not allowed: use {allow}");
         Self { allow: Some(allow.into()), ..Self::new(ErrorCode::MethodNotAllowed, detail) }
     }
 

@@ -60,8 +60,8 @@ impl Added {
     pub fn new(added: usize, already_expired: usize, mistaken_unit: Option<TimestampUnit>) -> Self {
         let warning = |unit: TimestampUnit| {
             format!(
-                "timestamps are nanoseconds since 1970, and some of these look like {}: they were taken for 1970, long \
-                 expired; multiply them, or send RFC 3339",
+                "timestamps are nanoseconds since 1970, but some of these look like {}: they were read as dates in \
+                 1970 and have expired; multiply them, or send RFC 3339",
                 unit.name()
             )
         };

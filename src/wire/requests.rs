@@ -189,36 +189,36 @@ const FIXED_OF_FEATURE: [(&str, &str); 6] = [
     FIXED_IDENTITY,
     FIXED_KEEP,
     FIXED_BUCKET,
-    ("entity_type", "the entity type of a feature never changes: create another feature"),
-    ("name", "the name of a feature never changes: create another feature"),
+    ("entity_type", "the entity type of a feature cannot be changed: create another feature"),
+    ("name", "a feature cannot be renamed: create another feature"),
 ];
-const FIXED_VALUE_TYPE: (&str, &str) = (
-    "value_type",
-    "the value type of a feature never changes, as stored values are read by it: create another feature",
-);
+const FIXED_VALUE_TYPE: (&str, &str) =
+    ("value_type", "the value type of a feature cannot be changed: create another feature");
 const FIXED_IDENTITY: (&str, &str) = (
     "identity",
-    "the identity of a version never changes, as its lists are kept by it: create another version with the identity \
-     that you want, and bring the items there with liststore export and import",
+    "the identity of a version cannot be changed: create another version with the new identity, and move the items \
+     with liststore export and import",
 );
 const FIXED_KEEP: (&str, &str) = (
     "keep",
-    "which item of a member a version keeps never changes: create another version with the keep that you want, and \
-     bring the items there with liststore export and import",
+    "keep cannot be changed: create another version with the new keep, and move the items with liststore export and \
+     import",
 );
 const FIXED_BUCKET: (&str, &str) = (
     "bucket",
-    "the bucket of a version never changes, as its lists are kept by it: create another version with the bucket that \
-     you want, and bring the items there with liststore copy --version and --to-version",
+    "the bucket of a version cannot be changed: create another version with the new bucket, and move the items with \
+     liststore copy --version and --to-version",
 );
-const VALUE_TYPE_OF_VERSION: (&str, &str) =
-    ("value_type", "all versions have the value type of their feature, which never changes: create another feature");
+const VALUE_TYPE_OF_VERSION: (&str, &str) = (
+    "value_type",
+    "all versions have the value type of their feature, which cannot be changed: create another feature",
+);
 const FIXED_OF_VERSION: [(&str, &str); 5] = [
     VALUE_TYPE_OF_VERSION,
     FIXED_IDENTITY,
     FIXED_KEEP,
     FIXED_BUCKET,
-    ("version", "the label of a version never changes: create another version"),
+    ("version", "a version cannot be renamed: create another version"),
 ];
 
 impl<'a> AddItemsInput<'a> {
@@ -433,7 +433,7 @@ mod tests {
             ("value_type", VersionInput::read(br#"{"version":"x","value_type":"json"}"#).unwrap_err()),
         ] {
             assert_eq!(refused.field.as_deref(), Some(field));
-            assert!(refused.detail.contains("never changes"), "{}", refused.detail);
+            assert!(refused.detail.contains("cannot be"), "{}", refused.detail);
         }
     }
 }

@@ -71,7 +71,10 @@ async fn too_many_tombstones_are_explained_and_not_to_be_retried() {
         let body = answer.refused("too_many_tombstones", "");
         assert_eq!((answer.status, answer.header("retry-after")), (503, None));
         assert_eq!(body["retryable"], false);
-        assert!(body["detail"].as_str().unwrap().starts_with("too many removed items of this list"), "{body}");
+        assert!(
+            body["detail"].as_str().unwrap().starts_with("the database reached its limit of tombstones in this list"),
+            "{body}"
+        );
     }
 }
 

@@ -73,7 +73,7 @@ async fn what_is_missing_but_not_needed_is_a_warning() {
     *faults.read_only.lock().unwrap() = Some("the disk is full".to_owned());
     let body = api.get("/readyz").await.expect(200);
     assert_eq!((&body["status"], &body["checks"]["item_store"]), (&json!("warn"), &json!("warn")));
-    assert_eq!(body["reasons"]["item_store"], "the item store does not take all writes; the server's log says why");
+    assert_eq!(body["reasons"]["item_store"], "the item store refuses some writes; see the server's log");
 }
 
 /// They name files, and say what the operating system says of them.

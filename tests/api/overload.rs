@@ -335,7 +335,7 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
                 continue;
             }
             assert_eq!((answer.status, answer.code()), (503, "overloaded".to_owned()));
-            assert!(answer.text().contains("waited for too long"), "{}", answer.text());
+            assert!(answer.text().contains("waited too long"), "{}", answer.text());
             assert!(answer.header("retry-after").is_some() && answer.header("connection").is_none());
             refused.fetch_add(1, SeqCst);
         }

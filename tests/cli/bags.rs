@@ -24,7 +24,7 @@ fn an_entity_type_is_created_shown_changed_and_deleted() {
     let changed = server.ok(&["entity-type", "update", "user", "--owner", "o", "--no-labels", "--if-match", &etag]);
     assert_eq!((value_of(&changed, "owner"), value_of(&changed, "labels")), ("o", ""));
     let refused = server.run(&["entity-type", "delete", "user", "--if-match", &etag]).failed(1);
-    assert!(refused.contains("it was changed since"), "{refused}");
+    assert!(refused.contains("the resource changed after"), "{refused}");
     assert!(server.run(&["entity-type", "update", "user"]).failed(2).contains("name what to change"));
     assert!(server.ok(&["entity-type", "delete", "user"]).starts_with("deleted user; "));
     let history = server.ok(&["entity-type", "history", "user"]);
@@ -36,17 +36,20 @@ fn an_entity_type_is_created_shown_changed_and_deleted() {
 fn a_bag_is_put_shown_changed_and_deleted() {
     let server = Server::start();
     let refused = server.run(&["entity", "put", "user", "u-17", "{}"]).failed(1);
-    assert!(refused.contains("there is no entity type user"), "{refused}");
+    assert!(refused.contains("the entity type user does not exist"), "{refused}");
     server.ok(&["entity-type", "create", "user"]);
     let put = server.ok(&["entity", "put", "user", "u-17", r#"{"name": "Ada", "n": 1.50}"#, "--only-new"]);
     let etag = value_of(&put, "etag").to_owned();
     let shown = server.ok(&["entity", "get", "user", "u-17"]);
     assert_eq!(shown, format!("{put}{{\"n\":1.50,\"name\":\"Ada\"}}\n"));
-    assert!(server.run(&["entity", "put", "user", "u-17", "{}", "--only-new"]).failed(1).contains("has a bag"));
+    assert!(server.run(&["entity", "put", "user", "u-17", "{}", "--only-new"]).failed(1).contains("already has a bag"));
     let patched = server.ok(&["entity", "patch", "user", "u-17", r#"{"n": null}"#, "--if-match", &etag]);
     assert!(patched.ends_with("{\"name\":\"Ada\"}\n"), "{patched}");
     assert!(
-        server.run(&["entity", "patch", "user", "u-17", "{}", "--if-match", &etag]).failed(1).contains("another one")
+        server
+            .run(&["entity", "patch", "user", "u-17", "{}", "--if-match", &etag])
+            .failed(1)
+            .contains("does not match the given entity tag")
     );
     let file = server.write("bag.json", r#"{"from": "a file"}"#);
     server.ok(&["entity", "put", "user", "u-17", "--file", &file]);
@@ -56,8 +59,11 @@ fn a_bag_is_put_shown_changed_and_deleted() {
     server.ok(&["feature", "create", "user", "seen", "--value-type", "string", "--ttl", "1d"]);
     server.ok(&["list", "add", "user", "seen", "u-17", "story-9"]);
     let joined = server.ok(&["entity", "get", "user", "u-17", "--lists", "seen:5,none"]);
-    assert!(joined.contains("\"story-9\"") && joined.contains("none: there is no feature user.none"), "{joined}");
-    assert!(server.run(&["entity", "get", "user", "u-17", "--lists", "seen:x"]).err.contains("lists are features"));
+    assert!(
+        joined.contains("\"story-9\"") && joined.contains("none: the feature user.none does not exist"),
+        "{joined}"
+    );
+    assert!(server.run(&["entity", "get", "user", "u-17", "--lists", "seen:x"]).err.contains("lists must be features"));
     assert_eq!(server.ok(&["entity", "delete", "user", "u-17"]), "deleted the bag of user u-17\n");
     assert!(server.run(&["entity", "get", "user", "u-17"]).failed(1).contains("the entity has no bag"));
     assert!(server.ok(&["list", "get", "user", "seen", "u-17"]).contains("story-9"));

@@ -30,7 +30,7 @@ fn planted_secrets_are_found_and_nothing_else() {
         "postgres://ann:********@db.example.org/x?sslpassword=********",
         "listening on http://127.0.0.1:8080; key feed was created, id=ls_0123456789ab",
         "http://[::1]:8080/v1/features?page_token=eyJhbGciOiJ9",
-        "send an API key or a token that holds: Authorization: Bearer …",
+        "send a valid API key or token: Authorization: Bearer …",
     ] {
         assert_eq!(leak(line, &known), None);
     }

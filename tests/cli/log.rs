@@ -115,6 +115,6 @@ fn the_filter_is_changed_over_the_socket_and_its_change_is_told() {
     let (_, log, _) = server.end(Signal::SIGTERM);
     let lines = objects(&log);
     assert_eq!(lines.iter().filter(|line| line["operation"] == "livez").count(), 1, "{log}");
-    assert_eq!(lines.iter().filter(|line| line["message"] == "the log changes").count(), 4, "{log}");
+    assert_eq!(lines.iter().filter(|line| line["message"] == "log settings changed").count(), 4, "{log}");
     assert!(lines.iter().any(|line| line["by"] == "local"), "{log}");
 }

@@ -135,7 +135,7 @@ fn a_server_that_starts_without_postgres_serves_lists_by_its_copy_of_the_definit
     ask(address, "POST", &path(1), item).expect(200);
     let ready = ask(address, "GET", "/readyz", "").expect(200);
     assert_eq!((&ready["status"], &ready["checks"]["catalog"]), (&"warn".into(), &"warn".into()), "{ready}");
-    assert!(ready["reasons"]["catalog"].as_str().unwrap().contains("kept on disk"), "{ready}");
+    assert!(ready["reasons"]["catalog"].as_str().unwrap().contains("snapshot on disk"), "{ready}");
     until("it says why", RECOVERY, || {
         let ready = ask(address, "GET", "/readyz", "").expect(200);
         ready["reasons"]["metadata_store"].as_str().is_some_and(|reason| reason.contains("connection refused"))
@@ -153,7 +153,7 @@ fn a_server_that_starts_without_postgres_serves_lists_by_its_copy_of_the_definit
     ask(address, "GET", &path(1), "").expect(200);
     let (status, log, dir) = server.end(Signal::SIGTERM);
     assert_eq!(status, Some(0), "{log}");
-    assert!(log.contains("kept on disk") || log.contains("copy"), "the log says what it serves by: {log}");
+    assert!(log.contains("definitions snapshot on disk"), "the log says what it serves by: {log}");
 
     // One that is not whole is not believed: the server lives, and is not ready.
     postgres.stop();

@@ -203,7 +203,7 @@ fn what_cannot_be_joined_is_refused_and_leaves_nothing_under_the_name() {
     fs::remove_file(path("out.parquet")).unwrap();
     spine("entity_id,timestamp\na,2199-01-01T00:00:00Z\n");
     let told = refused(&[&from, &to[..]].concat(), 1);
-    assert!(told.contains("s.csv:2: ") && told.contains("passed"), "{told}");
+    assert!(told.contains("s.csv:2: ") && told.contains("future"), "{told}");
     spine("entity_id,at\na,2024-01-01T00:00:00Z\n");
     assert!(refused(&[&from, &to[..]].concat(), 1).contains("has no column \"timestamp\""));
     let told = refused(&[&["nothing", "--spine", &seconds], &to[..]].concat(), 1);

@@ -39,7 +39,7 @@ pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
     page.is_accessible().await;
     page.fill_the("textbox", "API key", "ls_nonsense").await;
     page.click("button", "Sign in").await;
-    page.sees("has not the form of an API key").await;
+    page.sees("malformed API key").await;
     sign_in(&page, token).await;
     page.the("button", "Rotate admin").await;
     page.expects_refusals(401).await;

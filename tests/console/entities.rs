@@ -87,7 +87,7 @@ pub async fn a_bag_is_put_changed_and_deleted(page: Rc<Page>) {
     page.fill("Properties", "{\"name\": ").await;
     page.sees("That is not JSON").await;
     page.is_accessible().await;
-    for (wrong, said) in [("[1]", "a bag is a JSON object"), ("{\"a\": 1, \"a\": 2}", "twice")] {
+    for (wrong, said) in [("[1]", "a bag must be a JSON object"), ("{\"a\": 1, \"a\": 2}", "duplicate key")] {
         page.fill("Properties", wrong).await;
         page.click("button", "Put the bag").await;
         page.sees(said).await;

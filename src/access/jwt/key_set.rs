@@ -37,7 +37,7 @@ pub struct KeySet {
 
 /// A text that is no set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no JWK set: a JSON object with an array of keys")]
+#[error("not a JWK set: expected a JSON object with an array `keys`")]
 pub struct NoKeySet;
 
 #[derive(Deserialize)]

@@ -59,23 +59,23 @@ pub struct IssuerOptions {
 /// Why a token is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoToken {
-    #[error("no token's form")]
+    #[error("malformed token")]
     Malformed,
-    #[error("a token of an unknown issuer")]
+    #[error("token from an unknown issuer")]
     UnknownIssuer,
-    #[error("a token that names no key of its issuer")]
+    #[error("token without a known key ID of its issuer")]
     UnknownKey,
-    #[error("a token with a signature that does not hold")]
+    #[error("token with an invalid signature")]
     Forged,
-    #[error("a token with an extension that is not known")]
+    #[error("token with an unknown critical extension")]
     Critical,
-    #[error("a token without a subject, an audience or an expiry")]
+    #[error("token without a subject, an audience or an expiry")]
     Incomplete,
-    #[error("a token for another audience")]
+    #[error("token for another audience")]
     OtherAudience,
-    #[error("an expired token")]
+    #[error("expired token")]
     Expired,
-    #[error("a token that does not hold yet")]
+    #[error("token that is not valid yet")]
     Early,
 }
 

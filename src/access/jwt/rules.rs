@@ -21,7 +21,7 @@ impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match UniqueValue::deserialize(deserializer)? {
             UniqueValue(Value::Object(claims)) => Ok(Self(claims)),
-            UniqueValue(_) => Err(D::Error::custom("claims are an object")),
+            UniqueValue(_) => Err(D::Error::custom("claims must be a JSON object")),
         }
     }
 }
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for UniqueValue {
                 let mut all = Claims::new();
                 while let Some((name, UniqueValue(value))) = members.next_entry::<String, UniqueValue>()? {
                     if all.insert(name, value).is_some() {
-                        return Err(M::Error::custom("a claim stands there twice"));
+                        return Err(M::Error::custom("duplicate claim"));
                     }
                 }
                 Ok(UniqueValue(Value::Object(all)))
@@ -155,7 +155,7 @@ mod tests {
             r#"{"a":[1,{"b":{"c":1,"d":2,"c":1}}]}"#,
         ] {
             let refused = read(twice).unwrap_err().to_string();
-            assert!(refused.contains("twice"), "{refused}");
+            assert!(refused.contains("duplicate claim"), "{refused}");
         }
         assert!(read("[]").is_err() && read("1").is_err());
     }

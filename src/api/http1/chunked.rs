@@ -70,7 +70,7 @@ impl Chunked {
                     match input.get(..2) {
                         Some(b"\r\n") => input.advance(2),
                         None if b"\r\n".starts_with(input) => return Ok(Decoded::Partial),
-                        _ => return Err(Refusal::Malformed("a chunk of the body is longer than its size says")),
+                        _ => return Err(Refusal::Malformed("a chunk of the body is longer than its declared size")),
                     }
                     self.state = State::Size;
                 }

@@ -90,11 +90,11 @@ fn refusal(error: httparse::Error) -> Refusal {
     match error {
         httparse::Error::TooManyHeaders => Refusal::HeadTooLarge,
         httparse::Error::Version => Refusal::Version,
-        httparse::Error::Token => Refusal::Malformed("the request line has no method or no target that HTTP allows"),
-        httparse::Error::HeaderName => Refusal::Malformed("a header's name has characters that HTTP does not allow"),
-        httparse::Error::HeaderValue => Refusal::Malformed("a header's value has characters that HTTP does not allow"),
+        httparse::Error::Token => Refusal::Malformed("the request line has an invalid method or target"),
+        httparse::Error::HeaderName => Refusal::Malformed("a header name has invalid characters"),
+        httparse::Error::HeaderValue => Refusal::Malformed("a header value has invalid characters"),
         httparse::Error::NewLine | httparse::Error::Status => {
-            Refusal::Malformed("a line of the head does not end with CR and LF")
+            Refusal::Malformed("a line of the request head does not end with CR and LF")
         }
     }
 }
@@ -128,7 +128,7 @@ fn head(
             _ => wanted == HeadersWanted::All,
         };
         if is_wanted {
-            let malformed = Refusal::Malformed("a header has characters that HTTP does not allow");
+            let malformed = Refusal::Malformed("a header has invalid characters");
             let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| malformed)?;
             headers.append(name, HeaderValue::from_bytes(header.value).map_err(|_| malformed)?);
         }
@@ -146,9 +146,9 @@ fn head(
         (None, false) => Framing::Absent,
         (Some(length), false) => Framing::Length(length),
         (None, true) if version == Version::HTTP_11 => Framing::Chunked,
-        (None, true) => return Err(Refusal::Malformed("HTTP/1.0 knows no Transfer-Encoding")),
+        (None, true) => return Err(Refusal::Malformed("HTTP/1.0 does not support Transfer-Encoding")),
         (Some(_), true) => {
-            return Err(Refusal::Malformed("the headers Content-Length and Transfer-Encoding exclude each other"));
+            return Err(Refusal::Malformed("Content-Length and Transfer-Encoding must not be combined"));
         }
     };
     let kept = !seen.closes && (version == Version::HTTP_11 || seen.keeps_alive);
@@ -196,19 +196,19 @@ struct Seen {
 impl Seen {
     fn host(&mut self, is_local: Option<bool>) -> Result<(), Refusal> {
         if self.host.is_some() {
-            return Err(Refusal::Malformed("the header Host is given twice"));
+            return Err(Refusal::Malformed("duplicate header Host"));
         }
         self.host = is_local;
-        if is_local.is_some() { Ok(()) } else { Err(Refusal::Malformed("the header Host names no host")) }
+        if is_local.is_some() { Ok(()) } else { Err(Refusal::Malformed("the header Host is not a valid host")) }
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         let length = digits.and_then(|digits| digits.parse().ok());
-        let length = length.ok_or(Refusal::Malformed("the header Content-Length is no number of bytes"))?;
+        let length = length.ok_or(Refusal::Malformed("the header Content-Length is not a number of bytes"))?;
         match self.length.replace(length) {
             None => Ok(()),
-            Some(_) => Err(Refusal::Malformed("the header Content-Length is given twice")),
+            Some(_) => Err(Refusal::Malformed("duplicate header Content-Length")),
         }
     }
 
@@ -218,7 +218,7 @@ impl Seen {
         }
         match std::mem::replace(&mut self.chunked, true) {
             false => Ok(()),
-            true => Err(Refusal::Malformed("the header Transfer-Encoding is given twice")),
+            true => Err(Refusal::Malformed("duplicate header Transfer-Encoding")),
         }
     }
 
@@ -244,7 +244,7 @@ pub(super) fn trailers(input: &[u8]) -> Result<Option<usize>, Refusal> {
         return Ok(Some(2));
     }
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_USUAL];
-    let malformed = |_| Refusal::Malformed("the body's trailers are not framed as HTTP wants it");
+    let malformed = |_| Refusal::Malformed("the body's trailers are malformed");
     match httparse::parse_headers(input, &mut headers).map_err(malformed)? {
         httparse::Status::Partial => Ok(None),
         httparse::Status::Complete((bytes, headers)) => {
@@ -326,9 +326,10 @@ mod tests {
 
     #[test]
     fn what_clients_send_is_understood() {
-        let text = b"POST /v1/lists/user/seen/u%20-1/items?version=v1 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\n\
-            Accept: */*\r\nAccept-Encoding: br\r\nConnection: Keep-Alive\r\ncontent-type: application/json\r\n\
-            X-Request-Id: r-1\r\nif-match: \"1\"\r\nIf-Match: \"2\"\r\nContent-Length: 12\r\n\r\n{\"items\":[]}GET";
+        let text = b"POST /v1/lists/user/seen/u%20-1/items?version=v1 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\nAccept: \
+                     */*\r\nAccept-Encoding: br\r\nConnection: Keep-Alive\r\ncontent-type: \
+                     application/json\r\nX-Request-Id: r-1\r\nif-match: \"1\"\r\nIf-Match: \"2\"\r\nContent-Length: \
+                     12\r\n\r\n{\"items\":[]}GET";
         let head = head(text);
         assert_eq!((&head.method, head.framing, head.kept), (&Method::POST, Framing::Length(12), true));
         assert_eq!(&text[head.target], b"/v1/lists/user/seen/u%20-1/items?version=v1");

@@ -41,7 +41,7 @@ static IN_HOST_NAMES: Bytes = Bytes::printable_but(b"\"#/:<>?@[\\]^`{|}");
 /// URL, whose host means nothing here (RFC 9112, section 3.2).
 #[inline]
 pub(super) fn target(input: &[u8], target: &str, method: &Method) -> Result<Range<usize>, Refusal> {
-    let malformed = Refusal::Malformed("the target is neither a path from the root nor an http URL");
+    let malformed = Refusal::Malformed("the request target is neither an absolute path nor an http URL");
     if !target.bytes().all(|byte| IN_TARGETS.has(byte)) {
         return Err(malformed);
     }

@@ -198,7 +198,7 @@ fn error_response(codes: &[ErrorCode], schemas: &mut Schemas) -> Value {
     let mut examples = Map::new();
     for code in codes {
         let row = code.row();
-        let example = problem::Problem::new(*code, "what to do about it").body();
+        let example = problem::Problem::new(*code, "how to fix it").body();
         examples.insert(row.name.to_owned(), json!({"summary": row.title, "value": example}));
     }
     let mut headers = json!({"X-Request-Id": header("string", "The request's id.")});

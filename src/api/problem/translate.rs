@@ -72,19 +72,19 @@ impl From<ListError> for Problem {
         match error {
             ListError::Overloaded => Self::new(ErrorCode::Overloaded, error.to_string()),
             ListError::Limited(limited) => limited.into(),
-            ListError::Draining => Self::new(ErrorCode::Draining, "the server is stopping: ask another one"),
+            ListError::Draining => Self::new(ErrorCode::Draining, "the server is stopping: use another server"),
             ListError::NoSession { reason } => {
-                let detail = "the item store cannot be reached at present";
+                let detail = "the item store is unreachable";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
             ListError::NotResized { reason } => {
-                let detail = "new list actors could not open their sessions with the item store: the pool is as it was";
+                let detail = "new list actors could not open sessions with the item store: the pool is unchanged";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
             ListError::Resizing => Self::new(
                 ErrorCode::PoolResizing,
-                "the pool is still being changed, and waits for operations that have not ended; nothing else was begun: \
-                 ask GET /v1/pool",
+                "a pool resize is still waiting for running operations; no other change was started: check GET \
+                 /v1/pool",
             ),
             ListError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
             ListError::ItemRefused { index, invalid } => {
@@ -104,17 +104,16 @@ impl From<StoreError> for Problem {
         let outcome_unknown = error.outcome_unknown();
         match error {
             StoreError::Unavailable { reason, .. } => {
-                let detail = "the item store cannot do this at present; the server's log says why";
+                let detail = "the item store cannot do this now; see the server's log";
                 Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
             }
             StoreError::TooManyTombstones { .. } => Self::new(
                 ErrorCode::TooManyTombstones,
-                "too many removed items of this list are still stored, and the database does not read past them; the same \
-                 request succeeds only once the database has compacted them away; ask for newer items with min_timestamp, \
-                 or ask an operator of the database",
+                "the database reached its limit of tombstones in this list; the request succeeds again after \
+                 compaction removes them; read newer items with min_timestamp, or contact the database's operators",
             ),
             StoreError::Overloaded { reason } => {
-                Self::new(ErrorCode::Overloaded, "the item store asks for less load").because(reason)
+                Self::new(ErrorCode::Overloaded, "the item store is overloaded").because(reason)
             }
             StoreError::Timeout { .. } => deadline_exceeded(outcome_unknown),
             StoreError::Refused(invalid) => invalid.into(),
@@ -168,7 +167,7 @@ impl From<BackupError> for Problem {
             BackupError::NotEmpty { .. } => Self::new(ErrorCode::BackupDirNotEmpty, text).at("dir"),
             BackupError::UnfitDir(text) => Self::argument("dir", text),
             BackupError::Running => Self::new(ErrorCode::BackupRunning, text),
-            BackupError::Stopping => Self::new(ErrorCode::Draining, "the server is stopping: no backup was made"),
+            BackupError::Stopping => Self::new(ErrorCode::Draining, "the server is stopping: the backup was not made"),
             BackupError::Failed(reason) => Self::new(ErrorCode::BackupFailed, text).because(reason),
         }
     }
@@ -177,9 +176,9 @@ impl From<BackupError> for Problem {
 /// The caller's deadline, or the operation's own, passed.
 fn deadline_exceeded(outcome_unknown: bool) -> Problem {
     let detail = if outcome_unknown {
-        "no answer within the deadline: the write may have been carried out, or may yet be"
+        "deadline exceeded: the write may have been applied or may still be applied"
     } else {
-        "no answer within the deadline; nothing was changed"
+        "deadline exceeded; nothing was changed"
     };
     Problem::new(ErrorCode::DeadlineExceeded, detail).with_outcome_unknown(outcome_unknown)
 }

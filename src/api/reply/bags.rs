@@ -125,7 +125,7 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         text: &mut Vec<u8>,
     ) -> Result<(), Problem> {
         let written = ValueType::String.write_json(entity_id, text);
-        written.map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?;
+        written.map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?;
         // Written together, since each write has a price of its own.
         const MOMENT_AT: usize = b",\"updated_at\":\"".len();
         const MOMENT_END: usize = MOMENT_AT + Timestamp::RFC3339_LEN;
@@ -173,5 +173,6 @@ fn write_entity_type(entity_type: &EntityType, text: &mut Vec<u8>) {
 }
 
 fn write_json(value: &impl Serialize, text: &mut Vec<u8>) -> Result<(), Problem> {
-    serde_json::to_writer(text, value).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))
+    serde_json::to_writer(text, value)
+        .map_err(|error| Problem::internal(format!("cannot render the response: {error}")))
 }

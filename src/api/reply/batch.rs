@@ -30,7 +30,7 @@ pub(super) fn pages(
                 out.extend_from_slice(&page.text);
             }
             Err(error) => serde_json::to_writer(&mut out, &failed(call, index, error))
-                .map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?,
+                .map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?,
         }
     }
     out.extend_from_slice(b"]}");

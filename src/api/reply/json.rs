@@ -17,6 +17,6 @@ pub(in crate::api) fn json_text(response: Response, text: impl Into<Bytes>) -> R
 
 pub(in crate::api) fn json(response: Response, body: &impl Serialize) -> HandlerResult {
     let text =
-        serde_json::to_vec(body).map_err(|error| Problem::internal(format!("cannot render an answer: {error}")))?;
+        serde_json::to_vec(body).map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?;
     Ok(json_text(response, text))
 }

@@ -127,7 +127,7 @@ impl IndexSpec {
             let given = values.len();
             let names = names.join(", ");
             return Err(Refused::values(Invalid::argument(format!(
-                "value must be given once for each property of the index ({names}): {wanted} in all, and not {given}"
+                "value must be given once for each property of the index ({names}): expected {wanted}, got {given}"
             ))));
         }
         let values = values.iter().map(|text| Scalar::parse(text)).collect::<Result<_, _>>();

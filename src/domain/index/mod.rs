@@ -54,7 +54,7 @@ impl IndexSpec {
         let mut sorted: Vec<_> = properties.iter().map(Pointer::as_str).collect();
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Invalid::argument(format!("the property {} stands twice in the index", twice[0])));
+            return Err(Invalid::argument(format!("duplicate property {} in the index", twice[0])));
         }
         Ok(Self { properties, order_by })
     }

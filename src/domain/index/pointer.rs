@@ -28,11 +28,11 @@ impl Pointer {
         }
         let malformed = |why: &str| {
             Invalid::argument(format!(
-                "{text:?} is no path of a property: {why}; send a JSON Pointer (RFC 6901), such as \"/country\" or \
+                "{text:?} is not a property path: {why}; send a JSON Pointer (RFC 6901) such as \"/country\" or \
                  \"/address/city\""
             ))
         };
-        let tokens = text.strip_prefix('/').ok_or_else(|| malformed("it does not begin with \"/\""))?;
+        let tokens = text.strip_prefix('/').ok_or_else(|| malformed("it must begin with \"/\""))?;
         let mut tokens = tokens
             .split('/')
             .map(unescape)

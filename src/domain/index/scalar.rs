@@ -33,8 +33,8 @@ impl Scalar {
         let value = serde_json::from_str(text).ok().and_then(Self::of);
         value.ok_or_else(|| {
             Invalid::argument(
-                "a value must be a JSON string, number, true, false or null: strings stand in quotation marks, such \
-                 as \"GB\", which is %22GB%22 in a URL",
+                "a value must be a JSON string, number, true, false or null: put strings in quotation marks, such as \
+                 \"GB\", which is %22GB%22 in a URL",
             )
         })
     }

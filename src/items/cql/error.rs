@@ -275,7 +275,7 @@ mod tests {
                     /127.0.0.1:7000, READ_TOO_MANY_TOMBSTONES from /127.0.0.2:7000";
         let failure = of(error, text, false);
         assert_eq!(outcome(&failure), (false, false, false));
-        assert!(failure.error.to_string().contains("removed items"), "{}", failure.error);
+        assert!(failure.error.to_string().contains("limit of tombstones"), "{}", failure.error);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn open(options: &CqlTls, provider: Arc<CryptoProvider>) -> Result<Files, FilePr
 impl Loaded {
     fn of(options: &CqlTls, texts: &[Vec<u8>], provider: &Arc<CryptoProvider>) -> Result<Self, FileProblem> {
         let [authorities, ours @ ..] = texts else {
-            return Err(FileProblem::of(&options.ca_file, "it was not read"));
+            return Err(FileProblem::of(&options.ca_file, "it has not been read yet"));
         };
         let roots = tls_files::authorities(&options.ca_file, authorities)?;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
@@ -80,7 +80,7 @@ impl Loaded {
             (Some(client), [chain, key]) => {
                 let key = tls_files::private_key(&client.key_file, key)?;
                 let chain = tls_files::certificates(&client.cert_file, chain)?;
-                let apart = "the certificate and the key do not belong together";
+                let apart = "the certificate and the key do not match";
                 let ours = CertifiedKey::from_der(chain, key, provider);
                 Some(Arc::new(ours.map_err(|_| FileProblem::of(&client.cert_file, apart))?))
             }

@@ -67,7 +67,7 @@ pub trait Journal: Send + 'static {
 
     /// All that it holds now.
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetadataError> {
-        let reason = "this metadata store makes no backups of its own".to_owned();
+        let reason = "this metadata store does not support backups".to_owned();
         Err(MetadataError::Unavailable { reason, outcome_unknown: false })
     }
 
