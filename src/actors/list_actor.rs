@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::messages::{
-    Add, AddOutcome, BagEntities, Bags, Contains, Count, EnterBags, Entities, Envelope, FinishSwap, Get, GetBag,
-    Lookup, Remove, RemoveAll, SwapBag, UnfinishedSwaps,
+    Add, AddOutcome, AheadBound, BagEntities, Bags, Contains, Count, EnterBags, Entities, Envelope, FinishSwap, Get,
+    GetBag, Lookup, Remove, RemoveAll, SwapBag, UnfinishedSwaps,
 };
 use super::turns::TurnTaking;
 use crate::domain::{Admission, Clock, Invalid, Item, ListKey, NewItem, Timestamp, TimestampUnit, Ttl, Value};
@@ -69,11 +69,11 @@ impl Handler<Get> for ListActor {
 impl Handler<Add> for ListActor {
     type Result = ();
 
-    fn handle(&mut self, Add { envelope, items, timestamp_ahead_max, reply }: Add, _: &mut Self::Context) {
+    fn handle(&mut self, Add { envelope, items, ahead_max, reply }: Add, _: &mut Self::Context) {
         let Envelope { list, retention, deadline, permit } = envelope;
         let op = Operation::new(self.clock.now(), retention, deadline);
         let sent = items.len();
-        let admitted = in_time(deadline).and_then(|()| admit(&op, items, timestamp_ahead_max));
+        let admitted = in_time(deadline).and_then(|()| admit(&op, items, ahead_max));
         let (added, mistaken_unit) =
             admitted.as_ref().map_or((0, None), |admitted| (admitted.live.len(), admitted.mistaken_unit));
         let finish = move |result: Result<(), ListError>| {
@@ -108,11 +108,10 @@ struct Admitted {
 }
 
 /// Leaves out expired items. One item whose timestamp is too far ahead of our clock refuses the whole add.
-fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: Option<Ttl>) -> Result<Admitted, ListError> {
+fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: AheadBound) -> Result<Admitted, ListError> {
     let (mut live, mut mistaken_unit) = (Vec::with_capacity(items.len()), None);
-    let latest = ahead_max.map_or(u64::MAX, |ahead_max| ahead_max.expiry_of(op.now));
     for (index, (timestamp, value)) in items.into_iter().enumerate() {
-        if timestamp.as_nanos() > latest {
+        if !ahead_max.max.admits(timestamp, op.now) {
             return Err(ListError::ItemRefused { index, invalid: too_far_ahead(ahead_max) });
         }
         match op.ttl.admit(timestamp, op.now) {
@@ -126,11 +125,10 @@ fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: Option<Ttl>)
 }
 
 #[cold]
-fn too_far_ahead(ahead_max: Option<Ttl>) -> Invalid {
-    let ahead_max = ahead_max.map_or("none".to_owned(), |ahead_max| ahead_max.to_string());
+fn too_far_ahead(AheadBound { max, source }: AheadBound) -> Invalid {
     Invalid::timestamp_too_far_ahead(format!(
-        "the timestamp must be at most {ahead_max} ahead of the server's clock (items.timestamp_ahead_max): check the \
-         unit of the timestamp and the sender's clock"
+        "the timestamp must be at most {max} ahead of the server's clock ({source}): check the unit of the timestamp and \
+         the sender's clock"
     ))
 }
 

@@ -18,7 +18,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::list_error::ListError;
-use super::messages::{Add, AddOutcome, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll};
+use super::messages::{
+    Add, AddOutcome, AheadBound, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll,
+};
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
 use super::pool_size::{PoolView, Resize, Resizing};
@@ -28,7 +30,7 @@ use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
 use crate::access::Limiter;
-use crate::domain::{Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Ttl, Value};
+use crate::domain::{AheadMax, Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Value};
 use crate::items::{
     self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
     Removal, StateToken, StoreError, Validity,
@@ -42,8 +44,8 @@ pub struct PoolOptions {
     pub permits_per_actor: usize,
     /// How long an operation waits for a permit before it is refused.
     pub permit_wait: Duration,
-    /// How far the timestamp of an added item may be ahead of the server's clock; without a bound, any time.
-    pub timestamp_ahead_max: Option<Ttl>,
+    /// How far the timestamp of an added item may be ahead of the server's clock, where its version does not say.
+    pub timestamp_ahead_max: AheadMax,
 }
 
 /// Whether an operation that was cut off may have changed something.
@@ -214,7 +216,7 @@ impl ListPool {
         Ok((page, None))
     }
 
-    /// Add List Items: all or none.
+    /// Add List Items: all or none. `ahead_max` is the version's own bound on timestamps, if it has one.
     #[expect(
         clippy::disallowed_methods,
         reason = "the permit is the bound, and a reply that is dropped tells of a failure"
@@ -223,6 +225,7 @@ impl ListPool {
         &self,
         list: ListKey,
         retention: impl Into<Retention>,
+        ahead_max: Option<AheadMax>,
         items: Vec<(Timestamp, Value)>,
         deadline: Instant,
     ) -> Result<AddOutcome, ListError> {
@@ -232,7 +235,7 @@ impl ListPool {
         address.do_send(Add {
             envelope: Envelope { list, retention: retention.into(), deadline, permit },
             items,
-            timestamp_ahead_max: self.inner.timestamp_ahead_max,
+            ahead_max: AheadBound::of(ahead_max, self.inner.timestamp_ahead_max),
             reply,
         });
         match timeout_at(deadline, replied).await {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::permit::Permit;
-use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Ttl, Value};
+use crate::domain::{AheadMax, FeatureKey, Item, ListKey, Retention, Timestamp, TimestampUnit, Ttl, Value};
 use crate::items::{
     self, BagEntries, BagPage, BagSwap, Bounds, EntityPage, EntityPlace, ItemPage, Range, ReadBag, Removal, SwapId,
     SwapLook, SwapPage, Swapped,
@@ -24,6 +24,24 @@ pub(super) struct Envelope {
     pub permit: Permit,
 }
 
+/// How far a timestamp may be ahead of the server's clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AheadBound {
+    pub max: AheadMax,
+    /// The setting or property that has the bound.
+    pub source: &'static str,
+}
+
+impl AheadBound {
+    /// A version's own bound, else the server's.
+    pub fn of(version: Option<AheadMax>, server: AheadMax) -> Self {
+        match version {
+            Some(max) => Self { max, source: "timestamp_ahead_max of the feature version" },
+            None => Self { max: server, source: "items.timestamp_ahead_max" },
+        }
+    }
+}
+
 #[derive(Debug, Message)]
 #[rtype(result = "Result<ItemPage, ListError>")]
 pub(super) struct Get {
@@ -37,8 +55,7 @@ pub(super) struct Get {
 pub(super) struct Add {
     pub envelope: Envelope,
     pub items: Vec<(Timestamp, Value)>,
-    /// How far a timestamp may be ahead of the server's clock; without a bound, any time.
-    pub timestamp_ahead_max: Option<Ttl>,
+    pub ahead_max: AheadBound,
     pub reply: oneshot::Sender<Result<AddOutcome, ListError>>,
 }
 

@@ -11,7 +11,7 @@ use super::pool_metrics::PoolMetrics;
 use super::pool_size::{PoolSize, Resizing};
 use super::routing::Routing;
 use super::staff::Staff;
-use crate::domain::{Clock, Ttl};
+use crate::domain::{AheadMax, Clock};
 use crate::items::ItemStore;
 
 /// What all handles of a pool share.
@@ -21,7 +21,7 @@ pub(super) struct PoolState {
     pub store: Arc<dyn ItemStore>,
     pub clock: Arc<dyn Clock>,
     pub permit_wait: Duration,
-    pub timestamp_ahead_max: Option<Ttl>,
+    pub timestamp_ahead_max: AheadMax,
     pub metrics: PoolMetrics,
     /// Operations that wait for a permit of an actor.
     pub waiting: AtomicUsize,

@@ -19,6 +19,7 @@ pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
         value_type,
         ttl,
         max_items,
+        timestamp_ahead_max,
         identity,
         keep,
         bucket,
@@ -31,6 +32,7 @@ pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
         value_type,
         ttl,
         max_items: max_items.over(None),
+        timestamp_ahead_max: timestamp_ahead_max.over(None),
         identity: Identity::of(identity, keep, Identity::Item).map_err(|e| Problem::from(e).at("keep"))?,
         bucket: bucket.over(None),
         description: description.unwrap_or_default(),
@@ -63,8 +65,9 @@ pub(super) async fn update_feature(mut call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let id = call.feature_id()?;
-    let FeaturePatch { ttl, max_items, description, owner, labels } = FeaturePatch::read(&call.body().await?)?;
-    let patch = metadata::FeaturePatch { ttl, max_items, description, owner, labels };
+    let FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels } =
+        FeaturePatch::read(&call.body().await?)?;
+    let patch = metadata::FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels };
     call.execute(&caller, Operation::UpdateFeature { id, patch, condition }).await
 }
 

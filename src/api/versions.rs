@@ -10,12 +10,13 @@ pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&queries::NONE)?;
     let caller = call.caller()?;
     let id = call.feature_id()?;
-    let VersionInput { version, ttl, max_items, identity, keep, bucket, description } =
+    let VersionInput { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description } =
         VersionInput::read(&call.body().await?)?;
     let new = NewVersion {
         version,
         ttl,
         max_items,
+        timestamp_ahead_max,
         identity,
         keep,
         bucket,
@@ -37,8 +38,8 @@ pub(super) async fn update_version(mut call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let (id, version) = (call.feature_id()?, call.version_label()?);
-    let VersionPatch { ttl, max_items, description } = VersionPatch::read(&call.body().await?)?;
-    let patch = metadata::VersionPatch { ttl, max_items, description };
+    let VersionPatch { ttl, max_items, timestamp_ahead_max, description } = VersionPatch::read(&call.body().await?)?;
+    let patch = metadata::VersionPatch { ttl, max_items, timestamp_ahead_max, description };
     call.execute(&caller, Operation::UpdateVersion { id, version, patch, condition }).await
 }
 

@@ -166,7 +166,7 @@ impl Application {
                 ItemStoreKind::Embedded | ItemStoreKind::Memory => settings.items.permits_per_actor,
             },
             permit_wait: Duration::from_millis(settings.items.permit_wait_ms),
-            timestamp_ahead_max: settings.items.timestamp_ahead_max.0,
+            timestamp_ahead_max: settings.items.timestamp_ahead_max,
         };
         let backups =
             Backups::new(stores::backup_scope(settings, data_dir.as_ref()), Arc::clone(&items), Arc::clone(&metadata));

@@ -40,6 +40,7 @@ mod tests {
             value_type: ValueType::String,
             ttl: Ttl::from_secs(60).unwrap(),
             max_items: None,
+            timestamp_ahead_max: None,
             identity: Default::default(),
             bucket: None,
             description: Default::default(),

@@ -11,7 +11,9 @@ use super::pages::entries;
 use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, entities, feature_files};
 use crate::client::{Request, Response, read};
-use crate::domain::{Bucket, BucketInput, EntityType, IdentityKind, Keep, MaxItems, MaxItemsInput, Ttl, ValueType};
+use crate::domain::{
+    AheadMax, Bucket, BucketInput, EntityType, IdentityKind, Keep, MaxItems, MaxItemsInput, Ttl, ValueType,
+};
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, TEXT};
 use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
@@ -70,6 +72,8 @@ struct Create {
     /// How many items of a list are shown, at most: its newest, 1 to 100000 [default: all]
     #[arg(long, value_name = "ITEMS", value_parser = parse::max_items)]
     max_items: Option<MaxItems>,
+    #[command(flatten)]
+    ahead_max: parse::AheadMaxArgument,
     /// What tells its items from each other, for ever: item (timestamp and value), value or key
     #[arg(long, value_parser = IdentityKind::parse)]
     identity: Option<IdentityKind>,
@@ -133,6 +137,8 @@ struct Update {
     #[command(flatten)]
     max_items: parse::MaxItemsArguments,
     #[command(flatten)]
+    ahead_max: parse::AheadMaxArgument,
+    #[command(flatten)]
     retold: Retold,
     #[command(flatten)]
     condition: Condition,
@@ -195,6 +201,7 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         value_type: arguments.value_type,
         ttl: arguments.ttl,
         max_items: arguments.max_items.map_or(MaxItemsInput::Absent, MaxItemsInput::AtMost),
+        timestamp_ahead_max: arguments.ahead_max.input(),
         identity: arguments.identity,
         keep: arguments.keep,
         bucket: arguments.bucket.unwrap_or_default(),
@@ -234,13 +241,15 @@ async fn list(List { entity_type, query, options }: List) -> Result<(), Failure>
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let Update { feature, ttl, max_items, retold, condition, options } = arguments;
+    let Update { feature, ttl, max_items, ahead_max, retold, condition, options } = arguments;
     let (labels, told) = (retold.labels()?, retold.told);
     let (description, owner) = (told.description, told.owner);
-    let patch = FeaturePatch { ttl, max_items: max_items.input(), description, owner, labels };
+    let (max_items, timestamp_ahead_max) = (max_items.input(), ahead_max.input());
+    let patch = FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels };
     if patch.is_empty() {
         return Err(Failure::Usage(
-            "name what to change: --ttl, --max-items, --no-max-items, --description, --owner, --label or --no-labels"
+            "name what to change: --ttl, --max-items, --no-max-items, --timestamp-ahead-max, --description, --owner, \
+             --label or --no-labels"
                 .into(),
         ));
     }
@@ -305,6 +314,7 @@ fn show_feature(response: &Response, format: Format) -> Result<(), Failure> {
             ("value type", feature.value_type.to_string()),
             ("ttl", feature.ttl),
             ("max items", shown_max_items(feature.max_items)),
+            ("ahead max", shown_ahead_max(feature.timestamp_ahead_max)),
             ("identity", identity_text(feature.identity, feature.keep)),
             ("bucket", bucket_text(feature.bucket)),
             ("description", feature.description),
@@ -336,11 +346,15 @@ fn bucket_text(bucket: Option<Bucket>) -> String {
     bucket.map_or_else(|| "none".to_owned(), |bucket| bucket.to_string())
 }
 
-pub(super) const VERSION_HEADER: [&str; 7] =
-    ["VERSION", "TTL", "MAX ITEMS", "IDENTITY", "BUCKET", "CREATED AT", "DESCRIPTION"];
+pub(super) const VERSION_HEADER: [&str; 8] =
+    ["VERSION", "TTL", "MAX ITEMS", "AHEAD MAX", "IDENTITY", "BUCKET", "CREATED AT", "DESCRIPTION"];
 
 fn shown_max_items(max_items: Option<u64>) -> String {
     max_items.map_or_else(|| "all".to_owned(), |items| items.to_string())
+}
+
+fn shown_ahead_max(ahead_max: Option<AheadMax>) -> String {
+    ahead_max.map_or_else(|| "server".to_owned(), |ahead_max| ahead_max.to_string())
 }
 
 pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
@@ -349,6 +363,7 @@ pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
         label.to_owned(),
         version.ttl.clone(),
         shown_max_items(version.max_items),
+        shown_ahead_max(version.timestamp_ahead_max),
         identity_text(version.identity, version.keep),
         bucket_text(version.bucket),
         version.created_at.clone(),

@@ -8,8 +8,8 @@ use super::failure::Failure;
 use super::output::{Format, FormatParser};
 use crate::client::{Client, Retries, ServerUrl, Tls, Token};
 use crate::domain::{
-    Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, MaxItems, MaxItemsInput, Owner, Ttl,
-    VersionLabel,
+    AheadMax, AheadMaxInput, Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, MaxItems,
+    MaxItemsInput, Owner, Ttl, VersionLabel,
 };
 
 /// Which server to ask.
@@ -168,6 +168,30 @@ impl MaxItemsArguments {
             None if self.no_max_items => MaxItemsInput::Unbounded,
             None => MaxItemsInput::Absent,
         }
+    }
+}
+
+/// A duration, `none` or `server`.
+fn ahead_max(text: &str) -> Result<AheadMaxInput, String> {
+    if text == "server" {
+        return Ok(AheadMaxInput::OfServer);
+    }
+    let refused = "it must be none, server, or whole numbers with units from 1s to 7300d, such as 1d or 12h";
+    AheadMax::parse(text).map(AheadMaxInput::Own).map_err(|_| refused.to_owned())
+}
+
+/// How far timestamps may be ahead, where a definition is created or changed.
+#[derive(Debug, Args)]
+pub(super) struct AheadMaxArgument {
+    /// How far the timestamp of an added item may be ahead of the server's clock, such as 12h; none for any time, server
+    /// for the server's own setting
+    #[arg(long, value_name = "DURATION", value_parser = ahead_max)]
+    timestamp_ahead_max: Option<AheadMaxInput>,
+}
+
+impl AheadMaxArgument {
+    pub(super) fn input(&self) -> AheadMaxInput {
+        self.timestamp_ahead_max.unwrap_or_default()
     }
 }
 

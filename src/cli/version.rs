@@ -71,6 +71,8 @@ struct Create {
     ttl: Option<Ttl>,
     #[command(flatten)]
     max_items: parse::MaxItemsArguments,
+    #[command(flatten)]
+    ahead_max: parse::AheadMaxArgument,
     /// What tells its items from each other, for ever: item (timestamp and value), value or key [default: the
     /// feature's]
     #[arg(long, value_parser = IdentityKind::parse)]
@@ -126,6 +128,8 @@ struct Update {
     ttl: Option<Ttl>,
     #[command(flatten)]
     max_items: parse::MaxItemsArguments,
+    #[command(flatten)]
+    ahead_max: parse::AheadMaxArgument,
     /// What is different about it
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -164,7 +168,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn create(arguments: Create) -> Result<(), Failure> {
     let Create { version: VersionArguments { feature, version }, ttl, identity, keep, description, .. } = arguments;
     let (max_items, bucket) = (arguments.max_items.input(), arguments.bucket.unwrap_or_default());
-    let input = VersionInput { version, ttl, max_items, identity, keep, bucket, description };
+    let timestamp_ahead_max = arguments.ahead_max.input();
+    let input = VersionInput { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description };
     let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
     show_version(&arguments.options.client()?.send(&request).await?, arguments.options.output())
 }
@@ -187,10 +192,13 @@ async fn list(List { feature, options }: List) -> Result<(), Failure> {
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let Update { version, ttl, max_items, description, condition, options } = arguments;
-    let patch = VersionPatch { ttl, max_items: max_items.input(), description };
+    let Update { version, ttl, max_items, ahead_max, description, condition, options } = arguments;
+    let (max_items, timestamp_ahead_max) = (max_items.input(), ahead_max.input());
+    let patch = VersionPatch { ttl, max_items, timestamp_ahead_max, description };
     if patch.is_empty() {
-        return Err(Failure::Usage("name what to change: --ttl, --max-items, --no-max-items or --description".into()));
+        return Err(Failure::Usage(
+            "name what to change: --ttl, --max-items, --no-max-items, --timestamp-ahead-max or --description".into(),
+        ));
     }
     let request = version.request(OperationId::UpdateVersion).body(&patch)?.if_match(condition.if_match);
     show_version(&options.client()?.send(&request).await?, options.output())

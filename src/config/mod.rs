@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use crate::domain::{AccessLog, Ttl};
+use crate::domain::{AccessLog, AheadMax};
 use reader::{Reader, choice};
 
 pub use access::{
@@ -35,7 +35,7 @@ pub use choices::{
 };
 pub use layers::{Flag, Layers};
 pub use machine::FILES_BESIDE_CONNECTIONS;
-pub use texts::{AddressTranslation, AheadMax, HostPort, NodeName, Replicas, Secret};
+pub use texts::{AddressTranslation, HostPort, NodeName, Replicas, Secret};
 
 /// All settings, valid together. Serialised as the TOML that loads back to the same, with secrets
 /// masked.
@@ -216,7 +216,7 @@ impl Default for ItemsSettings {
             permits_per_actor: 512,
             permit_wait_ms: 50,
             operation_timeout_ms: 2_000,
-            timestamp_ahead_max: AheadMax(Some(Ttl::DAY)),
+            timestamp_ahead_max: AheadMax::DAY,
             embedded: EmbeddedSettings::default(),
             cql: CqlSettings::default(),
         }

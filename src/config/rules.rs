@@ -4,10 +4,10 @@ use super::reader::{
     Raw, Reader, boolean, bytes, choice, host_port, list, number, pair, path, secret, shown, some, tables, text,
 };
 use super::{
-    AccessMode, AddressTranslation, AheadMax, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect,
-    HttpSettings, IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, NodeName, Replicas, Settings,
+    AccessMode, AddressTranslation, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings,
+    IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, NodeName, Replicas, Settings,
 };
-use crate::domain::{AccessLog, Rate};
+use crate::domain::{AccessLog, AheadMax, Rate};
 
 const CQL_PORT: u16 = 9042;
 /// The most that Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`): 20 years.
@@ -120,6 +120,12 @@ fn host_name(raw: &Raw) -> Result<String, String> {
     }
 }
 
+fn ahead_max(raw: &Raw) -> Result<AheadMax, String> {
+    let text = text(raw)?;
+    AheadMax::parse(&text)
+        .map_err(|_| format!("must be none, or whole numbers with units from 1s to 7300d such as 1d, not {text:?}"))
+}
+
 fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     reader.read("items.store", &mut items.store, choice);
     reader.read("items.actors", &mut items.actors, number(1..=1_024));
@@ -129,7 +135,7 @@ fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     reader.read("items.permits_per_actor", &mut items.permits_per_actor, number(1..=1_000_000));
     reader.read("items.permit_wait_ms", &mut items.permit_wait_ms, number(0..=60_000));
     reader.read("items.operation_timeout_ms", &mut items.operation_timeout_ms, number(1..=HOUR_MS));
-    reader.read("items.timestamp_ahead_max", &mut items.timestamp_ahead_max, |raw| AheadMax::parse(&text(raw)?));
+    reader.read("items.timestamp_ahead_max", &mut items.timestamp_ahead_max, ahead_max);
     let embedded = &mut items.embedded;
     reader.read("items.embedded.dir", &mut embedded.dir, path);
     reader.read("items.embedded.fsync", &mut embedded.fsync, choice);

@@ -6,8 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::domain::Ttl;
-
 /// A host name or address, and a port: `127.0.0.1:8080`, `[::1]:8080`, `db-1.internal:9042`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPort {
@@ -117,30 +115,6 @@ impl fmt::Display for NodeName {
 impl Serialize for AddressTranslation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{}={}", self.node, self.reached))
-    }
-}
-
-/// How far a timestamp may be ahead of the server's clock: `1d`, or `none` for no bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AheadMax(pub Option<Ttl>);
-
-impl AheadMax {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "none" => Ok(Self(None)),
-            text => Ttl::parse(text).map(|ahead| Self(Some(ahead))).map_err(|_| {
-                format!("must be none, or whole numbers with units from 1s to 7300d such as 1d, not {text:?}")
-            }),
-        }
-    }
-}
-
-impl Serialize for AheadMax {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Some(ahead) => serializer.collect_str(&ahead),
-            None => serializer.serialize_str("none"),
-        }
     }
 }
 

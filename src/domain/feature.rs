@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::entity::parse_name;
 use super::index::Index;
-use super::{Bucket, EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
+use super::{AheadMax, Bucket, EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
 
 /// The name of a list feature, such as `story_presented`: same rule as [`EntityType`]. An empty one, which no
 /// feature can be given, is that of an entity type's [bags](FeatureId::of_bags).
@@ -273,6 +273,8 @@ pub struct FeatureVersion {
     pub ttl: Ttl,
     /// How many items its lists show, at most.
     pub max_items: Option<MaxItems>,
+    /// How far the timestamps of its items may be ahead of the server's clock; `None`: as the server's setting says.
+    pub timestamp_ahead_max: Option<AheadMax>,
     /// What tells its items from each other. It never changes: lists are kept by it.
     pub identity: Identity,
     /// The periods by which a store may cut its lists into pieces. They never change: lists are kept by them.
@@ -305,6 +307,8 @@ pub struct Feature {
     pub ttl: Ttl,
     /// The default version's, and the default for versions created later.
     pub max_items: Option<MaxItems>,
+    /// The default version's, and the default for versions created later.
+    pub timestamp_ahead_max: Option<AheadMax>,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,

@@ -4,6 +4,7 @@
 //! checked twice. This module must never name actix, scylla, sqlx or a storage engine.
 
 pub mod access_log;
+pub mod ahead_max;
 pub mod api_key;
 pub mod bucket;
 pub mod clock;
@@ -31,6 +32,7 @@ pub mod ttl;
 pub mod value;
 
 pub use access_log::AccessLog;
+pub use ahead_max::{AheadMax, AheadMaxInput};
 pub use api_key::{ApiKey, KeyId, KeyName, KeyState, PreviousSecret, SecretHash};
 pub use bucket::{Bucket, BucketInput};
 pub use clock::{Clock, ManualClock, SystemClock};

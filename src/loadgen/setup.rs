@@ -151,6 +151,7 @@ impl ServerSide {
             value_type: ValueType::String,
             ttl,
             max_items: MaxItemsInput::Absent,
+            timestamp_ahead_max: Default::default(),
             identity: None,
             keep: None,
             bucket: Default::default(),

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value as Json};
 
 use crate::domain::index::{Index, Pointer};
-use crate::domain::{Bucket, Feature, FeatureVersion, Identity, MaxItems};
+use crate::domain::{AheadMax, Bucket, Feature, FeatureVersion, Identity, MaxItems};
 
 /// The number of the form below.
 pub const FORMAT: u32 = 1;
@@ -19,6 +19,14 @@ fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
 fn with_max_items(mut form: Json, max_items: Option<MaxItems>) -> Json {
     if let (Some(members), Some(max_items)) = (form.as_object_mut(), max_items) {
         members.insert("max_items".to_owned(), max_items.as_u64().into());
+    }
+    form
+}
+
+/// A definition with how far timestamps may be ahead, where it says so itself.
+fn with_ahead_max(mut form: Json, ahead_max: Option<AheadMax>) -> Json {
+    if let (Some(members), Some(ahead_max)) = (form.as_object_mut(), ahead_max) {
+        members.insert("timestamp_ahead_max".to_owned(), ahead_max.to_string().into());
     }
     form
 }
@@ -42,7 +50,7 @@ fn labels(feature: &Feature) -> Json {
 }
 
 /// A feature with its versions, or an entity type. Generations, the longest TTLs and revisions are no part of it, and
-/// `max_items` is only where there is such a bound.
+/// `max_items` and `timestamp_ahead_max` are only where the feature has such a bound.
 pub fn feature(feature: &Feature) -> Json {
     if feature.id.is_of_bags() {
         return entity_type(feature);
@@ -59,7 +67,8 @@ pub fn feature(feature: &Feature) -> Json {
         ("created_at", feature.created_at.to_string().into()),
         ("updated_at", feature.updated_at.to_string().into()),
     ]);
-    with_bucket(with_identity(with_max_items(form, feature.max_items), feature.identity()), feature.bucket())
+    let form = with_ahead_max(with_max_items(form, feature.max_items), feature.timestamp_ahead_max);
+    with_bucket(with_identity(form, feature.identity()), feature.bucket())
 }
 
 /// A version of a feature.
@@ -70,7 +79,8 @@ pub fn version(version: &FeatureVersion) -> Json {
         ("description", version.description.as_str().into()),
         ("created_at", version.created_at.to_string().into()),
     ]);
-    let form = with_identity(with_max_items(form, version.max_items), version.identity);
+    let form = with_ahead_max(with_max_items(form, version.max_items), version.timestamp_ahead_max);
+    let form = with_identity(form, version.identity);
     with_index(with_bucket(form, version.bucket), version.index.as_ref())
 }
 
@@ -126,6 +136,7 @@ mod tests {
             version: VersionLabel::default_version(),
             ttl,
             max_items: None,
+            timestamp_ahead_max: None,
             identity: Identity::Item,
             bucket: None,
             index: None,
@@ -140,6 +151,7 @@ mod tests {
             value_type: ValueType::Json,
             ttl,
             max_items: None,
+            timestamp_ahead_max: None,
             description: crate::domain::Description::new("d").unwrap(),
             owner: crate::domain::Owner::new("o").unwrap(),
             labels: Labels::new([("k".to_owned(), "v".to_owned())].into()).unwrap(),
@@ -157,6 +169,14 @@ mod tests {
         assert_eq!(feature(&whole).to_string(), bounded);
         whole.max_items = None;
         whole.versions[0].max_items = None;
+        whole.timestamp_ahead_max = Some(AheadMax::Unbounded);
+        whole.versions[0].timestamp_ahead_max = Some(AheadMax::DAY);
+        let ahead = FIRST.replace(r#""owner":"o","ttl""#, r#""owner":"o","timestamp_ahead_max":"none","ttl""#);
+        let ahead =
+            ahead.replace(r#""description":"x","ttl""#, r#""description":"x","timestamp_ahead_max":"1d","ttl""#);
+        assert_eq!(feature(&whole).to_string(), ahead);
+        whole.timestamp_ahead_max = None;
+        whole.versions[0].timestamp_ahead_max = None;
         whole.versions[0].bucket = Some(Bucket::Week);
         let cut = FIRST.replacen(r#"{"created_at""#, r#"{"bucket":"week","created_at""#, 1);
         let cut = cut.replace(r#"[{"created_at""#, r#"[{"bucket":"week","created_at""#);

@@ -273,6 +273,7 @@ mod tests {
             value_type: ValueType::String,
             ttl: Ttl::from_secs(ttl_secs).unwrap(),
             max_items: None,
+            timestamp_ahead_max: None,
             identity: Default::default(),
             bucket: None,
             description: Default::default(),

@@ -91,12 +91,24 @@ fn create_feature(
     if present.is_some() {
         return Err(MetadataError::exists(new.id));
     }
-    let NewFeature { id, value_type, ttl, max_items, identity, bucket, description, owner, labels } = new;
+    let NewFeature {
+        id,
+        value_type,
+        ttl,
+        max_items,
+        timestamp_ahead_max,
+        identity,
+        bucket,
+        description,
+        owner,
+        labels,
+    } = new;
     let generation = following(last_generation);
     let default_version = FeatureVersion {
         version: VersionLabel::default_version(),
         ttl,
         max_items,
+        timestamp_ahead_max,
         identity,
         bucket: Bucket::of(bucket, identity).map_err(MetadataError::Bucket)?,
         index: None,
@@ -111,6 +123,7 @@ fn create_feature(
         value_type,
         ttl,
         max_items,
+        timestamp_ahead_max,
         description,
         owner,
         labels,
@@ -140,12 +153,20 @@ fn update_feature(
 ) -> Result<Option<Transition>, MetadataError> {
     let before = admitted(present, id, condition)?;
     let mut after = before.clone();
-    let FeaturePatch { ttl, max_items, description, owner, labels } = patch;
+    let FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels } = patch;
     let max_items = max_items.over(before.max_items);
     if max_items != before.max_items {
         after.max_items = max_items;
         for default_version in after.versions.iter_mut().filter(|v| v.version.is_default()) {
             default_version.max_items = max_items;
+            default_version.revision = revision;
+        }
+    }
+    let timestamp_ahead_max = timestamp_ahead_max.over(before.timestamp_ahead_max);
+    if timestamp_ahead_max != before.timestamp_ahead_max {
+        after.timestamp_ahead_max = timestamp_ahead_max;
+        for default_version in after.versions.iter_mut().filter(|v| v.version.is_default()) {
+            default_version.timestamp_ahead_max = timestamp_ahead_max;
             default_version.revision = revision;
         }
     }
@@ -212,6 +233,7 @@ fn create_version(
         version: new.version.clone(),
         ttl,
         max_items: new.max_items.over(before.max_items),
+        timestamp_ahead_max: new.timestamp_ahead_max.over(before.timestamp_ahead_max),
         identity,
         bucket: Bucket::of(new.bucket.over(before.bucket()), identity).map_err(MetadataError::Bucket)?,
         index: new.index.map(|spec| Index { spec: Arc::new(spec), is_ready: false }),
@@ -251,6 +273,7 @@ fn update_version(
     version.ttl = patch.ttl.unwrap_or(version.ttl);
     version.ttl_max = version.ttl_max.max(version.ttl);
     version.max_items = patch.max_items.over(version.max_items);
+    version.timestamp_ahead_max = patch.timestamp_ahead_max.over(version.timestamp_ahead_max);
     version.description = patch.description.unwrap_or(version.description);
     Ok((version != *before).then(|| with_version(feature, place, version, revision, context)))
 }

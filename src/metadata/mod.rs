@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::domain::{
-    Author, Bucket, BucketInput, Description, EntityType, Feature, FeatureId, Generation, Identity, IdentityKind,
-    IndexSpec, JobId, Keep, Labels, Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp, Ttl, ValueType,
-    VersionLabel,
+    AheadMax, AheadMaxInput, Author, Bucket, BucketInput, Description, EntityType, Feature, FeatureId, Generation,
+    Identity, IdentityKind, IndexSpec, JobId, Keep, Labels, Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp,
+    Ttl, ValueType, VersionLabel,
 };
 
 mod applied;
@@ -49,6 +49,7 @@ pub struct NewFeature {
     pub value_type: ValueType,
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
+    pub timestamp_ahead_max: Option<AheadMax>,
     pub identity: Identity,
     pub bucket: Option<Bucket>,
     pub description: Description,
@@ -64,6 +65,7 @@ impl NewFeature {
             value_type: ValueType::Json,
             ttl: ttl.unwrap_or(Ttl::MAX),
             max_items: None,
+            timestamp_ahead_max: None,
             identity: Identity::Item,
             bucket: None,
             description: Description::default(),
@@ -73,23 +75,26 @@ impl NewFeature {
     }
 }
 
-/// What is to change of a feature; absent fields stay. `ttl` and `max_items` are the default version's.
+/// What is to change of a feature; absent fields stay. `ttl`, `max_items` and `timestamp_ahead_max` are the default
+/// version's.
 #[derive(Debug, Clone, Default)]
 pub struct FeaturePatch {
     pub ttl: Option<Ttl>,
     pub max_items: MaxItemsInput,
+    pub timestamp_ahead_max: AheadMaxInput,
     pub description: Option<Description>,
     pub owner: Option<Owner>,
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. What is not given of `ttl`, `max_items`, `identity`, `keep` and `bucket` it copies
-/// from the feature.
+/// What a version is created from. What is not given of `ttl`, `max_items`, `timestamp_ahead_max`, `identity`, `keep`
+/// and `bucket` it copies from the feature.
 #[derive(Debug, Clone)]
 pub struct NewVersion {
     pub version: VersionLabel,
     pub ttl: Option<Ttl>,
     pub max_items: MaxItemsInput,
+    pub timestamp_ahead_max: AheadMaxInput,
     pub identity: Option<IdentityKind>,
     pub keep: Option<Keep>,
     pub bucket: BucketInput,
@@ -105,6 +110,7 @@ impl NewVersion {
             version: name,
             ttl: None,
             max_items: MaxItemsInput::Absent,
+            timestamp_ahead_max: AheadMaxInput::Absent,
             identity: None,
             keep: None,
             bucket: BucketInput::Absent,
@@ -119,6 +125,7 @@ impl NewVersion {
 pub struct VersionPatch {
     pub ttl: Option<Ttl>,
     pub max_items: MaxItemsInput,
+    pub timestamp_ahead_max: AheadMaxInput,
     pub description: Option<Description>,
 }
 

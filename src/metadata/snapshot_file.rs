@@ -18,11 +18,12 @@ use super::index_record::IndexRecord;
 use super::keys::{Keys, record};
 use super::table::{Table, VersionParts};
 use crate::domain::{
-    Bucket, FeatureKey, Identity, IdentityKind, Index, Keep, MaxItems, Retention, Revision, Timestamp, Ttl, ValueType,
+    AheadMax, Bucket, FeatureKey, Identity, IdentityKind, Index, Keep, MaxItems, Retention, Revision, Timestamp, Ttl,
+    ValueType,
 };
 
 const FILE_NAME: &str = "catalog.snapshot";
-const FORMAT: u64 = 5;
+const FORMAT: u64 = 6;
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
 
@@ -59,9 +60,15 @@ struct Head {
     keys: usize,
 }
 
-/// Feature key, value type, TTL in seconds, the most items that are shown, identity, and which item of a member is
-/// kept; of bags, the index that a version is; the buckets that its lists are kept in.
-type Line<'a> = (&'a str, &'a str, u64, Option<u64>, &'a str, Option<&'a str>, Option<IndexRecord>, Option<&'a str>);
+/// Feature key, value type, TTL in seconds, the most items that are shown, how many seconds timestamps may be ahead (0:
+/// any), identity, and which item of a member is kept; of bags, the index that a version is; the buckets that its lists
+/// are kept in.
+type Line<'a> =
+    (&'a str, &'a str, u64, Option<u64>, Option<u64>, &'a str, Option<&'a str>, Option<IndexRecord>, Option<&'a str>);
+
+/// A [`Line`] as it is read.
+type OwnedLine =
+    (String, String, u64, Option<u64>, Option<u64>, String, Option<String>, Option<IndexRecord>, Option<String>);
 
 impl SnapshotFile {
     /// `source` tells one metadata store from another, and is written into the file: no secret.
@@ -97,13 +104,16 @@ impl SnapshotFile {
             keys: keys.keys.len(),
         };
         let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(&head)?);
-        for CatalogVersion { feature_key, value_type, retention, index } in snapshot.table().versions() {
+        for version in snapshot.table().versions() {
+            let CatalogVersion { feature_key, value_type, retention, timestamp_ahead_max, index } = version;
             let Retention { ttl, max_items } = retention;
             let (max_items, identity) = (max_items.map(MaxItems::as_u64), feature_key.identity());
+            let ahead_max = timestamp_ahead_max.map(AheadMax::as_secs);
             let (kind, keep) = (identity.kind().as_str(), identity.keep().map(Keep::as_str));
             let index = index.as_ref().map(IndexRecord::from);
             let (key, bucket) = (feature_key.as_str(), feature_key.bucket().map(Bucket::as_str));
-            let line: Line<'_> = (key, value_type.as_str(), ttl.as_secs(), max_items, kind, keep, index, bucket);
+            let line: Line<'_> =
+                (key, value_type.as_str(), ttl.as_secs(), max_items, ahead_max, kind, keep, index, bucket);
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
         }
@@ -157,8 +167,8 @@ impl SnapshotFile {
 
 /// Through the domain's constructors, as everything that comes from outside.
 fn parts_of(line: &str) -> Option<VersionParts> {
-    type Owned = (String, String, u64, Option<u64>, String, Option<String>, Option<IndexRecord>, Option<String>);
-    let (key, value_type, ttl_secs, max_items, kind, keep, index, bucket): Owned = serde_json::from_str(line).ok()?;
+    let (key, value_type, ttl_secs, max_items, ahead_max, kind, keep, index, bucket): OwnedLine =
+        serde_json::from_str(line).ok()?;
     let max_items = max_items.map(MaxItems::new).transpose().ok()?;
     let keep = keep.as_deref().map(Keep::parse).transpose().ok()?;
     let (id, label, generation) = FeatureKey::parse(&key)?;
@@ -170,6 +180,7 @@ fn parts_of(line: &str) -> Option<VersionParts> {
         generation,
         value_type: ValueType::parse(&value_type).ok()?,
         retention: Retention { ttl: Ttl::from_secs(ttl_secs).ok()?, max_items },
+        timestamp_ahead_max: ahead_max.map(AheadMax::from_secs).transpose().ok()?,
         identity,
         bucket: Bucket::of(bucket, identity).ok()?,
         index: index.map(Index::try_from).transpose().ok()?,
@@ -183,7 +194,7 @@ mod tests {
     use crate::metadata::catalog::Missing;
 
     const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3,\"keys_revision\":6,\"keys\":1}\n\
-                        [\"user#seen|\",\"json\",60,null,\"item\",null,null,null]\n[\"user#seen|v2~3\",\"json\",5,9,\"key\",\"oldest\",null,null]\n[\"post#likes|~2\",\"int64\",1,null,\"item\",null,null,\"month\"]\n\
+                        [\"user#seen|\",\"json\",60,null,null,\"item\",null,null,null]\n[\"user#seen|v2~3\",\"json\",5,9,7200,\"key\",\"oldest\",null,null]\n[\"post#likes|~2\",\"int64\",1,null,0,\"item\",null,null,\"month\"]\n\
                         {\"id\":\"0123456789ab\",\"name\":\"feed\",\"roles\":[\"reader\"],\"scopes\":[\"*\"],\
                         \"hash\":\"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\",\"previous\":null,\
                         \"created_at_nanos\":1,\"created_by\":\"local\",\"expires_at_nanos\":null,\
@@ -220,6 +231,10 @@ mod tests {
         }
         assert_eq!(again.version("post", "likes", "").unwrap().retention.ttl.as_secs(), 1);
         assert_eq!(again.version("user", "seen", "v2").unwrap().retention.max_items.map(MaxItems::get), Some(9));
+        let ahead_max = |type_, name, label| again.version(type_, name, label).unwrap().timestamp_ahead_max;
+        assert_eq!(ahead_max("user", "seen", ""), None);
+        assert_eq!(ahead_max("user", "seen", "v2"), AheadMax::parse("2h").ok());
+        assert_eq!(ahead_max("post", "likes", ""), Some(AheadMax::Unbounded));
         let identity = |label| again.version("user", "seen", label).unwrap().feature_key.identity();
         assert_eq!((identity(""), identity("v2")), (Identity::Item, Identity::Key(Keep::Oldest)));
         assert_eq!(again.version("post", "likes", "").unwrap().feature_key.bucket(), Some(Bucket::Month));
@@ -250,6 +265,7 @@ mod tests {
             (",60,", ",0,"),
             ("\"item\",null", "\"item\",\"newest\""),
             (",5,9,", ",5,0,"),
+            (",9,7200,", ",9,630720001,"),
             ("\"oldest\"", "\"older\""),
             ("\"month\"", "\"hour\""),
             ("\"oldest\",null,null", "\"oldest\",null,\"day\""),
@@ -266,11 +282,12 @@ mod tests {
         }
         let other = read(&checked(&TEXT.replace("here", "there"))).unwrap_err().to_string();
         assert_eq!(other, "it is of there, and this server is set to here");
-        assert!(matches!(read(&checked(TEXT).replacen(" 5\n", " 6\n", 1)), Err(SnapshotError::Newer(6))));
+        assert!(matches!(read(&checked(TEXT).replacen(" 6\n", " 7\n", 1)), Err(SnapshotError::Newer(7))));
         // One of before there were keys does not say who may, the next one not which lists are sets, the next one not
-        // which are entries, and the next one not which are kept in buckets.
-        for older in [" 1\n", " 2\n", " 3\n", " 4\n"] {
-            assert!(matches!(read(&checked(TEXT).replacen(" 5\n", older, 1)), Err(SnapshotError::Damaged(_))));
+        // which are entries, the next one not which are kept in buckets, and the next one not how far timestamps may be
+        // ahead.
+        for older in [" 1\n", " 2\n", " 3\n", " 4\n", " 5\n"] {
+            assert!(matches!(read(&checked(TEXT).replacen(" 6\n", older, 1)), Err(SnapshotError::Damaged(_))));
         }
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::domain::{
-    Bucket, Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Index, Retention, ValueType,
-    VersionLabel,
+    AheadMax, Bucket, Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Index, Retention,
+    ValueType, VersionLabel,
 };
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
@@ -23,6 +23,8 @@ pub struct CatalogVersion {
     pub feature_key: FeatureKey,
     pub value_type: ValueType,
     pub retention: Retention,
+    /// How far timestamps of added items may be ahead of the server's clock; `None`: as the server's setting says.
+    pub timestamp_ahead_max: Option<AheadMax>,
     /// Of a version of bags, if it is an index.
     pub index: Option<Index>,
 }
@@ -42,6 +44,7 @@ pub(super) struct VersionParts {
     pub generation: Generation,
     pub value_type: ValueType,
     pub retention: Retention,
+    pub timestamp_ahead_max: Option<AheadMax>,
     pub identity: Identity,
     pub bucket: Option<Bucket>,
     pub index: Option<Index>,
@@ -51,8 +54,13 @@ impl Entry {
     fn of(id: &FeatureId, version: &FeatureVersion, feature: &Feature) -> Self {
         let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), version.version.as_str());
         let (feature_key, value_type) = (version.key(id), feature.value_type);
-        let version =
-            CatalogVersion { feature_key, value_type, retention: version.retention(), index: version.index.clone() };
+        let version = CatalogVersion {
+            feature_key,
+            value_type,
+            retention: version.retention(),
+            timestamp_ahead_max: version.timestamp_ahead_max,
+            index: version.index.clone(),
+        };
         Self { plain_len, version }
     }
 
@@ -103,11 +111,16 @@ impl Table {
 
     pub fn of_parts(parts: &[VersionParts]) -> Self {
         let mut table = Self::default();
-        for VersionParts { id, label, generation, value_type, retention, identity, bucket, index } in parts {
+        for parts in parts {
+            let VersionParts { id, label, generation, identity, bucket, .. } = parts;
             let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str());
-            let feature_key = FeatureKey::new(id, label, *generation).with_identity(*identity).with_bucket(*bucket);
-            let version =
-                CatalogVersion { feature_key, value_type: *value_type, retention: *retention, index: index.clone() };
+            let version = CatalogVersion {
+                feature_key: FeatureKey::new(id, label, *generation).with_identity(*identity).with_bucket(*bucket),
+                value_type: parts.value_type,
+                retention: parts.retention,
+                timestamp_ahead_max: parts.timestamp_ahead_max,
+                index: parts.index.clone(),
+            };
             table.insert_entry(id, label, Entry { plain_len, version });
         }
         table
@@ -182,6 +195,7 @@ mod tests {
             version: VersionLabel::new(label).unwrap(),
             ttl,
             max_items: None,
+            timestamp_ahead_max: None,
             identity: Default::default(),
             bucket: None,
             index: None,
@@ -196,6 +210,7 @@ mod tests {
             value_type: ValueType::Int64,
             ttl,
             max_items: None,
+            timestamp_ahead_max: None,
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

@@ -234,7 +234,9 @@ impl<R: PageRenderer> Service<R> {
         let found = self.resolve(&list, deadline).await?;
         let items = encode(&found, &items)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        Ok(Reply::Added(self.lists_of(caller).add(list, found.retention, items, deadline).await?))
+        let added =
+            self.lists_of(caller).add(list, found.retention, found.timestamp_ahead_max, items, deadline).await?;
+        Ok(Reply::Added(added))
     }
 
     pub(super) async fn remove_items(

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Failure;
 use crate::domain::{
-    Bucket, Description, EntityType, FeatureId, FeatureName, Identity, IdentityKind, Invalid, Keep, Labels, MaxItems,
-    Owner, Ttl, ValueType, VersionLabel,
+    AheadMax, Bucket, Description, EntityType, FeatureId, FeatureName, Identity, IdentityKind, Invalid, Keep, Labels,
+    MaxItems, Owner, Ttl, ValueType, VersionLabel,
 };
 use crate::wire;
 
@@ -27,6 +27,9 @@ struct FeatureText {
     ttl: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_items: Option<u64>,
+    /// A duration, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp_ahead_max: Option<String>,
     identity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,
@@ -51,6 +54,9 @@ struct VersionText {
     ttl: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_items: Option<u64>,
+    /// A duration, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp_ahead_max: Option<String>,
     identity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,
@@ -67,6 +73,7 @@ pub(super) struct Declared {
     pub value_type: ValueType,
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
+    pub timestamp_ahead_max: Option<AheadMax>,
     pub identity: Identity,
     pub bucket: Option<Bucket>,
     pub description: Description,
@@ -81,6 +88,7 @@ pub(super) struct Declared {
 pub(super) struct DeclaredVersion {
     pub ttl: Ttl,
     pub max_items: Option<MaxItems>,
+    pub timestamp_ahead_max: Option<AheadMax>,
     /// The feature's where the file does not say.
     pub identity: Identity,
     pub bucket: Option<Bucket>,
@@ -97,6 +105,7 @@ impl FeatureText {
             version: version.version.clone(),
             ttl: version.ttl.clone(),
             max_items: version.max_items,
+            timestamp_ahead_max: version.timestamp_ahead_max.map(|ahead_max| ahead_max.to_string()),
             // What a feature's versions have alike is said once.
             identity: (version.identity != feature.identity).then(|| version.identity.to_string()),
             keep: version.keep.filter(|_| version.keep != feature.keep).map(|keep| keep.to_string()),
@@ -109,6 +118,7 @@ impl FeatureText {
             value_type: feature.value_type.to_string(),
             ttl: feature.ttl.clone(),
             max_items: feature.max_items,
+            timestamp_ahead_max: feature.timestamp_ahead_max.map(|ahead_max| ahead_max.to_string()),
             identity: feature.keep.map(|_| feature.identity.to_string()),
             keep: feature.keep.map(|keep| keep.to_string()),
             bucket: feature.bucket.map(|_| bucket_text(feature.bucket)),
@@ -128,12 +138,15 @@ impl FeatureText {
         let own_identity = parse_identity(self.identity, self.keep, Identity::Item)?;
         let own_bucket = parse_bucket(self.bucket.as_deref(), None, own_identity)?;
         let mut versions = BTreeMap::new();
-        for VersionText { version, ttl, max_items, identity, keep, bucket, description } in self.versions {
+        for text in self.versions {
+            let VersionText { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description } =
+                text;
             let label = VersionLabel::new(&version)?;
             let identity = parse_identity(identity, keep, own_identity)?;
             let declared = DeclaredVersion {
                 ttl: Ttl::parse(&ttl)?,
                 max_items: max_items.map(MaxItems::new).transpose()?,
+                timestamp_ahead_max: timestamp_ahead_max.as_deref().map(AheadMax::parse).transpose()?,
                 identity,
                 bucket: parse_bucket(bucket.as_deref(), own_bucket, identity)?,
                 description: Description::new(description)?,
@@ -148,6 +161,7 @@ impl FeatureText {
             value_type: ValueType::parse(&self.value_type)?,
             ttl: Ttl::parse(&self.ttl)?,
             max_items: self.max_items.map(MaxItems::new).transpose()?,
+            timestamp_ahead_max: self.timestamp_ahead_max.as_deref().map(AheadMax::parse).transpose()?,
             identity: own_identity,
             bucket: own_bucket,
             description: Description::new(self.description)?,

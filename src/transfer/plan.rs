@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
-use crate::domain::{Bucket, FeatureId, Identity, MaxItems, MaxItemsInput, VersionLabel};
+use crate::domain::{AheadMax, AheadMaxInput, Bucket, FeatureId, Identity, MaxItems, MaxItemsInput, VersionLabel};
 use crate::service::OperationId;
 use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
@@ -155,46 +155,49 @@ impl Plan {
     }
 
     fn create(&mut self, id: &FeatureId, wanted: &Declared) -> Result<(), ClientError> {
-        let Declared { value_type, ttl, max_items, identity, bucket, description, owner, labels, versions } = wanted;
+        let Declared { value_type, ttl, max_items, timestamp_ahead_max, identity, bucket, .. } = wanted;
         let input = FeatureInput {
             entity_type: id.entity_type.clone(),
             name: id.name.clone(),
             value_type: *value_type,
             ttl: *ttl,
             max_items: (*max_items).into(),
+            timestamp_ahead_max: (*timestamp_ahead_max).into(),
             identity: Some(identity.kind()),
             keep: identity.keep(),
             bucket: (*bucket).into(),
-            description: Some(description.clone()),
-            owner: Some(owner.clone()),
-            labels: Some(labels.clone()),
+            description: Some(wanted.description.clone()),
+            owner: Some(wanted.owner.clone()),
+            labels: Some(wanted.labels.clone()),
         };
         let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
-        let (bound, identity, bucket) = (told_bound(*max_items), told(*identity), told_bucket(*bucket));
-        let details = format!("{value_type}, ttl {ttl}{bound}{identity}{bucket}");
+        let (bounds, identity) = (told_bounds(*max_items, *timestamp_ahead_max), told(*identity));
+        let details = format!("{value_type}, ttl {ttl}{bounds}{identity}{}", told_bucket(*bucket));
         self.push(Action::Create, Subject::Feature(id.clone()), details, request);
-        versions.iter().try_for_each(|(label, version)| self.create_version(id, label, version))
+        wanted.versions.iter().try_for_each(|(label, version)| self.create_version(id, label, version))
     }
 
     fn create_version(
         &mut self,
         id: &FeatureId,
         label: &VersionLabel,
-        DeclaredVersion { ttl, max_items, identity, bucket, description }: &DeclaredVersion,
+        DeclaredVersion { ttl, max_items, timestamp_ahead_max, identity, bucket, description }: &DeclaredVersion,
     ) -> Result<(), ClientError> {
         let input = VersionInput {
             version: label.clone(),
             ttl: Some(*ttl),
             max_items: (*max_items).into(),
+            timestamp_ahead_max: (*timestamp_ahead_max).into(),
             identity: Some(identity.kind()),
             keep: identity.keep(),
             bucket: (*bucket).into(),
             description: Some(description.clone()),
         };
         let request = Request::of_feature(OperationId::CreateVersion, id).body(&input)?;
-        let (bound, identity, bucket) = (told_bound(*max_items), told(*identity), told_bucket(*bucket));
+        let (bounds, identity) = (told_bounds(*max_items, *timestamp_ahead_max), told(*identity));
         let subject = Subject::Version(id.clone(), label.clone());
-        self.push(Action::Create, subject, format!("ttl {ttl}{bound}{identity}{bucket}"), request);
+        let details = format!("ttl {ttl}{bounds}{identity}{}", told_bucket(*bucket));
+        self.push(Action::Create, subject, details, request);
         Ok(())
     }
 
@@ -211,6 +214,11 @@ impl Plan {
         let patch = FeaturePatch {
             ttl: differs("ttl", &wanted.ttl, &present.ttl, &mut differences),
             max_items: bound_differs(wanted.max_items, present.max_items, &mut differences),
+            timestamp_ahead_max: ahead_differs(
+                wanted.timestamp_ahead_max,
+                present.timestamp_ahead_max,
+                &mut differences,
+            ),
             description: differs("description", &wanted.description, &present.description, &mut differences),
             owner: differs("owner", &wanted.owner, &present.owner, &mut differences),
             labels: (wanted.labels != present.labels).then(|| {
@@ -233,6 +241,11 @@ impl Plan {
             let patch = VersionPatch {
                 ttl: differs("ttl", &version.ttl, &known.ttl, &mut differences),
                 max_items: bound_differs(version.max_items, known.max_items, &mut differences),
+                timestamp_ahead_max: ahead_differs(
+                    version.timestamp_ahead_max,
+                    known.timestamp_ahead_max,
+                    &mut differences,
+                ),
                 description: differs("description", &version.description, &known.description, &mut differences),
             };
             if !differences.is_empty() {
@@ -266,14 +279,7 @@ impl Step {
                 let Response { body, etag } = client.send(&request).await?;
                 let present: FeatureVersion = read(&body)?;
                 let known = planned.get(id).and_then(|feature| feature.versions.get(label));
-                let is_known = |DeclaredVersion { ttl, max_items, identity, bucket, description }: &DeclaredVersion| {
-                    ttl.to_string() == present.ttl
-                        && max_items.map(MaxItems::as_u64) == present.max_items
-                        && (identity.kind(), identity.keep()) == (present.identity, present.keep)
-                        && *bucket == present.bucket
-                        && description.as_str() == present.description
-                };
-                (etag, known.is_some_and(is_known))
+                (etag, known.is_some_and(|known| is_known(known, &present)))
             }
         };
         if !unchanged {
@@ -284,8 +290,31 @@ impl Step {
     }
 }
 
-fn told_bound(max_items: Option<MaxItems>) -> String {
-    max_items.map(|items| format!(", max_items {items}")).unwrap_or_default()
+/// Whether a version is as it was declared.
+fn is_known(known: &DeclaredVersion, present: &FeatureVersion) -> bool {
+    let DeclaredVersion { ttl, max_items, timestamp_ahead_max, identity, bucket, description } = known;
+    ttl.to_string() == present.ttl
+        && max_items.map(MaxItems::as_u64) == present.max_items
+        && *timestamp_ahead_max == present.timestamp_ahead_max
+        && (identity.kind(), identity.keep()) == (present.identity, present.keep)
+        && *bucket == present.bucket
+        && description.as_str() == present.description
+}
+
+fn told_bounds(max_items: Option<MaxItems>, ahead_max: Option<AheadMax>) -> String {
+    let max_items = max_items.map(|items| format!(", max_items {items}")).unwrap_or_default();
+    let ahead_max = ahead_max.map(|ahead_max| format!(", timestamp_ahead_max {ahead_max}")).unwrap_or_default();
+    max_items + &ahead_max
+}
+
+/// How far ahead timestamps may be, if the server has it otherwise; then it is told.
+fn ahead_differs(wanted: Option<AheadMax>, present: Option<AheadMax>, differences: &mut Vec<String>) -> AheadMaxInput {
+    if wanted == present {
+        return AheadMaxInput::Absent;
+    }
+    let shown = |ahead: Option<AheadMax>| ahead.map_or_else(|| "the server's".to_owned(), |ahead| ahead.to_string());
+    differences.push(format!("timestamp_ahead_max {} -> {}", shown(present), shown(wanted)));
+    wanted.into()
 }
 
 /// The bound that is wanted, if it is not the one that is there; then it is told.

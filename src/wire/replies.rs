@@ -10,7 +10,7 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{EntityType, text, texts};
-use crate::domain::{self, Bucket, IdentityKind, Keep, TimestampUnit, ValueType};
+use crate::domain::{self, AheadMax, Bucket, IdentityKind, Keep, TimestampUnit, ValueType};
 
 /// A page of items, in the order that was asked for.
 #[derive(ToSchema)]
@@ -132,6 +132,11 @@ pub struct Feature {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
+    /// How far the timestamp of an item that is added to the default version may be ahead of the server's clock, or
+    /// `none`. Where it is absent, the server's setting holds.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
+    #[schema(value_type = texts::AheadMax, required = false)]
+    pub timestamp_ahead_max: Option<AheadMax>,
     /// Not in histories where it is `item`, nor of servers that know no other.
     #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
     #[schema(value_type = texts::Identity, required = false)]
@@ -174,6 +179,7 @@ impl From<&domain::Feature> for Feature {
             value_type: feature.value_type,
             ttl: feature.ttl.to_string(),
             max_items: feature.max_items.map(domain::MaxItems::as_u64),
+            timestamp_ahead_max: feature.timestamp_ahead_max,
             identity: feature.identity().kind(),
             keep: feature.identity().keep(),
             bucket: feature.bucket(),
@@ -198,6 +204,11 @@ pub struct FeatureVersion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
+    /// How far the timestamp of an added item may be ahead of the server's clock, or `none`. Where it is absent, the
+    /// server's setting holds.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
+    #[schema(value_type = texts::AheadMax, required = false)]
+    pub timestamp_ahead_max: Option<AheadMax>,
     /// As that of features.
     #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
     #[schema(value_type = texts::Identity, required = false)]
@@ -231,6 +242,7 @@ impl From<&domain::FeatureVersion> for FeatureVersion {
             version: version.version.to_string(),
             ttl: version.ttl.to_string(),
             max_items: version.max_items.map(domain::MaxItems::as_u64),
+            timestamp_ahead_max: version.timestamp_ahead_max,
             identity: version.identity.kind(),
             keep: version.identity.keep(),
             bucket: version.bucket,

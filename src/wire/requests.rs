@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 use super::object::{Object, whole_number};
 use super::{ItemInput, Problem, add_body, text, texts};
 use crate::domain::{
-    Bucket, BucketInput, Description, EntityType, FeatureName, IdentityKind, Invalid, Keep, Labels, MaxItems,
-    MaxItemsInput, Owner, Ttl, ValueType, VersionLabel,
+    AheadMax, AheadMaxInput, Bucket, BucketInput, Description, EntityType, FeatureName, IdentityKind, Invalid, Keep,
+    Labels, MaxItems, MaxItemsInput, Owner, Ttl, ValueType, VersionLabel,
 };
 
 /// Items to add, all or none.
@@ -42,6 +42,11 @@ pub struct FeatureInput {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
+    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
+    /// `null` for the server's own setting.
+    #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
+    #[schema(value_type = Option<texts::AheadMax>, required = false)]
+    pub timestamp_ahead_max: AheadMaxInput,
     /// What tells its items from each other: `item` if it is not given.
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Identity, required = false)]
@@ -78,6 +83,11 @@ pub struct FeaturePatch {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
+    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
+    /// `null` for the server's own setting.
+    #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
+    #[schema(value_type = Option<texts::AheadMax>, required = false)]
+    pub timestamp_ahead_max: AheadMaxInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -89,8 +99,8 @@ pub struct FeaturePatch {
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. What is not given of `ttl`, `identity`, `keep` and `bucket` it copies
-/// from the feature.
+/// What a version is created from. What is not given of `ttl`, `max_items`, `timestamp_ahead_max`, `identity`, `keep` and
+/// `bucket` it copies from the feature.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"version": "v2", "ttl": "7d"}))]
 #[serde(deny_unknown_fields)]
@@ -105,6 +115,11 @@ pub struct VersionInput {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
+    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
+    /// `null` for the server's own setting.
+    #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
+    #[schema(value_type = Option<texts::AheadMax>, required = false)]
+    pub timestamp_ahead_max: AheadMaxInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Identity, required = false)]
     pub identity: Option<IdentityKind>,
@@ -133,6 +148,11 @@ pub struct VersionPatch {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
+    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
+    /// `null` for the server's own setting.
+    #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
+    #[schema(value_type = Option<texts::AheadMax>, required = false)]
+    pub timestamp_ahead_max: AheadMaxInput,
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
@@ -155,6 +175,10 @@ pub(super) fn labels<S: Serializer>(labels: &Option<Labels>, serializer: S) -> R
 
 fn max_items<S: Serializer>(input: &MaxItemsInput, serializer: S) -> Result<S::Ok, S::Error> {
     input.over(None).map(MaxItems::as_u64).serialize(serializer)
+}
+
+fn ahead_max<S: Serializer>(input: &AheadMaxInput, serializer: S) -> Result<S::Ok, S::Error> {
+    input.over(None).serialize(serializer)
 }
 
 fn bucket<S: Serializer>(input: &BucketInput, serializer: S) -> Result<S::Ok, S::Error> {
@@ -181,6 +205,15 @@ fn read_max_items(object: &Object<'_>) -> Result<MaxItemsInput, Problem> {
         Problem::argument(NAME, detail)
     })?;
     MaxItems::new(items).map(MaxItemsInput::AtMost).map_err(|invalid| Problem::from(invalid).at(NAME))
+}
+
+/// `null` leaves the bound to the server's setting.
+fn read_ahead_max(object: &Object<'_>) -> Result<AheadMaxInput, Problem> {
+    const NAME: &str = "timestamp_ahead_max";
+    if object.raw(NAME) == Some("null") {
+        return Ok(AheadMaxInput::OfServer);
+    }
+    Ok(object.optional(NAME, AheadMax::parse)?.map_or(AheadMaxInput::Absent, AheadMaxInput::Own))
 }
 
 /// Why these cannot be changed.
@@ -238,6 +271,7 @@ impl FeatureInput {
             "value_type",
             "ttl",
             "max_items",
+            "timestamp_ahead_max",
             "identity",
             "keep",
             "bucket",
@@ -256,6 +290,7 @@ impl FeatureInput {
             value_type: object.required("value_type", ValueType::parse)?,
             ttl: object.required("ttl", Ttl::parse)?,
             max_items: read_max_items(&object)?,
+            timestamp_ahead_max: read_ahead_max(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
             owner: object.optional("owner", |text| Owner::new(text))?,
             labels: object.optional_map("labels", Labels::new)?,
@@ -265,10 +300,12 @@ impl FeatureInput {
 
 impl FeaturePatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["ttl", "max_items", "description", "owner", "labels"], &FIXED_OF_FEATURE)?;
+        let known = ["ttl", "max_items", "timestamp_ahead_max", "description", "owner", "labels"];
+        let object = Object::read(body, &known, &FIXED_OF_FEATURE)?;
         Ok(Self {
             ttl: object.optional("ttl", Ttl::parse)?,
             max_items: read_max_items(&object)?,
+            timestamp_ahead_max: read_ahead_max(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
             owner: object.optional("owner", |text| Owner::new(text))?,
             labels: object.optional_map("labels", Labels::new)?,
@@ -276,14 +313,15 @@ impl FeaturePatch {
     }
 
     pub fn is_empty(&self) -> bool {
-        let Self { ttl, max_items, description, owner, labels } = self;
-        ttl.is_none() && max_items.is_absent() && description.is_none() && owner.is_none() && labels.is_none()
+        let Self { ttl, max_items, timestamp_ahead_max, description, owner, labels } = self;
+        let bounds = max_items.is_absent() && timestamp_ahead_max.is_absent();
+        ttl.is_none() && bounds && description.is_none() && owner.is_none() && labels.is_none()
     }
 }
 
 impl VersionInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let known = ["version", "ttl", "max_items", "identity", "keep", "bucket", "description"];
+        let known = ["version", "ttl", "max_items", "timestamp_ahead_max", "identity", "keep", "bucket", "description"];
         let object = Object::read(body, &known, &[VALUE_TYPE_OF_VERSION])?;
         let (identity, keep) = identity(&object)?;
         Ok(Self {
@@ -293,6 +331,7 @@ impl VersionInput {
             version: object.required("version", VersionLabel::new)?,
             ttl: object.optional("ttl", Ttl::parse)?,
             max_items: read_max_items(&object)?,
+            timestamp_ahead_max: read_ahead_max(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
         })
     }
@@ -300,17 +339,19 @@ impl VersionInput {
 
 impl VersionPatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["ttl", "max_items", "description"], &FIXED_OF_VERSION)?;
+        let object =
+            Object::read(body, &["ttl", "max_items", "timestamp_ahead_max", "description"], &FIXED_OF_VERSION)?;
         Ok(Self {
             ttl: object.optional("ttl", Ttl::parse)?,
             max_items: read_max_items(&object)?,
+            timestamp_ahead_max: read_ahead_max(&object)?,
             description: object.optional("description", |text| Description::new(text))?,
         })
     }
 
     pub fn is_empty(&self) -> bool {
-        let Self { ttl, max_items, description } = self;
-        ttl.is_none() && max_items.is_absent() && description.is_none()
+        let Self { ttl, max_items, timestamp_ahead_max, description } = self;
+        ttl.is_none() && max_items.is_absent() && timestamp_ahead_max.is_absent() && description.is_none()
     }
 }
 
@@ -358,6 +399,7 @@ mod tests {
             value_type: ValueType::Json,
             ttl: Ttl::parse("90m").unwrap(),
             max_items: MaxItemsInput::AtMost(MaxItems::MAX),
+            timestamp_ahead_max: AheadMaxInput::Own(AheadMax::Unbounded),
             identity: Some(IdentityKind::Key),
             keep: Some(Keep::Oldest),
             bucket: BucketInput::By(Bucket::Week),
@@ -368,6 +410,7 @@ mod tests {
         let read = FeatureInput::read(&sent(&input)).unwrap();
         assert_eq!((read.entity_type, read.name), (input.entity_type, input.name));
         assert_eq!((read.value_type, read.ttl, read.max_items), (input.value_type, input.ttl, input.max_items));
+        assert_eq!(read.timestamp_ahead_max, input.timestamp_ahead_max);
         assert_eq!((read.identity, read.keep, read.bucket), (input.identity, input.keep, input.bucket));
         assert_eq!((read.description, read.owner, read.labels), (input.description, input.owner, input.labels));
 
@@ -385,6 +428,7 @@ mod tests {
             version,
             ttl: None,
             max_items: MaxItemsInput::Absent,
+            timestamp_ahead_max: AheadMaxInput::OfServer,
             identity: None,
             keep: None,
             bucket: BucketInput::None,
@@ -392,6 +436,7 @@ mod tests {
         };
         let read = VersionInput::read(&sent(&version)).unwrap();
         assert_eq!((read.version, read.bucket), (version.version, version.bucket));
+        assert_eq!(read.timestamp_ahead_max, version.timestamp_ahead_max);
 
         let timestamp = Timestamp::from_nanos(9_999_999_999_999_999_999).unwrap();
         let items =
@@ -410,6 +455,22 @@ mod tests {
         let read = |body: &[u8]| VersionPatch::read(body).unwrap().max_items;
         assert_eq!(read(br#"{"max_items":100000}"#), MaxItemsInput::AtMost(MaxItems::MAX));
         assert_eq!((read(br#"{"max_items":null}"#), read(b"{}")), (MaxItemsInput::Unbounded, MaxItemsInput::Absent));
+    }
+
+    #[test]
+    fn how_far_ahead_is_a_duration_or_none_or_null() {
+        for bad in ["\"\"", "\"1 day\"", "\"0s\"", "\"7301d\"", "\"None\"", "86400", "true", "[\"1d\"]"] {
+            let body = format!("{{\"timestamp_ahead_max\":{bad}}}");
+            let refused = VersionPatch::read(body.as_bytes()).unwrap_err();
+            assert_eq!(refused.field.as_deref(), Some("timestamp_ahead_max"), "{bad}");
+        }
+        let read = |body: &[u8]| VersionPatch::read(body).unwrap().timestamp_ahead_max;
+        assert_eq!(read(br#"{"timestamp_ahead_max":"24h"}"#), AheadMaxInput::Own(AheadMax::DAY));
+        assert_eq!(read(br#"{"timestamp_ahead_max":"none"}"#), AheadMaxInput::Own(AheadMax::Unbounded));
+        assert_eq!(
+            (read(br#"{"timestamp_ahead_max":null}"#), read(b"{}")),
+            (AheadMaxInput::OfServer, AheadMaxInput::Absent)
+        );
     }
 
     #[test]

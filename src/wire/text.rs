@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-use crate::domain::{Bucket, IdentityKind, Keep, ValueType};
+use crate::domain::{AheadMax, Bucket, IdentityKind, Keep, ValueType};
 
 pub(super) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
@@ -32,6 +32,11 @@ pub(super) fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ide
 pub(super) fn bucket<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bucket>, D::Error> {
     let text: Option<String> = Option::deserialize(deserializer)?;
     text.map(|text| Bucket::parse(&text)).transpose().map_err(de::Error::custom)
+}
+
+pub(super) fn ahead_max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AheadMax>, D::Error> {
+    let text: Option<String> = Option::deserialize(deserializer)?;
+    text.map(|text| AheadMax::parse(&text)).transpose().map_err(de::Error::custom)
 }
 
 pub(super) fn keep<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Keep>, D::Error> {

@@ -25,6 +25,11 @@ const POINTER: &str = r"^(/([^/~]|~[01])*)+$";
 const ENTITY_ID: &str = r"^([^.\x00]|\.[^.\x00]|\.\.[^\x00])[^\x00]*$";
 /// Whole numbers with units, the largest first.
 const TTL: &str = r"^(0*[1-9][0-9]*d([0-9]+h)?([0-9]+m)?([0-9]+s)?|([0-9]+d)?0*[1-9][0-9]*h([0-9]+m)?([0-9]+s)?|([0-9]+d)?([0-9]+h)?0*[1-9][0-9]*m([0-9]+s)?|([0-9]+d)?([0-9]+h)?([0-9]+m)?0*[1-9][0-9]*s)$";
+/// The same, or `none`.
+fn ahead_max_pattern() -> String {
+    format!("^(none|{})$", TTL.trim_start_matches('^').trim_end_matches('$'))
+}
+
 const TIMESTAMP: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$";
 /// RFC 3339 with up to nine decimals, or digits.
 const TIMESTAMP_INPUT: &str =
@@ -195,6 +200,8 @@ texts! {
     Scope => (1, 259), SCOPE, "*, or an entity type and a feature, such as user.*, customer.purchase or user.story_*; with a slash between them where a name has a dot.", "user.*";
     /// A time to live.
     Ttl => (2, domain::Ttl::CHARS_MAX), TTL, "From 1s to 7300d; on output normalised, the largest unit first.", "30d";
+    /// How far a timestamp may be ahead of the server's clock.
+    AheadMax => (2, domain::Ttl::CHARS_MAX), &ahead_max_pattern(), "From 1s to 7300d, or none for any time; on output normalised, the largest unit first.", "2d";
     /// A moment, as it may be sent in a text.
     TimestampText => (1, 35), TIMESTAMP_INPUT, "RFC 3339 with up to nine decimals and any offset, or nanoseconds since the Unix epoch as digits.", "2024-08-29T16:44:05.43Z";
     /// The moment of an expiry, as it is returned.

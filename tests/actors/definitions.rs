@@ -45,6 +45,7 @@ fn new_feature(name: &str) -> NewFeature {
         value_type: ValueType::String,
         ttl: Ttl::MIN,
         max_items: None,
+        timestamp_ahead_max: None,
         identity: Default::default(),
         bucket: None,
         description: Default::default(),

@@ -15,8 +15,8 @@ use bytes::Bytes;
 use faulty::{Faults, FaultyStore};
 use liststore::actors::{AddOutcome, ListError, ListPool, PoolOptions, SlotState};
 use liststore::domain::{
-    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Order, Timestamp, Ttl, Value,
-    VersionLabel,
+    AheadMax, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Order, Timestamp, Ttl,
+    Value, VersionLabel,
 };
 use liststore::items::{ItemPage, Range};
 use prometheus::Registry;
@@ -26,7 +26,7 @@ const OPTIONS: PoolOptions = PoolOptions {
     actors: 2,
     permits_per_actor: 3,
     permit_wait: Duration::from_millis(20),
-    timestamp_ahead_max: Some(Ttl::DAY),
+    timestamp_ahead_max: AheadMax::DAY,
 };
 
 fn list(entity: &str) -> ListKey {
@@ -91,7 +91,7 @@ async fn a_panic_in_an_operation_fails_that_operation_alone() {
     faults.panic_on("bad");
     let failed = get(&pool, &list("bad"), soon()).await;
     assert!(matches!(failed, Err(ListError::Panicked { outcome_unknown: false })), "{failed:?}");
-    let failed = pool.add(list("bad"), ttl(), one_item(), soon()).await;
+    let failed = pool.add(list("bad"), ttl(), None, one_item(), soon()).await;
     assert!(matches!(failed, Err(ListError::Panicked { outcome_unknown: true })), "{failed:?}");
     // More panics than there are permits: none may leak.
     for _ in 0..2 * OPTIONS.permits_per_actor {
@@ -109,13 +109,13 @@ async fn a_dead_actor_is_replaced_and_the_pool_says_so() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     assert_eq!(
-        pool.add(list("a"), ttl(), one_item(), soon()).await.unwrap(),
+        pool.add(list("a"), ttl(), None, one_item(), soon()).await.unwrap(),
         AddOutcome { added: 1, already_expired: 0, mistaken_unit: None }
     );
     faults.refuse_sessions(true);
     // The clock is read inside the actor's own turn: a panic there kills the actor itself.
     faults.panic_in_clock(true);
-    let killed = pool.add(list("a"), ttl(), one_item(), soon()).await;
+    let killed = pool.add(list("a"), ttl(), None, one_item(), soon()).await;
     faults.panic_in_clock(false);
     assert!(matches!(killed, Err(ListError::Panicked { outcome_unknown: true })), "{killed:?}");
     until("the pool shows the loss", || {
@@ -179,7 +179,7 @@ async fn leave_an_add_behind(pool: &ListPool, faults: &Faults) {
     let (patience, mut is_unknown) = (Instant::now() + Duration::from_secs(60), false);
     while faults.operations_begun() == 0 {
         assert!(Instant::now() < patience, "none is begun");
-        let left = pool.add(list("a"), ttl(), one_item(), Instant::now() + Duration::from_millis(30)).await;
+        let left = pool.add(list("a"), ttl(), None, one_item(), Instant::now() + Duration::from_millis(30)).await;
         match left {
             // Nothing is unknown of those that the actor comes to too late to begin them, or has not come to.
             Err(error @ (ListError::DeadlineExceeded { .. } | ListError::Overloaded)) => {
@@ -207,7 +207,7 @@ async fn a_write_that_outlasts_its_caller_is_carried_out_and_said_to_be_unknown(
 async fn work_whose_deadline_has_passed_is_not_begun() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
-    let late = pool.add(list("a"), ttl(), one_item(), Instant::now() - Duration::from_millis(1)).await;
+    let late = pool.add(list("a"), ttl(), None, one_item(), Instant::now() - Duration::from_millis(1)).await;
     assert!(matches!(late, Err(ListError::DeadlineExceeded { .. })), "{late:?}");
     assert!(pool.stop(Duration::from_secs(60)).await);
     assert_eq!(faults.adds_done(), 0);

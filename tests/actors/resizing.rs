@@ -48,7 +48,7 @@ async fn a_list_that_moves_waits_for_what_was_begun_on_it_and_others_go_on() {
         faults.stall_only(std::slice::from_ref(&moved));
         let begun = {
             let (pool, moved) = (pool.clone(), moved.clone());
-            actix::spawn(async move { pool.add(moved, ttl(), one_item(), soon()).await })
+            actix::spawn(async move { pool.add(moved, ttl(), None, one_item(), soon()).await })
         };
         until("an add is at work", || faults.operations_begun() == 1).await;
         let resizing = {
@@ -82,7 +82,7 @@ async fn a_change_waits_for_as_long_as_it_takes_and_so_does_the_next() {
     faults.stall_only(std::slice::from_ref(&moved));
     let begun = {
         let (pool, moved) = (pool.clone(), moved.clone());
-        actix::spawn(async move { pool.add(moved, ttl(), one_item(), soon()).await })
+        actix::spawn(async move { pool.add(moved, ttl(), None, one_item(), soon()).await })
     };
     until("an add is at work", || faults.operations_begun() == 1).await;
     let resizing = {
@@ -136,7 +136,7 @@ async fn permits_change_and_what_was_begun_keeps_its_own() {
     let begin = |count: usize| -> Vec<_> {
         let add = |i| {
             let pool = pool.clone();
-            actix::spawn(async move { pool.add(list(&format!("p-{i}")), ttl(), one_item(), soon()).await })
+            actix::spawn(async move { pool.add(list(&format!("p-{i}")), ttl(), None, one_item(), soon()).await })
         };
         (0..count).map(add).collect()
     };
@@ -167,7 +167,7 @@ async fn stopping_does_not_wait_for_a_change_that_cannot_end() {
     faults.stall(true);
     let adding = {
         let pool = pool.clone();
-        actix::spawn(async move { pool.add(list("a"), ttl(), one_item(), soon()).await })
+        actix::spawn(async move { pool.add(list("a"), ttl(), None, one_item(), soon()).await })
     };
     until("an add is at work", || faults.operations_begun() == 1).await;
     let resizing = {

@@ -107,6 +107,79 @@ async fn timestamps_may_be_ahead_of_the_server_by_a_setting() {
     }
 }
 
+/// A version's own bound replaces the server's, in either direction, and at once.
+#[tokio::test]
+async fn timestamps_may_be_ahead_of_the_server_as_their_version_says() {
+    const HOUR: u64 = 3_600_000_000_000;
+    const SEEN: &str = "/v1/features/user/seen";
+    let api = api_with(&[("items.timestamp_ahead_max", "3h")]).await;
+    let definition = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d",
+                            "timestamp_ahead_max": "60m"});
+    api.post("/v1/features", definition).await.expect(201);
+    let feature = api.get(SEEN).await.expect(200);
+    assert_eq!(
+        (&feature["timestamp_ahead_max"], &feature["versions"][0]["timestamp_ahead_max"]),
+        (&json!("1h"), &json!("1h"))
+    );
+    let list = items("seen", "u");
+    let takes = async |list: &str, ahead: u64| {
+        let answer = api.post(list, one(ago(0) + ahead, "ahead")).await;
+        if answer.status == 200 {
+            return None;
+        }
+        let problem = answer.refused("timestamp_too_far_ahead", "items[0].timestamp");
+        Some(problem["detail"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(takes(&list, HOUR / 2).await, None);
+    let refused = takes(&list, 2 * HOUR).await.unwrap();
+    assert!(refused.contains("1h ahead") && refused.contains("of the feature version"), "{refused}");
+    for (bound, ahead, is_taken) in [
+        (json!("5h"), 4, true),
+        (json!("5h"), 6, false),
+        (json!("none"), 90_000, true),
+        (json!(null), 2, true),
+        (json!(null), 4, false),
+    ] {
+        let feature = api.patch(SEEN, json!({"timestamp_ahead_max": bound})).await.expect(200);
+        assert_eq!(feature.get("timestamp_ahead_max").cloned().unwrap_or_default(), bound);
+        assert_eq!(takes(&list, ahead * HOUR).await.is_none(), is_taken, "{bound} {ahead}");
+    }
+    let refused = takes(&list, 4 * HOUR).await.unwrap();
+    assert!(refused.contains("3h ahead") && refused.contains("(items.timestamp_ahead_max)"), "{refused}");
+
+    // Of other versions, of sets, and of many lists in one call.
+    api.patch(SEEN, json!({"timestamp_ahead_max": "1h"})).await.expect(200);
+    let versions = format!("{SEEN}/versions");
+    let version = async |body: Value| api.post(&versions, body).await.expect(201).get("timestamp_ahead_max").cloned();
+    assert_eq!(version(json!({"version": "copied"})).await, Some(json!("1h")));
+    assert_eq!(version(json!({"version": "server", "timestamp_ahead_max": null})).await, None);
+    assert_eq!(
+        version(json!({"version": "set", "identity": "value", "timestamp_ahead_max": "2h"})).await,
+        Some(json!("2h"))
+    );
+    for (version, ahead, is_taken) in
+        [("copied", 2, false), ("server", 2, true), ("server", 4, false), ("set", 1, true), ("set", 3, false)]
+    {
+        // A minute less, for the time that the call takes.
+        let nanos = ahead * HOUR - HOUR / 60;
+        let taken = takes(&format!("{list}?version={version}"), nanos).await;
+        assert_eq!(taken.is_none(), is_taken, "{version} {ahead}");
+        let request = json!({"entity_type": "user", "feature": "seen", "version": version, "entity_id": "b",
+                             "items": [{"timestamp": ago(0) + nanos, "value": "b"}]});
+        let results = api.post("/v1/lists:batchAdd", json!({"requests": [request]})).await.expect(200);
+        assert_eq!(results["results"][0].get("added").is_some(), is_taken, "{results}");
+    }
+    let at = format!("{versions}/set");
+    let patched = api.patch(&at, json!({"timestamp_ahead_max": "none"})).await.expect(200);
+    assert_eq!(patched["timestamp_ahead_max"], "none");
+    let last = &api.get(&format!("{SEEN}/history")).await.expect(200)["history"][0];
+    let of = |side: &str| last[side]["timestamp_ahead_max"].clone();
+    assert_eq!((of("before"), of("after")), (json!("2h"), json!("none")));
+    for bad in [json!("0s"), json!("1 day"), json!(86_400), json!("7301d"), json!("")] {
+        api.patch(&at, json!({"timestamp_ahead_max": bad})).await.refused("invalid_argument", "timestamp_ahead_max");
+    }
+}
+
 /// The clock of a client is ahead of the server's, and no store keeps an item for longer than the longest TTL.
 #[tokio::test]
 async fn the_longest_ttl_has_room_for_clocks_that_differ() {

@@ -237,6 +237,7 @@ fn of_an_earlier_release() -> TempDir {
             value_type: ValueType::String,
             ttl: Ttl::from_secs(86_400 * 7_300).unwrap(),
             max_items: None,
+            timestamp_ahead_max: None,
             identity: Default::default(),
             bucket: None,
             description: Description::default(),

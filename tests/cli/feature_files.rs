@@ -42,6 +42,8 @@ fn defined() -> Server {
         "team=null",
     ]);
     server.ok(&["version", "create", "user", "seen", "1.0", "--ttl", "7d", "--description", "~"]);
+    server.ok(&["feature", "update", "user", "seen", "--timestamp-ahead-max", "12h"]);
+    server.ok(&["version", "update", "user", "seen", "1.0", "--timestamp-ahead-max", "none"]);
     server.feature("clicks", "int64");
     server
 }
@@ -51,7 +53,9 @@ fn a_server_that_imports_what_another_exported_has_the_same_definitions() {
     let (one, other) = (defined(), Server::start());
     let file = other.write("features.yaml", one.ok(&["feature", "export"]));
     let planned = other.ok(&["feature", "import", &file, "--dry-run"]);
-    assert!(planned.contains("+ user.seen: string, ttl 30d\n+ user.seen, version 1.0: ttl 7d\n"), "{planned}");
+    let expected = "+ user.seen: string, ttl 30d, timestamp_ahead_max 12h\n\
+                    + user.seen, version 1.0: ttl 7d, timestamp_ahead_max none\n";
+    assert!(planned.contains(expected), "{planned}");
     assert!(planned.ends_with("3 changes would be made\n"), "{planned}");
     assert_eq!(shown(&other), [Value::Null; 0]);
     let done = other.ok(&["feature", "import", &file, "--user", "ann"]);
@@ -86,6 +90,26 @@ fn differences_are_shown_and_made_and_nothing_is_deleted_unasked() {
 }
 
 #[test]
+fn a_file_changes_how_far_ahead_timestamps_may_be() {
+    let server = defined();
+    let versions = "versions: [{version: '1.0', ttl: 7d, timestamp_ahead_max: 24h}]";
+    let feature = format!("entity_type: user, name: seen, value_type: string, ttl: 30d, {versions}");
+    let file = server.write("features.yaml", format!("features:\n- {{{feature}}}\n"));
+    let done = server.ok(&["feature", "import", &file]);
+    assert!(done.contains("timestamp_ahead_max 12h -> the server's"), "{done}");
+    assert!(done.contains("~ user.seen, version 1.0: timestamp_ahead_max none -> 1d"), "{done}");
+    let after = shown(&server);
+    assert_eq!(after[1].get("timestamp_ahead_max"), None);
+    assert_eq!(after[1]["versions"][1]["timestamp_ahead_max"], "1d");
+    let table = server.ok(&["version", "list", "user", "seen"]);
+    assert!(table.contains("AHEAD MAX") && table.contains(" server ") && table.contains(" 1d "), "{table}");
+    server.ok(&["version", "update", "user", "seen", "1.0", "--timestamp-ahead-max", "server"]);
+    assert_eq!(shown(&server)[1]["versions"][1].get("timestamp_ahead_max"), None);
+    let refused = server.run(&["feature", "update", "user", "seen", "--timestamp-ahead-max", "1 day"]).failed(2);
+    assert!(refused.contains("it must be none, server, or whole numbers with units"), "{refused}");
+}
+
+#[test]
 fn a_file_that_makes_no_sense_changes_nothing() {
     let server = defined();
     let before = shown(&server);
@@ -93,6 +117,7 @@ fn a_file_that_makes_no_sense_changes_nothing() {
     for (text, told) in [
         (feature("value_type: string, ttl: 30x"), "user.new"),
         (feature("value_type: text, ttl: 30d"), "user.new"),
+        (feature("value_type: string, ttl: 30d, timestamp_ahead_max: 0s"), "timestamp_ahead_max must be none, or"),
         (feature("value_type: string, ttl: 30d, tll: 1d"), "tll"),
         (feature("value_type: string, ttl: 30d") + &feature("value_type: string, ttl: 30d")[10..], "twice"),
         (feature("value_type: string, ttl: 30d, versions: [{version: '', ttl: 1d}]"), "default"),

@@ -242,6 +242,7 @@ fn a_copy_takes_features_and_versions_that_it_created_without_hearing_of_it_for_
     let (one, other) = (Server::start(), Server::start());
     one.feature("json", "json");
     one.ok(&["version", "create", "customer", "json", "v2", "--ttl", "6000d", "--max-items", "7"]);
+    one.ok(&["version", "update", "customer", "json", "v2", "--timestamp-ahead-max", "none"]);
     one.ok(&["list", "add", "customer", "json", "u", "--version", "v2", "--value", "{}"]);
     let target = in_doubt(other.address().to_owned());
     let copied = one.ok(&["copy", "--from", &one.url, "--to", &target, "-o", "json"]);
@@ -250,6 +251,7 @@ fn a_copy_takes_features_and_versions_that_it_created_without_hearing_of_it_for_
     assert_eq!(alike.collect::<Vec<_>>(), [true, true], "{copied}");
     let shown: Value = serde_json::from_str(&other.ok(&["feature", "get", "customer", "json", "-o", "json"])).unwrap();
     assert_eq!(shown["versions"][1]["max_items"], 7, "{shown}");
+    assert_eq!(shown["versions"][1]["timestamp_ahead_max"], "none", "{shown}");
 }
 
 /// A feature that has come meanwhile is copied before the one at which the copy was cut off.

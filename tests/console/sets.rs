@@ -18,6 +18,7 @@ pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     page.sees("each key stands once, with a value").await;
     page.choose("Of two", "the newest item stays").await;
     page.fill("Items of a list, at most", "50").await;
+    page.fill("Timestamps ahead, at most", "12h").await;
     page.is_accessible().await;
     page.click("button", "Create feature").await;
     page.the("heading", "user.seen").await;
@@ -25,6 +26,8 @@ pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     page.is_accessible().await;
     let made = api.get("/v1/features/user/seen").await;
     assert_eq!((&made["identity"], &made["keep"], &made["max_items"]), (&json!("key"), &json!("newest"), &json!(50)));
+    assert_eq!(made["timestamp_ahead_max"], "12h");
+    page.sees("12 hours at most").await;
 
     page.open(&api.url("/console/lists?type=user&feature=seen&id=spam")).await;
     page.sees("each key once").await;

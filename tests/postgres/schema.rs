@@ -17,7 +17,7 @@ use crate::server::{settings, spawn_with};
 use crate::servers::{context, new_feature, store};
 
 /// The schema that this release knows.
-const NEWEST: i64 = 11;
+const NEWEST: i64 = 12;
 
 #[tokio::test]
 async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
@@ -74,8 +74,8 @@ async fn a_server_refuses_a_missing_schema_until_it_is_there() {
 /// A pod that comes before the job that migrates.
 #[tokio::test]
 async fn a_server_waits_for_its_schema_and_says_so() {
-    let undone = "ALTER TABLE list_feature DROP COLUMN max_items; \
-                  ALTER TABLE list_feature_version DROP COLUMN max_items; \
+    let undone = "ALTER TABLE list_feature DROP COLUMN max_items, DROP COLUMN timestamp_ahead_max_secs; \
+                  ALTER TABLE list_feature_version DROP COLUMN max_items, DROP COLUMN timestamp_ahead_max_secs; \
                   DROP TABLE server_history, job, erasure_history, api_key_history, api_key; \
                   DELETE FROM liststore_schema_migration WHERE version >= 3; \
                   ALTER TABLE list_feature_history DROP COLUMN on_behalf_of; \

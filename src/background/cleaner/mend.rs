@@ -205,7 +205,13 @@ mod tests {
     fn index(name: &str) -> CatalogVersion {
         let id = FeatureId::of_bags(EntityType::new("t").unwrap());
         let feature_key = FeatureKey::new(&id, &VersionLabel::new(name).unwrap(), Generation::FIRST);
-        CatalogVersion { feature_key, value_type: ValueType::Json, retention: Retention::from(Ttl::MIN), index: None }
+        CatalogVersion {
+            feature_key,
+            value_type: ValueType::Json,
+            retention: Retention::from(Ttl::MIN),
+            timestamp_ahead_max: None,
+            index: None,
+        }
     }
 
     #[test]

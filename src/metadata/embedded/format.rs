@@ -21,12 +21,19 @@ pub(super) const WITH_BAGS: u64 = 5;
 /// The lists of a feature may be kept in buckets: a server that did not know it would forget it with the feature's
 /// next change.
 pub(super) const WITH_BUCKETS: u64 = 6;
-pub(super) const NEWEST: u64 = WITH_BUCKETS;
+/// A feature says how far timestamps may be ahead: a server that did not know it would forget it with the feature's next
+/// change.
+pub(super) const WITH_AHEAD_MAX: u64 = 7;
+pub(super) const NEWEST: u64 = WITH_AHEAD_MAX;
 
 /// What a server must know for the sake of a feature.
 pub(super) fn of_feature(feature: &Feature) -> u64 {
     if feature.id.is_of_bags() {
         return WITH_BAGS;
+    }
+    let mut ahead_max = feature.versions.iter().map(|version| version.timestamp_ahead_max);
+    if feature.timestamp_ahead_max.is_some() || ahead_max.any(|ahead_max| ahead_max.is_some()) {
+        return WITH_AHEAD_MAX;
     }
     if feature.versions.iter().any(|version| version.bucket.is_some()) {
         return WITH_BUCKETS;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
+    AheadMax, Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
     IdentityKind, Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::index_record::IndexRecord;
@@ -41,6 +41,10 @@ impl Source<'_> {
         outcome.map_err(|_| broken(self.table, column, self.key))
     }
 
+    fn ahead_max(self, column: &'static str, secs: Option<u64>) -> Result<Option<AheadMax>, MetadataError> {
+        self.parsed(column, secs.map(AheadMax::from_secs).transpose())
+    }
+
     fn json<T: for<'de> Deserialize<'de>>(self, record: &[u8]) -> Result<T, MetadataError> {
         serde_json::from_slice(record).map_err(|_| broken(self.table, "record", self.key))
     }
@@ -63,6 +67,9 @@ struct VersionRecord {
     ttl_secs: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_items: Option<u64>,
+    /// 0 where timestamps may be any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp_ahead_max_secs: Option<u64>,
     description: String,
     created_at_nanos: u64,
     generation: u64,
@@ -85,6 +92,9 @@ struct FeatureRecord {
     ttl_secs: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_items: Option<u64>,
+    /// 0 where timestamps may be any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp_ahead_max_secs: Option<u64>,
     description: String,
     owner: String,
     labels: BTreeMap<String, String>,
@@ -100,6 +110,7 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
         version: version.version.as_str().to_owned(),
         ttl_secs: version.ttl.as_secs(),
         max_items: version.max_items.map(MaxItems::as_u64),
+        timestamp_ahead_max_secs: version.timestamp_ahead_max.map(AheadMax::as_secs),
         description: version.description.as_str().to_owned(),
         created_at_nanos: version.created_at.as_nanos(),
         generation: version.generation.as_u64(),
@@ -114,6 +125,7 @@ pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
         value_type: feature.value_type.as_str().to_owned(),
         ttl_secs: feature.ttl.as_secs(),
         max_items: feature.max_items.map(MaxItems::as_u64),
+        timestamp_ahead_max_secs: feature.timestamp_ahead_max.map(AheadMax::as_secs),
         description: feature.description.as_str().to_owned(),
         owner: feature.owner.as_str().to_owned(),
         labels: feature.labels.as_map().clone(),
@@ -145,6 +157,7 @@ pub fn read_feature(key: &str, record: &[u8]) -> Result<Feature, MetadataError> 
         value_type: source.parsed("value_type", ValueType::parse(&record.value_type))?,
         ttl: source.parsed("ttl_secs", Ttl::from_secs(record.ttl_secs))?,
         max_items: source.parsed("max_items", record.max_items.map(MaxItems::new).transpose())?,
+        timestamp_ahead_max: source.ahead_max("timestamp_ahead_max_secs", record.timestamp_ahead_max_secs)?,
         description: source.parsed("description", Description::new(record.description))?,
         owner: source.parsed("owner", Owner::new(record.owner))?,
         labels: source.parsed("labels", Labels::new(record.labels))?,
@@ -169,6 +182,7 @@ fn read_version(source: Source<'_>, record: VersionRecord) -> Result<FeatureVers
         index: source.parsed("versions.index", record.index.map(Index::try_from).transpose())?,
         ttl: source.parsed("versions.ttl_secs", Ttl::from_secs(record.ttl_secs))?,
         max_items: source.parsed("versions.max_items", record.max_items.map(MaxItems::new).transpose())?,
+        timestamp_ahead_max: source.ahead_max("versions.timestamp_ahead_max_secs", record.timestamp_ahead_max_secs)?,
         description: source.parsed("versions.description", Description::new(record.description))?,
         created_at: source.parsed("versions.created_at_nanos", Timestamp::from_nanos(record.created_at_nanos))?,
         generation: source.parsed("versions.generation", Generation::new(record.generation))?,
@@ -241,8 +255,8 @@ mod tests {
 
     use super::*;
 
-    const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"max_items":9,"description":"d","owner":"o","labels":{"k":"v"},
-        "versions":[{"version":"","ttl_secs":60,"max_items":9,"description":"","created_at_nanos":1,"generation":2,"ttl_max_secs":70,
+    const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"max_items":9,"timestamp_ahead_max_secs":0,"description":"d","owner":"o","labels":{"k":"v"},
+        "versions":[{"version":"","ttl_secs":60,"max_items":9,"timestamp_ahead_max_secs":3600,"description":"","created_at_nanos":1,"generation":2,"ttl_max_secs":70,
         "revision":3,"bucket":"week"},{"version":"v","ttl_secs":5,"description":"x","created_at_nanos":2,"generation":1,
         "ttl_max_secs":6,"revision":4,"identity":"key","keep":"oldest"}],"created_at_nanos":1,"updated_at_nanos":2,"ttl_max_secs":90,"revision":4}"#;
 
@@ -266,8 +280,10 @@ mod tests {
         for (column, good, bad) in [
             ("value_type", "\"json\"", "\"blob\""),
             ("ttl_secs", "\"ttl_secs\":60", "\"ttl_secs\":0"),
-            ("max_items", "\"max_items\":9,\"description\":\"d\"", "\"max_items\":0,\"description\":\"d\""),
-            ("versions.max_items", "\"max_items\":9,\"description\":\"\"", "\"max_items\":100001,\"description\":\"\""),
+            ("max_items", "\"max_items\":9,\"timestamp_ahead_max_secs\":0", "\"max_items\":0"),
+            ("timestamp_ahead_max_secs", "ahead_max_secs\":0", "ahead_max_secs\":630720001"),
+            ("versions.timestamp_ahead_max_secs", "ahead_max_secs\":3600", "ahead_max_secs\":630720001"),
+            ("versions.max_items", "\"max_items\":9,\"timestamp_ahead_max_secs\":3600", "\"max_items\":100001"),
             ("description", "\"d\"", "\"\\u0000\""),
             ("owner", "\"o\"", "\"\\u0000\""),
             ("labels", "\"k\"", "\"\""),

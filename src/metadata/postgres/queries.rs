@@ -151,6 +151,7 @@ pub(super) async fn put_feature(connection: &mut Connection, feature: &Feature) 
         rows::nanos(feature.updated_at)?,
         rows::number(feature.revision.0),
         feature.max_items.map(rows::items),
+        feature.timestamp_ahead_max.map(rows::ahead_secs),
     )
     .execute(Unnamed(connection))
     .await?;
@@ -179,6 +180,7 @@ pub(super) async fn put_version(
         version.identity.keep().map(Keep::as_str),
         index,
         version.bucket.map(Bucket::as_str),
+        version.timestamp_ahead_max.map(rows::ahead_secs),
     )
     .execute(Unnamed(connection))
     .await?;

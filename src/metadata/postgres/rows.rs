@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::domain::{
-    Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
+    AheadMax, Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
     IdentityKind, Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::metadata::index_record::IndexRecord;
@@ -26,6 +26,8 @@ pub(super) struct FeatureRow {
     pub value_type: String,
     pub ttl_secs: i32,
     pub max_items: Option<i32>,
+    /// 0 where timestamps may be any time.
+    pub timestamp_ahead_max_secs: Option<i32>,
     pub ttl_max_secs: i32,
     pub description: String,
     pub owner: String,
@@ -36,6 +38,7 @@ pub(super) struct FeatureRow {
     pub version: Option<String>,
     pub version_ttl_secs: Option<i32>,
     pub version_max_items: Option<i32>,
+    pub version_timestamp_ahead_max_secs: Option<i32>,
     pub version_ttl_max_secs: Option<i32>,
     pub version_description: Option<String>,
     pub version_generation: Option<i64>,
@@ -100,6 +103,11 @@ impl RowName<'_> {
         let Some(items) = items else { return Ok(None) };
         self.valid(column, MaxItems::new(self.unsigned(column, i64::from(items))?)).map(Some)
     }
+
+    fn ahead_max(&self, column: &'static str, secs: Option<i32>) -> Result<Option<AheadMax>, MetadataError> {
+        let Some(secs) = secs else { return Ok(None) };
+        self.valid(column, AheadMax::from_secs(self.unsigned(column, i64::from(secs))?)).map(Some)
+    }
 }
 
 /// Joins rows into features with their versions, in the order in which they come.
@@ -133,6 +141,7 @@ fn feature(row: FeatureRow) -> Result<Feature, MetadataError> {
         value_type: at.valid("value_type", ValueType::parse(&row.value_type))?,
         ttl: at.ttl("ttl_secs", row.ttl_secs)?,
         max_items: at.max_items("max_items", row.max_items)?,
+        timestamp_ahead_max: at.ahead_max("timestamp_ahead_max_secs", row.timestamp_ahead_max_secs)?,
         description: at.valid("description", Description::new(row.description))?,
         owner: at.valid("owner", Owner::new(row.owner))?,
         labels: at.valid("labels", Labels::new(labels))?,
@@ -158,6 +167,7 @@ fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
         version: at.valid("version", VersionLabel::new(at.present("version", label)?))?,
         ttl: at.ttl("ttl_secs", at.present("ttl_secs", row.version_ttl_secs)?)?,
         max_items: at.max_items("max_items", row.version_max_items)?,
+        timestamp_ahead_max: at.ahead_max("timestamp_ahead_max_secs", row.version_timestamp_ahead_max_secs)?,
         identity,
         bucket: at.valid("bucket", bucket.and_then(|bucket| Bucket::of(bucket, identity)))?,
         index: index(&at, row.version_index.as_ref())?,
@@ -258,6 +268,11 @@ pub(super) fn number(count: u64) -> i64 {
 /// At most 100,000.
 pub(super) fn items(max_items: MaxItems) -> i32 {
     i32::try_from(max_items.as_u64()).unwrap_or(i32::MAX)
+}
+
+/// At most 630,720,000 s; 0 for no bound.
+pub(super) fn ahead_secs(ahead_max: AheadMax) -> i32 {
+    i32::try_from(ahead_max.as_secs()).unwrap_or(i32::MAX)
 }
 
 /// A TTL is at most 630,720,000 s.

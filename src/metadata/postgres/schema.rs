@@ -16,7 +16,7 @@ pub(super) const MIGRATION_TABLE: &str = "liststore_schema_migration";
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// All migrations, oldest first: number, what each brings, its file. Landed ones never change.
-const MIGRATIONS: [(i64, &str, &str); 11] = [
+const MIGRATIONS: [(i64, &str, &str); 12] = [
     (
         1,
         "list features, their versions, generations and history",
@@ -48,6 +48,11 @@ const MIGRATIONS: [(i64, &str, &str); 11] = [
     (9, "indexes of property bags", include_str!("../../../metadata_sql/migrations/0009_indexes.sql")),
     (10, "the periods by which lists are cut", include_str!("../../../metadata_sql/migrations/0010_buckets.sql")),
     (11, "the audit trail of servers", include_str!("../../../metadata_sql/migrations/0011_servers.sql")),
+    (
+        12,
+        "how far timestamps may be ahead",
+        include_str!("../../../metadata_sql/migrations/0012_timestamp_ahead_max.sql"),
+    ),
 ];
 
 pub(super) fn migrations() -> Vec<Migration> {
@@ -211,7 +216,7 @@ mod tests {
 
     /// The SHA-384 of every migration that has landed. A landed migration never changes: databases
     /// remember its checksum, and a changed one would never reach them. Add a new one instead.
-    const LANDED: [(i64, &str); 11] = [
+    const LANDED: [(i64, &str); 12] = [
         (1, "77eee43905eee3f1bf15a49c3b871f27fb9da2666a10cfd66921dd60de87bc543b19ba6e918693ee326bdac5c98d3fd4"),
         (2, "0c2c9e73f743664815eb8c078e5c1e88b230531ff985a91de19933c0b64ae9df779eabab269cdf3e99f1dd1e89494311"),
         (3, "a295ca3c42a6dab98790e32a6b64c458104c01ffbc79fd6fef005d8d2787333156f9054c708ff2b524c68a63fd8775ab"),
@@ -223,6 +228,7 @@ mod tests {
         (9, "a9e347e0fd9d0152a14a691d4244fc634bed5d78aa6c6ab2d7b45f2b0dc2a8fe4b1a15949759bdfcbbbb0d891c61cfb0"),
         (10, "e8c42a0ac948486f052c72b1b24cb0888b30da7b77f931e123295b79e251d1ef9480abb0271d8ab1103cd56b9be1d956"),
         (11, "9dca92560c4263703d0cc51019fc8540d60974296847ba126c54b4b12eca9119081894fb53cbf48e75d29dbe98dfc8b8"),
+        (12, "acfd6063e45983059eeca5674cf3a9b046ddea99ea23c98bbf07feeb6d93056258fc6b2f664e229b5023dea11a9ef5f6"),
     ];
 
     fn hex(bytes: &[u8]) -> String {

@@ -13,7 +13,7 @@ use super::super::{Caller, PageRenderer, Service, ServiceError};
 use super::{SetAside, Turn, in_time};
 use crate::access::Permission;
 use crate::actors::{AddOutcome, ListPool};
-use crate::domain::{ListKey, Retention, Timestamp, Value};
+use crate::domain::{AheadMax, ListKey, Retention, Timestamp, Value};
 use crate::metadata::catalog::CatalogVersion;
 
 /// Lists of one call that are added to at once. Enough that most share a write of the log or, in a cluster,
@@ -26,6 +26,7 @@ type AddResult = Result<AddOutcome, ServiceError>;
 struct Chain {
     list: ListKey,
     retention: Retention,
+    timestamp_ahead_max: Option<AheadMax>,
     /// With the places of their requests.
     adds: Vec<(usize, Vec<(Timestamp, Value)>)>,
 }
@@ -47,7 +48,7 @@ impl<R: PageRenderer> Service<R> {
         for (index, AddItems { list, items }) in requests.iter().enumerate() {
             turn.count(items.iter().map(|item| item.value.len()).sum()).await;
             let encoded = versions.of(index).clone().and_then(|found| Ok((encode(&found, items)?, found)));
-            let (items, CatalogVersion { feature_key, retention, .. }) = match encoded {
+            let (items, CatalogVersion { feature_key, retention, timestamp_ahead_max, .. }) = match encoded {
                 Ok(encoded) => encoded,
                 Err(refused) => {
                     answers.push(Some(Err(refused)));
@@ -58,7 +59,7 @@ impl<R: PageRenderer> Service<R> {
             let list = ListKey::new(feature_key, list.entity_id.clone());
             let place = *places.entry(list.clone()).or_insert(chains.len());
             if place == chains.len() {
-                chains.push(Chain { list, retention, adds: Vec::with_capacity(1) });
+                chains.push(Chain { list, retention, timestamp_ahead_max, adds: Vec::with_capacity(1) });
             }
             chains[place].adds.push((index, items));
         }
@@ -75,11 +76,14 @@ impl<R: PageRenderer> Service<R> {
 }
 
 async fn add_in_turn(lists: &ListPool, chain: Chain, deadline: Instant) -> Vec<(usize, AddResult)> {
-    let Chain { list, retention, adds } = chain;
+    let Chain { list, retention, timestamp_ahead_max, adds } = chain;
     let mut answers = Vec::with_capacity(adds.len());
     for (index, items) in adds {
         let answer = match in_time(deadline) {
-            Ok(()) => lists.add(list.clone(), retention, items, deadline).await.map_err(ServiceError::from),
+            Ok(()) => {
+                let added = lists.add(list.clone(), retention, timestamp_ahead_max, items, deadline).await;
+                added.map_err(ServiceError::from)
+            }
             Err(late) => Err(late),
         };
         answers.push((index, answer));

@@ -74,9 +74,10 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::UpdateFeature,
         name: "update_feature",
         summary: "Change a feature",
-        description: "Absent fields stay as they are; `labels` is replaced whole. `ttl` and `max_items` are those of \
-                      the default version, and the default of versions that are created later; a shorter `ttl` and a smaller \
-                      `max_items` hide items at once, and `null` lifts `max_items`.",
+        description: "Absent fields stay as they are; `labels` is replaced whole. `ttl`, `max_items` and \
+                      `timestamp_ahead_max` are those of the default version, and the default of versions that are created \
+                      later; a shorter `ttl` and a smaller `max_items` hide items at once. `null` lifts `max_items`, and \
+                      leaves `timestamp_ahead_max` to the server's setting.",
         group: Group::Features,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -125,7 +126,8 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::CreateVersion,
         name: "create_version",
         summary: "Create List Feature Version",
-        description: "A version has lists of its own. Without a `ttl` or `max_items` it copies the feature's present one.",
+        description: "A version has lists of its own. Without a `ttl`, `max_items` or `timestamp_ahead_max` it copies the \
+                      feature's present one.",
         group: Group::Versions,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,

@@ -1,6 +1,8 @@
 //! Features: creation, change, deletion.
 
-use liststore::domain::{FeatureVersion, Generation, MaxItems, MaxItemsInput, ValueType, VersionLabel};
+use liststore::domain::{
+    AheadMax, AheadMaxInput, FeatureVersion, Generation, MaxItems, MaxItemsInput, ValueType, VersionLabel,
+};
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition, VersionPatch};
 
 use super::MetadataBackend;
@@ -15,6 +17,7 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
             value_type,
             ttl: ttl(90),
             max_items: MaxItems::new(5).ok(),
+            timestamp_ahead_max: AheadMax::parse("36h").ok(),
             identity: Default::default(),
             bucket: None,
             description: description("what it is for"),
@@ -28,6 +31,7 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
             (&feature.id, feature.value_type, feature.ttl, feature.max_items),
             (&new.id, value_type, new.ttl, new.max_items)
         );
+        assert_eq!(feature.timestamp_ahead_max, new.timestamp_ahead_max);
         assert_eq!((&feature.description, &feature.owner), (&new.description, &new.owner));
         assert_eq!(feature.labels, new.labels);
         assert_eq!((feature.created_at, feature.updated_at, feature.ttl_max), (at, at, new.ttl));
@@ -35,6 +39,7 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
             version: VersionLabel::default_version(),
             ttl: new.ttl,
             max_items: new.max_items,
+            timestamp_ahead_max: new.timestamp_ahead_max,
             identity: Default::default(),
             bucket: None,
             index: None,
@@ -99,6 +104,7 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     let same = FeaturePatch {
         ttl: Some(feature.ttl),
         max_items: MaxItemsInput::Unbounded,
+        timestamp_ahead_max: AheadMaxInput::OfServer,
         description: Some(feature.description.clone()),
         owner: Some(feature.owner.clone()),
         labels: Some(feature.labels.clone()),
@@ -145,6 +151,39 @@ pub async fn the_most_items_are_bounded_and_unbounded(backend: &dyn MetadataBack
     let last = whole_history(&*store, &id).await.unwrap().remove(0);
     let max_items = |side: Option<serde_json::Value>| side.unwrap().get("max_items").cloned();
     assert_eq!((max_items(last.before), max_items(last.after)), (Some(5.into()), None));
+}
+
+pub async fn how_far_ahead_timestamps_may_be_is_said_and_left_to_the_server(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let id = id("user", "f");
+    create(&*store, &id).await;
+    let (day, any) = (AheadMax::DAY, AheadMax::Unbounded);
+    let (own, of_server) = (AheadMaxInput::Own, AheadMaxInput::OfServer);
+    let feature_patch = |timestamp_ahead_max| FeaturePatch { timestamp_ahead_max, ..FeaturePatch::default() };
+    let new_version = |version: &str, timestamp_ahead_max| NewVersion { timestamp_ahead_max, ..new_version(version) };
+    store.create_version(&id, new_version("before", AheadMaxInput::Absent), by("creator")).await.unwrap();
+    let changed = store.update_feature(&id, feature_patch(own(day)), ANY, by("editor")).await.unwrap();
+    assert_eq!(read(&*store, &id).await, changed);
+    assert_eq!(store.definitions().await.unwrap().features, [changed]);
+    for (version, ahead_max) in [("as-is", AheadMaxInput::Absent), ("any", own(any)), ("server", of_server)] {
+        store.create_version(&id, new_version(version, ahead_max), by("creator")).await.unwrap();
+    }
+    let bounds = async || {
+        let feature = read(&*store, &id).await;
+        let of = |version: &str| feature.version(&VersionLabel::new(version).unwrap()).unwrap().timestamp_ahead_max;
+        (feature.timestamp_ahead_max, ["", "before", "as-is", "any", "server"].map(of))
+    };
+    assert_eq!(bounds().await, (Some(day), [Some(day), None, Some(day), Some(any), None]));
+    let patch = |timestamp_ahead_max| VersionPatch { timestamp_ahead_max, ..VersionPatch::default() };
+    for (version, ahead_max) in [("as-is", of_server), ("any", AheadMaxInput::Absent), ("server", own(any))] {
+        let version = VersionLabel::new(version).unwrap();
+        store.update_version(&id, &version, patch(ahead_max), ANY, by("editor")).await.unwrap();
+    }
+    store.update_feature(&id, feature_patch(of_server), ANY, by("editor")).await.unwrap();
+    assert_eq!(bounds().await, (None, [None, None, None, Some(any), Some(any)]));
+    let last = whole_history(&*store, &id).await.unwrap().remove(0);
+    let ahead_max = |side: Option<serde_json::Value>| side.unwrap().get("timestamp_ahead_max").cloned();
+    assert_eq!((ahead_max(last.before), ahead_max(last.after)), (Some("1d".into()), None));
 }
 
 pub async fn labels_are_replaced_whole(backend: &dyn MetadataBackend) {

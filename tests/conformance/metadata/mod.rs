@@ -90,6 +90,7 @@ macro_rules! metadata_store_suite {
                 an_update_that_changes_nothing_leaves_no_trace,
                 labels_are_replaced_whole,
                 the_most_items_are_bounded_and_unbounded,
+                how_far_ahead_timestamps_may_be_is_said_and_left_to_the_server,
                 a_deleted_feature_is_gone_with_its_versions,
                 what_is_not_there_cannot_be_changed,
                 preconditions_are_honoured,

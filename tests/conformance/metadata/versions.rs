@@ -1,6 +1,8 @@
 //! Feature versions: creation, change, deletion, and what each does to its feature.
 
-use liststore::domain::{Bucket, BucketInput, Generation, Identity, IdentityKind, Keep, MaxItems, MaxItemsInput};
+use liststore::domain::{
+    AheadMax, AheadMaxInput, Bucket, BucketInput, Generation, Identity, IdentityKind, Keep, MaxItems, MaxItemsInput,
+};
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, VersionPatch};
 
 use super::MetadataBackend;
@@ -14,6 +16,7 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
         version: label("2024/08:rc-1"),
         ttl: Some(ttl(77)),
         max_items: MaxItemsInput::AtMost(MaxItems::MAX),
+        timestamp_ahead_max: AheadMaxInput::Own(AheadMax::Unbounded),
         identity: None,
         keep: None,
         bucket: Default::default(),
@@ -26,6 +29,7 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
     let version = &changed.version;
     assert_eq!((&version.version, version.ttl, &version.description), (&new.version, ttl(77), &new.description));
     assert_eq!(version.max_items, Some(MaxItems::MAX));
+    assert_eq!(version.timestamp_ahead_max, Some(AheadMax::Unbounded));
     assert_eq!((version.created_at, version.generation, version.ttl_max), (at, Generation::FIRST, ttl(77)));
     let feature = changed.feature;
     assert_eq!(feature.versions, [before.versions[0].clone(), version.clone()]);

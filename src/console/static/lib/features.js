@@ -1,6 +1,7 @@
 // What the console knows of features: how they are asked for, and what the server takes.
 
 import { call, get } from "./api.js";
+import { readTtl } from "./format.js";
 import { path } from "./router.js";
 
 /** As many as are looked through in memory; beyond that, one asks the server for fewer. */
@@ -28,6 +29,10 @@ export const identityOf = (feature, version) => version?.identity ?? feature.ide
 export const MAX_ITEMS_MAX = 100000;
 export const maxItemsError = (text) =>
   !text || (/^\d{1,6}$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_ITEMS_MAX) ? null : "From 1 to 100,000.";
+
+/** How far a timestamp may be ahead of the server's clock; empty for the server's setting. */
+export const aheadMaxError = (text) => (!text || text === "none" || readTtl(text).secs ? null
+  : 'A duration from 1s to 7300d such as "12h", or "none" for any time.');
 
 export const featurePath = (entityType, name) => `/v1/features${path(entityType, name)}`;
 export const versionPath = (entityType, name, version) =>

@@ -2,17 +2,18 @@
 // was looked at. Who comes too late sees both, and chooses.
 
 import { html, useState } from "../lib/html.js";
-import { labelsText, maxItemsError, readLabels, textError } from "../lib/features.js";
+import { aheadMaxError, labelsText, maxItemsError, readLabels, textError } from "../lib/features.js";
 import { readTtl } from "../lib/format.js";
 import { go } from "../lib/router.js";
 import { Button, LinkButton, Notice, TextField, Trouble, say } from "../ui/parts.js";
-import { Differences, LabelsField, MaxItemsField, TtlField, differences, fieldTitle } from "../ui/feature_parts.js";
+import { AheadMaxField, Differences, LabelsField, MaxItemsField, TtlField, differences, fieldTitle } from "../ui/feature_parts.js";
 import { useTask } from "../ui/use.js";
 
 /** Those of `fields` that a definition has. */
 const only = (fields, definition) => Object.fromEntries(fields.map((field) => [field, definition[field] ?? null]));
 /** As they stand in fields. */
-const drafted = (state) => ({ ...state, max_items: String(state.max_items ?? ""), labels: labelsText(state.labels) });
+const drafted = (state) => ({ ...state, max_items: String(state.max_items ?? ""),
+  timestamp_ahead_max: state.timestamp_ahead_max ?? "", labels: labelsText(state.labels) });
 
 /**
  * `fields` may change, and `about` says what of it never does. `load` gives { definition, etag } as they are now, and
@@ -26,10 +27,12 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
   const task = useTask();
   const labels = readLabels(draft.labels);
   const mine = only(fields, { ...draft, max_items: draft.max_items ? Number(draft.max_items) : null,
+    timestamp_ahead_max: draft.timestamp_ahead_max || null,
     labels: labels.labels ?? based.definition.labels });
   const errors = {
     ttl: readTtl(draft.ttl).error, description: textError(draft.description, 2000), owner: textError(draft.owner, 200),
     labels: labels.error, max_items: maxItemsError(draft.max_items),
+    timestamp_ahead_max: aheadMaxError(draft.timestamp_ahead_max),
   };
   const isFine = Object.values(errors).every((error) => !error);
   const changes = differences(only(fields, based.definition), mine);
@@ -67,6 +70,7 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
         ${refused && html`<${Notice} kind="warn" title="You may look, and not change."><p>${refused}</p></${Notice}>`}
         <${TtlField} required what=${ttlWhat} ...${field("ttl")}/>
         ${fields.includes("max_items") && html`<${MaxItemsField} ...${field("max_items")}/>`}
+        ${fields.includes("timestamp_ahead_max") && html`<${AheadMaxField} ...${field("timestamp_ahead_max")}/>`}
         <${TextField} label="Description" area rows="3" ...${field("description")}/>
         <${TextField} label="Owner" ...${field("owner")}/>
         <${LabelsField} ...${field("labels")}/>

@@ -7,7 +7,7 @@ import { path } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble, TypeBadge, say } from "../ui/parts.js";
-import { Labels } from "../ui/feature_parts.js";
+import { Labels, aheadWords } from "../ui/feature_parts.js";
 import { History } from "../ui/history.js";
 import { useLoad, useNow } from "../ui/use.js";
 import { DeleteFeature } from "./feature_delete.js";
@@ -64,6 +64,8 @@ function Overview({ feature, etag, refused, onChanged }) {
             <p class="fine">Now shown: items since ${dayTime(now - secs * 1000)}.</p></dd></div>
           ${feature.max_items && html`<div><dt>At most</dt><dd><strong>${group(feature.max_items)}</strong> items of a list are shown,
             the newest</dd></div>`}
+          ${feature.timestamp_ahead_max && html`<div><dt>Timestamps ahead</dt><dd><strong>${aheadWords(feature.timestamp_ahead_max)}</strong>,
+            by the server's clock</dd></div>`}
           ${identityOf(feature) !== "item" && html`<div><dt>Stands once</dt><dd><strong>${IDENTITIES[feature.identity]?.[0] ?? feature.identity}</strong>:
             ${" "}${KEEPS[feature.keep] ?? feature.keep}</dd></div>`}
           ${feature.bucket && html`<div><dt>Kept by</dt><dd><strong>${feature.bucket}</strong>: a partition of a list for each,

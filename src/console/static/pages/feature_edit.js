@@ -12,12 +12,16 @@ const ABOUT = "The entity type, the name and the value type never change. The ti
   "and of versions that are made later.";
 
 export function EditFeature({ feature, etag, refused, onSaved }) {
-  const takesMaxItems = useLoad(() => takesField("update_feature", "max_items"), []).data;
+  const bounds = useLoad(async () => {
+    const names = ["max_items", "timestamp_ahead_max"];
+    const taken = await Promise.all(names.map((name) => takesField("update_feature", name)));
+    return names.filter((_, i) => taken[i]);
+  }, []).data;
   const { entity_type: type, name } = feature;
-  if (takesMaxItems === undefined) return html`<${Loading}/>`;
+  if (bounds === undefined) return html`<${Loading}/>`;
   return html`
     <${EditDefinition} definition=${feature} etag=${etag} refused=${refused} title=${titleOf(feature)} page=${pageOf(feature)}
-      fields=${["ttl", ...(takesMaxItems ? ["max_items"] : []), "description", "owner", "labels"]} about=${ABOUT}
+      fields=${["ttl", ...bounds, "description", "owner", "labels"]} about=${ABOUT}
       consequence=${ttlConsequence} onSaved=${onSaved} change=${(patch, etag) => changeFeature(type, name, patch, etag)}
       load=${async () => { const { feature, etag } = await loadFeature(type, name); return { definition: feature, etag }; }}/>`;
 }

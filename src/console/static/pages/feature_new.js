@@ -2,19 +2,19 @@
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { takesField } from "../lib/document.js";
-import { TYPES, createFeature, maxItemsError, nameError, pageOf, readLabels, textError } from "../lib/features.js";
+import { TYPES, aheadMaxError, createFeature, maxItemsError, nameError, pageOf, readLabels, textError } from "../lib/features.js";
 import { readTtl } from "../lib/format.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Button, Command, LinkButton, Notice, PageHead, TextField, Trouble, say } from "../ui/parts.js";
-import { IdentityChoice, LabelsField, MaxItemsField, TtlField } from "../ui/feature_parts.js";
+import { AheadMaxField, IdentityChoice, LabelsField, MaxItemsField, TtlField } from "../ui/feature_parts.js";
 import { useLoad, useTask } from "../ui/use.js";
 
 /** A draft outlives a reload. */
 const DRAFT = "liststore.draft.feature";
 const NOTHING = { entity_type: "", name: "", value_type: "string", ttl: "30d", description: "", owner: "", labels: "",
-  max_items: "", identity: "item", keep: "newest" };
+  max_items: "", timestamp_ahead_max: "", identity: "item", keep: "newest" };
 
 function useDraft(given) {
   const [draft, setDraft] = useState(() => {
@@ -39,11 +39,12 @@ function check(draft) {
   const errors = {
     entity_type: nameError(draft.entity_type), name: nameError(draft.name), ttl: readTtl(draft.ttl).error,
     description: textError(draft.description, 2000), owner: textError(draft.owner, 200), labels: labels.error,
-    max_items: maxItemsError(draft.max_items),
+    max_items: maxItemsError(draft.max_items), timestamp_ahead_max: aheadMaxError(draft.timestamp_ahead_max),
   };
   const input = {
     entity_type: draft.entity_type, name: draft.name, value_type: draft.value_type, ttl: draft.ttl,
     ...(draft.max_items && { max_items: Number(draft.max_items) }),
+    ...(draft.timestamp_ahead_max && { timestamp_ahead_max: draft.timestamp_ahead_max }),
     ...(draft.identity !== "item" && { identity: draft.identity, keep: draft.keep }),
     ...(draft.description && { description: draft.description }), ...(draft.owner && { owner: draft.owner }),
     ...(Object.keys(labels.labels ?? {}).length && { labels: labels.labels }),
@@ -59,6 +60,7 @@ function command(input) {
     "--value-type", input.value_type, "--ttl", quoted(input.ttl || "30d")];
   if (input.identity) words.push("--identity", input.identity, "--keep", input.keep);
   if (input.max_items) words.push("--max-items", input.max_items);
+  if (input.timestamp_ahead_max) words.push("--timestamp-ahead-max", quoted(input.timestamp_ahead_max));
   if (input.owner) words.push("--owner", quoted(input.owner));
   return words.join(" ").slice(0, COMMAND_CHARS_MAX);
 }
@@ -73,6 +75,7 @@ export function FeatureNew() {
   const task = useTask();
   const { data: takes = {} } = useLoad(async () => ({
     maxItems: await takesField("create_feature", "max_items"), identity: await takesField("create_feature", "identity"),
+    aheadMax: await takesField("create_feature", "timestamp_ahead_max"),
   }), []);
   const { errors, isFine, input } = check(draft);
   const refused = refusal("features:write");
@@ -109,6 +112,7 @@ export function FeatureNew() {
         <${TypeChoice} value=${draft.value_type} onChange=${(value_type) => change({ value_type })}/>
         <${TtlField} required value=${draft.ttl} onInput=${(ttl) => change({ ttl })} error=${shown("ttl")}/>
         ${takes.maxItems && html`<${MaxItemsField} ...${field("max_items")}/>`}
+        ${takes.aheadMax && html`<${AheadMaxField} ...${field("timestamp_ahead_max")}/>`}
         ${takes.identity && html`<${IdentityChoice} draft=${draft} onChange=${change}/>`}
         <${TextField} label="Description" area rows="2" hint="For those who find it later." ...${field("description")}/>
         <${TextField} label="Owner" hint="Whom to ask." ...${field("owner")}/>

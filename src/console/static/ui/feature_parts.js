@@ -47,6 +47,13 @@ export const MaxItemsField = (props) => html`
   <${TextField} label="Items of a list, at most" inputmode="numeric" placeholder="all"
     hint="Only so many are shown, the newest. Left empty, all that have not expired." ...${props}/>`;
 
+export const AheadMaxField = (props) => html`
+  <${TextField} label="Timestamps ahead, at most" placeholder="as the server is set"
+    hint="An item whose time is further ahead of the server's clock is refused: 12h, 1d, or none for any time." ...${props}/>`;
+
+/** How far timestamps may be ahead, in words. */
+export const aheadWords = (ahead) => (ahead === "none" ? "any time" : `${ttlWords(ahead)} at most`);
+
 /** What stands once in a list; it is chosen when a feature or a version is made, and for ever. */
 export const IdentityChoice = ({ draft, onChange }) => html`
   <div class="columns">
@@ -70,7 +77,7 @@ const shown = (name, value) => {
 };
 
 const TITLES = {
-  ttl: "Time to live", max_items: "Items of a list, at most", identity: "What stands once", keep: "Of two", bucket: "Kept by", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
+  ttl: "Time to live", max_items: "Items of a list, at most", timestamp_ahead_max: "Timestamps ahead, at most", identity: "What stands once", keep: "Of two", bucket: "Kept by", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
   entity_type: "Entity type", name: "Name", version: "Version", versions: "Versions", roles: "Roles", scopes: "Scopes",
   properties: "Found by", order_by: "Ordered by", expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
 };

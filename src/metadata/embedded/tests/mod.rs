@@ -38,6 +38,7 @@ fn new_feature() -> NewFeature {
         value_type: ValueType::String,
         ttl: ttl(1),
         max_items: None,
+        timestamp_ahead_max: None,
         identity: Default::default(),
         bucket: None,
         description: Description::default(),

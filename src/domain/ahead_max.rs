@@ -1,0 +1,141 @@
+//! How far the timestamp of an added item may be ahead of the server's clock.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::{Invalid, Timestamp, Ttl};
+
+/// A bound on timestamps in the future: a duration as [`Ttl`] reads it, or `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AheadMax {
+    /// `none`: a timestamp may be any time.
+    Unbounded,
+    AtMost(Ttl),
+}
+
+impl AheadMax {
+    pub const DAY: Self = Self::AtMost(Ttl::DAY);
+    const UNBOUNDED: &'static str = "none";
+
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        if text == Self::UNBOUNDED {
+            return Ok(Self::Unbounded);
+        }
+        Ttl::parse(text).map(Self::AtMost).map_err(|_| {
+            Invalid::argument(
+                "timestamp_ahead_max must be none, or whole numbers with units from 1s to 7300d, such as 1d or 12h",
+            )
+        })
+    }
+
+    /// Whole seconds as they are stored: 0 stands for no bound.
+    pub fn from_secs(secs: u64) -> Result<Self, Invalid> {
+        if secs == 0 { Ok(Self::Unbounded) } else { Ttl::from_secs(secs).map(Self::AtMost) }
+    }
+
+    /// The reverse of [`AheadMax::from_secs`].
+    pub fn as_secs(self) -> u64 {
+        match self {
+            Self::Unbounded => 0,
+            Self::AtMost(ahead) => ahead.as_secs(),
+        }
+    }
+
+    /// Whether an item of this timestamp may be added at `now`.
+    pub fn admits(self, timestamp: Timestamp, now: Timestamp) -> bool {
+        match self {
+            Self::Unbounded => true,
+            Self::AtMost(ahead) => timestamp.as_nanos() <= ahead.expiry_of(now),
+        }
+    }
+}
+
+impl fmt::Display for AheadMax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unbounded => f.write_str(Self::UNBOUNDED),
+            Self::AtMost(ahead) => ahead.fmt(f),
+        }
+    }
+}
+
+impl Serialize for AheadMax {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The bound that a request names where it creates or changes a definition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AheadMaxInput {
+    /// The request does not name one.
+    #[default]
+    Absent,
+    /// The definition has no bound of its own: the server's setting holds.
+    OfServer,
+    Own(AheadMax),
+}
+
+impl AheadMaxInput {
+    /// The definition's bound where `present` holds if the request names none.
+    pub fn over(self, present: Option<AheadMax>) -> Option<AheadMax> {
+        match self {
+            Self::Absent => present,
+            Self::OfServer => None,
+            Self::Own(ahead_max) => Some(ahead_max),
+        }
+    }
+
+    pub fn is_absent(&self) -> bool {
+        *self == Self::Absent
+    }
+}
+
+impl From<Option<AheadMax>> for AheadMaxInput {
+    fn from(ahead_max: Option<AheadMax>) -> Self {
+        ahead_max.map_or(Self::OfServer, Self::Own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_stored_seconds_round_trip() {
+        for (text, normal, secs) in
+            [("none", "none", 0), ("1d", "1d", 86_400), ("90m", "1h30m", 5_400), ("1s", "1s", 1)]
+        {
+            let ahead_max = AheadMax::parse(text).unwrap();
+            assert_eq!((ahead_max.to_string().as_str(), ahead_max.as_secs()), (normal, secs));
+            assert_eq!(AheadMax::from_secs(secs), Ok(ahead_max));
+        }
+        for bad in ["", "None", "null", "0s", "0", "1 day", "7301d"] {
+            assert!(AheadMax::parse(bad).is_err(), "{bad}");
+        }
+        assert!(AheadMax::from_secs(Ttl::MAX.as_secs() + 1).is_err());
+    }
+
+    #[test]
+    fn a_timestamp_may_be_as_far_ahead_as_the_bound_and_no_further() {
+        let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
+        let second = AheadMax::from_secs(1).unwrap();
+        let admits = |nanos| second.admits(at(nanos), at(5));
+        assert_eq!([0, 5, 1_000_000_005, 1_000_000_006].map(admits), [true, true, true, false]);
+        assert!(AheadMax::Unbounded.admits(Timestamp::MAX, at(5)));
+    }
+
+    #[test]
+    fn a_named_bound_replaces_the_present_one() {
+        let [hour, day] = ["1h", "1d"].map(|text| AheadMax::parse(text).unwrap());
+        for (input, of_none, of_day) in [
+            (AheadMaxInput::Absent, None, Some(day)),
+            (AheadMaxInput::OfServer, None, None),
+            (AheadMaxInput::Own(hour), Some(hour), Some(hour)),
+            (AheadMaxInput::Own(AheadMax::Unbounded), Some(AheadMax::Unbounded), Some(AheadMax::Unbounded)),
+        ] {
+            assert_eq!((input.over(None), input.over(Some(day))), (of_none, of_day), "{input:?}");
+        }
+    }
+}
