@@ -13,8 +13,8 @@ use crate::config::{AddressTranslation, Compression, Consistency, Dialect, Items
 use crate::domain::{Clock, SystemClock};
 use crate::items::ItemStore;
 use crate::items::cql::{
-    self, ClientCertificate, CqlOptions, CqlStore, CqlTls, Credentials, DialectChoice, Password, TabletsChoice,
-    TranslatedNode,
+    self, ClientCertificate, CqlOptions, CqlStore, CqlTls, Credentials, DialectChoice, Password, SETTLED_AFTER_MIN,
+    TabletsChoice, TranslatedNode,
 };
 
 /// How long the start waits for a cluster to tell what it is. One that does not answer is no
@@ -129,6 +129,7 @@ fn options(items: &ItemsSettings) -> CqlOptions {
         permit_wait: Duration::from_millis(items.permit_wait_ms),
         speculative_after: settings.speculative_after_ms.map(Duration::from_millis),
         clock_skew_max: Duration::from_millis(settings.clock_skew_max_ms),
+        settled_after: SETTLED_AFTER_MIN.max(Duration::from_millis(items.operation_timeout_ms)),
         disallow_shard_aware_port: settings.disallow_shard_aware_port,
         compression: match settings.compression {
             Compression::None => cql::Compression::None,

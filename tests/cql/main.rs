@@ -34,6 +34,7 @@ mod settings;
 mod swaps;
 mod takeover;
 mod tls;
+mod tombstones;
 mod topology;
 mod trims;
 mod walks;

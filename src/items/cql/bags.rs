@@ -41,6 +41,9 @@ const GONE_TTL_SECS: i32 = 86_400;
 const ROW_TTL_SECS_MIN: i32 = 120;
 /// For how long a swap that found no row is sure that no row of a previous attempt has expired since.
 const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(60);
+/// The part of the time after which writes are settled by which entries that are added without a swap seem older: swaps
+/// that began less than that ago outrank them, and sweeps do not.
+const ENTER_SETTLED: f64 = 0.4;
 /// Lists of entries that are written at once.
 const LISTS_MAX: usize = 8;
 
@@ -94,16 +97,19 @@ pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwa
     Ok(if made.is_some() { Swapped::Done } else { Swapped::Lost })
 }
 
-/// Adds entries for a bag, if it is the one that was read, with the write timestamp that its row has. Nothing is
-/// swapped for them: whoever changes the bag meanwhile takes a larger timestamp, and so what that takes out stays out.
+/// Adds entries for a bag, if it is the one that was read, with the write timestamp that its row has, or a more recent
+/// one that no [sweep](super::sweeps) hides. Nothing is swapped for them: a later change of the bag takes a larger
+/// timestamp, and so the entries that it takes out stay out.
 pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Result<Swapped, StoreError> {
     let BagEntries { bag, stamp, entries } = entries;
     let permit = core.permit(op.deadline).await?;
+    // From before the row is read.
+    let recent = core.write_clock.settled(core.settled_after().mul_f64(ENTER_SETTLED));
     let ((row, _), permit) = read(core, op, &bag, permit).await?;
     if shown(&row, op) != Some(stamp) {
         return Ok(Swapped::Lost);
     }
-    let changed = change_entries(core, op, entries, row.written, permit).await;
+    let changed = change_entries(core, op, entries, row.written.max(recent), permit).await;
     changed.map_err(StoreError::with_outcome_unknown)?;
     Ok(Swapped::Done)
 }

@@ -71,8 +71,8 @@ pub async fn contains(
             }
             match look_up(core, &partitions, &visible, &mut sought).await {
                 Ok(()) => break,
-                // The index is missing or not built: reading on needs none.
-                Err(StoreError::Unavailable { .. }) => use_index = false,
+                // The index is missing or not built, or has too many tombstones: reading on needs none.
+                Err(StoreError::Unavailable { .. } | StoreError::TooManyTombstones { .. }) => use_index = false,
                 Err(other) => return Err(other),
             }
         }

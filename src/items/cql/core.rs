@@ -25,12 +25,13 @@ use super::noted_buckets::NotedBuckets;
 use super::options::{Consistency, CqlOptions};
 use super::overlong::Overlong;
 use super::permits::{Permit, Permits};
-use super::replicas::{cautions, check_replicas, replicas_in};
+use super::replicas::{cautions, check_replicas, quorums_overlap, replicas_in};
 use super::retry::{Attempts, Request};
 use super::schema::SchemaState;
 use super::set_statements::PreparedForSets;
 use super::shared::Shared;
 use super::statements::{Prepared, Statement};
+use super::sweeps::Sweeps;
 use super::view::Contact;
 use super::watch::{Seen, Watch};
 use super::wide::{WideLists, WideSample};
@@ -63,6 +64,9 @@ pub struct Core {
     pub overlong: Overlong,
     /// Counts the lists that were cut.
     pub trims: IntCounter,
+    pub sweeps: Sweeps,
+    /// Counts the sweeps that replaced tombstones of rows.
+    pub swept: IntCounter,
     pub wide: Arc<WideLists>,
     pub wide_sample: WideSample,
     pub mends: Mends,
@@ -126,6 +130,8 @@ impl Core {
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             overlong: Overlong::default(),
             trims: shared.metrics.trims.clone(),
+            sweeps: Sweeps::default(),
+            swept: shared.metrics.swept.clone(),
             wide: Arc::clone(&shared.metrics.wide),
             wide_sample: WideSample::default(),
             mends: Mends::default(),
@@ -217,6 +223,19 @@ impl Core {
     /// What is shown of a list at present, if that is known and bounded by more than a TTL.
     pub fn bound_of(&self, list: &ListKey) -> Option<(Ttl, MaxItems)> {
         self.bound_of.get()?(list.feature_key.as_str())
+    }
+
+    /// How long ago a write must have begun to be acknowledged by now, or never.
+    pub fn settled_after(&self) -> Duration {
+        self.options.settled_after
+    }
+
+    /// How many replicas a sweep asks for the rows that it must not hide: all of them. Of entries, which are hints, as
+    /// many as other reads ask, if these meet every acknowledged write.
+    pub fn consistency_of_sweeps(&self, is_entries: bool) -> scylla::statement::Consistency {
+        let meets_all = || quorums_overlap(&self.options, &self.driver.get_cluster_state(), &self.datacenter);
+        let is_enough = is_entries && meets_all();
+        if is_enough { self.options.read_consistency.of_driver() } else { Consistency::All.of_driver() }
     }
 
     pub fn request(&self, statement: Statement, op: &Operation) -> Request {

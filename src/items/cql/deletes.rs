@@ -35,7 +35,9 @@ pub async fn delete(
                 Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, &keys)),
             }
         };
-        Ok(((), write(core, op, Statement::Delete, &core.prepared.delete, permit, bind).await?))
+        let permit = write(core, op, Statement::Delete, &core.prepared.delete, permit, bind).await?;
+        core.sweeps.deleted(list, &keys);
+        Ok(((), permit))
     };
     in_lanes(core, permit, deletes, DELETES_MAX, each).await.map(|(_, permit)| permit)
 }

@@ -62,7 +62,7 @@ pub async fn fill(
     // A page may be cut short, and even be empty, without being the last.
     loop {
         let rows = rows_max.min(end - page.items());
-        let ((result, next), kept) = core
+        let read = core
             .attempts
             .run(core.request(Statement::Get, op), permit, |route| {
                 let mut statement = statement.clone();
@@ -74,7 +74,10 @@ pub async fn fill(
                 };
                 read(Arc::clone(core), bound, state.clone())
             })
-            .await?;
+            .await;
+        let at = read.as_ref().err().and_then(|_| page.page.items.last()).map(|last| last.key().to_string());
+        let begin = if range.order == Order::Newest { upper } else { lower };
+        let ((result, next), kept) = core.sweeps.check(read, (list, at.as_deref().unwrap_or(begin), range.order))?;
         permit = kept;
         let result = result.into_rows_result().map_err(|_| damaged_row())?;
         if result.rows_num() > 0 {

@@ -89,9 +89,9 @@ pub async fn walk_keys(
     let Some((lower, upper)) = bounds(op, within, None, last_shown) else { return Ok(keys) };
     let limit = i32::try_from(max).unwrap_or(i32::MAX);
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let mut state = PagingState::start();
+    let (mut state, mut at) = (PagingState::start(), upper.clone());
     loop {
-        let ((result, next), kept) = core
+        let read = core
             .attempts
             .run(core.request(Statement::Keys, op), keys.permit, |route| {
                 let mut statement = core.prepared.keys.clone();
@@ -104,7 +104,8 @@ pub async fn walk_keys(
                 };
                 read(Arc::clone(core), bound, state.clone())
             })
-            .await?;
+            .await;
+        let ((result, next), kept) = core.sweeps.check(read, (list, &at, Order::Newest))?;
         keys.permit = kept;
         let result = result.into_rows_result().map_err(|_| damaged_row())?;
         let rows = result.rows_num() as u64;
@@ -118,6 +119,9 @@ pub async fn walk_keys(
         match next.into_paging_control_flow() {
             ControlFlow::Continue(next) if keys.count < max => state = next,
             _ => return Ok(keys),
+        }
+        if let Some(Ok((last,))) = result.rows::<(&str,)>().map_err(|_| damaged_row())?.last() {
+            last.clone_into(&mut at);
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct CqlMetrics {
     pub reads_joined: IntCounter,
     /// Lists that were cut since they had more items than they show.
     pub trims: IntCounter,
+    /// Sweeps that replaced tombstones of rows by those of ranges.
+    pub swept: IntCounter,
     /// Lists that were met with very many items.
     pub wide: Arc<WideLists>,
     /// What of sets did not agree and was mended.
@@ -64,6 +66,10 @@ impl CqlMetrics {
             "liststore_cql_trims_total",
             "Deletions of the items of a list that lie beyond the `max_items` of its version.",
         )?;
+        let swept = IntCounter::new(
+            "liststore_cql_sweeps_total",
+            "Neighbourhoods of deleted rows whose tombstones were replaced by those of ranges.",
+        )?;
         let wide_lists = IntCounter::new(
             "liststore_cql_wide_lists_total",
             "Lists without buckets that were met with 100,000 items or more, each about once an hour.",
@@ -86,6 +92,7 @@ impl CqlMetrics {
         registry.register(Box::new(budget_exhausted.clone()))?;
         registry.register(Box::new(reads_joined.clone()))?;
         registry.register(Box::new(trims.clone()))?;
+        registry.register(Box::new(swept.clone()))?;
         registry.register(Box::new(mended.clone()))?;
         registry.register(Box::new(wide_lists.clone()))?;
         registry.register(Box::new(widest.clone()))?;
@@ -97,6 +104,7 @@ impl CqlMetrics {
             budget_exhausted,
             reads_joined,
             trims,
+            swept,
             wide: Arc::new(WideLists::new(wide_lists, widest)),
             mended,
             watch,

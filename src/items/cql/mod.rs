@@ -82,6 +82,7 @@ mod skew;
 mod statements;
 mod states;
 mod store;
+mod sweeps;
 mod tls;
 mod tombstone_gc;
 mod translate;
@@ -105,7 +106,7 @@ pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
 pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
 pub use options::{
     ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, Password,
-    TabletsChoice, TranslatedNode,
+    SETTLED_AFTER_MIN, TabletsChoice, TranslatedNode,
 };
 pub use rebuild::rebuild_directories;
 pub use schema::SchemaState;

@@ -12,6 +12,9 @@ use uuid::Uuid;
 
 use super::OpenError;
 
+/// The least time after which writes are settled: operations in the background take so long at most.
+pub const SETTLED_AFTER_MIN: Duration = Duration::from_secs(10);
+
 /// Options of a [`CqlStore`](super::CqlStore), of a migration and of an inspection.
 #[derive(Debug, Clone)]
 pub struct CqlOptions {
@@ -46,6 +49,8 @@ pub struct CqlOptions {
     /// How far the clocks of two servers may be apart: removals are acknowledged so much later that no
     /// later add is hidden by them. At most five seconds.
     pub clock_skew_max: Duration,
+    /// How long ago a write must have begun to be acknowledged by now, or never: longer than any operation takes.
+    pub settled_after: Duration,
     /// Whether the port of ScyllaDB that picks the shard by the client's port is left alone.
     pub disallow_shard_aware_port: bool,
     pub compression: Compression,
@@ -75,6 +80,7 @@ impl Default for CqlOptions {
             permit_wait: Duration::from_millis(200),
             speculative_after: None,
             clock_skew_max: Duration::from_millis(10),
+            settled_after: SETTLED_AFTER_MIN,
             disallow_shard_aware_port: false,
             compression: Compression::None,
             address_translation: Vec::new(),

@@ -26,7 +26,7 @@ use super::lanes::in_lanes;
 use super::layout::last_shown;
 use super::permits::Permit;
 use super::statements::{KEYS_MAX, Statement};
-use crate::domain::{ItemKey, ListKey, Timestamp, ValueDigest};
+use crate::domain::{ItemKey, ListKey, Order, Timestamp, ValueDigest};
 use crate::items::{Bounds, Operation, StoreError};
 
 /// Partitions of a list in which a removal is under way at once.
@@ -147,11 +147,15 @@ impl Removing<'_> {
         match &find.of {
             // The index may lag behind its rows; the key says for certain which value it has.
             Of::Value(_, digest) => {
-                let searches = if self.core.dialect().may_miss_rows() { SEARCHES_MAX } else { 1 };
-                for _ in 0..searches {
-                    if self.all_of(&find, |key| key.digest == *digest, |_| true).await? == 0 {
-                        break;
+                let has_value = |key: &ItemKey| key.digest == *digest;
+                match self.search(&find, has_value).await {
+                    // The index keeps the tombstones of a value apart from those of its list.
+                    Err(StoreError::TooManyTombstones { .. }) => {
+                        let (lower, upper) = slice(&Bounds::ALL);
+                        let all = Find { prepared: &self.core.prepared.find_between, of: Of::Slice(&lower, &upper) };
+                        self.all_of(&all, has_value, |_| true).await?;
                     }
+                    searched => searched?,
                 }
             }
             Of::Keys(keys) => {
@@ -169,6 +173,17 @@ impl Removing<'_> {
         }
         let permit = self.permit().await?;
         Ok(((self.removed, self.largest), permit))
+    }
+
+    /// Removes all that a search by the index finds.
+    async fn search(&mut self, find: &Find<'_>, wanted: impl Fn(&ItemKey) -> bool) -> Result<(), StoreError> {
+        let searches = if self.core.dialect().may_miss_rows() { SEARCHES_MAX } else { 1 };
+        for _ in 0..searches {
+            if self.all_of(find, &wanted, |_| true).await? == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Finds rows, page by page, and deletes each of them whose timestamp `is_due`. Counts those that are
@@ -220,7 +235,7 @@ impl Removing<'_> {
                 statement.bind(&(feature_key, entity_id, lower, upper, timeout))
             }
         };
-        let ((result, next), kept) = core
+        let found = core
             .attempts
             .run(core.request(Statement::Find, self.op), permit, |route| {
                 let mut statement = find.prepared.clone();
@@ -231,8 +246,12 @@ impl Removing<'_> {
                 statement.set_load_balancing_policy(Some(route));
                 read(Arc::clone(core), bind(statement), state.clone())
             })
-            .await
-            .map_err(|error| after_unknown(error, self.has_begun()))?;
+            .await;
+        let found = match &find.of {
+            Of::Slice(_, upper) => core.sweeps.check(found, (&self.list, upper, Order::Newest)),
+            Of::Value(..) | Of::Keys(_) => found,
+        };
+        let ((result, next), kept) = found.map_err(|error| after_unknown(error, self.has_begun()))?;
         self.permit = Some(kept);
         Ok((result.into_rows_result().map_err(|_| damaged_row())?, next))
     }

@@ -52,6 +52,21 @@ pub fn check_replicas(
     Ok(())
 }
 
+/// Whether each read meets every acknowledged write: where all replicas are in one datacenter, and enough of them are
+/// asked.
+pub fn quorums_overlap(options: &CqlOptions, cluster: &ClusterState, datacenter: &str) -> bool {
+    let is_elsewhere = match cluster.get_keyspace(&options.keyspace).map(|keyspace| &keyspace.strategy) {
+        Some(Strategy::NetworkTopologyStrategy { datacenter_repfactors }) => {
+            datacenter_repfactors.iter().any(|(name, replicas)| name != datacenter && *replicas > 0)
+        }
+        _ => true,
+    };
+    let overlap = |replicas| {
+        options.read_consistency.needs_of(replicas) + options.write_consistency.needs_of(replicas) > replicas
+    };
+    !is_elsewhere && replicas_in(cluster, &options.keyspace, datacenter).is_some_and(overlap)
+}
+
 /// What works and yet gives up something that operators count on: a sentence each.
 pub fn cautions(options: &CqlOptions, cluster: &ClusterState, datacenter: &str) -> Vec<String> {
     let Some(keyspace) = cluster.get_keyspace(&options.keyspace) else { return Vec::new() };

@@ -23,7 +23,7 @@ use super::layout::{last_shown, page};
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
-use super::{add, bags, buckets, contains, entities, lookout, members, remove, trims, unfinished, wide_looks};
+use super::{add, bags, buckets, contains, entities, lookout, members, remove, sweeps, trims, unfinished, wide_looks};
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     BagEntries, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range,
@@ -40,6 +40,7 @@ pub struct CqlSession {
     trims: AbortHandle,
     mends: AbortHandle,
     wide_looks: AbortHandle,
+    sweeps: AbortHandle,
 }
 
 impl Drop for CqlSession {
@@ -48,6 +49,7 @@ impl Drop for CqlSession {
         self.trims.abort();
         self.mends.abort();
         self.wide_looks.abort();
+        self.sweeps.abort();
     }
 }
 
@@ -61,9 +63,10 @@ impl CqlSession {
         let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
         let mends = tokio::spawn(members::mend(Arc::clone(&core))).abort_handle();
         let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();
+        let sweeps = tokio::spawn(sweeps::sweep(Arc::clone(&core))).abort_handle();
         // So that the first removal need not; what is wrong is known by now, and said.
         let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core, lookout, trims, mends, wide_looks })
+        Ok(Self { core, lookout, trims, mends, wide_looks, sweeps })
     }
 
     /// Runs a read to its end, whether or not somebody still waits for it.

@@ -17,6 +17,9 @@ pub struct SetTexts {
     ///
     /// ScyllaDB: "Ordering results" (cql/dml/select.html).
     pub rows_oldest: String,
+    /// The keys of such rows alone, in both orders.
+    pub row_keys: String,
+    pub row_keys_oldest: String,
     /// Ordered rows by their keys, with their write timestamps. At most [`ENTRIES_MAX`] at once.
     pub find_rows: String,
     /// Reverse entries by their members. At most [`ENTRIES_MAX`] at once. Collections are read so by ScyllaDB since
@@ -33,6 +36,8 @@ pub struct SetTexts {
     /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Maps" (cql/types.html).
     pub add_entry: String,
     pub delete_row: String,
+    /// Deletes the ordered rows between two of them by one tombstone, and neither of both.
+    pub delete_gap: String,
     /// Takes what a writer has there out of a reverse entry, which is gone with the last one.
     pub delete_entry: String,
     /// Deletes a partition by one tombstone.
@@ -51,9 +56,12 @@ impl SetTexts {
         let item = format!("{LIST} AND kind = 'item'");
         let member = format!("{LIST} AND kind = 'member'");
         let slice = format!("SELECT sort, member FROM {table} WHERE {item} AND sort >= ? AND sort < ?");
+        let keys = format!("SELECT sort FROM {table} WHERE {item} AND sort >= ? AND sort < ?");
         let entries = format!("SELECT sort, items FROM {table} WHERE {member}");
         Self {
             rows: format!("{slice}{select_within}"),
+            row_keys: format!("{keys} LIMIT ?{select_within}"),
+            row_keys_oldest: format!("{keys} ORDER BY kind DESC, sort ASC LIMIT ?{select_within}"),
             rows_oldest: format!("{slice} ORDER BY kind DESC, sort ASC{select_within}"),
             find_rows: format!(
                 "SELECT sort, member, WRITETIME(member) FROM {table} WHERE {item} AND sort IN ?{select_within}"
@@ -72,6 +80,7 @@ impl SetTexts {
                 "UPDATE {table} USING TTL ? AND TIMESTAMP ? SET items[?] = ? WHERE {member} AND sort = ?"
             ),
             delete_row: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {item} AND sort = ?"),
+            delete_gap: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {item} AND sort > ? AND sort < ?"),
             delete_entry: format!("DELETE items[?] FROM {table} USING TIMESTAMP ? WHERE {member} AND sort = ?"),
             clear: format!("DELETE FROM {table} USING TIMESTAMP ?{and_within} WHERE {LIST}"),
         }
@@ -83,9 +92,10 @@ impl SetTexts {
     /// All of them.
     pub fn all(self) -> Vec<String> {
         let Self { rows, rows_oldest, find_rows, entries, all_entries, entities, .. } = self;
-        let Self { add_row, add_entry, delete_row, delete_entry, clear, .. } = self;
-        let reads = [rows, rows_oldest, find_rows, entries, all_entries, entities];
-        reads.into_iter().chain([add_row, add_entry, delete_row, delete_entry, clear]).collect()
+        let Self { add_row, add_entry, delete_row, delete_entry, clear, row_keys, row_keys_oldest, delete_gap, .. } =
+            self;
+        let reads = [rows, rows_oldest, row_keys, row_keys_oldest, find_rows, entries, all_entries, entities];
+        reads.into_iter().chain([add_row, add_entry, delete_row, delete_entry, delete_gap, clear]).collect()
     }
 }
 
@@ -94,6 +104,8 @@ impl SetTexts {
 pub struct PreparedForSets {
     pub rows: PreparedStatement,
     pub rows_oldest: PreparedStatement,
+    pub row_keys: PreparedStatement,
+    pub row_keys_oldest: PreparedStatement,
     pub find_rows: PreparedStatement,
     pub entries: PreparedStatement,
     pub all_entries: PreparedStatement,
@@ -102,6 +114,7 @@ pub struct PreparedForSets {
     pub add_entry: PreparedStatement,
     pub delete_row: PreparedStatement,
     pub delete_entry: PreparedStatement,
+    pub delete_gap: PreparedStatement,
     pub clear: PreparedStatement,
 }
 
@@ -120,6 +133,8 @@ impl PreparedForSets {
             read(&texts.all_entries),
             read(&texts.entities),
         )?;
+        let (row_keys, row_keys_oldest, delete_gap) =
+            tokio::try_join!(read(&texts.row_keys), read(&texts.row_keys_oldest), write(&texts.delete_gap))?;
         let (add_row, add_entry, delete_row, delete_entry, clear) = tokio::try_join!(
             write(&texts.add_row),
             write(&texts.add_entry),
@@ -130,6 +145,8 @@ impl PreparedForSets {
         Ok(Self {
             rows,
             rows_oldest,
+            row_keys,
+            row_keys_oldest,
             find_rows,
             entries,
             all_entries,
@@ -138,6 +155,7 @@ impl PreparedForSets {
             add_entry,
             delete_row,
             delete_entry,
+            delete_gap,
             clear,
         })
     }
@@ -155,6 +173,9 @@ mod tests {
         let slice = format!("SELECT sort, member FROM \"Lists\".list_members {item} AND sort >= ? AND sort < ?");
         assert_eq!(texts.rows, slice);
         assert_eq!(texts.rows_oldest, format!("{slice} ORDER BY kind DESC, sort ASC"));
+        let keys = format!("SELECT sort FROM \"Lists\".list_members {item} AND sort >= ? AND sort < ?");
+        assert_eq!(texts.row_keys, format!("{keys} LIMIT ?"));
+        assert_eq!(texts.row_keys_oldest, format!("{keys} ORDER BY kind DESC, sort ASC LIMIT ?"));
         let entries = format!("SELECT sort, items FROM \"Lists\".list_members {member}");
         assert_eq!((texts.entries, texts.all_entries), (format!("{entries} AND sort IN ?"), entries));
         assert_eq!(

@@ -98,6 +98,8 @@ pub struct Texts {
     pub get_oldest: String,
     /// The keys of a slice alone, to count them: values are not sent.
     pub keys: String,
+    /// The same, oldest first.
+    pub keys_oldest: String,
     /// The items of a list with one value, by the local secondary index: the full partition key and
     /// the indexed column, which needs no ALLOW FILTERING.
     ///
@@ -131,6 +133,9 @@ pub struct Texts {
     ///
     /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the last clustering column.
     pub delete_between: String,
+    /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a statement
+    /// is not told of the time that is left.
+    pub delete_gap: String,
     /// Deletes a partition by one tombstone.
     ///
     /// ScyllaDB: "DELETE" (cql/dml/delete.html).
@@ -164,6 +169,7 @@ impl Texts {
             get_with_writetime: format!("SELECT item_key, value, WRITETIME(value) {slice}"),
             get_oldest: format!("SELECT item_key, value {oldest}"),
             keys: format!("SELECT item_key {slice}"),
+            keys_oldest: format!("SELECT item_key {oldest}"),
             find: format!("{found} AND value = ?{select_within}"),
             find_keys: format!("{found} AND item_key IN ?{select_within}"),
             find_between: format!("{found} AND {between}{select_within}"),
@@ -174,6 +180,7 @@ impl Texts {
             add_one: (dialect == Dialect::Scylla).then(|| format!("{add}{and_within}")),
             add,
             clear: delete.clone(),
+            delete_gap: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {LIST} AND item_key > ? AND item_key < ?"),
             delete_between: format!("{delete} AND {between}"),
             delete: format!("{delete} AND item_key IN ?"),
         }
@@ -185,9 +192,9 @@ impl Texts {
     /// All of them.
     pub fn all(self) -> Vec<String> {
         let Self { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities, .. } = self;
-        let Self { add, add_one, delete, delete_between, clear, .. } = self;
+        let Self { add, add_one, delete, delete_between, clear, keys_oldest, delete_gap, .. } = self;
         let others = [get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities];
-        others.into_iter().chain([add, delete, delete_between, clear]).chain(add_one).collect()
+        others.into_iter().chain([add, delete, delete_between, clear, keys_oldest, delete_gap]).chain(add_one).collect()
     }
 }
 
@@ -210,6 +217,7 @@ pub struct Prepared {
     pub get_with_writetime: PreparedStatement,
     pub get_oldest: PreparedStatement,
     pub keys: PreparedStatement,
+    pub keys_oldest: PreparedStatement,
     pub find_keys: PreparedStatement,
     pub find_between: PreparedStatement,
     pub entities: PreparedStatement,
@@ -217,6 +225,7 @@ pub struct Prepared {
     pub add_one: Option<PreparedStatement>,
     pub delete: PreparedStatement,
     pub delete_between: PreparedStatement,
+    pub delete_gap: PreparedStatement,
     pub clear: PreparedStatement,
 }
 
@@ -234,6 +243,7 @@ impl Prepared {
             get_with_writetime: prepare(session, &texts.get_with_writetime, read).await?,
             get_oldest: prepare(session, &texts.get_oldest, read).await?,
             keys: prepare(session, &texts.keys, read).await?,
+            keys_oldest: prepare(session, &texts.keys_oldest, read).await?,
             find_keys: prepare(session, &texts.find_keys, read).await?,
             find_between: prepare(session, &texts.find_between, read).await?,
             entities: prepare(session, &texts.entities, read).await?,
@@ -241,6 +251,7 @@ impl Prepared {
             add_one,
             delete: prepare(session, &texts.delete, write).await?,
             delete_between: prepare(session, &texts.delete_between, write).await?,
+            delete_gap: prepare(session, &texts.delete_gap, write).await?,
             clear: prepare(session, &texts.clear, write).await?,
         })
     }
@@ -313,6 +324,9 @@ mod tests {
         let oldest = format!("SELECT item_key, value FROM \"Lists\".list_items {slice} ORDER BY item_key ASC LIMIT ?");
         assert_eq!(texts.get_oldest, oldest);
         assert_eq!(texts.keys, format!("SELECT item_key FROM \"Lists\".list_items {slice} LIMIT ?"));
+        assert_eq!(texts.keys_oldest, oldest.replace("item_key, value", "item_key"));
+        let gap = "WHERE feature_key = ? AND entity_id = ? AND item_key > ? AND item_key < ?";
+        assert_eq!(texts.delete_gap, format!("DELETE FROM \"Lists\".list_items USING TIMESTAMP ? {gap}"));
         let found = "SELECT item_key, WRITETIME(value) FROM \"Lists\".list_items";
         assert_eq!(texts.find_between, format!("{found} {slice}"));
         assert_eq!(texts.find_keys, format!("{found} WHERE feature_key = ? AND entity_id = ? AND item_key IN ?"));
@@ -346,6 +360,7 @@ mod tests {
         let told = |text: &str| text.replace("USING TIMESTAMP ? WHERE", "USING TIMESTAMP ? AND TIMEOUT ? WHERE");
         assert_eq!((texts.delete, texts.clear), (told(&plain.delete), told(&plain.clear)));
         assert_eq!(texts.delete_between, told(&plain.delete_between));
+        assert_eq!(texts.delete_gap, plain.delete_gap, "it stands in batches");
     }
 
     #[test]

@@ -116,6 +116,7 @@ impl Removing<'_> {
         while let Some(state) = from {
             let permit = self.permit().await?;
             let read = read::rows(self.core, self.op, self.list, &slice, (state, FIND_ROWS), permit).await;
+            let read = self.core.sweeps.check(read, (self.list, &slice.upper, slice.order));
             let Rows { rows, next, permit } = read.map_err(|error| after_unknown(error, self.begun))?;
             self.permit = Some(permit);
             let entries = self.entries(rows.into_iter().map(|row| row.member)).await?;

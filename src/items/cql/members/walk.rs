@@ -49,7 +49,11 @@ impl<'a> Walk<'a> {
     ) -> Result<(Option<Vec<Standing>>, Permit), StoreError> {
         let Some(from) = self.next.take() else { return Ok((None, permit)) };
         let Self { core, op, list, .. } = *self;
-        let Rows { rows, next, permit } = read::rows(core, op, list, &self.slice, (from, rows_max), permit).await?;
+        let read = read::rows(core, op, list, &self.slice, (from, rows_max), permit).await;
+        let Slice { order, lower, upper } = &self.slice;
+        let begin = self.at.map(|at| at.to_string());
+        let begin = begin.as_ref().unwrap_or(if *order == Order::Newest { upper } else { lower });
+        let Rows { rows, next, permit } = core.sweeps.check(read, (list, begin, *order))?;
         let members: HashSet<&String> = rows.iter().map(|row| &row.member).collect();
         let members = members.into_iter().cloned().collect();
         let (entries, permit) = read::entries(core, op, list, members, permit).await?;

@@ -66,6 +66,7 @@ pub async fn write(
         .run(core.request(statement, op), permit, |route| send(Arc::clone(core), Arc::clone(&all), route))
         .await?;
     result.result_not_rows().map_err(|_| damaged_row())?;
+    core.sweeps.deleted(list, all.1.iter().filter_map(Change::dropped_row));
     Ok(permit)
 }
 
@@ -89,6 +90,14 @@ impl Change {
     pub fn put_row(&self) -> Option<&str> {
         match self {
             Self::PutRow { member, .. } => Some(member),
+            _ => None,
+        }
+    }
+
+    /// The key of the row that goes.
+    fn dropped_row(&self) -> Option<ItemKey> {
+        match self {
+            Self::DropRow { key, .. } => Some(*key),
             _ => None,
         }
     }

@@ -1,0 +1,244 @@
+//! Reads the keys of live rows of a partition, and deletes the gaps between them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use scylla::errors::{BadQuery, ExecutionError};
+use scylla::policies::load_balancing::LoadBalancingPolicy;
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryResult;
+use scylla::statement::Consistency;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+
+use super::super::core::Core;
+use super::super::error::damaged_row;
+use super::super::keys::{read, slice};
+use super::super::permits::Permit;
+use super::super::statements::Statement;
+use crate::domain::{ListKey, Order, Timestamp};
+use crate::items::{Bounds, Operation, StoreError};
+
+/// Live rows of one step, and so the ranges of one batch.
+const STEP_ROWS: usize = 100;
+/// Steps of one sweep.
+const STEPS_MAX: usize = 1_000;
+/// How far a step goes after one was refused for its tombstones, in nanoseconds; each refusal makes it shorter, and each
+/// success longer.
+const SPAN_FIRST: u64 = 3_600_000_000_000;
+const SPAN_MIN: u64 = 1_000;
+const SHORTER_BY: u64 = 16;
+const LONGER_BY: u64 = 4;
+
+/// A sweep of a partition.
+pub struct Gaps<'a> {
+    core: &'a Arc<Core>,
+    op: &'a Operation,
+    list: &'a ListKey,
+    consistency: Consistency,
+    /// The write timestamp of the ranges, from before anything is read.
+    written: i64,
+    /// All keys lie between these.
+    lowest: String,
+    highest: String,
+}
+
+impl<'a> Gaps<'a> {
+    pub fn new(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey) -> Self {
+        let (lowest, highest) = slice(&Bounds::ALL);
+        let is_entries = list.feature_key.is_of_bags();
+        let consistency = core.consistency_of_sweeps(is_entries);
+        let written = core.write_clock.settled(core.settled_after());
+        Self { core, op, list, consistency, written, lowest, highest }
+    }
+
+    /// The key of the `rows`-th live row that is newer than a key; none if there are fewer, or too many tombstones before
+    /// it.
+    pub async fn newer_than(&mut self, key: &str, rows: usize) -> Result<Option<String>, StoreError> {
+        let permit = self.permit().await?;
+        let above = key.to_owned() + "$";
+        match self.live((&above, &self.highest), Order::Oldest, rows, permit).await {
+            Ok((keys, _, _)) if keys.len() == rows => Ok(keys.last().cloned()),
+            Ok(_) => Ok(None),
+            Err(StoreError::TooManyTombstones { .. }) => Ok(Some(above)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the gaps from a key on, until so many live rows were met.
+    pub async fn sweep(&mut self, from: &str, order: Order, rows_max: usize) -> Result<(), StoreError> {
+        let (mut from, mut rows_left, mut span) = (from.to_owned(), rows_max, None);
+        for _ in 0..STEPS_MAX {
+            let end = self.end(&from, order, span);
+            let (lower, upper) = match order {
+                Order::Newest => (&end, &from),
+                Order::Oldest => (&from, &end),
+            };
+            let permit = self.permit().await?;
+            let (keys, is_whole, permit) =
+                match self.live((lower, upper), order, STEP_ROWS.min(rows_left), permit).await {
+                    Ok(read) => read,
+                    Err(error @ StoreError::TooManyTombstones { .. }) => {
+                        let shorter = span.map_or(SPAN_FIRST, |span| span / SHORTER_BY);
+                        if shorter < SPAN_MIN {
+                            return Err(error);
+                        }
+                        span = Some(shorter);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+            let last = keys.last().filter(|_| !is_whole).cloned();
+            rows_left = rows_left.saturating_sub(keys.len());
+            let reached = last.as_ref().unwrap_or(&end);
+            self.delete(gaps(&from, keys, reached), permit).await?;
+            if rows_left == 0 || *reached == self.lowest || *reached == self.highest {
+                return Ok(());
+            }
+            from = match (last, order) {
+                // The lower bound of a slice is part of it.
+                (Some(last), Order::Oldest) => last + "$",
+                (Some(last), Order::Newest) => last,
+                (None, _) => end,
+            };
+            span = span.map(|span| span.saturating_mul(LONGER_BY));
+        }
+        Ok(())
+    }
+
+    /// Where a step ends that begins at a key and goes so far, or to the end of the partition.
+    fn end(&self, from: &str, order: Order, span: Option<u64>) -> String {
+        let digits = from.get(..Timestamp::DIGITS).and_then(|digits| Timestamp::parse(digits).ok());
+        let moment = digits.zip(span).and_then(|(at, span)| match order {
+            Order::Newest => at.as_nanos().checked_sub(span).and_then(|nanos| Timestamp::from_nanos(nanos).ok()),
+            Order::Oldest => at.as_nanos().checked_add(span).and_then(|nanos| Timestamp::from_nanos(nanos).ok()),
+        });
+        match (moment, order) {
+            (Some(moment), _) => slice(&Bounds { min_timestamp: moment, ..Bounds::ALL }).0,
+            (None, Order::Newest) => self.lowest.clone(),
+            (None, Order::Oldest) => self.highest.clone(),
+        }
+    }
+
+    async fn permit(&self) -> Result<Permit, StoreError> {
+        self.core.permits.take(Some(self.op.deadline)).await
+    }
+
+    /// Keys of live rows in the order, `rows_max` at most, and whether the slice has no more.
+    async fn live(
+        &self,
+        (lower, upper): (&str, &str),
+        order: Order,
+        rows_max: usize,
+        mut permit: Permit,
+    ) -> Result<(Vec<String>, bool, Permit), StoreError> {
+        let (core, op) = (self.core, self.op);
+        let prepared = match (self.list.identity().is_set(), order) {
+            (true, Order::Newest) => &core.for_sets.row_keys,
+            (true, Order::Oldest) => &core.for_sets.row_keys_oldest,
+            (false, Order::Newest) => &core.prepared.keys,
+            (false, Order::Oldest) => &core.prepared.keys_oldest,
+        };
+        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
+        let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
+        let (mut keys, mut state) = (Vec::new(), PagingState::start());
+        loop {
+            let ((result, next), kept) = core
+                .attempts
+                .run(core.request(Statement::Keys, op), permit, |route| {
+                    let mut statement = prepared.clone();
+                    statement.set_page_size(limit.saturating_add(1));
+                    statement.set_consistency(self.consistency);
+                    statement.set_load_balancing_policy(Some(route));
+                    let bound = match core.prepared.within(op.deadline) {
+                        None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
+                        Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
+                    };
+                    read(Arc::clone(core), bound, state.clone())
+                })
+                .await?;
+            permit = kept;
+            let result = result.into_rows_result().map_err(|_| damaged_row())?;
+            for row in result.rows::<(&str,)>().map_err(|_| damaged_row())? {
+                let (key,) = row.map_err(|_| damaged_row())?;
+                keys.push(key.to_owned());
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) if keys.len() < rows_max => state = next,
+                _ => break,
+            }
+        }
+        let is_whole = keys.len() < rows_max;
+        Ok((keys, is_whole, permit))
+    }
+
+    /// Deletes what lies between each of these two keys, by a tombstone each.
+    async fn delete(&self, gaps: Vec<(String, String)>, permit: Permit) -> Result<Permit, StoreError> {
+        if gaps.is_empty() {
+            return Ok(permit);
+        }
+        let all = Arc::new((self.list.clone(), gaps, self.written));
+        let (core, op) = (self.core, self.op);
+        let (result, permit) = core
+            .attempts
+            .run(core.request(Statement::Delete, op), permit, |route| send(Arc::clone(core), Arc::clone(&all), route))
+            .await?;
+        result.result_not_rows().map_err(|_| damaged_row())?;
+        Ok(permit)
+    }
+}
+
+/// The gaps between neighbours, each with the lower key first.
+fn gaps(from: &str, keys: Vec<String>, reached: &str) -> Vec<(String, String)> {
+    let mut ends: Vec<_> = std::iter::once(from.to_owned()).chain(keys).chain([reached.to_owned()]).collect();
+    ends.dedup();
+    ends.windows(2)
+        .map(|pair| {
+            let (one, other) = (pair[0].clone(), pair[1].clone());
+            if one < other { (one, other) } else { (other, one) }
+        })
+        .collect()
+}
+
+async fn send(
+    core: Arc<Core>,
+    all: Arc<(ListKey, Vec<(String, String)>, i64)>,
+    route: Arc<dyn LoadBalancingPolicy>,
+) -> Result<QueryResult, ExecutionError> {
+    let (list, gaps, written) = &*all;
+    let prepared: &PreparedStatement =
+        if list.identity().is_set() { &core.for_sets.delete_gap } else { &core.prepared.delete_gap };
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let bound: Vec<_> =
+        gaps.iter().map(|(one, other)| (*written, feature_key, entity_id, one.as_str(), other.as_str())).collect();
+    if let [gap] = &bound[..] {
+        let mut statement = prepared.clone();
+        statement.set_load_balancing_policy(Some(route));
+        return core.driver.execute_bound_unpaged(&statement.bind(gap).map_err(BadQuery::from)?).await;
+    }
+    let statements = gaps.iter().map(|_| prepared.clone().into()).collect();
+    let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+    batch.set_consistency(core.write_consistency.of_driver());
+    batch.set_is_idempotent(true);
+    batch.set_load_balancing_policy(Some(route));
+    core.driver.batch(&batch, &bound).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_lie_between_neighbours_whatever_the_order() {
+        let told = |from: &str, keys: &[&str], reached: &str| {
+            gaps(from, keys.iter().map(ToString::to_string).collect(), reached)
+                .into_iter()
+                .map(|(lower, upper)| format!("{lower}-{upper}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told("9", &["7", "3"], "0"), ["7-9", "3-7", "0-3"]);
+        assert_eq!(told("9", &["7", "3"], "3"), ["7-9", "3-7"], "the last row is where the next step begins");
+        assert_eq!(told("3", &["5"], "9"), ["3-5", "5-9"]);
+        assert_eq!(told("9", &[], "0"), ["0-9"]);
+    }
+}

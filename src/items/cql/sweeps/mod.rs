@@ -1,0 +1,124 @@
+//! Replaces the tombstones of single rows by those of ranges.
+//!
+//! A deleted row leaves a tombstone that every read of its slice passes for `gc_grace_seconds`, and Cassandra refuses a
+//! read of more than 100,000. Rows that move, such as those of members and of index entries, and items that are removed
+//! one by one leave many between few live rows. A *sweep* reads the keys of some neighbouring live rows, and deletes
+//! each gap between two of them by one range tombstone. The range outranks the tombstones of single rows in it, which
+//! databases then neither count nor keep.
+//!
+//! A range must hide nothing that is written. So its write timestamp lies before the sweep by `settled_after`: longer
+//! than any operation takes. A write with such a timestamp was acknowledged before the sweep read, or never will be.
+//! What was acknowledged is read, since the sweep asks all replicas; of entries of indexes, which are hints, it asks as
+//! many as other reads do.
+//!
+//! No read returns how many tombstones it passed. So one deletion in [`DELETIONS_A_SWEEP`] has its neighbourhood swept,
+//! and so has a read that was refused. Several servers need not agree on anything.
+//!
+//! | files | what they own |
+//! | --- | --- |
+//! | `mod` | what is swept, and when |
+//! | `gaps` | reading live keys, and deleting the gaps between them |
+
+mod gaps;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use self::gaps::Gaps;
+use super::core::Core;
+use super::keys::slice;
+use super::noted::Noted;
+use crate::domain::{ListKey, Order, Ttl};
+use crate::items::{Bounds, Operation, StoreError};
+
+/// One deletion of so many has its neighbourhood swept.
+const DELETIONS_A_SWEEP: u32 = 512;
+/// Live rows that such a sweep meets on each side.
+const NEIGHBOURS: usize = 32;
+/// Live rows that the sweep after a refused read meets: as many as the longest page has.
+const ROWS_AFTER_REFUSAL: usize = 5_000;
+/// How long a sweep may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long sweeps rest after one has failed: a replica may be down.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Where rows are swept.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    list: ListKey,
+    key: String,
+    /// From the key on in this order; on both sides without one.
+    order: Option<Order>,
+}
+
+/// The places of one session.
+#[derive(Debug, Default)]
+pub struct Sweeps {
+    deletions: Noted<Place>,
+    refusals: Noted<Place>,
+}
+
+impl Sweeps {
+    /// Has the neighbourhood of some deleted rows of a partition swept, once what is deleted now can be.
+    pub fn deleted<K: ToString>(&self, list: &ListKey, keys: impl IntoIterator<Item = K>) {
+        for key in keys {
+            if fastrand::u32(..DELETIONS_A_SWEEP) == 0 {
+                self.deletions.met(Place { list: list.clone(), key: key.to_string(), order: None });
+            }
+        }
+    }
+
+    /// Has the rows swept from a key on, if a read that began there was refused for its tombstones.
+    pub fn check<T>(
+        &self,
+        read: Result<T, StoreError>,
+        (list, key, order): (&ListKey, &str, Order),
+    ) -> Result<T, StoreError> {
+        if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
+            self.refusals.met(Place { list: list.clone(), key: key.to_owned(), order: Some(order) });
+        }
+        read
+    }
+}
+
+/// Sweeps for a session, until it is dropped.
+pub async fn sweep(core: Arc<Core>) {
+    let of_deletions = async {
+        loop {
+            let met = core.sweeps.deletions.next().await;
+            sleep_until(met.at + core.settled_after()).await;
+            run(&core, &met.what).await;
+        }
+    };
+    let of_refusals = async {
+        loop {
+            let met = core.sweeps.refusals.next().await;
+            run(&core, &met.what).await;
+        }
+    };
+    tokio::join!(of_deletions, of_refusals);
+}
+
+async fn run(core: &Arc<Core>, place: &Place) {
+    if let Err(error) = at(core, place).await {
+        tracing::debug!(%error, "tombstones of rows were not replaced by those of ranges");
+        sleep(PAUSE).await;
+    }
+}
+
+async fn at(core: &Arc<Core>, Place { list, key, order }: &Place) -> Result<(), StoreError> {
+    let op = Operation::new(core.write_clock.wall(), Ttl::ENDLESS, Instant::now() + TIMEOUT);
+    let mut gaps = Gaps::new(core, &op, list);
+    match order {
+        Some(order) => gaps.sweep(key, *order, ROWS_AFTER_REFUSAL).await?,
+        None => {
+            let first = gaps.newer_than(key, NEIGHBOURS).await?;
+            let (_, end) = slice(&Bounds::ALL);
+            gaps.sweep(&first.unwrap_or(end), Order::Newest, 2 * NEIGHBOURS + 1).await?;
+        }
+    }
+    core.swept.inc();
+    Ok(())
+}
