@@ -79,6 +79,15 @@ impl Checkpoint {
         self.state.remove()
     }
 
+    /// The failure of a run that has begun. Its position stays, so that the same command continues it.
+    pub fn broken_off(&self, failure: Failure) -> Failure {
+        let Failure::Failed(why) = failure else { return failure };
+        let (part, state) = (self.part.display(), self.state.path().display());
+        Failure::Failed(format!(
+            "{why}; run the same command again to continue, or remove {part} and {state} to begin anew"
+        ))
+    }
+
     fn name(&self, bytes: u64) -> Result<(), Failure> {
         let has_bytes = |path: &Path| fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes);
         if !self.part.exists() && has_bytes(&self.path) {

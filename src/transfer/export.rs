@@ -69,7 +69,7 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     // Without its footer a Parquet file is none, so that nothing can go on from a part of it.
     let goes_on = output != Path::new("-") && format != ExportFormat::Parquet;
     let checkpoint = goes_on.then(|| Checkpoint::new(&output, run));
-    let (part, exported, mut page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
+    let (part, exported, page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
         Some(Begun::Whole(exported)) => return Ok(Exported { resumed: true, ..exported }),
         Some(Begun::Part { file, bytes, exported, page_token }) => {
             (Some((file, bytes)), Exported { resumed: bytes > 0, ..exported }, page_token)
@@ -83,13 +83,27 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     let file = ExportFile::open(&output, part, format, &feature, &version, (found.value_type, of_version.identity))?;
     let mut sink = ToFile { file, exported, last: None };
     let source = Source { client: &client, feature: &feature, version: &version, min_timestamp: None, as_of };
+    let written = write(&source, sink, page_token, checkpoint.as_ref()).await;
+    written.map_err(|failure| match &checkpoint {
+        Some(checkpoint) => checkpoint.broken_off(failure),
+        None => failure,
+    })
+}
+
+/// Writes what follows a place, part by part.
+async fn write(
+    source: &Source<'_>,
+    mut sink: ToFile,
+    mut page_token: Option<String>,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Exported, Failure> {
     let mut progress = Progress::start();
     let bytes = loop {
         let before = sink.exported.items;
         page_token = source.part(page_token.as_deref(), &mut sink).await?;
         let bytes = sink.file.end_part()?;
-        progress.add(&feature.to_string(), sink.exported.items - before);
-        match (&page_token, &checkpoint) {
+        progress.add(&source.feature.to_string(), sink.exported.items - before);
+        match (&page_token, checkpoint) {
             (Some(token), Some(checkpoint)) => checkpoint.hold(&sink.exported, bytes, token)?,
             (Some(_), None) => {}
             (None, _) => break bytes,

@@ -26,6 +26,10 @@ impl StateFile {
         Self { path, run }
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What an earlier run has left, if it left something.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         let text = match fs::read(&self.path) {

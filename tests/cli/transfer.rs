@@ -115,6 +115,14 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     let gone = server.dir.path().join("gone.ndjson");
     let told = server.run(&["export", "customer", "many", "--file", gone.to_str().unwrap()]).failed(1);
     assert!(told.ends_with("remove it and its .state file, and export again"), "{told}");
+    // A failure after the beginning keeps the position, and says so.
+    let mut refused = state.clone();
+    refused["state"]["page_token"] = json!("nonsense");
+    let state_file = server.write("many.ndjson.state", refused.to_string());
+    let told = server.run(&["export", "customer", "many", "--file", &file]).failed(1);
+    let hint = format!("; run the same command again to continue, or remove {part} and {state_file} to begin anew");
+    assert!(told.contains("invalid_page_token") && told.ends_with(&hint), "{told}");
+    assert!(fs::exists(&part).unwrap() && fs::exists(&state_file).unwrap());
     let state = server.write("many.ndjson.state", state.to_string());
     let told = server.run(&["export", "customer", "many", "--version", "v2", "--file", &file]).failed(1);
     assert!(told.contains("version_not_found"), "{told}");

@@ -46,19 +46,38 @@ pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure>
     client.send(&Request::new(OperationId::GetEntityType, &[entity_type.as_str()])).await?;
     let client = client.with_retries(Retries::PERSISTENT);
     let checkpoint = (output != Path::new("-")).then(|| Checkpoint::new(&output, run));
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot write {}: {error}", output.display()));
-    let (mut out, mut exported, mut page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
+    let (out, exported, page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
         Some(Begun::Whole(exported)) => return Ok(ExportedBags { resumed: true, ..exported }),
         Some(Begun::Part { file, bytes, exported, page_token }) => {
-            let out = Out::to(file, FileCoding::by_name(&output)).map_err(|e| failed(&e))?;
+            let out = Out::to(file, FileCoding::by_name(&output)).map_err(|error| cannot_write(&output, &error))?;
             (out, ExportedBags { resumed: bytes > 0, ..exported }, page_token)
         }
         None => (Out::standard(), ExportedBags::default(), None),
     };
+    let written = write((&client, &entity_type), (out, &output), exported, page_token, checkpoint.as_ref()).await;
+    written.map_err(|failure| match &checkpoint {
+        Some(checkpoint) => checkpoint.broken_off(failure),
+        None => failure,
+    })
+}
+
+fn cannot_write(output: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::failed(format!("cannot write {}: {error}", output.display()))
+}
+
+/// Writes what follows a place, part by part.
+async fn write(
+    (client, entity_type): (&Client, &EntityType),
+    (mut out, output): (Out, &Path),
+    mut exported: ExportedBags,
+    mut page_token: Option<String>,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<ExportedBags, Failure> {
+    let failed = |error: &dyn std::fmt::Display| cannot_write(output, error);
     let mut progress = Progress::start();
     let bytes = loop {
         let bags;
-        (bags, page_token) = source::part(&client, &entity_type, page_token.as_deref()).await?;
+        (bags, page_token) = source::part(client, entity_type, page_token.as_deref()).await?;
         for MovedBag { entity_id, properties } in &bags {
             let mut line =
                 serde_json::to_vec(&Line { entity_id: entity_id.as_str(), properties }).map_err(|e| failed(&e))?;
@@ -69,7 +88,7 @@ pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure>
         (out, bytes) = out.end_part().map_err(|e| failed(&e))?;
         exported.bags += bags.len() as u64;
         progress.add(entity_type.as_str(), bags.len() as u64);
-        match (&page_token, &checkpoint) {
+        match (&page_token, checkpoint) {
             (Some(token), Some(checkpoint)) => checkpoint.hold(&exported, bytes, token)?,
             (Some(_), None) => {}
             (None, _) => break bytes,
