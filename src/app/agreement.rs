@@ -12,6 +12,7 @@ use crate::domain::index::{Document, ENTRIES_MAX, Entry};
 use crate::domain::{Clock, Feature, FeatureId, FeatureKey, FeatureVersion, ListKey, SystemClock, Ttl};
 use crate::items::Operation;
 use crate::items::embedded::{AtRest, OpenError};
+use crate::metadata::embedded::Verified;
 use crate::metadata::jobs::{Job, JobState, Target, TaskKind};
 
 /// A deadline that is never met: nothing here waits for a caller.
@@ -25,18 +26,22 @@ pub(super) struct Compared {
     pub problems: Vec<String>,
 }
 
-/// Compares ready indexes with bags, and finished jobs with the lists that they cleared. `stored` names the feature
-/// keys of which there is any list.
-pub(super) fn compare(
-    dir: &Path,
-    definitions: &[Feature],
-    jobs: &[Job],
-    stored: &BTreeSet<String>,
-) -> Result<Compared, StartError> {
+/// The items are of an earlier moment than the notes about them.
+const OLDER_ITEMS: &str = "the items are older than the definitions and jobs beside them: bring back both parts from one \
+                           backup, or repeat the purges and erasures since then";
+
+/// Compares ready indexes with bags, finished jobs with the lists that they cleared, and the moments of both parts.
+/// `stored` names the feature keys of which there is any list.
+pub(super) fn compare(dir: &Path, notes: &Verified, stored: &BTreeSet<String>) -> Result<Compared, StartError> {
+    let Verified { definitions, jobs, items_at, .. } = notes;
     let failed = |error: OpenError| StartError::Items(error.to_string());
     let items = AtRest::open(dir).map_err(failed)?;
     let op = Operation::new(SystemClock.now(), Ttl::ENDLESS, Instant::now() + NO_DEADLINE);
     let mut compared = Compared::default();
+    let is_older = items_at.is_some_and(|items_at| items.log_end() < items_at);
+    if is_older {
+        compared.problems.push(OLDER_ITEMS.to_owned());
+    }
     for bags in definitions.iter().filter(|feature| feature.id.is_of_bags()) {
         indexes(&items, &op, bags, &mut compared).map_err(failed)?;
     }
@@ -45,7 +50,8 @@ pub(super) fn compare(
             continue;
         }
         compared.jobs += 1;
-        for key in cleared_for_ever(job, definitions).filter(|key| stored.contains(key.as_str())) {
+        let keys = cleared(job, definitions).filter(|(_, is_for_ever)| *is_for_ever || is_older);
+        for (key, _) in keys.filter(|(key, _)| stored.contains(key.as_str())) {
             let lists = items.count_entities(&op, &key).map_err(failed)?;
             if lists > 0 {
                 let kind = job.task.kind.as_str();
@@ -59,14 +65,14 @@ pub(super) fn compare(
     Ok(compared)
 }
 
-/// The lists that a job has cleared and that no definition leads to: nothing can have been added since.
-fn cleared_for_ever<'j>(job: &'j Job, definitions: &'j [Feature]) -> impl Iterator<Item = FeatureKey> + 'j {
+/// The lists that a job has cleared, and whether no definition leads to them: then nothing can have been added since.
+fn cleared<'j>(job: &'j Job, definitions: &'j [Feature]) -> impl Iterator<Item = (FeatureKey, bool)> + 'j {
     let present = definitions.iter().find(|feature| feature.id == job.task.feature);
-    let is_present = move |target: &&Target| {
+    let is_present = move |target: &Target| {
         let version = present.and_then(|feature| feature.version(&target.version));
         version.is_some_and(|version| version.generation == target.generation)
     };
-    job.task.targets.iter().filter(move |target| !is_present(target)).map(move |target| job.task.key(target))
+    job.task.targets.iter().map(move |target| (job.task.key(target), !is_present(target)))
 }
 
 /// Looks up every bag of a type in each ready index.

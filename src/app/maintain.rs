@@ -100,7 +100,7 @@ fn agreement(
     stored: &BTreeSet<String>,
     found: &metadata::embedded::Verified,
 ) -> Vec<Result<String, StartError>> {
-    let compared = match compare(dir, &found.definitions, &found.jobs, stored) {
+    let compared = match compare(dir, found, stored) {
         Ok(compared) => compared,
         Err(error) => return vec![Err(error)],
     };

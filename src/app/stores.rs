@@ -9,7 +9,7 @@ use super::{StartError, cql, options, postgres};
 use crate::backup::Scope;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::{self, DataDir, Part};
-use crate::domain::{Belonging, Clock, StoreId};
+use crate::domain::{Belonging, Clock, LogMark, StoreId};
 use crate::items::ItemStore;
 use crate::items::embedded::{EmbeddedOptions, EmbeddedStore, RealDisk};
 use crate::items::memory::MemoryStore;
@@ -40,10 +40,11 @@ impl Stores {
         };
         let belonging =
             |part| data_dir.as_ref().map_or(Belonging::Any, |data_dir: &DataDir| data_dir.plan().belonging(part));
+        let durable = LogMark::default();
         // Beside each other: a database that is silent is waited for, and then the other would be as well.
         let (metadata, items) = tokio::try_join!(
-            open_metadata(settings, &registry, belonging(Part::Metadata)),
-            open_items(settings, clock, &registry, belonging(Part::Items)),
+            open_metadata(settings, &registry, belonging(Part::Metadata), durable.clone()),
+            open_items(settings, clock, &registry, belonging(Part::Items), durable.clone()),
         )?;
         if let Some(data_dir) = &mut data_dir {
             data_dir.complete(&RealDisk)?;
@@ -97,12 +98,13 @@ pub(super) async fn open_items(
     clock: &Arc<dyn Clock>,
     registry: &Registry,
     belonging: Belonging,
+    durable: LogMark,
 ) -> Result<Arc<dyn ItemStore>, StartError> {
     let failed = |error: &dyn Display| StartError::Items(error.to_string());
     match settings.items.store {
         ItemStoreKind::Memory => Ok(Arc::new(MemoryStore::default())),
         ItemStoreKind::Embedded => {
-            let options = EmbeddedOptions { belonging, ..options::embedded(&settings.items.embedded) };
+            let options = EmbeddedOptions { belonging, durable, ..options::embedded(&settings.items.embedded) };
             Ok(Arc::new(EmbeddedStore::open(options, Arc::clone(clock), registry).map_err(|error| failed(&error))?))
         }
         ItemStoreKind::Cql => cql::open(&settings.items, clock, registry).await,
@@ -113,13 +115,14 @@ pub(super) async fn open_metadata(
     settings: &Settings,
     registry: &Registry,
     belonging: Belonging,
+    items: LogMark,
 ) -> Result<Arc<dyn MetadataStore>, StartError> {
     let failed = |error: &dyn Display| StartError::Metadata(error.to_string());
     match settings.metadata.store {
         MetadataStoreKind::Memory => Ok(Arc::new(memory_store())),
         MetadataStoreKind::Embedded => {
             let dir = &settings.items.embedded.dir;
-            Ok(Arc::new(metadata::embedded::open_as(dir, belonging).map_err(|error| failed(&error))?))
+            Ok(Arc::new(metadata::embedded::open_as(dir, belonging, items).map_err(|error| failed(&error))?))
         }
         MetadataStoreKind::Postgres => postgres::open(&settings.metadata, registry).await,
     }

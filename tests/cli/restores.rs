@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use liststore::domain::{Clock, SystemClock};
@@ -101,6 +102,49 @@ fn a_check_names_what_does_not_agree() {
     server.ok(&["clean", "link"]);
     let page = ask(server.address(), "GET", "/v1/entity-types/link/indexes/by/entities?value=1", "").expect(200);
     assert_eq!(page["entities"].as_array().unwrap().len(), 1);
+    let (_, _, restored) = server.end(Signal::SIGTERM);
+    run(&["check", "--dir", text(&data_in(&restored))]).ok();
+}
+
+/// The items of one backup, and the definitions and jobs of a later one: a purge and a receipt speak of items that are
+/// back.
+#[test]
+fn a_check_names_items_that_are_older_than_the_notes_about_them() {
+    let server = Server::start();
+    server.feature("seen", "string");
+    for entity in ["one", "two"] {
+        server.ok(&["list", "add", "customer", "seen", entity, "x"]);
+    }
+    let dir = TempDir::new().unwrap();
+    let backed_up = |name: &str| {
+        let path = dir.path().join(name);
+        said(&mut backup(&server, &path)).ok();
+        path
+    };
+    let before = backed_up("before");
+    server.ok(&["purge", "customer", "seen", "--yes", "--wait"]);
+    let purged = backed_up("purged");
+    // Whatever has been added since, a whole backup agrees with itself.
+    server.ok(&["list", "add", "customer", "seen", "three", "x"]);
+    server.ok(&["entity", "erase", "customer", "three", "--yes"]);
+    let erased = backed_up("erased");
+    for whole in [&before, &purged, &erased] {
+        run(&["check", "--dir", text(whole)]).ok();
+    }
+    let check_with = |items: &Path, notes: &Path| {
+        std::fs::copy(notes.join("metadata.redb"), items.join("metadata.redb")).unwrap();
+        run(&["check", "--dir", text(items)])
+    };
+    let found = check_with(&purged, &erased);
+    assert!(found.status == 1 && found.out.contains("the items are older than the definitions and jobs"), "{found:?}");
+    let found = check_with(&before, &erased);
+    assert!(found.status == 1 && found.out.contains("the items are older than the definitions and jobs"), "{found:?}");
+    assert!(found.out.contains("(purge) is done, and 2 lists of customer#seen| are there"), "{found:?}");
+    // The remedy that it names.
+    let restored = TempDir::new().unwrap();
+    std::fs::rename(&before, data_in(&restored)).unwrap();
+    let server = Server::start_in(restored, "127.0.0.1:0", &[]);
+    server.ok(&["purge", "customer", "seen", "--yes", "--wait"]);
     let (_, _, restored) = server.end(Signal::SIGTERM);
     run(&["check", "--dir", text(&data_in(&restored))]).ok();
 }

@@ -28,6 +28,7 @@ pub struct AtRest {
     _lock: Option<LockGuard>,
     view: Arc<View>,
     hash: ListHash,
+    log_end: u64,
 }
 
 impl AtRest {
@@ -38,11 +39,16 @@ impl AtRest {
         let (lock, directory) = Directory::inspect(disk, &dir)?;
         let files = Arc::new(directory.open_runs(disk, hash)?);
         let active = Pending::new(directory.manifest.log_start);
-        replay::read(disk, &dir, &directory.segments().0, directory.log(disk), hash, |record| {
+        let end = replay::read(disk, &dir, &directory.segments().0, directory.log(disk), hash, |record| {
             active.apply(&record.list, &record.change, record.oldest);
         })?;
         let view = Arc::new(View { active: Arc::new(active), frozen: None, files });
-        Ok(Self { _lock: lock, view, hash })
+        Ok(Self { _lock: lock, view, hash, log_end: end.position().as_u64() })
+    }
+
+    /// Where the log ends, as [`LogMark`](crate::domain::LogMark) counts.
+    pub fn log_end(&self) -> u64 {
+        self.log_end
     }
 
     /// Hands on every bag of a type that an operation sees.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::domain::{Belonging, ListKeyRef, Token};
+use crate::domain::{Belonging, ListKeyRef, LogMark, Token};
 
 /// When an acknowledged write is on the disk itself, and not only in the hands of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct EmbeddedOptions {
     pub erase_within: Duration,
     /// Which store the items have to belong to.
     pub belonging: Belonging,
+    /// Moved by each [`sync`](crate::items::ItemStore::sync) to where the log is durable.
+    pub durable: LogMark,
 }
 
 impl EmbeddedOptions {
@@ -85,6 +87,7 @@ impl EmbeddedOptions {
             list_hash: ListHash::Token,
             erase_within: Duration::from_secs(24 * 3_600),
             belonging: Belonging::Any,
+            durable: LogMark::default(),
         }
     }
 

@@ -16,7 +16,7 @@ use super::place::PLACES;
 use super::server_changes::{self, SERVER_CHANGES};
 use super::tables::{FEATURES, GENERATIONS, HISTORY, META};
 use super::trust::create_private;
-use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, keys, records};
+use super::{CACHE_BYTES, FILE_NAME, JournalError, OpenError, items_at, keys, records};
 use crate::domain::{Feature, StoreId};
 use crate::metadata::jobs::Job;
 use crate::metadata::local::State;
@@ -85,6 +85,8 @@ pub struct Verified {
     pub jobs: Vec<Job>,
     /// What erasures that were begun and not ended were about.
     pub unended: Vec<String>,
+    /// How far the log of the items is durable that the notes are about, if they say so.
+    pub items_at: Option<u64>,
 }
 
 /// Checks the metadata file of a data directory, if there is one: every checksum, and that every
@@ -126,6 +128,7 @@ fn check(overlay: Overlay) -> Result<Verified, JournalError> {
         definitions: features.into_values().collect(),
         jobs: jobs::read(&database)?,
         unended: erasures::unended(&database.begin_read()?)?,
+        items_at: items_at::read(&database.begin_read()?)?,
     })
 }
 

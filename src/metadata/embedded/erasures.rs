@@ -7,7 +7,7 @@ use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandl
 
 use super::place::{self, Place};
 use super::tables::Failure;
-use super::{JournalError, jobs};
+use super::{JournalError, items_at, jobs};
 use crate::domain::Revision;
 use crate::metadata::MetadataError;
 use crate::metadata::keys::erasures::{self, Erasure, ErasureEntry};
@@ -26,6 +26,7 @@ pub(super) fn write(
     revision: Revision,
     text: &str,
     job: Option<&jobs::Record>,
+    items_at: Option<u64>,
 ) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
@@ -34,6 +35,7 @@ pub(super) fn write(
     if let Some(job) = job {
         jobs::put(&transaction, job)?;
     }
+    items_at::note(&transaction, items_at)?;
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }
 

@@ -2,8 +2,8 @@
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, WriteTransaction};
 
-use super::JournalError;
 use super::tables::Failure;
+use super::{JournalError, items_at};
 use crate::domain::JobId;
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{self, Job};
@@ -27,10 +27,11 @@ pub(super) fn put(transaction: &WriteTransaction, Record(id, text): &Record) -> 
     Ok(())
 }
 
-pub(super) fn write(database: &Database, record: &Record) -> Result<(), Failure> {
+pub(super) fn write(database: &Database, record: &Record, items_at: Option<u64>) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     put(&transaction, record)?;
+    items_at::note(&transaction, items_at)?;
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }
 

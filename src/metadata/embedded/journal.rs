@@ -9,8 +9,8 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
 
 use super::place::{self, Place};
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opener, erasures, format, jobs, keys, records, server_changes, trail};
-use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, Revision, StoreId, Timestamp};
+use super::{JournalError, Opener, erasures, format, items_at, jobs, keys, records, server_changes, trail};
+use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::change::KeyTransition;
@@ -28,11 +28,13 @@ pub struct RedbJournal {
     opener: Opener,
     /// None since it failed.
     database: Option<Database>,
+    /// Of the items that notes are about.
+    items: LogMark,
 }
 
 impl RedbJournal {
     /// Opens the database, makes its tables where there are none, and loads what it holds.
-    pub(super) fn open(opener: Opener, belonging: Belonging) -> Result<(State, Self), JournalError> {
+    pub(super) fn open(opener: Opener, belonging: Belonging, items: LogMark) -> Result<(State, Self), JournalError> {
         let (state, database) = load(&opener)?;
         let found = store_of(&database)?;
         if let Belonging::Present(expected) | Belonging::Joining(expected) = belonging {
@@ -43,13 +45,13 @@ impl RedbJournal {
                 note_store(&database, expected)?;
             }
         }
-        Ok((state, Self { opener, database: Some(database) }))
+        Ok((state, Self { opener, database: Some(database), items }))
     }
 
     /// Of a database that is open, as it is: it is not opened again once it has failed.
     #[cfg(test)]
     pub(super) fn of(database: Database) -> Self {
-        Self { opener: Box::new(|| Err(JournalError::Locked)), database: Some(database) }
+        Self { opener: Box::new(|| Err(JournalError::Locked)), database: Some(database), items: LogMark::default() }
     }
 
     fn database(&self) -> Result<&Database, MetadataError> {
@@ -84,7 +86,8 @@ impl Journal for RedbJournal {
         let feature = transition.after.as_ref().map(records::write_feature).transpose()?;
         let entry = records::write_entry(&transition.entry)?;
         let job = transition.job.as_ref().map(jobs::record).transpose()?;
-        let written = write(self.database()?, transition, feature.as_deref(), &entry, job.as_ref());
+        let notes = Notes { entry: &entry, job: job.as_ref(), items_at: self.items.place() };
+        let written = write(self.database()?, transition, feature.as_deref(), notes);
         self.conclude(written)
     }
 
@@ -102,7 +105,7 @@ impl Journal for RedbJournal {
         let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
         let text = write_erasure(entry).map_err(failed)?;
         let job = job.map(jobs::record).transpose()?;
-        let written = erasures::write(self.database()?, entry.revision, &text, job.as_ref());
+        let written = erasures::write(self.database()?, entry.revision, &text, job.as_ref(), self.items.place());
         self.conclude(written)
     }
 
@@ -119,7 +122,7 @@ impl Journal for RedbJournal {
     }
 
     fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError> {
-        let written = jobs::write(self.database()?, &jobs::record(job)?);
+        let written = jobs::write(self.database()?, &jobs::record(job)?, self.items.place());
         self.conclude(written)
     }
 
@@ -186,12 +189,18 @@ fn unavailable_after(outcome_unknown: bool) -> MetadataError {
     MetadataError::Unavailable { reason: "the metadata file cannot be read or written".to_owned(), outcome_unknown }
 }
 
+/// What is written with a change of a feature.
+struct Notes<'n> {
+    entry: &'n [u8],
+    job: Option<&'n jobs::Record>,
+    items_at: Option<u64>,
+}
+
 fn write(
     database: &Database,
     Transition { id, after, began, entry: HistoryEntry { revision, .. }, .. }: &Transition,
     feature: Option<&[u8]>,
-    entry: &[u8],
-    job: Option<&jobs::Record>,
+    Notes { entry, job, items_at }: Notes<'_>,
 ) -> Result<(), Failure> {
     let key = records::feature_key(id);
     let mut transaction = database.begin_write()?;
@@ -213,6 +222,7 @@ fn write(
         if let Some(job) = job {
             jobs::put(&transaction, job)?;
         }
+        items_at::note(&transaction, items_at)?;
         let mut meta = transaction.open_table(META)?;
         format::raise(&mut meta, after.as_ref().map_or(format::FIRST, format::of_feature))?;
     }

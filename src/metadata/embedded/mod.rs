@@ -6,6 +6,7 @@
 mod backup;
 mod erasures;
 mod format;
+mod items_at;
 mod jobs;
 mod journal;
 mod keys;
@@ -28,7 +29,7 @@ use redb::Database;
 
 use super::MetadataError;
 use super::local::LocalStore;
-use crate::domain::{Belonging, StoreId};
+use crate::domain::{Belonging, LogMark, StoreId};
 pub use backup::{Verified, look, verify};
 pub use journal::RedbJournal;
 
@@ -66,13 +67,13 @@ pub enum OpenError {
 /// Opens `<dir>/metadata.redb`, whatever store it belongs to, and makes it (and the directory) where
 /// there is none.
 pub fn open(dir: &Path) -> Result<LocalStore<RedbJournal>, OpenError> {
-    open_as(dir, Belonging::Any)
+    open_as(dir, Belonging::Any, LogMark::default())
 }
 
-/// The same as a part of a store.
+/// The same as a part of a store. Its notes about items go with how far the items' log is durable by then.
 ///
 /// Blocks on the disk: for the start only.
-pub fn open_as(dir: &Path, belonging: Belonging) -> Result<LocalStore<RedbJournal>, OpenError> {
+pub fn open_as(dir: &Path, belonging: Belonging, items: LogMark) -> Result<LocalStore<RedbJournal>, OpenError> {
     let path = dir.join(FILE_NAME);
     if let Belonging::Present(store) = belonging
         && !path.exists()
@@ -83,7 +84,7 @@ pub fn open_as(dir: &Path, belonging: Belonging) -> Result<LocalStore<RedbJourna
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_error)?;
     let file = path.clone();
     let opener = move || trust::open(&file);
-    let (state, journal) = RedbJournal::open(Box::new(opener), belonging).map_err(|error| error.at(&path))?;
+    let (state, journal) = RedbJournal::open(Box::new(opener), belonging, items).map_err(|error| error.at(&path))?;
     // The file's own name has to outlast a crash too.
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error)?;
     Ok(LocalStore::new(state, journal))

@@ -177,7 +177,7 @@ impl FailingFile {
 }
 
 fn open_with(opener: impl Fn() -> Result<Database, JournalError> + Send + 'static) -> LocalStore<RedbJournal> {
-    let (state, journal) = RedbJournal::open(Box::new(opener), Belonging::Any).unwrap();
+    let (state, journal) = RedbJournal::open(Box::new(opener), Belonging::Any, LogMark::default()).unwrap();
     LocalStore::new(state, journal)
 }
 
@@ -401,7 +401,11 @@ impl Forgetful {
 
     fn open(&self) -> Result<LocalStore<RedbJournal>, JournalError> {
         let file = self.clone();
-        let (state, journal) = RedbJournal::open(Box::new(move || trust::open_in_place(file.clone())), Belonging::Any)?;
+        let (state, journal) = RedbJournal::open(
+            Box::new(move || trust::open_in_place(file.clone())),
+            Belonging::Any,
+            LogMark::default(),
+        )?;
         Ok(LocalStore::new(state, journal))
     }
 }
