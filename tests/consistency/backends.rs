@@ -10,6 +10,7 @@ use scylla::client::session_builder::SessionBuilder;
 use tokio::sync::Mutex;
 
 use crate::cassandra::{self, Cluster};
+use crate::cuts::Cutter;
 use crate::postgres::{self, Database};
 use crate::proxy::Proxy;
 use crate::server::Recipe;
@@ -25,14 +26,20 @@ pub enum Failure {
     PostgresRestart,
     /// Postgres is silent for a moment; then old connections go on, or only new ones work
     PostgresHang,
+    /// Connections to Cassandra break for a moment, most of them between a commit and its answer
+    Cut,
 }
 
 /// Long enough that operations meet it, and short of most deadlines as well as beyond some.
 const FAILURE_TIME_MS: std::ops::Range<u64> = 300..3_000;
+/// For how long connections are cut: each cut takes some tens of milliseconds.
+const CUT_TIME_MS: std::ops::Range<u64> = 200..1_200;
 
 pub struct Backends {
     keyspace: Option<Keyspace>,
+    /// Where servers reach the nodes.
     contact_points: Vec<String>,
+    cutter: Option<Cutter>,
     postgres_url: String,
     // Dropped before the server that it is in.
     _database: Database,
@@ -50,8 +57,18 @@ struct Own {
 
 impl Backends {
     /// With `own_nodes`, a cluster of so many nodes and a Postgres of its own; otherwise those that
-    /// tests share.
-    pub async fn start(own_nodes: Option<usize>) -> Result<Self, String> {
+    /// tests share. With `cuts`, servers reach the nodes through a proxy.
+    pub async fn start(own_nodes: Option<usize>, cuts: bool) -> Result<Self, String> {
+        let mut backends = Self::direct(own_nodes).await?;
+        if cuts {
+            let cutter = Cutter::before(&backends.contact_points).await?;
+            backends.contact_points = cutter.contact_points.clone();
+            backends.cutter = Some(cutter);
+        }
+        Ok(backends)
+    }
+
+    async fn direct(own_nodes: Option<usize>) -> Result<Self, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("consistency_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let Some(nodes) = own_nodes else {
@@ -60,7 +77,8 @@ impl Backends {
             let keyspace = Some(Keyspace { name, contact_points: contact_points.clone() });
             let postgres_url = database.url.clone();
             let failing = Mutex::default();
-            return Ok(Self { keyspace, contact_points, postgres_url, _database: database, own: None, failing });
+            let (cutter, own) = (None, None);
+            return Ok(Self { keyspace, contact_points, cutter, postgres_url, _database: database, own, failing });
         };
         let started = tokio::task::spawn_blocking(move || {
             // What a killed node has acknowledged must be there when it is back: that is promised of us, not of it.
@@ -73,6 +91,7 @@ impl Backends {
         Ok(Self {
             keyspace: None,
             contact_points: cluster.contact_points.clone(),
+            cutter: None,
             postgres_url: database.url.replace(&address, &proxy.address.to_string()),
             _database: database,
             own: Some(Own { cluster, postgres: server, proxy }),
@@ -95,6 +114,13 @@ impl Backends {
     /// Makes it fail, and work again.
     pub async fn fail(self: &Arc<Self>, failure: Failure, rng: &mut Rng) -> Result<(), String> {
         let _alone = self.failing.lock().await;
+        if failure == Failure::Cut {
+            let cutter = self.cutter.as_ref().ok_or("there is no proxy that could cut connections")?;
+            cutter.cut();
+            tokio::time::sleep(Duration::from_millis(rng.u64(CUT_TIME_MS))).await;
+            cutter.heal();
+            return Ok(());
+        }
         let Some(own) = &self.own else { return Err("shared servers are not made to fail".to_owned()) };
         let (node, time) = (rng.usize(1..=self.contact_points.len()), Duration::from_millis(rng.u64(FAILURE_TIME_MS)));
         match failure {
@@ -118,6 +144,8 @@ impl Backends {
                 }
                 Ok(())
             }
+            // Connections to Cassandra are no server's own.
+            Failure::Cut => Ok(()),
         }
     }
 

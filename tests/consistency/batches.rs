@@ -27,6 +27,7 @@ pub fn wire(requests: &[Request]) -> Wire {
     Wire {
         method: Method::POST,
         path_and_query: format!("/v1/lists:{operation}"),
+        headers: Vec::new(),
         body: Some(format!(r#"{{"requests":[{}]}}"#, parts.join(","))),
     }
 }
@@ -60,8 +61,8 @@ pub fn outcomes(requests: &[Request], exchanged: Result<Answer, Trouble>) -> Vec
     let answer = match exchanged {
         Ok(answer) if answer.status == 200 => answer,
         // It is that of all of them.
-        Ok(Answer { status, body }) => {
-            let of_all = |request| outcome(request, Ok(Answer { status, body: body.clone() })).0;
+        Ok(Answer { status, etag, body }) => {
+            let of_all = |request| outcome(request, Ok(Answer { status, etag: etag.clone(), body: body.clone() })).0;
             return requests.iter().map(of_all).collect();
         }
         Err(Trouble::NotSent(why)) => return requests.iter().map(|_| Outcome::NotDone { why: why.clone() }).collect(),

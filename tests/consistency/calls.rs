@@ -1,6 +1,6 @@
 //! Turns a request of the workload into HTTP, and the answer into an outcome.
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::json;
@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::bags::{self, BagOutcome, BagRequest};
 use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Outcome, Request, Special, ValueType, VersionName};
 use crate::http::{Answer, Trouble};
 
@@ -16,6 +17,7 @@ pub const ENTITY_TYPE: &str = "user";
 pub struct Wire {
     pub method: Method,
     pub path_and_query: String,
+    pub headers: Vec<(&'static str, String)>,
     pub body: Option<String>,
 }
 
@@ -87,7 +89,7 @@ pub struct WireProblem {
     outcome_unknown: bool,
 }
 
-fn segment(text: &str) -> String {
+pub fn segment(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
@@ -125,7 +127,7 @@ pub fn items_json(items: &[Item]) -> String {
     format!("[{}]", sent.join(","))
 }
 
-fn with_parameters(mut path: String, parameters: &[(&str, Option<String>)]) -> String {
+pub fn with_parameters(mut path: String, parameters: &[(&str, Option<String>)]) -> String {
     for (name, value) in parameters.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         path.push(if path.contains('?') { '&' } else { '?' });
         path.push_str(&format!("{name}={}", segment(value)));
@@ -135,7 +137,7 @@ fn with_parameters(mut path: String, parameters: &[(&str, Option<String>)]) -> S
 
 /// `token` is that of the page before, where the request has an `after`.
 pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str>) -> Wire {
-    let wire = |method, path_and_query, body| Wire { method, path_and_query, body };
+    let wire = |method, path_and_query, body| Wire { method, path_and_query, headers: Vec::new(), body };
     match request {
         Request::Get { list, min, max, order, limit, .. } => {
             let order = match order {
@@ -216,6 +218,7 @@ pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str
             wire(Method::PATCH, version_path(version), Some(json!({"ttl": format!("{ttl_secs}s")}).to_string()))
         }
         Request::ReadTtl { version } => wire(Method::GET, version_path(version), None),
+        Request::Bag(request) => bags::calls::wire(request, token),
     }
 }
 
@@ -232,6 +235,10 @@ pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcom
         let body = String::from_utf8_lossy(&answer.body).chars().take(300).collect::<String>();
         (Outcome::Forbidden { answer: format!("{}: {why}: {body}", answer.status) }, None)
     };
+    let is_unless = matches!(request, Request::Bag(BagRequest::Get { unless: Some(_), .. }));
+    if answer.status == StatusCode::NOT_MODIFIED && is_unless {
+        return (Outcome::Bag(BagOutcome::NotModified), None);
+    }
     if !answer.status.is_success() {
         return match serde_json::from_slice::<WireProblem>(&answer.body) {
             Ok(problem) => (refusal(request, &problem).unwrap_or_else(|| forbidden(&"not expected").0), None),
@@ -260,6 +267,7 @@ pub fn refusal(request: &Request, problem: &WireProblem) -> Option<Outcome> {
                 Some(Outcome::NotDone { why: why() })
             }
         }
+        (status, code) if matches!(request, Request::Bag(_)) => bags::calls::refusal(status, code),
         _ => None,
     }
 }
@@ -323,6 +331,7 @@ fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::erro
             let WireTtl { ttl } = serde_json::from_slice(&answer.body)?;
             Ok((Outcome::Ttl(ttl_secs(&ttl)?), None))
         }
+        Request::Bag(request) => bags::calls::success(request, answer),
     }
 }
 
@@ -343,7 +352,7 @@ fn read_item(WireItem { timestamp, value }: WireItem) -> Result<Item, Box<dyn st
 }
 
 /// A timestamp as the API writes it.
-fn nanos(timestamp: &str) -> Result<u64, Box<dyn std::error::Error>> {
+pub fn nanos(timestamp: &str) -> Result<u64, Box<dyn std::error::Error>> {
     if timestamp.len() != "2024-08-29T16:44:05.430000000Z".len() || !timestamp.ends_with('Z') {
         return Err(format!("{timestamp} does not have nine decimals in UTC").into());
     }

@@ -11,6 +11,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::backends::{Backends, Failure};
+use crate::bags::{BagOutcome, BagRequest};
 use crate::check::check;
 use crate::faults::Fault;
 use crate::history::{Call, History, Order, Outcome, Promises, Request, Special};
@@ -18,6 +19,7 @@ use crate::metrics::Counters;
 use crate::run::{self, Done, Plan};
 use crate::server::Recipe;
 use crate::tools;
+use crate::workload::Workload;
 
 /// The least that there can be: 192 KiB of adds may wait for the log, and 256 KiB of items are flushed.
 pub const CACHE_BYTES: u64 = 4 << 20;
@@ -62,6 +64,8 @@ pub enum FaultKind {
     PostgresRestart,
     /// Postgres is silent for a while (cql)
     PostgresHang,
+    /// Connections to Cassandra break between commits and their answers (cql)
+    Cut,
 }
 
 impl FaultKind {
@@ -69,9 +73,14 @@ impl FaultKind {
     fn is_of_backends(self) -> bool {
         matches!(self, Self::NodeKill | Self::NodePause | Self::PostgresRestart | Self::PostgresHang)
     }
+
+    fn is_of_cql(self) -> bool {
+        self.is_of_backends() || self == Self::Cut
+    }
 }
 
 pub struct Campaign {
+    pub workload: Workload,
     /// The program to test, if not the one that was built with these tests.
     pub server: Option<PathBuf>,
     pub store: Store,
@@ -152,6 +161,7 @@ impl Campaign {
             suffix: if backends.is_some() { format!("_{seed}") } else { String::new() },
             faults: (0..self.faults_per_run).filter_map(|_| self.draw(&mut rng)).collect(),
             promises: if backends.is_some() { Promises::Quorum } else { Promises::Linearizable },
+            workload: self.workload,
             backends: backends.clone(),
         };
         let faults = plan.faults.clone();
@@ -181,7 +191,7 @@ impl Campaign {
         }
         let has_sets = history.special.values().any(|special| *special == Special::Sets);
         tally
-            .worth(faults.is_empty(), has_sets)
+            .worth(faults.is_empty(), has_sets, self.workload)
             .map_err(|error| blame(format!("{error}\n{}", run::keep(dir, &history))))?;
         Ok(tally)
     }
@@ -189,7 +199,7 @@ impl Campaign {
     /// The stores that runs share, with their schemas.
     async fn backends(&self) -> Result<Option<Arc<Backends>>, String> {
         if self.store != Store::Cql {
-            return match self.faults.iter().find(|kind| kind.is_of_backends()) {
+            return match self.faults.iter().find(|kind| kind.is_of_cql()) {
                 Some(kind) => Err(format!("{kind:?} is a fault of cql")),
                 None if self.servers != 1 => Err("only on cql can there be several servers".to_owned()),
                 None => Ok(None),
@@ -199,7 +209,7 @@ impl Campaign {
             return Err("cql promises nothing for servers whose clocks differ by an hour".to_owned());
         }
         let own = self.faults.iter().any(|kind| kind.is_of_backends());
-        let backends = Backends::start(own.then_some(self.nodes)).await?;
+        let backends = Backends::start(own.then_some(self.nodes), self.faults.contains(&FaultKind::Cut)).await?;
         let dir = run::fresh_dir()?;
         let migrated = backends.configure(Recipe::new(dir.path())).command(&["migrate"]).output();
         let output = migrated.map_err(|e| e.to_string())?;
@@ -222,6 +232,7 @@ impl Campaign {
             FaultKind::NodePause => Fault::Backend(Failure::NodePause),
             FaultKind::PostgresRestart => Fault::Backend(Failure::PostgresRestart),
             FaultKind::PostgresHang => Fault::Backend(Failure::PostgresHang),
+            FaultKind::Cut => Fault::Backend(Failure::Cut),
         })
     }
 
@@ -275,8 +286,13 @@ fn kind(call: &Call) -> &'static str {
         Request::DeleteFeature { .. } | Request::DeleteVersion { .. } => "delete",
         Request::ChangeTtl { .. } => "ttl",
         Request::ReadTtl { .. } => "read definition",
+        Request::Bag(_) if call.outcome == Outcome::Bag(BagOutcome::ConditionFailed) => REFUSED,
+        Request::Bag(request) => request.kind(),
     }
 }
+
+/// A write of a bag that came too late for its condition: clients did contend.
+const REFUSED: &str = "condition failed";
 
 /// The reverse lookup, which only sets have.
 const LOOKUP: &str = "lookup";
@@ -315,8 +331,11 @@ impl Tally {
     }
 
     /// A run in which little was answered has proved little.
-    fn worth(&self, without_faults: bool, has_sets: bool) -> Result<(), String> {
-        let mut asked = KINDS.iter().filter(|kind| has_sets || **kind != LOOKUP);
+    fn worth(&self, without_faults: bool, has_sets: bool, workload: Workload) -> Result<(), String> {
+        let of_lists = KINDS.iter().filter(|kind| has_sets || **kind != LOOKUP);
+        let of_lists = of_lists.filter(|_| workload != Workload::Bags);
+        let of_bags = BagRequest::KINDS.iter().chain(&[REFUSED]).filter(|_| workload != Workload::Lists);
+        let mut asked = of_lists.chain(of_bags);
         if let Some(kind) = asked.find(|kind| !self.answered.contains_key(*kind)) {
             return Err(format!("no {kind} was answered: {self}"));
         }

@@ -12,7 +12,7 @@ use crate::history::{Item, Outcome, Request, VersionName};
 use crate::run::{self, Client, Timeline};
 use crate::server::Recipe;
 use crate::subject::Subject;
-use crate::workload::{Walk, World};
+use crate::workload::{Walk, Workload, World};
 
 const PAGE: usize = 50;
 
@@ -112,7 +112,7 @@ async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Told) -> Result<
     std::fs::write(copy.join(place), bytes).map_err(|e| e.to_string())?;
     let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let timeline = Timeline::begin();
-    let (log, world) = (recipe.log(), Arc::new(World::new("", timeline.epoch, true)));
+    let (log, world) = (recipe.log(), Arc::new(World::new("", timeline.epoch, true, Workload::Lists)));
     let subject = match Subject::start(recipe, timeline).await {
         Ok(subject) => Arc::new(subject),
         Err(error) if error.contains("ended before it was ready") && error.contains(&name) => return Ok(true),

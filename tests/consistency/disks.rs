@@ -21,7 +21,7 @@ use crate::history::{
 use crate::run::{self, Client, Done, Plan, Timeline};
 use crate::server::Recipe;
 use crate::subject::Subject;
-use crate::workload::{Walk, World};
+use crate::workload::{Walk, Workload, World};
 
 /// From an injected failure until the process knows of it, with a tracer in between and other programs on
 /// the cores.
@@ -126,6 +126,7 @@ pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
         suffix: String::new(),
         faults: vec![Fault::Unwrap { after: log.clone() }],
         promises: Promises::Linearizable,
+        workload: Workload::All,
         backends: None,
     };
     let Done { history, .. } = run::run(plan, vec![recipe]).await?;
@@ -336,7 +337,7 @@ pub struct Scene {
 impl Scene {
     pub async fn open(recipe: Recipe) -> Result<Self, String> {
         let timeline = Timeline::begin();
-        let world = Arc::new(World::new("", timeline.epoch, true));
+        let world = Arc::new(World::new("", timeline.epoch, true, Workload::Lists));
         let subject = Arc::new(Subject::start(recipe, timeline.clone()).await?);
         run::create(&world, &subject).await?;
         let client = Client::new(0, Rng::with_seed(1), &world, std::slice::from_ref(&subject));

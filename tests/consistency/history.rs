@@ -13,6 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 
+use crate::bags::{BagOutcome, BagRequest};
+
 /// Nanoseconds since the history began.
 pub type Moment = u64;
 
@@ -189,6 +191,7 @@ pub enum Request {
     ReadTtl {
         version: VersionName,
     },
+    Bag(BagRequest),
 }
 
 /// What a client was told.
@@ -215,6 +218,7 @@ pub enum Outcome {
     /// Done, without more to say: remove all, create, delete, change.
     Done,
     Ttl(u64),
+    Bag(BagOutcome),
     /// 404: there is no such feature, or no such version of it.
     FeatureNotFound,
     VersionNotFound,
@@ -311,10 +315,15 @@ impl Request {
 
     /// Whether it changes nothing, whatever comes of it.
     pub fn reads(&self) -> bool {
-        matches!(
-            self,
-            Self::Get { .. } | Self::Count { .. } | Self::Contains { .. } | Self::Lookup { .. } | Self::ReadTtl { .. }
-        )
+        match self {
+            Self::Bag(request) => request.reads(),
+            Self::Get { .. }
+            | Self::Count { .. }
+            | Self::Contains { .. }
+            | Self::Lookup { .. }
+            | Self::ReadTtl { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether it looks for items, and removes and counts those that it finds.
@@ -345,7 +354,7 @@ impl History {
         match (self.promises, &call.request) {
             (Promises::Linearizable, _) | (_, Request::RemoveAll { .. }) => end,
             (_, request) if request.removes_some() => end,
-            (Promises::Quorum, Request::Add { .. }) => NEVER,
+            (Promises::Quorum, Request::Add { .. } | Request::Bag(_)) => NEVER,
             (Promises::Quorum, _) => end.saturating_add(TRANSACTION_OUTLIVES),
         }
     }
@@ -443,6 +452,7 @@ impl fmt::Display for Call {
             Request::DeleteVersion { version } => write!(f, "delete version {version}")?,
             Request::ChangeTtl { version, ttl_secs } => write!(f, "change {version} to ttl={ttl_secs}s")?,
             Request::ReadTtl { version } => write!(f, "read the ttl of {version}")?,
+            Request::Bag(request) => write!(f, "{request}")?,
         }
         match &self.outcome {
             Outcome::Page { items, more } => {
@@ -456,6 +466,7 @@ impl fmt::Display for Call {
             Outcome::Contained(newest) => write!(f, " → {newest:?}"),
             Outcome::Done => write!(f, " → done"),
             Outcome::Ttl(secs) => write!(f, " → {secs}s"),
+            Outcome::Bag(outcome) => write!(f, " → {outcome}"),
             Outcome::FeatureNotFound => write!(f, " → no such feature"),
             Outcome::VersionNotFound => write!(f, " → no such version"),
             Outcome::Exists => write!(f, " → exists"),

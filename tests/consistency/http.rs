@@ -33,6 +33,7 @@ pub enum Trouble {
 
 pub struct Answer {
     pub status: StatusCode,
+    pub etag: Option<String>,
     pub body: Bytes,
 }
 
@@ -49,13 +50,26 @@ impl Connection {
         path_and_query: &str,
         body: Option<String>,
     ) -> Result<Answer, Trouble> {
+        self.exchange_with(endpoint, method, path_and_query, &[], body).await
+    }
+
+    /// Sends a request with further headers.
+    pub async fn exchange_with(
+        &mut self,
+        endpoint: &Endpoint,
+        method: Method,
+        path_and_query: &str,
+        headers: &[(&'static str, String)],
+        body: Option<String>,
+    ) -> Result<Answer, Trouble> {
         let request = Request::builder()
             .method(method)
             .uri(path_and_query)
             .header("host", &endpoint.address)
-            .header("content-type", "application/json")
-            .body(Full::from(body.unwrap_or_default()))
-            .map_err(|error| Trouble::NotSent(error.to_string()))?;
+            .header("content-type", "application/json");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+        let request =
+            request.body(Full::from(body.unwrap_or_default())).map_err(|error| Trouble::NotSent(error.to_string()))?;
         let mut sender = self.sender(endpoint).await?;
         let exchanged = timeout(ANSWER_TIMEOUT, async {
             let response = match sender.send_request(request).await {
@@ -64,8 +78,9 @@ impl Connection {
                 Err(error) => return Err(Trouble::Lost(error.to_string())),
             };
             let status = response.status();
+            let etag = response.headers().get("etag").and_then(|tag| tag.to_str().ok()).map(str::to_owned);
             let body = response.into_body().collect().await.map_err(|error| Trouble::Lost(error.to_string()))?;
-            Ok(Answer { status, body: body.to_bytes() })
+            Ok(Answer { status, etag, body: body.to_bytes() })
         });
         let answer =
             exchanged.await.unwrap_or_else(|_| Err(Trouble::Lost(format!("no answer in {ANSWER_TIMEOUT:?}"))))?;

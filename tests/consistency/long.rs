@@ -12,6 +12,7 @@ use crate::campaign::{Campaign, FaultKind, Fsync, Store, Tally};
 use crate::check::check;
 use crate::history::History;
 use crate::quick::runtime;
+use crate::workload::Workload;
 
 /// Breaks the promises of docs/guarantees.md, or shows that it cannot
 #[derive(Debug, Parser)]
@@ -20,6 +21,7 @@ use crate::quick::runtime;
     after_help = "Examples:\n  \
         cargo test --release --test consistency -- --seeds 200 --operations 2000000 --faults kill,term --state soak.state\n  \
         cargo test --test consistency -- --seeds 1 --first-seed 17 --operations 4000 --faults kill\n  \
+        cargo test --test consistency -- --store cql --servers 2 --workload bags --faults cut,kill,pause\n  \
         cargo test --test consistency -- --check history.json\n\n\
         Without any of these options the quick tests run."
 )]
@@ -35,6 +37,9 @@ struct Arguments {
     operations: usize,
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     store: Store,
+    /// What clients do
+    #[arg(long, value_enum, default_value_t = Workload::All)]
+    workload: Workload,
     /// When the embedded store acknowledges; several take turns, a run each
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Fsync::Group, Fsync::Interval])]
     fsync: Vec<Fsync>,
@@ -66,11 +71,12 @@ struct Arguments {
 
 /// Whether the command line asks for a long run rather than for the quick tests.
 pub fn is_asked_for() -> bool {
-    const OURS: [&str; 14] = [
+    const OURS: [&str; 15] = [
         "--seeds",
         "--first-seed",
         "--operations",
         "--store",
+        "--workload",
         "--fsync",
         "--faults",
         "--faults-per-run",
@@ -112,6 +118,7 @@ fn judge(path: &Path) -> Result<String, String> {
 
 fn soak(arguments: &Arguments) -> Result<String, String> {
     let campaign = Campaign {
+        workload: arguments.workload,
         server: arguments.server.clone(),
         store: arguments.store,
         fsync: arguments.fsync.clone(),

@@ -6,10 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod backends;
+mod bags;
 mod batches;
 mod calls;
 mod campaign;
 mod check;
+mod cuts;
 mod damage;
 mod disks;
 mod faults;
@@ -27,6 +29,8 @@ mod workload;
 #[path = "../support/cassandra.rs"]
 #[allow(dead_code, reason = "other suites open stores themselves")]
 mod cassandra;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/postgres.rs"]
 #[allow(dead_code, reason = "other suites look into databases, and cut connections")]
 mod postgres;
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(1);
     let forbidden = check::forbidden::CASES.iter().chain(check::forbidden_looks::CASES);
     let cases = forbidden.chain(check::forbidden_special::CASES).chain(check::proofs::CASES);
+    let cases = cases.chain(check::bags::forbidden::CASES).chain(check::bags::proofs::CASES);
     let cases = cases.map(|(name, case)| {
         Trial::test(format!("checker::{name}"), || {
             case();

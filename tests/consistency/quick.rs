@@ -6,6 +6,7 @@ use libtest_mimic::{Failed, Trial};
 use tokio::runtime::Runtime;
 
 use crate::campaign::{Campaign, FaultKind, Fsync, Store, Tally};
+use crate::workload::Workload;
 use crate::{damage, disks, tools};
 
 /// Runs at a time.
@@ -18,9 +19,16 @@ pub fn runtime() -> Result<Runtime, String> {
 }
 
 pub fn trials() -> Vec<Trial> {
+    let mut trials = runs_of_campaigns();
+    trials.extend(special_faults());
+    trials
+}
+
+fn runs_of_campaigns() -> Vec<Trial> {
     vec![
         Trial::test("runs::in_memory", || {
             let campaign = Campaign {
+                workload: Workload::All,
                 server: None,
                 store: Store::Memory,
                 fsync: vec![Fsync::Group],
@@ -34,6 +42,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         Trial::test("runs::embedded_under_kills", || {
             let campaign = Campaign {
+                workload: Workload::All,
                 server: None,
                 store: Store::Embedded,
                 fsync: vec![Fsync::Group, Fsync::Interval],
@@ -48,6 +57,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         Trial::test("runs::while_the_pool_changes_its_size", || {
             let campaign = Campaign {
+                workload: Workload::All,
                 server: None,
                 store: Store::Embedded,
                 fsync: vec![Fsync::Group, Fsync::Interval],
@@ -65,6 +75,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         Trial::test("runs::cql_under_kills", || {
             let campaign = Campaign {
+                workload: Workload::All,
                 server: None,
                 store: Store::Cql,
                 fsync: vec![],
@@ -76,8 +87,29 @@ pub fn trials() -> Vec<Trial> {
             };
             runs(campaign, 1..=4)
         }),
+        Trial::test("runs::bags_on_cql_whose_connections_are_cut", || {
+            let campaign = Campaign {
+                workload: Workload::Bags,
+                server: None,
+                store: Store::Cql,
+                fsync: vec![],
+                faults: vec![FaultKind::Cut, FaultKind::Cut, FaultKind::Cut, FaultKind::Kill, FaultKind::Pause],
+                faults_per_run: 6,
+                operations_per_run: 1_000,
+                servers: 2,
+                nodes: 1,
+            };
+            runs(campaign, 1..=2)
+        }),
+    ]
+}
+
+/// Faults that need tools, and tests of their own.
+fn special_faults() -> Vec<Trial> {
+    vec![
         tools::trial("faults::the_clock_is_stepped", "libfaketime", tools::faketime(), |_| {
             let campaign = Campaign {
+                workload: Workload::All,
                 server: None,
                 store: Store::Embedded,
                 fsync: vec![Fsync::Group],

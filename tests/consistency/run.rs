@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::backends::Backends;
+use crate::bags::{self, BagName, BagOutcome, BagRequest, FoundBag, Properties};
 use crate::batches;
 use crate::calls::{outcome, wire};
 use crate::faults::{self, Fault};
@@ -18,7 +19,7 @@ use crate::http::{Connection, Endpoint};
 use crate::metrics::Counters;
 use crate::server::Recipe;
 use crate::subject::Subject;
-use crate::workload::{Walk, Work, World};
+use crate::workload::{Walk, Work, Workload, World};
 
 /// How long clients rest when the server could not be reached, unless it comes back sooner; twice
 /// as long after each further time, up to a limit.
@@ -26,6 +27,9 @@ const AWAY_WAIT: Duration = Duration::from_millis(20);
 const AWAY_DOUBLINGS_MAX: u32 = 5;
 /// Until a feature is created that a run begins with.
 const CREATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Until servers have repaired the entries of indexes, on a busy machine, and the pause between two queries.
+const REPAIR_TIMEOUT: Duration = Duration::from_secs(60);
+const REPAIR_POLL: Duration = Duration::from_millis(100);
 /// The clients of one run.
 pub const CLIENTS: usize = 8;
 /// Pages of the last look at each list.
@@ -39,6 +43,7 @@ pub struct Plan {
     pub suffix: String,
     pub faults: Vec<Fault>,
     pub promises: Promises,
+    pub workload: Workload,
     /// What the stores are, where they are not the server's own files.
     pub backends: Option<Arc<Backends>>,
 }
@@ -93,7 +98,7 @@ pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     let timeline = Timeline::begin();
     // What is promised of a set when several servers write it at once is tested by itself: tests/cql/sets_at_once.rs.
     let with_sets = plan.promises == Promises::Linearizable;
-    let world = Arc::new(World::new(&plan.suffix, timeline.epoch, with_sets));
+    let world = Arc::new(World::new(&plan.suffix, timeline.epoch, with_sets, plan.workload));
     let mut subjects = Vec::with_capacity(recipes.len());
     for recipe in recipes {
         // The others find the features there when they start.
@@ -168,10 +173,13 @@ fn default_version(feature: &str) -> VersionName {
     VersionName { feature: feature.to_owned(), label: String::new() }
 }
 
-/// Creates the world's features.
+/// Creates the world's features, and its entity type with bags.
 pub async fn create(world: &World, subject: &Subject) -> Result<(), String> {
     let mut connection = Connection::default();
     let endpoint = subject.endpoint().await;
+    if let Some(entity_type) = world.bag_type() {
+        bags::calls::create(&mut connection, &endpoint, entity_type).await?;
+    }
     for (feature, value_type, ttl_secs) in world.features() {
         let (feature, ttl_secs) = (feature.clone(), *ttl_secs);
         let request = match world.special().get(&feature) {
@@ -203,7 +211,8 @@ async fn exchange(
     token: Option<&str>,
 ) -> (Outcome, Option<String>) {
     let wire = wire(request, value_type, token);
-    outcome(request, connection.exchange(endpoint, wire.method, &wire.path_and_query, wire.body).await)
+    let (path, headers) = (&wire.path_and_query, &wire.headers);
+    outcome(request, connection.exchange_with(endpoint, wire.method, path, headers, wire.body).await)
 }
 
 /// What there still is to do: operations, and faults that want to meet some.
@@ -270,6 +279,8 @@ impl Client {
                 }
                 Work::Walk(walk) => self.walk(walk).await,
                 Work::Batch(requests) => self.batch(requests).await,
+                Work::Increment(bag) => self.increment(bag).await,
+                Work::Find(request) => drop(self.find(request).await),
             }
             let made = self.calls.len() - before;
             left.made(made);
@@ -279,18 +290,70 @@ impl Client {
 
     /// One call, recorded. Returns the token of the next page.
     pub async fn call(&mut self, request: Request, token: Option<String>) -> Option<String> {
-        let others = if self.world.is_for_any_server(&request) { self.subjects.len() } else { 1 };
-        let chosen = self.rng.usize(0..others);
-        let subject = Arc::clone(&self.subjects[chosen]);
-        let connection = &mut self.connections[chosen];
+        let (chosen, subject) = self.choose(&request);
         let endpoint = subject.endpoint().await;
         let from = subject.now();
+        let connection = &mut self.connections[chosen];
         let (outcome, next) = exchange(connection, &endpoint, &request, None, token.as_deref()).await;
+        self.record(&subject, &endpoint, from, request, outcome).await;
+        next
+    }
+
+    /// Draws the server that a request goes to.
+    fn choose(&mut self, request: &Request) -> (usize, Arc<Subject>) {
+        let others = if self.world.is_for_any_server(request) { self.subjects.len() } else { 1 };
+        let chosen = self.rng.usize(0..others);
+        (chosen, Arc::clone(&self.subjects[chosen]))
+    }
+
+    /// Adds a call that has just ended.
+    async fn record(
+        &mut self,
+        subject: &Subject,
+        endpoint: &Endpoint,
+        from: Moment,
+        request: Request,
+        outcome: Outcome,
+    ) {
         let to = subject.now();
+        self.world.note(&request, &outcome);
         let incarnation = endpoint.incarnation;
         self.calls.push(Call { client: self.number, incarnation, from, to, batch: None, request, outcome });
-        self.rest_if_away(&subject, &endpoint).await;
-        next
+        self.rest_if_away(subject, endpoint).await;
+    }
+
+    /// Reads a bag, and increments its counter on the condition that no other client has changed it.
+    async fn increment(&mut self, bag: BagName) {
+        self.call(Request::Bag(BagRequest::Get { bag: bag.clone(), unless: None }), None).await;
+        let Some(got) = self.calls.last() else { return };
+        if let Some(write) = self.world.increment(&mut self.rng, &bag, &got.outcome) {
+            self.call(write, None).await;
+        }
+    }
+
+    /// Finds bags page by page, recorded as one call. Returns the bags if all pages were answered.
+    async fn find(&mut self, request: BagRequest) -> Option<Vec<FoundBag>> {
+        let request = Request::Bag(request);
+        let (chosen, subject) = self.choose(&request);
+        let endpoint = subject.endpoint().await;
+        let from = subject.now();
+        let (mut found, mut token) = (Vec::new(), None::<String>);
+        let outcome = loop {
+            let connection = &mut self.connections[chosen];
+            match exchange(connection, &endpoint, &request, None, token.as_deref()).await {
+                (Outcome::Bag(BagOutcome::Found(mut page)), next) => {
+                    found.append(&mut page);
+                    token = next;
+                    if token.is_none() {
+                        break Outcome::Bag(BagOutcome::Found(found.clone()));
+                    }
+                }
+                (other, _) => break other,
+            }
+        };
+        let is_whole = matches!(outcome, Outcome::Bag(BagOutcome::Found(_)));
+        self.record(&subject, &endpoint, from, request, outcome).await;
+        is_whole.then_some(found)
     }
 
     /// One call on many lists, recorded as a call on each of them.
@@ -339,8 +402,46 @@ impl Client {
         feature.1.key(items.last()?).ok()
     }
 
+    /// Reads all bags.
+    async fn shown(&mut self) -> Vec<(BagName, Properties)> {
+        let mut shown = Vec::new();
+        let bags: Vec<BagName> = self.world.bags().cloned().collect();
+        for bag in bags {
+            self.call(Request::Bag(BagRequest::Get { bag: bag.clone(), unless: None }), None).await;
+            if let Some(Call { outcome: Outcome::Bag(BagOutcome::Shown(state)), .. }) = self.last() {
+                shown.push((bag, state.properties));
+            }
+        }
+        shown
+    }
+
+    /// Finds all bags, once the servers have repaired the entries of their indexes, or had the time for it.
+    async fn find_all(&mut self) {
+        let world = Arc::clone(&self.world);
+        for last in world.last_finds() {
+            let BagRequest::Find { index, city, .. } = last else { continue };
+            let mut find = last.clone();
+            if let BagRequest::Find { is_settled, .. } = &mut find {
+                *is_settled = false;
+            }
+            let began = Instant::now();
+            while began.elapsed() < REPAIR_TIMEOUT {
+                let shown = self.shown().await;
+                let has = |found: &[FoundBag], name: &BagName| found.iter().any(|bag| bag.entity == name.entity);
+                let found = self.find(find.clone()).await;
+                let mut expected = shown.iter().filter(|(_, properties)| index.finds(*properties, city));
+                if found.is_some_and(|found| expected.all(|(name, _)| has(&found[..], name))) {
+                    break;
+                }
+                tokio::time::sleep(REPAIR_POLL).await;
+            }
+            self.find(last).await;
+        }
+    }
+
     /// Walks every list to its end, when all is over: what was acknowledged is still there.
     async fn look_at_all(&mut self) {
+        self.find_all().await;
         let lists: Vec<ListName> = self.world.lists().cloned().collect();
         for list in lists {
             self.walk(Walk::of_all(list, LAST_LIMIT)).await;

@@ -2,15 +2,27 @@
 //! each at some instant between its beginning and its end, each answered as the object's state
 //! then demands.
 //!
-//! The state is a set of at most 64 bits. Kept libraries (porcupine-rs 0.3, todc-utils 0.1,
+//! The state of most objects is a set of at most 64 bits ([`Effect`]). Bags have a state of their own: any
+//! [`Transition`] can be judged. Kept libraries (porcupine-rs 0.3, todc-utils 0.1,
 //! stateright 0.31) search for such an order by backtracking, and know no call that may have
 //! happened before some moment or never: what a killed server leaves behind. On bits, the search
 //! can be made narrow: see [`Explorer::candidates`]. A property test compares it with trying all
 //! orders.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
 use crate::history::{Moment, NEVER};
+
+/// What a call demands of the state of an object, and does to it.
+pub trait Transition: Clone + PartialEq {
+    type State: Copy + Ord + Hash;
+
+    /// The state after it, or `None` if the answer does not fit the state before.
+    fn apply(&self, state: Self::State) -> Option<Self::State>;
+
+    fn is_read(&self) -> bool;
+}
 
 /// For each bit, at least and at most how many counted items it stands for if it was set.
 pub type Shares = Vec<(u64, u64, u64)>;
@@ -39,13 +51,16 @@ impl Effect {
     pub fn tells(told: u64, told_set: u64) -> Self {
         Self { told, told_set, ..Self::default() }
     }
+}
 
-    pub fn is_read(&self) -> bool {
+impl Transition for Effect {
+    type State = u64;
+
+    fn is_read(&self) -> bool {
         self.set == 0 && self.clear == 0
     }
 
-    /// The state after it, or `None` if the answer does not fit the state before.
-    pub fn apply(&self, state: u64) -> Option<u64> {
+    fn apply(&self, state: u64) -> Option<u64> {
         if state & self.told != self.told_set {
             return None;
         }
@@ -64,14 +79,14 @@ impl Effect {
 
 /// One call on the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct Step<E = Effect> {
     /// Its place in the history, for reports.
     pub call: usize,
     pub from: Moment,
     pub to: Moment,
     /// It may also never have happened.
     pub optional: bool,
-    pub effect: Effect,
+    pub effect: E,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,21 +106,21 @@ const WAYS_MAX: usize = 200_000;
 
 /// One way in which it can have been so far: the state, and which of the open calls have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Way {
-    state: u64,
+struct Way<S> {
+    state: S,
     happened: u128,
 }
 
-struct Explorer<'a> {
-    steps: &'a [Step],
+struct Explorer<'a, E: Transition> {
+    steps: &'a [Step<E>],
     /// The step in each slot that is taken.
     open: Vec<Option<usize>>,
     /// Without duplicates.
-    ways: Vec<Way>,
+    ways: Vec<Way<E::State>>,
 }
 
 /// Judges the steps of one object, which starts with this state.
-pub fn judge(steps: &[Step], start: u64) -> Verdict {
+pub fn judge<E: Transition>(steps: &[Step<E>], start: E::State) -> Verdict {
     // A call that ends at the moment at which another begins may still come after it.
     let mut events: Vec<(Moment, bool, usize)> = Vec::with_capacity(steps.len() * 2);
     for (index, step) in steps.iter().enumerate() {
@@ -132,7 +147,7 @@ pub fn judge(steps: &[Step], start: u64) -> Verdict {
     Verdict::Possible
 }
 
-impl Explorer<'_> {
+impl<E: Transition> Explorer<'_, E> {
     fn begin(&mut self, index: usize) -> bool {
         let slot = match self.open.iter().position(Option::is_none) {
             Some(slot) => slot,
@@ -165,7 +180,7 @@ impl Explorer<'_> {
             return;
         }
         let mut done = Vec::with_capacity(self.ways.len());
-        let mut seen: HashSet<Way> = HashSet::new();
+        let mut seen: HashSet<Way<E::State>> = HashSet::new();
         let mut left = std::mem::take(&mut self.ways);
         while let Some(way) = left.pop() {
             if way.happened & bit != 0 {
@@ -188,16 +203,32 @@ impl Explorer<'_> {
                 }
             }
         }
-        done.sort_unstable();
-        done.dedup();
         self.open[slot] = None;
-        self.ways = done;
+        self.ways = self.without_needless(done);
+    }
+
+    /// Leaves out each way that differs from another one only in further calls that need not have happened.
+    /// Whatever can follow the way that is left out can follow the other one, too.
+    fn without_needless(&self, mut ways: Vec<Way<E::State>>) -> Vec<Way<E::State>> {
+        let is_optional = |open: &Option<usize>| open.is_some_and(|index| self.steps[index].optional);
+        let slots = self.open.iter().enumerate().filter(|(_, open)| is_optional(open));
+        let optional = slots.fold(0_u128, |bits, (slot, _)| bits | 1 << slot);
+        let group = |way: &Way<E::State>| (way.state, way.happened & !optional);
+        ways.sort_unstable_by_key(|way| (group(way), (way.happened & optional).count_ones(), way.happened));
+        let mut kept: Vec<Way<E::State>> = Vec::with_capacity(ways.len());
+        for way in ways {
+            let mut fewer = kept.iter().rev().take_while(|other| group(other) == group(&way));
+            if !fewer.any(|other| other.happened & !way.happened == 0) {
+                kept.push(way);
+            }
+        }
+        kept
     }
 
     /// The open calls that may happen next. Of several with the same effect only the one that has
     /// to happen first need be tried: any order with another one first stays right when the two are
     /// swapped. A call that need not happen stands back behind all that must.
-    fn candidates(&self, way: Way, wanted: usize) -> Vec<usize> {
+    fn candidates(&self, way: Way<E::State>, wanted: usize) -> Vec<usize> {
         let mut chosen: Vec<usize> = Vec::new();
         let step_in = |slot: usize| self.open[slot].map(|index| (index, &self.steps[index]));
         for slot in 0..self.open.len() {
@@ -206,7 +237,7 @@ impl Explorer<'_> {
             if way.happened & (1 << slot) != 0 || (step.effect.is_read() && index != wanted) {
                 continue;
             }
-            let stands_for = |one: &Step, other: &Step| {
+            let stands_for = |one: &Step<E>, other: &Step<E>| {
                 one.effect == other.effect && one.to <= other.to && (!one.optional || other.optional)
             };
             if chosen.iter().any(|other| step_in(*other).is_some_and(|(_, other)| stands_for(other, step))) {
@@ -219,7 +250,7 @@ impl Explorer<'_> {
     }
 
     /// A read changes nothing, so it has happened as soon as its answer fits.
-    fn with_reads(&self, mut way: Way) -> Way {
+    fn with_reads(&self, mut way: Way<E::State>) -> Way<E::State> {
         for (slot, open) in self.open.iter().enumerate() {
             let Some(step) = open.map(|index| &self.steps[index]) else { continue };
             if step.effect.is_read() && step.effect.apply(way.state).is_some() {
@@ -232,10 +263,10 @@ impl Explorer<'_> {
 
 /// The shortest part of an impossible history that is still impossible: what ended later is left
 /// out (and what was open then may never have happened), and so is every read that is not needed.
-pub fn minimal(steps: &[Step], start: u64) -> Vec<Step> {
+pub fn minimal<E: Transition>(steps: &[Step<E>], start: E::State) -> Vec<Step<E>> {
     let Verdict::Impossible { step } = judge(steps, start) else { return steps.to_vec() };
     let end = steps[step].to;
-    let mut kept: Vec<Step> = steps
+    let mut kept: Vec<Step<E>> = steps
         .iter()
         .filter(|step| step.from <= end && (step.to <= end || !step.effect.is_read()))
         .map(|step| Step { optional: step.optional || step.to > end, ..step.clone() })

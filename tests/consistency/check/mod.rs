@@ -6,8 +6,9 @@
 //! exactly ([`linear`]). What spans objects is judged by what must be so at every instant
 //! ([`windows`]): whether a page is the list at one moment. What callers notice first, a list that
 //! goes back, is looked for by itself ([`monotonic`]). Lists that show their newest items only have
-//! promises of their own ([`bounded`]). This module must never talk to a server.
+//! promises of their own ([`bounded`]), and so have bags ([`bags`]). This module must never talk to a server.
 
+pub mod bags;
 mod bounded;
 mod clusters;
 mod counts;
@@ -99,6 +100,7 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
     violations.extend(members::check(history)?);
     violations.extend(bounded::check(history)?);
     violations.extend(definitions::check(history)?);
+    violations.extend(bags::check(history));
     Ok(violations)
 }
 

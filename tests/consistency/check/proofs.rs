@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use super::check;
-use super::linear::{Effect, Step, Verdict, judge};
+use super::linear::{Effect, Step, Transition, Verdict, judge};
 use crate::history::{
     Call, History, Item, Key, ListName, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType, VersionName,
 };
@@ -17,7 +17,7 @@ pub const CASES: &[(&str, fn())] = &[
     ("allows_what_a_list_did", allows_what_a_list_did),
 ];
 
-fn check_cases<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+pub fn check_cases<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     // Failures are printed with their input, whole: no file is needed to find them again.
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new(config).run(strategy, test).unwrap_or_else(|error| panic!("{error}"));

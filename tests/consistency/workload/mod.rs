@@ -1,6 +1,7 @@
 //! What the clients do: few hot lists and many cold ones, long lists, large values, features that come
 //! and go, items about to expire. Everything is drawn from the seed; only the interleaving is not.
 
+mod bags;
 mod drawn;
 mod world;
 
@@ -8,9 +9,10 @@ use std::sync::atomic::Ordering;
 
 use fastrand::Rng;
 
+use crate::bags::{BagName, BagRequest};
 use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Request, VersionName};
 use world::{Kind, List, TTLS_SECS};
-pub use world::{LONG_TTL_SECS, World};
+pub use world::{LONG_TTL_SECS, Workload, World};
 
 const CLUSTERS_KEPT: usize = 24;
 /// Embedded stores keep so many of the newest items of a list in memory at most; gets of more look
@@ -28,6 +30,9 @@ pub enum Work {
     Walk(Walk),
     /// Gets, or adds, in one request.
     Batch(Vec<Request>),
+    /// A get of a bag, and a write on the condition that the bag is still the same.
+    Increment(BagName),
+    Find(BagRequest),
 }
 
 /// Page after page with these bounds, at most so many, with a limit drawn for each.
@@ -50,6 +55,14 @@ impl Walk {
 impl World {
     /// `wall` is what the server's clock shows, about, in nanoseconds.
     pub fn next(&self, rng: &mut Rng, wall: u64) -> Work {
+        let is_for_bags = match self.workload {
+            Workload::All => self.is_turn_of_bags(rng),
+            Workload::Lists => false,
+            Workload::Bags => true,
+        };
+        if is_for_bags {
+            return self.on_bag(rng);
+        }
         if rng.u8(0..100) < 6 {
             return Work::Once(self.define(rng));
         }

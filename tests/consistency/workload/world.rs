@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use liststore::domain::{EntityType, FeatureId, FeatureKey, FeatureName, Generation, Token, VersionLabel};
 
+use super::bags::{Bag, bags_of};
 use crate::calls::ENTITY_TYPE;
 use crate::history::{Item, ListName, Request, Special, ValueType, VersionName};
 
@@ -22,6 +24,16 @@ const FULL_PARTITION: u64 = 11;
 const SPECIAL_LISTS: usize = 2;
 /// Items that a bounded list shows.
 const BOUND: u64 = 10;
+
+/// Which operations the clients of a run draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    All,
+    /// Lists and definitions
+    Lists,
+    /// Bags of properties, and queries by their indexes
+    Bags,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -65,6 +77,7 @@ pub struct List {
 }
 
 pub struct World {
+    pub(super) workload: Workload,
     pub(super) lists: Vec<List>,
     pub(super) features: Vec<(String, ValueType, u64)>,
     pub(super) special: BTreeMap<String, Special>,
@@ -73,11 +86,17 @@ pub struct World {
     /// The wall clock when the world began, in nanoseconds.
     pub(super) epoch: u64,
     pub(super) values: AtomicU64,
+    /// The entity type of the bags.
+    pub(super) bag_type: String,
+    /// None if clients draw no operations on bags.
+    pub(super) bags: Vec<Bag>,
+    /// How many pieces of work clients have drawn.
+    pub(super) turns: AtomicU64,
 }
 
 impl World {
     /// `suffix` keeps the features of different worlds on one store apart.
-    pub fn new(suffix: &str, epoch: u64, with_sets: bool) -> Self {
+    pub fn new(suffix: &str, epoch: u64, with_sets: bool, workload: Workload) -> Self {
         let name = |base: &str| format!("{base}{suffix}");
         let mut lists = Vec::new();
         let mut add = |feature: &str, label: &str, entity: String, kind, value_type| {
@@ -127,12 +146,35 @@ impl World {
         ];
         features.extend(special.keys().map(|feature| (feature.clone(), ValueType::String, LONG_TTL_SECS)));
         let expiring = VersionName { feature: name("brief"), label: String::new() };
-        Self { lists, features, special, churned: name("churned"), expiring, epoch, values: AtomicU64::new(1) }
+        if workload == Workload::Bags {
+            lists.clear();
+            features.clear();
+            special.clear();
+        }
+        let bag_type = name("person");
+        Self {
+            workload,
+            lists,
+            features,
+            special,
+            churned: name("churned"),
+            expiring,
+            epoch,
+            values: AtomicU64::new(1),
+            bags: if workload == Workload::Lists { Vec::new() } else { bags_of(&bag_type) },
+            bag_type,
+            turns: AtomicU64::new(0),
+        }
     }
 
     /// The features that are not like others.
     pub fn special(&self) -> BTreeMap<String, Special> {
         self.special.clone()
+    }
+
+    /// The entity type that is created before the first operation, if there are to be bags.
+    pub fn bag_type(&self) -> Option<&str> {
+        (!self.bags.is_empty()).then_some(&*self.bag_type)
     }
 
     /// What is created before the first operation.
@@ -148,7 +190,7 @@ impl World {
     /// definition reaches the others only after a while, so what it concerns stays on one.
     pub fn is_for_any_server(&self, request: &Request) -> bool {
         let constant = |list: &ListName| list.version.feature != self.churned && list.version != self.expiring;
-        request.list().is_some_and(constant)
+        matches!(request, Request::Bag(_)) || request.list().is_some_and(constant)
     }
 
     pub(super) fn of_kind(&self, kind: Kind) -> Vec<&List> {
