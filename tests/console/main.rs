@@ -26,6 +26,7 @@ mod sets;
 mod support;
 #[path = "../support/tokens.rs"]
 mod test_tokens;
+mod tutorial;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         served::the_first_paint_is_reported,
         served::keys_alone_are_enough,
         everywhere::every_page_is_for_everybody,
+        tutorial::its_steps_work,
     ];
     let missing = browser.is_none() && !arguments.list;
     let needed = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|tools| tools == "required");

@@ -160,6 +160,16 @@ impl Page {
         self.until(&what, async || self.hit(self.named(role, name).await.into_iter().next()?).await).await;
     }
 
+    /// Clicks a button or a link.
+    pub async fn click_the(&self, name: &str) {
+        let found = async || match self.named("button", name).await.into_iter().next() {
+            Some(button) => Some(button),
+            None => self.named("link", name).await.into_iter().next(),
+        };
+        let what = format!("button or link \"{name}\" to click");
+        self.until(&what, async || self.hit(found().await?).await).await;
+    }
+
     /// Clicks in the middle of the screen: what is at its edge may be beneath the head that stays.
     async fn hit(&self, element: Element) -> Option<()> {
         let to = serde_json::to_value(&element).ok()?;

@@ -1,11 +1,11 @@
-//! Relative links in Markdown files.
+//! Relative links in Markdown files, and in docs/llms.txt.
 
 use crate::sources::{files, root};
 
 /// Every relative link of a Markdown file that leads to no file or folder, and every link to a
 /// heading that is not there.
 pub fn broken() -> Vec<String> {
-    let pages = files("", "md");
+    let pages = [files("", "md"), files("docs", "txt")].concat();
     assert!(!pages.is_empty(), "the walk found no Markdown");
     let mut broken = Vec::new();
     for page in &pages {

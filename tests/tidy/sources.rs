@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+#[derive(Clone)]
 pub struct Source {
     /// From the project's root.
     pub path: String,
