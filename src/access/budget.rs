@@ -4,52 +4,92 @@
 //! Each connection has a little memory. All further memory comes out of one budget of the process. A quarter of the
 //! budget is for small things: large bodies and answers are refused while small ones go on. Each known caller has a
 //! part of the budget, and all callers without a key share one part. So no caller takes the budget from the others.
+//!
+//! These parts never refuse one caller alone. The largest body and the largest answer always fit together, also while
+//! callers without a key hold all of their part: [`Budget::bytes_min`] says what that takes.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::decision::Principal;
+use super::held::Counts;
 use super::identity::Identity;
 
 /// What each connection may hold without asking: its two buffers are no smaller.
 pub const OWN_BYTES: usize = 8 << 10;
 /// A body or an answer of at most this length may use the whole budget.
 pub const SMALL_BYTES: usize = 64 << 10;
-/// Beyond half of the budget a known caller has this for what stands around one large body or answer.
+/// Some answers reserve this much before they are made, however short a page must be.
+pub const ANSWER_BYTES_MIN: usize = 1 << 20;
+/// What stands around one large body or answer: heads, chunks, and earlier answers that are not sent yet.
 const AROUND_BYTES: usize = 2 * SMALL_BYTES;
 /// Callers without a key have at least this, so that they can read any static document.
 const STRANGERS_BYTES_MIN: usize = 1 << 20;
-/// Names of callers that hold nothing are kept up to this number.
-const NAMES_MAX: usize = 10_000;
+/// At least this is for small things alone.
+const SMALL_RESERVE_BYTES: usize = 4 * SMALL_BYTES;
 
 /// Whose memory it is.
-#[derive(Debug, Clone, Default)]
-pub enum Holder {
+#[derive(Debug, Clone, Copy)]
+pub enum Holder<'p> {
     /// A caller without a key, where keys are needed.
-    #[default]
     Stranger,
     /// Any caller of an open server, and local administration.
     Anyone,
-    Known(Arc<Identity>),
+    Known(&'p Arc<Identity>),
 }
 
-impl Holder {
-    /// Whose memory an answer takes. `is_open` says that the server asks for no keys.
-    pub fn of(principal: &Principal, is_open: bool) -> Self {
+impl<'p> Holder<'p> {
+    /// Whose memory a request takes. `is_stranger` says that an unknown caller would need a key.
+    pub fn of(principal: &'p Principal, is_stranger: bool) -> Self {
         match principal {
-            Principal::Known(identity) => Self::Known(Arc::clone(identity)),
-            Principal::Anonymous if !is_open => Self::Stranger,
+            Principal::Known(identity) => Self::Known(identity),
+            Principal::Anonymous if is_stranger => Self::Stranger,
             Principal::Anonymous | Principal::Local => Self::Anyone,
         }
     }
 
-    pub fn is_stranger(&self) -> bool {
+    pub fn is_stranger(self) -> bool {
         matches!(self, Self::Stranger)
     }
 
-    pub fn is_known(&self) -> bool {
+    pub fn is_known(self) -> bool {
         matches!(self, Self::Known(_))
+    }
+
+    fn is(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Stranger, Self::Stranger) | (Self::Anyone, Self::Anyone) => true,
+            (Self::Known(one), Self::Known(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// The holder that a share remembers.
+#[derive(Debug)]
+enum Owner {
+    Strangers,
+    Anyone,
+    Known(Arc<Identity>),
+}
+
+impl Owner {
+    fn holder(&self) -> Holder<'_> {
+        match self {
+            Self::Strangers => Holder::Stranger,
+            Self::Anyone => Holder::Anyone,
+            Self::Known(identity) => Holder::Known(identity),
+        }
+    }
+}
+
+impl From<Holder<'_>> for Owner {
+    fn from(holder: Holder<'_>) -> Self {
+        match holder {
+            Holder::Stranger => Self::Strangers,
+            Holder::Anyone => Self::Anyone,
+            Holder::Known(identity) => Self::Known(Arc::clone(identity)),
+        }
     }
 }
 
@@ -57,19 +97,44 @@ impl Holder {
 #[derive(Debug)]
 pub struct Exhausted;
 
+/// Up to where things may fill the budget, or a part of it.
+#[derive(Debug, Clone, Copy)]
+struct FillLimits {
+    small: usize,
+    large: usize,
+    strangers: usize,
+    known_small: usize,
+    known_large: usize,
+}
+
 #[derive(Debug)]
 pub struct Budget {
-    bytes_max: usize,
+    limits: FillLimits,
     used: AtomicUsize,
     used_by_strangers: AtomicUsize,
-    /// By the names of known callers.
-    used_by: Mutex<HashMap<String, usize>>,
+    used_by_known: Counts,
 }
 
 impl Budget {
-    pub fn new(bytes_max: usize) -> Arc<Self> {
+    /// A budget of so many bytes, for bodies and answers of these lengths at most.
+    pub fn new(bytes_max: usize, body_bytes_max: usize, answer_bytes_max: usize) -> Arc<Self> {
+        let (eighth, request) = (bytes_max / 8, request_bytes(body_bytes_max, answer_bytes_max));
+        let beside_request = bytes_max.saturating_sub(request.saturating_add(SMALL_RESERVE_BYTES));
+        let strangers = eighth.min(beside_request).max(STRANGERS_BYTES_MIN);
+        let limits = FillLimits {
+            small: bytes_max,
+            large: (bytes_max - bytes_max / 4).max(request.saturating_add(strangers)).min(bytes_max),
+            strangers,
+            known_small: (5 * eighth + AROUND_BYTES).max(request),
+            known_large: (4 * eighth + AROUND_BYTES).max(request),
+        };
         let (used, used_by_strangers) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { bytes_max, used, used_by_strangers, used_by: Mutex::default() })
+        Arc::new(Self { limits, used, used_by_strangers, used_by_known: Counts::default() })
+    }
+
+    /// The least budget in which one caller has room for the largest body and the largest answer.
+    pub fn bytes_min(body_bytes_max: usize, answer_bytes_max: usize) -> usize {
+        request_bytes(body_bytes_max, answer_bytes_max).saturating_add(STRANGERS_BYTES_MIN + SMALL_RESERVE_BYTES)
     }
 
     /// Bytes that are held of it now.
@@ -79,68 +144,56 @@ impl Budget {
 
     /// Up to where something of so many bytes may fill it.
     fn limit(&self, bytes: usize) -> usize {
-        if bytes <= SMALL_BYTES { self.bytes_max } else { self.bytes_max - self.bytes_max / 4 }
+        if bytes <= SMALL_BYTES { self.limits.small } else { self.limits.large }
     }
 
-    /// Up to where something of so many bytes may fill the part of its holder.
-    fn limit_of(&self, holder: &Holder, bytes: usize) -> usize {
-        let eighth = self.bytes_max / 8;
+    /// What a holder has, with the limit of it for something of so many bytes. `None`: only the whole budget bounds it.
+    fn part<'a>(&'a self, holder: Holder<'a>, bytes: usize) -> Option<(&'a AtomicUsize, usize)> {
+        let FillLimits { strangers, known_small, known_large, .. } = self.limits;
         match holder {
-            Holder::Stranger => eighth.max(STRANGERS_BYTES_MIN),
-            Holder::Anyone => self.bytes_max,
-            Holder::Known(_) if bytes <= SMALL_BYTES => 5 * eighth + AROUND_BYTES,
-            Holder::Known(_) => 4 * eighth + AROUND_BYTES,
+            Holder::Anyone => None,
+            Holder::Stranger => Some((&self.used_by_strangers, strangers)),
+            Holder::Known(identity) => {
+                let count = self.used_by_known.of(identity.held(), identity.name().as_str());
+                Some((count, if bytes <= SMALL_BYTES { known_small } else { known_large }))
+            }
         }
     }
 
     /// Takes `more` bytes for a body or an answer, which then has `bytes`.
-    fn take(&self, holder: &Holder, more: usize, bytes: usize) -> Result<(), Exhausted> {
+    fn take(&self, holder: Holder<'_>, more: usize, bytes: usize) -> Result<(), Exhausted> {
         add(&self.used, more, self.limit(bytes))?;
-        let taken = self.take_part(holder, more, self.limit_of(holder, bytes));
+        let taken = self.part(holder, bytes).map_or(Ok(()), |(used, limit)| add(used, more, limit));
         if taken.is_err() {
             self.used.fetch_sub(more, Ordering::Relaxed);
         }
         taken
     }
 
-    fn take_part(&self, holder: &Holder, more: usize, limit: usize) -> Result<(), Exhausted> {
-        match holder {
-            Holder::Anyone => Ok(()),
-            Holder::Stranger => add(&self.used_by_strangers, more, limit),
-            Holder::Known(identity) => {
-                let (mut used_by, name) = (self.used_by(), identity.name().as_str());
-                let used = used_by.get(name).copied().unwrap_or_default();
-                let grown = used.checked_add(more).filter(|grown| *grown <= limit).ok_or(Exhausted)?;
-                if let Some(used) = used_by.get_mut(name) {
-                    *used = grown;
-                } else {
-                    if used_by.len() >= NAMES_MAX {
-                        used_by.retain(|_, used| *used > 0);
-                    }
-                    used_by.insert(name.to_owned(), grown);
-                }
-                Ok(())
-            }
+    fn give_back(&self, holder: Holder<'_>, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some((used, _)) = self.part(holder, bytes) {
+            used.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
-    fn give_back_part(&self, holder: &Holder, bytes: usize) {
-        match holder {
-            Holder::Anyone => {}
-            Holder::Stranger => {
-                self.used_by_strangers.fetch_sub(bytes, Ordering::Relaxed);
-            }
-            Holder::Known(identity) => {
-                if let Some(used) = self.used_by().get_mut(identity.name().as_str()) {
-                    *used = used.saturating_sub(bytes);
-                }
-            }
+    /// Charges bytes to another holder.
+    fn hand_over(&self, from: Holder<'_>, to: Holder<'_>, bytes: usize) {
+        if bytes == 0 || from.is(to) {
+            return;
+        }
+        if let Some((used, _)) = self.part(from, bytes) {
+            used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        if let Some((used, _)) = self.part(to, bytes) {
+            used.fetch_add(bytes, Ordering::Relaxed);
         }
     }
+}
 
-    fn used_by(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.used_by.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The most that one request holds with its answer.
+fn request_bytes(body_bytes_max: usize, answer_bytes_max: usize) -> usize {
+    body_bytes_max.saturating_add(answer_bytes_max.max(ANSWER_BYTES_MIN)).saturating_add(AROUND_BYTES)
 }
 
 fn add(used: &AtomicUsize, more: usize, limit: usize) -> Result<(), Exhausted> {
@@ -152,17 +205,17 @@ fn add(used: &AtomicUsize, more: usize, limit: usize) -> Result<(), Exhausted> {
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
-    holder: Holder,
+    owner: Owner,
     taken: usize,
 }
 
 impl Share {
-    pub fn new(budget: Arc<Budget>, holder: Holder) -> Self {
-        Self { budget, holder, taken: 0 }
+    pub fn new(budget: Arc<Budget>, holder: Holder<'_>) -> Self {
+        Self { budget, owner: holder.into(), taken: 0 }
     }
 
-    pub fn holder(&self) -> &Holder {
-        &self.holder
+    pub fn holder(&self) -> Holder<'_> {
+        self.owner.holder()
     }
 
     /// Holds exactly this many bytes, or as many as before where there is no room.
@@ -171,7 +224,7 @@ impl Share {
         if wanted <= self.taken {
             self.give_back(wanted);
         } else {
-            self.budget.take(&self.holder, wanted - self.taken, bytes)?;
+            self.budget.take(self.holder(), wanted - self.taken, bytes)?;
             self.taken = wanted;
         }
         Ok(())
@@ -182,46 +235,41 @@ impl Share {
         if self.hold(bytes).is_err() {
             let more = bytes - self.taken;
             self.budget.used.fetch_add(more, Ordering::Relaxed);
-            // Without a limit it is never refused.
-            let _ = self.budget.take_part(&self.holder, more, usize::MAX);
+            if let Some((used, _)) = self.budget.part(self.holder(), bytes) {
+                used.fetch_add(more, Ordering::Relaxed);
+            }
             self.taken = bytes;
         }
     }
 
     /// Whether so many bytes could be held now: else they need not be waited for.
     pub fn has_room_for(&self, bytes: usize) -> bool {
-        let Self { budget, holder, taken } = self;
-        let more = bytes.saturating_sub(*taken);
-        let used_by_holder = match holder {
-            Holder::Anyone => 0,
-            Holder::Stranger => budget.used_by_strangers.load(Ordering::Relaxed),
-            Holder::Known(identity) => budget.used_by().get(identity.name().as_str()).copied().unwrap_or_default(),
-        };
-        let fits = |used: usize, limit: usize| used.saturating_add(more) <= limit;
+        let more = bytes.saturating_sub(self.taken);
+        let fits = |used: &AtomicUsize, limit: usize| used.load(Ordering::Relaxed).saturating_add(more) <= limit;
         bytes <= OWN_BYTES
-            || fits(budget.used(), budget.limit(bytes)) && fits(used_by_holder, budget.limit_of(holder, bytes))
+            || fits(&self.budget.used, self.budget.limit(bytes))
+                && self.budget.part(self.holder(), bytes).is_none_or(|(used, limit)| fits(used, limit))
     }
 
     /// Charges all held bytes to another holder.
-    pub fn charge_to(&mut self, holder: Holder) {
-        if self.taken > 0 {
-            self.budget.give_back_part(&self.holder, self.taken);
-            let _ = self.budget.take_part(&holder, self.taken, usize::MAX);
+    pub fn charge_to(&mut self, holder: Holder<'_>) {
+        // Nearly all requests of a connection are one caller's.
+        if !self.holder().is(holder) {
+            self.budget.hand_over(self.holder(), holder, self.taken);
+            self.owner = holder.into();
         }
-        self.holder = holder;
     }
 
     /// Adopts the bytes of another share of the same budget.
     pub fn absorb(&mut self, mut other: Self) {
-        other.charge_to(self.holder.clone());
-        self.taken += std::mem::take(&mut other.taken);
+        let bytes = std::mem::take(&mut other.taken);
+        self.budget.hand_over(other.holder(), self.holder(), bytes);
+        self.taken += bytes;
     }
 
     fn give_back(&mut self, but_for: usize) {
         if self.taken > but_for {
-            let less = self.taken - but_for;
-            self.budget.used.fetch_sub(less, Ordering::Relaxed);
-            self.budget.give_back_part(&self.holder, less);
+            self.budget.give_back(self.holder(), self.taken - but_for);
             self.taken = but_for;
         }
     }
@@ -241,7 +289,7 @@ impl Reservation {
     /// Holds at least this many bytes.
     pub fn reserve(&self, budget: &Arc<Budget>, principal: &Principal, bytes: usize) -> Result<(), Exhausted> {
         let mut share = self.0.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Share::new(Arc::clone(budget), Holder::of(principal, true));
+        let new = || Share::new(Arc::clone(budget), Holder::of(principal, false));
         let share = share.get_or_insert_with(new);
         if bytes > share.taken { share.hold(bytes) } else { Ok(()) }
     }
@@ -261,23 +309,35 @@ impl Clone for Reservation {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::access::ActsFor;
 
     const MIB: usize = 1 << 20;
 
-    fn known(name: &str) -> Holder {
-        Holder::Known(Arc::new(Identity::new("key:", name, vec![], ActsFor::Themselves)))
+    /// With the lengths that are the defaults.
+    fn budget(bytes_max: usize) -> Arc<Budget> {
+        Budget::new(bytes_max, 2 * MIB, 4 * MIB)
     }
 
-    fn share(budget: &Arc<Budget>, holder: Holder) -> Share {
+    fn known(name: &str) -> Arc<Identity> {
+        Arc::new(Identity::new("key:", name, vec![], ActsFor::Themselves))
+    }
+
+    fn share(budget: &Arc<Budget>, holder: Holder<'_>) -> Share {
         Share::new(Arc::clone(budget), holder)
+    }
+
+    /// What the callers of a name hold.
+    fn used_by(budget: &Budget, name: &str) -> usize {
+        budget.part(Holder::Known(&known(name)), 0).unwrap().0.load(Ordering::Relaxed)
     }
 
     #[test]
     fn a_connection_holds_bytes_and_gives_them_back() {
-        let budget = Budget::new(MIB);
-        for holder in [Holder::Anyone, Holder::Stranger, known("a")] {
+        let (budget, a) = (budget(8 * MIB), known("a"));
+        for holder in [Holder::Anyone, Holder::Stranger, Holder::Known(&a)] {
             let mut share = share(&budget, holder);
             for (bytes, used) in [(OWN_BYTES, 0), (OWN_BYTES + 1, OWN_BYTES + 1), (100_000, 100_000), (50_000, 50_000)]
             {
@@ -287,75 +347,118 @@ mod tests {
             drop(share);
             assert_eq!(budget.used(), 0);
         }
-        assert_eq!(budget.used_by_strangers.load(Ordering::Relaxed), 0);
-        assert!(budget.used_by().values().all(|used| *used == 0));
+        assert_eq!((budget.used_by_strangers.load(Ordering::Relaxed), used_by(&budget, "a")), (0, 0));
     }
 
     #[test]
     fn small_things_go_on_when_large_things_do_not() {
-        let budget = Budget::new(MIB);
-        let mut shares: Vec<_> = (0..20).map(|_| share(&budget, Holder::Anyone)).collect();
-        shares[0].hold(600_000).unwrap();
-        assert!(shares[1].hold(300_000).is_err() && !shares[1].has_room_for(300_000));
-        assert!(shares[1].has_room_for(100_000) && shares[1].has_room_for(SMALL_BYTES));
-        assert_eq!(budget.used(), 600_000);
+        let budget = budget(64 * MIB);
+        let mut shares: Vec<_> = (0..520).map(|_| share(&budget, Holder::Anyone)).collect();
+        shares[0].hold(40 * MIB).unwrap();
+        assert!(shares[1].hold(9 * MIB).is_err() && !shares[1].has_room_for(9 * MIB));
+        assert!(shares[1].has_room_for(8 * MIB) && shares[1].has_room_for(SMALL_BYTES));
+        assert_eq!(budget.used(), 40 * MIB);
         let held = shares.iter_mut().skip(1).map_while(|share| share.hold(SMALL_BYTES).ok()).count();
-        assert_eq!(held, (MIB - 600_000) / SMALL_BYTES);
+        assert_eq!(held, 24 * MIB / SMALL_BYTES);
         // Small ones exceed the budget only where the server can no longer refuse them.
-        assert!(shares[19].hold(SMALL_BYTES).is_err());
-        shares[19].hold_anyway(SMALL_BYTES);
-        shares[19].hold(SMALL_BYTES).unwrap();
-        assert!(budget.used() > MIB);
+        assert!(shares[519].hold(SMALL_BYTES).is_err());
+        shares[519].hold_anyway(SMALL_BYTES);
+        shares[519].hold(SMALL_BYTES).unwrap();
+        assert!(budget.used() > 64 * MIB);
         shares.clear();
         assert_eq!(budget.used(), 0);
     }
 
+    /// As many shares of this holder as there is room for.
+    fn filled(budget: &Arc<Budget>, holder: Holder<'_>, bytes: usize) -> Vec<Share> {
+        let mut shares = Vec::new();
+        loop {
+            let mut next = share(budget, holder);
+            if next.hold(bytes).is_err() {
+                assert!(!next.has_room_for(bytes));
+                return shares;
+            }
+            shares.push(next);
+        }
+    }
+
     #[test]
     fn no_caller_takes_the_budget_from_the_others() {
-        let budget = Budget::new(64 * MIB);
-        let full_at = |holder: &Holder, bytes: usize| {
-            let mut shares = Vec::new();
-            loop {
-                let mut next = share(&budget, holder.clone());
-                if next.hold(bytes).is_err() {
-                    assert!(!next.has_room_for(bytes));
-                    return (shares.len() * bytes, shares);
-                }
-                shares.push(next);
-            }
-        };
-        let (strangers, held_by_strangers) = full_at(&Holder::Stranger, MIB);
-        assert_eq!(strangers, 8 * MIB);
-        let (first, held_by_first) = full_at(&known("a"), MIB);
-        assert_eq!(first, 32 * MIB);
-        drop(held_by_strangers);
-        let (second, _held_by_second) = full_at(&known("b"), MIB);
-        assert_eq!(second, 16 * MIB, "what is left of the three quarters for large things");
+        let (budget, a, b) = (budget(64 * MIB), known("a"), known("b"));
+        let strangers = filled(&budget, Holder::Stranger, MIB);
+        assert_eq!(strangers.len(), 8);
+        let first = filled(&budget, Holder::Known(&a), MIB);
+        assert_eq!(first.len(), 32);
+        drop(strangers);
+        let second = filled(&budget, Holder::Known(&b), MIB);
+        assert_eq!(second.len(), 16, "what is left of the three quarters for large things");
         // The same caller by another token.
-        assert!(share(&budget, known("a")).hold(MIB).is_err());
-        drop(held_by_first);
-        share(&budget, known("a")).hold(MIB).unwrap();
+        assert!(share(&budget, Holder::Known(&known("a"))).hold(MIB).is_err());
+        drop(first);
+        share(&budget, Holder::Known(&a)).hold(MIB).unwrap();
     }
 
     #[test]
     fn held_bytes_go_over_to_another_holder() {
-        let budget = Budget::new(64 * MIB);
+        let (budget, a) = (budget(64 * MIB), known("a"));
         let mut connection = share(&budget, Holder::Stranger);
         connection.hold(20_000).unwrap();
         let reservation = Reservation::default();
         assert!(reservation.take().is_none());
-        let Holder::Known(identity) = known("a") else { panic!("it is known") };
-        let principal = Principal::Known(identity);
+        let principal = Principal::Known(Arc::clone(&a));
         for bytes in [MIB, 2 * MIB, MIB] {
             reservation.reserve(&budget, &principal, bytes).unwrap();
         }
         assert!(reservation.reserve(&budget, &principal, 60 * MIB).is_err());
         assert!(reservation.clone().take().is_none());
-        connection.charge_to(known("a"));
+        connection.charge_to(Holder::Known(&a));
         connection.absorb(reservation.take().unwrap());
         assert_eq!((budget.used(), budget.used_by_strangers.load(Ordering::Relaxed)), (2 * MIB + 20_000, 0));
-        assert_eq!(budget.used_by()["key:a"], 2 * MIB + 20_000);
+        assert_eq!(used_by(&budget, "a"), 2 * MIB + 20_000);
         connection.hold(30_000).unwrap();
-        assert_eq!((budget.used(), budget.used_by()["key:a"]), (30_000, 30_000));
+        assert_eq!((budget.used(), used_by(&budget, "a")), (30_000, 30_000));
+        // The same name by another key, and then nobody.
+        connection.charge_to(Holder::Known(&known("a")));
+        assert_eq!(used_by(&budget, "a"), 30_000);
+        connection.charge_to(Holder::Stranger);
+        assert_eq!((budget.used_by_strangers.load(Ordering::Relaxed), used_by(&budget, "a")), (30_000, 0));
+        drop(connection);
+        assert_eq!((budget.used(), budget.used_by_strangers.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    /// A request as it is served: its body grows, its answer is reserved in two steps, and both are one connection's.
+    fn serves(budget: &Arc<Budget>, principal: &Principal, body: usize, answer: usize) -> Result<(), Exhausted> {
+        let mut connection = share(budget, Holder::of(principal, false));
+        assert!(connection.has_room_for(body));
+        for read in [body / 3, body / 2, body] {
+            connection.hold(read + OWN_BYTES)?;
+        }
+        let reservation = Reservation::default();
+        for bytes in [ANSWER_BYTES_MIN, answer] {
+            reservation.reserve(budget, principal, bytes)?;
+        }
+        connection.absorb(reservation.take().unwrap());
+        connection.hold(answer + OWN_BYTES)
+    }
+
+    proptest! {
+        #[test]
+        fn one_caller_alone_is_served_whatever_callers_without_a_key_hold(
+            body in 1_usize << 10..1 << 30,
+            answer in 1_usize << 10..1 << 30,
+            shrunk in (0_u32..20, 0_u32..20),
+            more in prop_oneof![Just(0_usize), 0_usize..1 << 31],
+            of_strangers in prop_oneof![Just(500_000_usize), Just(MIB), Just(60_000)],
+        ) {
+            let (body, answer) = ((body >> shrunk.0).max(1 << 10), (answer >> shrunk.1).max(1 << 10));
+            let budget = Budget::new(Budget::bytes_min(body, answer) + more, body, answer);
+            let strangers = filled(&budget, Holder::Stranger, of_strangers);
+            prop_assert!(strangers.len() * of_strangers > STRANGERS_BYTES_MIN / 4);
+            for principal in [Principal::Anonymous, Principal::Local, Principal::Known(known("a"))] {
+                prop_assert!(serves(&budget, &principal, body, answer).is_ok(), "{principal} {body} {answer} {more}");
+            }
+            drop(strangers);
+            prop_assert_eq!(budget.used(), 0);
+        }
     }
 }

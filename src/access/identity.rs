@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ring::digest;
 
+use super::held::HeldBytes;
 use super::limits::Limiter;
 use super::permission::{Permission, Resource};
 use crate::domain::{ApiKey, Author, Role, Scope};
@@ -62,6 +63,7 @@ pub struct Identity {
     expires: bool,
     /// None where nothing is limited.
     limiter: Option<Arc<Limiter>>,
+    held: HeldBytes,
 }
 
 impl Identity {
@@ -75,7 +77,7 @@ impl Identity {
     /// certificates, which always expire.
     pub fn new(kind: &str, name: &str, grants: Vec<Grant>, acts_for: ActsFor) -> Self {
         let name = Author::new(noted(&format!("{kind}{name}"))).unwrap_or_else(|_| Author::anonymous());
-        Self { name, grants, acts_for, expires: true, limiter: None }
+        Self { name, grants, acts_for, expires: true, limiter: None, held: HeldBytes::default() }
     }
 
     /// The same, with limits.
@@ -86,6 +88,11 @@ impl Identity {
     /// What bounds how much they ask for, if anything does.
     pub fn limiter(&self) -> Option<&Arc<Limiter>> {
         self.limiter.as_ref()
+    }
+
+    /// Where it keeps the count of its bytes in the budget.
+    pub(super) fn held(&self) -> &HeldBytes {
+        &self.held
     }
 
     /// As logs and the audit trail call them: `key:feed`.

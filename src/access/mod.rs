@@ -8,6 +8,7 @@
 mod budget;
 mod certificates;
 mod decision;
+mod held;
 mod identity;
 pub mod jwt;
 mod key_ring;
@@ -18,7 +19,7 @@ pub mod token;
 
 use std::sync::Arc;
 
-pub use budget::{Budget, Exhausted, Holder, OWN_BYTES, Reservation, SMALL_BYTES, Share};
+pub use budget::{ANSWER_BYTES_MIN, Budget, Exhausted, Holder, OWN_BYTES, Reservation, SMALL_BYTES, Share};
 pub use certificates::{CertificateRule, CertifiedName, Names};
 pub use decision::{Denied, Principal, decide};
 pub use identity::{ActsFor, Grant, Identity};
@@ -112,21 +113,31 @@ impl Access {
         if matches!(credentials, Credentials::Local) {
             return Ok(Principal::Local);
         }
+        if self.mode == Mode::Never {
+            return Ok(Principal::Anonymous);
+        }
+        let refused = match credentials {
+            Credentials::Bearer(text) if !self.issuers.are_for(text) => {
+                match self.ring.verify(text, self.clock.now()) {
+                    // A key that holds shows that keys are needed: nothing else is looked at.
+                    Ok(identity) => return Ok(Principal::Known(identity)),
+                    Err(NoKey::NotLoaded) => Some(Unidentified::Unknowable),
+                    Err(refused) => Some(Unidentified::Refused(refused)),
+                }
+            }
+            _ => None,
+        };
         match self.is_open() {
             Some(true) => return Ok(Principal::Anonymous),
             Some(false) => {}
             None => return Err(Unidentified::Unknowable),
         }
-        match credentials {
-            Credentials::None | Credentials::Local => Err(Unidentified::NoCredentials),
-            Credentials::Unreadable => Err(Unidentified::Refused(NoKey::Malformed)),
-            Credentials::Certificate(identity) => Ok(Principal::Known(Arc::clone(identity))),
-            Credentials::Bearer(text) if self.issuers.are_for(text) => self.verify_token(text),
-            Credentials::Bearer(text) => match self.ring.verify(text, self.clock.now()) {
-                Ok(identity) => Ok(Principal::Known(identity)),
-                Err(NoKey::NotLoaded) => Err(Unidentified::Unknowable),
-                Err(refused) => Err(Unidentified::Refused(refused)),
-            },
+        match (credentials, refused) {
+            (_, Some(refused)) => Err(refused),
+            (Credentials::None | Credentials::Local, None) => Err(Unidentified::NoCredentials),
+            (Credentials::Unreadable, None) => Err(Unidentified::Refused(NoKey::Malformed)),
+            (Credentials::Certificate(identity), None) => Ok(Principal::Known(Arc::clone(identity))),
+            (Credentials::Bearer(text), None) => self.verify_token(text),
         }
     }
 

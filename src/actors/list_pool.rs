@@ -211,9 +211,20 @@ impl ListPool {
         if let Some(found) = self.get_from_memory(list, retention, &range, deadline) {
             return Ok(found);
         }
-        let message = |envelope| Get { envelope, range };
-        let page = self.send(list.clone(), retention, deadline, Effect::Read, message).await?;
+        let page = self.get_through_actor(list, retention, range, deadline).await?;
         Ok((page, None))
+    }
+
+    /// Get List Items through the list's actor, where the page is known not to be in memory.
+    pub async fn get_through_actor(
+        &self,
+        list: &ListKey,
+        retention: impl Into<Retention>,
+        range: Range,
+        deadline: Instant,
+    ) -> Result<ItemPage, ListError> {
+        let message = |envelope| Get { envelope, range };
+        self.send(list.clone(), retention.into(), deadline, Effect::Read, message).await
     }
 
     /// Add List Items: all or none. `ahead_max` is the version's own bound on timestamps, if it has one.

@@ -154,7 +154,8 @@ fn check_body(head: &RequestHead<'_>, operation: &Descriptor, bytes_max: usize) 
     check_media_type(head.headers, if operation.takes_merge_patch() { BodyKind::MergePatch } else { BodyKind::Json })
 }
 
-fn is_for_anybody(state: &ApiState, operation: &Descriptor) -> bool {
+/// Whether any caller may ask for an operation, so that nobody is asked who they are.
+pub(super) fn is_for_anybody(state: &ApiState, operation: &Descriptor) -> bool {
     operation.permission == Permission::Open || operation.id == OperationId::Metrics && state.options.metrics_are_open
 }
 

@@ -28,6 +28,7 @@ use super::response::Response;
 use super::server::{self, Admitted};
 use super::tls::Tls;
 use super::{ApiOptions, ApiState};
+use crate::access::Principal;
 
 /// Connections that wait in the kernel's queue while all workers have as many as they may.
 const BACKLOG: u32 = 4_096;
@@ -188,7 +189,7 @@ impl Worker {
             async move {
                 let dispatched: Option<Dispatched> = request.extensions_mut().remove();
                 // Whatever comes to the framework was admitted.
-                let Some(Dispatched { client, admitted }) = dispatched else {
+                let Some(Dispatched { client, admitted, caller }) = dispatched else {
                     return HttpResponse::InternalServerError().finish();
                 };
                 let (uri, method, headers) = (request.uri(), request.method(), request.headers());
@@ -204,7 +205,7 @@ impl Worker {
                     has_body: true,
                 };
                 let body = RequestBody::Handed(payload.into_inner());
-                HttpResponse::from(server::carry_out(&state, Request { head, body }, admitted).await)
+                HttpResponse::from(server::carry_out(&state, Request { head, body }, admitted, caller).await)
             }
         };
         let app = App::new().default_service(web::to(serve)).into_factory();
@@ -254,14 +255,14 @@ impl Worker {
     }
 
     /// Answers by way of the framework, unless that cannot be told of the request.
-    async fn dispatch(&self, request: Request<'_>, admitted: Admitted<'_>) -> Response {
+    async fn dispatch(&self, request: Request<'_>, admitted: Admitted<'_>, caller: Principal) -> Response {
         let Request { head: asked, body } = request;
         // The framework's parser takes no quotation mark in a query, which some clients leave unencoded.
         let with_query = |query: &str| format!("{}?{}", asked.path, query.replace('"', "%22"));
         let target = asked.query.map_or(Cow::Borrowed(asked.path), |query| with_query(query).into());
         let (uri, body) = match (target.parse(), body) {
             (Ok(uri), RequestBody::Whole(body)) => (uri, body),
-            (_, body) => return server::carry_out(&self.state, Request { head: asked, body }, admitted).await,
+            (_, body) => return server::carry_out(&self.state, Request { head: asked, body }, admitted, caller).await,
         };
         let payload = if body.is_empty() { Payload::None } else { Payload::from(body) };
         let mut dispatched = actix_http::Request::with_payload(payload);
@@ -274,7 +275,7 @@ impl Worker {
             head.peer_addr = address;
         }
         let (client, admitted) = (asked.client.clone(), admitted.into_owned());
-        dispatched.extensions_mut().insert(Dispatched { client, admitted });
+        dispatched.extensions_mut().insert(Dispatched { client, admitted, caller });
         match self.framework.call(dispatched).await {
             Ok(answered) => answered.into_parts().1.into(),
             Err(error) => error.error_response().into(),
@@ -286,6 +287,7 @@ impl Worker {
 struct Dispatched {
     client: Client,
     admitted: Admitted<'static>,
+    caller: Principal,
 }
 
 /// Where the paths of lists and bags begin.
@@ -322,12 +324,12 @@ impl http1::Handler for Worker {
         server::admit(&self.state, head, lack).await
     }
 
-    async fn answer<'r>(&self, request: Request<'r>, admitted: Admitted<'r>) -> Response {
+    async fn answer<'r>(&self, request: Request<'r>, admitted: Admitted<'r>, caller: Principal) -> Response {
         if is_hot(request.head.path) {
-            server::carry_out(&self.state, request, admitted).await
+            server::carry_out(&self.state, request, admitted, caller).await
         } else {
             // On the heap, so that it takes no room in what every request allocates.
-            Box::pin(self.dispatch(request, admitted)).await
+            Box::pin(self.dispatch(request, admitted, caller)).await
         }
     }
 

@@ -177,7 +177,8 @@ impl ApiState {
         options: ApiOptions,
     ) -> prometheus::Result<Self> {
         let Handles { lists, metadata, backups, jobs, cleaner, access, log, clock } = handles;
-        let budget = Budget::new(options.buffered_bytes_max);
+        let ApiOptions { buffered_bytes_max, body_bytes_max, .. } = options;
+        let budget = Budget::new(buffered_bytes_max, body_bytes_max, service_options.page_bytes_max);
         let handles = ServiceHandles {
             lists: lists.clone(),
             metadata: metadata.clone(),

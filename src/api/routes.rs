@@ -40,11 +40,11 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
 });
 
 impl Resource {
-    /// Whether it has segments such as these, which are still encoded.
-    fn fits(&self, segments: &[&str]) -> bool {
+    /// Whether it has segments such as these. `encoded` says that some character of them is encoded.
+    fn fits(&self, segments: &[&str], encoded: bool) -> bool {
         self.segments.len() == segments.len()
             && self.segments.iter().zip(segments).all(|(expected, segment)| match expected {
-                Segment::Fixed(text) => text == segment || is_with_encoded_colon(segment, text),
+                Segment::Fixed(text) => text == segment || encoded && is_with_encoded_colon(segment, text),
                 Segment::Variable(_) => true,
             })
     }
@@ -76,9 +76,6 @@ impl Resource {
 
 /// Whether a segment is a fixed one whose colon is encoded, as some clients do with all segments.
 fn is_with_encoded_colon(segment: &str, fixed: &str) -> bool {
-    if !is_encoded(segment) {
-        return false;
-    }
     let Some((before, behind)) = fixed.split_once(':') else { return false };
     let colon = segment.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
     colon.is_some_and(|colon| colon.eq_ignore_ascii_case("%3A"))
@@ -124,7 +121,7 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
         count += 1;
     }
     let segments = segments.get_mut(..count).ok_or_else(nothing_here)?;
-    let resource = RESOURCES.iter().find(|resource| resource.fits(&sent[..count])).ok_or_else(nothing_here)?;
+    let resource = RESOURCES.iter().find(|resource| resource.fits(&sent[..count], encoded)).ok_or_else(nothing_here)?;
     match resource.operation(method.as_str()) {
         Some(operation) => Ok(Found::Operation(operation, resource.variables(segments))),
         None if method == Method::OPTIONS => Ok(Found::Options(resource.allow())),

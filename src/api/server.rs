@@ -39,7 +39,6 @@ pub(super) struct Admitted<'r> {
     request_id: HeaderValue,
     operation: OperationId,
     segments: Segments<'r>,
-    principal: Principal,
     /// Whether the request has waited for its body since it was admitted.
     has_waited: bool,
 }
@@ -58,22 +57,23 @@ pub(super) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
     let started = Instant::now();
     let request_id = state.request_ids.of(head.headers);
     let RequestHead { method, path, headers: sent, client, .. } = head;
-    let (operation, principal, handled) = match find(method, path) {
+    let (operation, caller, handled) = match find(method, path) {
         Ok(Found::Operation(operation, segments)) => {
             let descriptor = operation.descriptor();
-            let (principal, admitted) = admission::of_head(state, descriptor, &segments, &head, lack).await;
+            let (caller, admitted) = admission::of_head(state, descriptor, &segments, &head, lack).await;
             match admitted {
                 Ok(()) => {
-                    let holder = holder(state, &principal);
+                    // An unknown caller of anything else is let in by an open server alone.
+                    let is_stranger = admission::is_for_anybody(state, descriptor) && is_stranger(state, &caller);
                     let has_waited = !head.has_body;
-                    let admitted = Admitted { started, request_id, operation, segments, principal, has_waited };
-                    return Decision { holder, outcome: Ok(admitted) };
+                    let admitted = Admitted { started, request_id, operation, segments, has_waited };
+                    return Decision { caller, is_stranger, outcome: Ok(admitted) };
                 }
                 Err(problem) => {
                     if lack == Some(Lack::Time) {
                         state.metrics.shed();
                     }
-                    (Some(operation), principal, Err(problem))
+                    (Some(operation), caller, Err(problem))
                 }
             }
         }
@@ -88,16 +88,22 @@ pub(super) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
             (None, Principal::Anonymous, page.unwrap_or(Err(problem)))
         }
     };
-    let holder = holder(state, &principal);
-    let asked = Asked { head, started, request_id, operation, principal };
+    let is_stranger = is_stranger(state, &caller);
+    let asked = Asked { head, started, request_id, operation, caller: &caller };
     // On the heap, so that it takes no room in what every request allocates.
-    Decision { holder, outcome: Err(Box::pin(complete(state, asked, handled)).await) }
+    let response = Box::pin(complete(state, asked, handled)).await;
+    Decision { caller, is_stranger, outcome: Err(response) }
 }
 
 /// Carries out an admitted request. Its body is whole, or never will be.
-pub(super) async fn carry_out(state: &ApiState, request: Request<'_>, admitted: Admitted<'_>) -> Response {
+pub(super) async fn carry_out(
+    state: &ApiState,
+    request: Request<'_>,
+    admitted: Admitted<'_>,
+    caller: Principal,
+) -> Response {
     let Request { head, mut body } = request;
-    let Admitted { started, request_id, operation, segments, mut principal, has_waited } = admitted;
+    let Admitted { started, request_id, operation, segments, has_waited } = admitted;
     // The time in which a body arrives is the client's.
     let started = if has_waited { Instant::now() } else { started };
     let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
@@ -109,6 +115,7 @@ pub(super) async fn carry_out(state: &ApiState, request: Request<'_>, admitted: 
         None if has_waited => admission::again(state, operation.descriptor(), &segments, &head),
         None => Ok(None),
     };
+    let mut principal = caller;
     let handled = match again {
         Err(problem) => Err(problem),
         Ok(identified) => {
@@ -121,7 +128,8 @@ pub(super) async fn carry_out(state: &ApiState, request: Request<'_>, admitted: 
             handle(operation, call).await
         }
     };
-    complete(state, Asked { head, started, request_id, operation: Some(operation), principal }, handled).await
+    let asked = Asked { head, started, request_id, operation: Some(operation), caller: &principal };
+    complete(state, asked, handled).await
 }
 
 /// A request that has its answer.
@@ -131,13 +139,13 @@ struct Asked<'r> {
     request_id: HeaderValue,
     operation: Option<OperationId>,
     /// As far as that is known.
-    principal: Principal,
+    caller: &'r Principal,
 }
 
 /// Turns the outcome of a request into its answer, and counts and logs the request.
 async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) -> Response {
-    let Asked { head, started, request_id, operation, principal } = asked;
-    let handled = handled.and_then(|response| with_room(state, &head, operation, &principal, response));
+    let Asked { head, started, request_id, operation, caller: principal } = asked;
+    let handled = handled.and_then(|response| with_room(state, &head, operation, principal, response));
     let (mut response, code) = match handled {
         Ok(response) => (response, None),
         Err(problem) => {
@@ -146,7 +154,7 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
             let outcome_unknown = problem.outcome_unknown && writes;
             let problem = problem.with_outcome_unknown(outcome_unknown);
             state.metrics.refused(problem.noted());
-            state.note_refusal(&principal, label(operation), problem.noted());
+            state.note_refusal(principal, label(operation), problem.noted());
             state.request_log.failed(&request_id, label(operation), problem.noted());
             (problem.to_response(), Some(problem.code))
         }
@@ -165,7 +173,7 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
         request_id: &request_id,
         method: Some(head.method),
         operation: operation.map(OperationId::descriptor),
-        principal: &principal,
+        principal,
         response,
         took,
     });
@@ -192,16 +200,17 @@ fn with_room(
     if response.reserved.is_some() || is_exempt || *head.method == Method::HEAD {
         return Ok(response);
     }
-    let mut share = Share::new(Arc::clone(&state.budget), holder(state, principal));
+    let holder = Holder::of(principal, is_stranger(state, principal));
+    let mut share = Share::new(Arc::clone(&state.budget), holder);
     match share.hold(bytes as usize) {
         Ok(()) => Ok(response.reserving(Some(share))),
         Err(_exhausted) => Err(Lack::RoomForAnswer.problem()),
     }
 }
 
-/// Whose memory a request and its answer take.
-fn holder(state: &ApiState, principal: &Principal) -> Holder {
-    Holder::of(principal, state.access.is_open() == Some(true))
+/// Whether a caller is unknown, and would need a key.
+fn is_stranger(state: &ApiState, caller: &Principal) -> bool {
+    matches!(caller, Principal::Anonymous) && state.access.is_open() != Some(true)
 }
 
 /// Answers what is no request, or none that could be understood.
@@ -325,7 +334,7 @@ mod tests {
     /// that is awaited as it is would make all requests dearer.
     #[test]
     fn what_every_request_goes_through_is_small() {
-        fn bytes<'a, F: Future>(_: fn(&'a ApiState, Request<'a>, Admitted<'a>) -> F) -> usize {
+        fn bytes<'a, F: Future>(_: fn(&'a ApiState, Request<'a>, Admitted<'a>, Principal) -> F) -> usize {
             size_of::<F>()
         }
         fn bytes_of_head<'a, F: Future>(_: fn(&'a ApiState, RequestHead<'a>, Option<Lack>) -> F) -> usize {

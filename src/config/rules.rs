@@ -7,6 +7,7 @@ use super::{
     AccessMode, AddressTranslation, CertificateSettings, ClientAuth, Consistency, CqlSettings, Dialect, HttpSettings,
     IssuerSettings, ItemStoreKind, ItemsSettings, MetadataStoreKind, NodeName, Replicas, Settings,
 };
+use crate::access::Budget;
 use crate::domain::{AccessLog, AheadMax, Rate};
 
 const CQL_PORT: u16 = 9042;
@@ -75,6 +76,7 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.response_bytes_max", &mut http.response_bytes_max, bytes(1 << 10..=1 << 30));
     reader.read("http.compression_bytes_min", &mut http.compression_bytes_min, bytes(1 << 10..=1 << 30));
     reader.read("http.connections_max", &mut http.connections_max, number(1..=1_000_000));
+    http.buffered_bytes_max = http.buffered_bytes_max.max(buffered_bytes_min(http));
     reader.read("http.buffered_bytes_max", &mut http.buffered_bytes_max, bytes(4 << 10..=1 << 46));
     reader.read("http.body_timeout_secs", &mut http.body_timeout_secs, number(1..=3_600));
     reader.read("http.socket_wait_ms", &mut http.socket_wait_ms, number(10..=60_000));
@@ -212,11 +214,18 @@ fn keyspace(name: String) -> Result<String, String> {
     Err(format!("must be 1 to {KEYSPACE_CHARS_MAX} characters of A-Z a-z 0-9 _, a letter first, not {name:?}"))
 }
 
+/// The least `http.buffered_bytes_max` beside the other settings.
+fn buffered_bytes_min(http: &HttpSettings) -> usize {
+    Budget::bytes_min(http.body_bytes_max, http.response_bytes_max)
+}
+
 fn check_http(http: &HttpSettings, reader: &mut Reader) {
-    let largest = http.body_bytes_max.max(http.response_bytes_max);
-    if http.buffered_bytes_max / 2 < largest {
+    let HttpSettings { body_bytes_max, response_bytes_max, .. } = http;
+    let least = buffered_bytes_min(http);
+    if http.buffered_bytes_max < least {
         let problem = format!(
-            "must be at least twice http.body_bytes_max and http.response_bytes_max, the larger of which is {largest}"
+            "must be at least {least}, so that one caller has room for the largest body and answer: set more, or less in \
+             http.body_bytes_max, which is {body_bytes_max}, or http.response_bytes_max, which is {response_bytes_max}"
         );
         reader.blame("http.buffered_bytes_max", problem);
     }

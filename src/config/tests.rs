@@ -2,8 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::sync::Arc;
+
+use proptest::prelude::*;
 
 use super::*;
+use crate::access::{ActsFor, Budget, Holder, Identity, Share};
 
 fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
@@ -272,8 +276,46 @@ fn origins_are_read_as_browsers_write_them() {
 #[test]
 fn the_memory_for_clients_holds_a_body_and_an_answer() {
     assert!(load("http.buffered_bytes_max = \"8 MiB\"", &[], &[]).is_ok());
-    assert_eq!(problems("http.buffered_bytes_max = \"7 MiB\"", &[]).len(), 1);
+    let refused = problems("http.buffered_bytes_max = \"7 MiB\"", &[]);
+    for part in ["http.buffered_bytes_max", "at least 7733248", "http.body_bytes_max, which is 2097152", "4194304"] {
+        assert!(refused.len() == 1 && refused[0].contains(part), "{refused:?}");
+    }
     assert_eq!(problems("http.body_bytes_max = \"1 GiB\"\nhttp.buffered_bytes_max = \"1 GiB\"", &[]).len(), 1);
+}
+
+proptest! {
+    /// What the settings allow is served to one caller: else the server would refuse it for ever.
+    #[test]
+    fn any_memory_for_clients_that_is_accepted_serves_the_largest_request(
+        sizes in (10_u32..=30, 10_u32..=30).prop_map(|(body, answer)| (1_usize << body, 1_usize << answer)),
+        near in prop_oneof![Just(None), (-3_i64..3).prop_map(Some), (-2_000_000_i64..8_000_000).prop_map(Some)],
+    ) {
+        let (body, answer) = sizes;
+        let mut file = format!("http.body_bytes_max = {body}\nhttp.response_bytes_max = {answer}\n");
+        let given = near.map(|near| ((body + answer.max(1 << 20) + (1_408 << 10)) as i64 + near).max(4 << 10));
+        if let Some(given) = given {
+            file += &format!("http.buffered_bytes_max = {given}\n");
+        }
+        match load(&file, &[], &[]) {
+            Err(refused) => {
+                prop_assert!(near.is_some_and(|near| near < 0), "{file}: {refused:?}");
+                let least = Budget::bytes_min(body, answer);
+                prop_assert!(refused[0].contains(&format!("at least {least}, ")), "{refused:?}");
+            }
+            Ok(loaded) => {
+                let HttpSettings { body_bytes_max, response_bytes_max, buffered_bytes_max, .. } = loaded.settings.http;
+                let budget = Budget::new(buffered_bytes_max, body_bytes_max, response_bytes_max);
+                let identity = Arc::new(Identity::new("key:", "a", Vec::new(), ActsFor::Themselves));
+                for holder in [Holder::Anyone, Holder::Known(&identity)] {
+                    let [mut connection, mut answer] = [(); 2].map(|()| Share::new(Arc::clone(&budget), holder));
+                    prop_assert!(connection.hold(body_bytes_max).is_ok(), "{file}");
+                    prop_assert!(answer.hold(response_bytes_max).is_ok(), "{file}");
+                    connection.absorb(answer);
+                    prop_assert!(connection.hold(body_bytes_max + response_bytes_max).is_ok(), "{file}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl<R: PageRenderer> Service<R> {
         let (page, validity) = match self.lists.get_from_memory(&read.list, read.retention, &range, deadline) {
             Some(found) => found,
             // On the heap: what is in memory does not need it.
-            None => Box::pin(self.read_page(caller, &read, deadline)).await?,
+            None => (Box::pin(self.read_page(caller, &read, deadline)).await?, None),
         };
         let page = self.render_page(caller, &read, &page, validity)?;
         caller.owe_items(page.items.saturating_sub(1));
@@ -167,16 +167,11 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// Reads a page through its list's actor.
-    async fn read_page(
-        &self,
-        caller: &Caller,
-        read: &PageRead,
-        deadline: Instant,
-    ) -> Result<(ItemPage, Option<Validity>), ServiceError> {
+    async fn read_page(&self, caller: &Caller, read: &PageRead, deadline: Instant) -> Result<ItemPage, ServiceError> {
         let lists = self.lists_of(caller);
         self.reserve(caller, FIRST_BYTES + self.renderer.bytes_around(read.limit))?;
         match self.read_first(&lists, read, deadline).await? {
-            Some(found) => Ok(found),
+            Some(page) => Ok(page),
             None => self.read_in_full(caller, &lists, read, deadline).await,
         }
     }
@@ -188,11 +183,11 @@ impl<R: PageRenderer> Service<R> {
         lists: &ListPool,
         read: &PageRead,
         deadline: Instant,
-    ) -> Result<Option<(ItemPage, Option<Validity>)>, ServiceError> {
+    ) -> Result<Option<ItemPage>, ServiceError> {
         let range = read.range(FIRST_BYTES.min(self.options.page_bytes_max));
-        let (page, validity) = lists.get(&read.list, read.retention, range, deadline).await?;
+        let page = lists.get_through_actor(&read.list, read.retention, range, deadline).await?;
         let is_cut = page.more && page.items.len() < read.limit;
-        Ok((!is_cut).then_some((page, validity)))
+        Ok((!is_cut).then_some(page))
     }
 
     /// Reads a page of any length, which has its memory before the store is asked.
@@ -202,10 +197,10 @@ impl<R: PageRenderer> Service<R> {
         lists: &ListPool,
         read: &PageRead,
         deadline: Instant,
-    ) -> Result<(ItemPage, Option<Validity>), ServiceError> {
+    ) -> Result<ItemPage, ServiceError> {
         let bytes_max = self.options.page_bytes_max;
         self.reserve(caller, bytes_max)?;
-        Ok(lists.get(&read.list, read.retention, read.range(bytes_max), deadline).await?)
+        Ok(lists.get_through_actor(&read.list, read.retention, read.range(bytes_max), deadline).await?)
     }
 
     /// Renders a page, and keeps it where that is known to be right for a while.

@@ -214,7 +214,7 @@ async fn all_memory_that_is_held_comes_out_of_one_budget() {
 #[tokio::test]
 async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
     let given = [
-        ("http.buffered_bytes_max", "1 MiB"),
+        ("http.buffered_bytes_max", "3 MiB"),
         ("http.body_bytes_max", "500 KiB"),
         ("http.response_bytes_max", "500 KiB"),
         ("http.body_timeout_secs", "3600"),
@@ -227,11 +227,15 @@ async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
             (0..7).map(|n| json!({"timestamp": ago(100 + part * 100 + n), "value": "x".repeat(60_000)})).collect();
         api.post(&large, json!({ "items": values })).await.expect(200);
     }
-    // A body that does not come to its end leaves no room for a long answer.
-    let mut holding = connect(&api).await;
-    let head = format!("POST {large} HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
-    send(&mut holding, &(head + &"x".repeat(300_000))).await;
-    until("much is held", async || metric(&api, "liststore_http_buffered_bytes").await > 400_000.0).await;
+    // Bodies that do not come to their end leave no room for a long answer.
+    let mut holding = Vec::new();
+    let half = format!("POST {large} HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n") + &"x".repeat(300_000);
+    for _ in 0..5 {
+        let mut stream = connect(&api).await;
+        send(&mut stream, &half).await;
+        holding.push(stream);
+    }
+    until("much is held", async || metric(&api, "liststore_http_buffered_bytes").await > 2_400_000.0).await;
     let mut stream = connect(&api).await;
     send(&mut stream, &(get(&large) + &get(&small) + &get(&large) + &get("/livez"))).await;
     for status in [503, 200, 503, 200] {
@@ -310,6 +314,52 @@ async fn each_caller_has_a_part_of_the_memory_at_most() {
     ask(&api, &with_key(&modest, &get(&large))).await.expect(200);
     drop(held);
     until("there is room", async || ask(&api, &with_key(&greedy, &get(&large))).await.status == 200).await;
+}
+
+/// The least memory that the settings accept. While strangers hold all that they may of it, one caller with a key has
+/// room for the longest body and the longest page together, through the actors of the lists.
+#[tokio::test]
+async fn one_caller_has_room_for_the_largest_request_in_the_least_memory() {
+    const BODY_BYTES: usize = 200 << 10;
+    for (answer_bytes, in_store) in [(1_usize << 10, "memory"), (4 << 20, "memory"), (4 << 20, "embedded")] {
+        let least = BODY_BYTES + answer_bytes.max(1 << 20) + (1_408 << 10);
+        let [body_max, answer_max, least] = [BODY_BYTES, answer_bytes, least].map(|bytes| bytes.to_string());
+        let api = api_with(&[
+            ("items.store", in_store),
+            ("http.buffered_bytes_max", &least),
+            ("http.body_bytes_max", &body_max),
+            ("http.response_bytes_max", &answer_max),
+        ])
+        .await;
+        api.feature("seen", "string", "30d").await;
+        let large = items("seen", "large");
+        for part in 0..25 {
+            let values: Vec<_> =
+                (0..3).map(|n| json!({"timestamp": ago(100 + part * 10 + n), "value": "x".repeat(60_000)})).collect();
+            api.post(&large, json!({ "items": values })).await.expect(200);
+        }
+        let admin = super::keys::admin(&api).await;
+        let mut strangers = Vec::new();
+        for _ in 0..5 {
+            let mut stream = connect(&api).await;
+            send(&mut stream, &get("/openapi.json").repeat(50)).await;
+            strangers.push(stream);
+        }
+        until("a stranger is refused", async || ask(&api, &get("/openapi.json")).await.status == 503).await;
+        let page = ask(&api, &with_key(&admin, &get(&format!("{large}?limit=10000")))).await;
+        let shortest = answer_bytes.saturating_sub(130_000).max(60_000);
+        assert!(page.status == 200 && page.body.len() > shortest, "{answer_max} {in_store}: {}", page.body.len());
+        let list = json!({"entity_type": "user", "feature": "seen", "entity_id": "large", "limit": 10_000});
+        let body = json!({ "requests": [list] }).to_string();
+        let body = format!("{body:<BODY_BYTES$}");
+        let batch = ask(&api, &with_key(&admin, &post("/v1/lists:batchGet", &body))).await;
+        let has_page = batch.json()["results"][0].get("items").is_some();
+        assert!(has_page && batch.body.len() > shortest, "{answer_max} {in_store}: {}", batch.body.len());
+        let chunked = format!("{BODY_BYTES:x}\r\n{body}\r\n0\r\n\r\n");
+        let head = "POST /v1/lists:batchGet HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        ask(&api, &with_key(&admin, &format!("{head}{chunked}"))).await.expect(200);
+        drop(strangers);
+    }
 }
 
 /// More than one worker can do: what has waited too long is refused, at once and for that alone.

@@ -45,7 +45,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
             "tls_files",
         ],
     ),
-    ("config", &["domain", "metadata", "telemetry"]),
+    ("config", &["access", "domain", "metadata", "telemetry"]),
     (
         "app",
         &[

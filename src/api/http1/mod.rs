@@ -33,7 +33,7 @@ use std::time::Duration;
 use super::body::Lack;
 use super::request::{Client, Request, RequestHead};
 use super::response::Response;
-use crate::access::{Budget, Holder, OWN_BYTES};
+use crate::access::{Budget, OWN_BYTES, Principal};
 use crate::domain::Clock;
 use answer::Dates;
 pub(super) use arrival::Stream;
@@ -88,7 +88,9 @@ const TURN_REQUESTS: u32 = 8;
 /// The decision on the head of a request.
 pub(super) struct Decision<A> {
     /// Whose memory the request and its answer take.
-    pub holder: Holder,
+    pub caller: Principal,
+    /// Whether the caller is unknown, and would need a key.
+    pub is_stranger: bool,
     /// The handler's own state of an admitted request, or the answer that refuses it.
     pub outcome: Result<A, Response>,
 }
@@ -111,7 +113,12 @@ pub(super) trait Handler {
     ) -> impl Future<Output = Decision<Self::Admitted<'r>>>;
 
     /// Answers an admitted request, whose body is whole, or never will be.
-    fn answer<'r>(&self, request: Request<'r>, admitted: Self::Admitted<'r>) -> impl Future<Output = Response>;
+    fn answer<'r>(
+        &self,
+        request: Request<'r>,
+        admitted: Self::Admitted<'r>,
+        caller: Principal,
+    ) -> impl Future<Output = Response>;
 
     /// Answers what is no request that could be understood, or is none yet. `took` is the time since
     /// its first byte.

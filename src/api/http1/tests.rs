@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::*;
-use crate::access::{ActsFor, Identity, Share};
+use crate::access::{ActsFor, Holder, Identity, Share};
 use crate::api::body::RequestBody;
 use crate::api::request::{Framing, Peer};
 use crate::domain::SystemClock;
@@ -30,6 +30,7 @@ use crate::domain::SystemClock;
 const CLIENT: Client = Client { peer: Peer::Local, certificate: None, identity: None };
 const BODY_BYTES_MAX: usize = 10_000;
 const BUDGET_BYTES: usize = 16 << 20;
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const SOCKET_WAIT_MAX: Duration = Duration::from_millis(50);
 /// As long as a refusal counts at most.
@@ -52,8 +53,8 @@ struct Recorder {
     refused: Cell<Option<Refusal>>,
     /// How many requests were refused by their heads.
     refused_by_head: Cell<usize>,
-    /// Whose memory requests take.
-    holder: RefCell<Holder>,
+    /// Whose memory requests take, if not strangers'.
+    caller: RefCell<Option<Principal>>,
 }
 
 impl Handler for Recorder {
@@ -68,19 +69,19 @@ impl Handler for Recorder {
     }
 
     async fn admit<'r>(&self, head: RequestHead<'r>, lack: Option<Lack>) -> Decision<()> {
-        let holder = self.holder.borrow().clone();
+        let (is_stranger, caller) = (self.caller.borrow().is_none(), self.caller.borrow().clone().unwrap_or_default());
         let is_too_large = matches!(head.framing, Framing::Length(length) if length > BODY_BYTES_MAX as u64);
         if lack.is_none() && !is_too_large && head.path != "/refused" {
-            return Decision { holder, outcome: Ok(()) };
+            return Decision { caller, is_stranger, outcome: Ok(()) };
         }
         self.refused_by_head.set(self.refused_by_head.get() + 1);
         if head.path == "/slow" {
             sleep(SLOW).await;
         }
-        Decision { holder, outcome: Err(Response::new(StatusCode::PAYLOAD_TOO_LARGE)) }
+        Decision { caller, is_stranger, outcome: Err(Response::new(StatusCode::PAYLOAD_TOO_LARGE)) }
     }
 
-    async fn answer<'r>(&self, Request { head, body }: Request<'r>, (): ()) -> Response {
+    async fn answer<'r>(&self, Request { head, body }: Request<'r>, (): (), _: Principal) -> Response {
         let query = head.query.map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{}{query}", head.path);
         if head.path == "/slow" {
@@ -100,7 +101,7 @@ impl Handler for Recorder {
                 let parts = [Ok(Bytes::from_static(b"one")), Err(io::Error::other("it broke off"))];
                 HttpResponse::Ok().body(BodyStream::new(stream::iter(parts))).into()
             }
-            "/long" => Response::new(StatusCode::OK).body(vec![b'x'; 4 << 20]),
+            "/long" => Response::new(StatusCode::OK).body(vec![b'x'; ANSWER_BYTES_MAX]),
             _ => Response::new(StatusCode::OK).body(target.clone()),
         };
         self.seen.borrow_mut().push(Seen { method, target, body: body.to_vec() });
@@ -116,7 +117,7 @@ impl Handler for Recorder {
 fn shared() -> Shared {
     let limits =
         Limits { body_bytes_max: BODY_BYTES_MAX, body_timeout: BODY_TIMEOUT, socket_wait_max: SOCKET_WAIT_MAX };
-    Shared::new(limits, Arc::new(SystemClock), Budget::new(BUDGET_BYTES))
+    Shared::new(limits, Arc::new(SystemClock), Budget::new(BUDGET_BYTES, BODY_BYTES_MAX, ANSWER_BYTES_MAX))
 }
 
 /// Runs a client against the loop; time passes only while both wait.
@@ -637,7 +638,7 @@ fn statuses(shared: &Shared, recorder: &Recorder, text: &[u8]) -> Vec<String> {
 #[test]
 fn a_body_without_room_is_refused_before_it_is_asked_for() {
     let (shared, recorder) = (shared(), Recorder::default());
-    *recorder.holder.borrow_mut() = Holder::Anyone;
+    *recorder.caller.borrow_mut() = Some(Principal::Anonymous);
     let others = all_but(&shared, 5_000);
     let head = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\nExpect: 100-continue\r\n\r\n";
     assert_eq!(statuses(&shared, &recorder, head.as_bytes()), ["413"]);
@@ -651,7 +652,7 @@ fn a_body_without_room_is_refused_before_it_is_asked_for() {
 #[test]
 fn an_answer_is_counted_until_it_is_taken() {
     let (shared, recorder) = (shared(), Recorder::default());
-    *recorder.holder.borrow_mut() = Holder::Anyone;
+    *recorder.caller.borrow_mut() = Some(Principal::Anonymous);
     let others = all_but(&shared, 100_000);
     let (near, far) = duplex(64 << 10);
     block_on(async {
@@ -731,16 +732,16 @@ fn a_client_that_ends_its_side_behind_whole_requests_is_answered() {
 fn a_stranger_makes_room_in_every_state() {
     let known = || {
         let identity = Identity::new("key:", "a", vec![], ActsFor::Themselves);
-        Holder::Known(Arc::new(identity))
+        Principal::Known(Arc::new(identity))
     };
     for text in [
         &b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nsome"[..],
         b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nsome",
         b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n",
     ] {
-        for (holder, leaves) in [(Holder::Stranger, true), (Holder::Anyone, true), (known(), false)] {
+        for (caller, leaves) in [(None, true), (Some(Principal::Anonymous), true), (Some(known()), false)] {
             let (slots, shared, recorder) = (Slots::new(1), shared(), Recorder::default());
-            *recorder.holder.borrow_mut() = holder;
+            *recorder.caller.borrow_mut() = caller;
             let (mut near, far) = duplex(1 << 10);
             block_on(async {
                 let slot = slots.enter().await.unwrap();

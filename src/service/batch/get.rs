@@ -21,12 +21,15 @@ use super::super::operation::{GetItems, Reply};
 use super::super::page_cache::RenderedPage;
 use super::super::{Caller, PageRenderer, Service, ServiceError};
 use super::{SetAside, Turn, in_time};
-use crate::access::Permission;
+use crate::access::{ANSWER_BYTES_MIN, Permission};
 use crate::actors::ListPool;
 
 /// Lists of one call that are read through their actors at once. Enough to keep disks, and the nodes of a
 /// cluster, busy for one caller; few enough that one call takes no actor's permits from all others.
 pub(in crate::service) const READS_AT_ONCE: usize = 32;
+
+/// What a call reserves for its reads before they begin has room in any budget.
+const _: () = assert!(READS_AT_ONCE * FIRST_BYTES <= ANSWER_BYTES_MIN);
 
 type PageResult = Result<RenderedPage, ServiceError>;
 
@@ -218,14 +221,14 @@ impl<R: PageRenderer> Service<R> {
     ) -> PageResult {
         Room::check(room)?;
         in_time(deadline)?;
-        if let Some((page, validity)) = self.read_first(lists, read, deadline).await? {
-            return self.take_room(caller, room, self.render_page(caller, read, &page, validity)?);
+        if let Some(page) = self.read_first(lists, read, deadline).await? {
+            return self.take_room(caller, room, self.render_page(caller, read, &page, None)?);
         }
         let _alone = long.lock().await;
         Room::check(room)?;
         in_time(deadline)?;
-        let (page, validity) = self.read_in_full(caller, lists, read, deadline).await?;
-        self.take_room(caller, room, self.render_page(caller, read, &page, validity)?)
+        let page = self.read_in_full(caller, lists, read, deadline).await?;
+        self.take_room(caller, room, self.render_page(caller, read, &page, None)?)
     }
 
     /// Gives a page its room in the answer, and memory with it.

@@ -94,7 +94,7 @@ where
             handler,
             shared,
             slot,
-            share: Share::new(Arc::clone(&shared.budget), Holder::default()),
+            share: Share::new(Arc::clone(&shared.budget), Holder::Stranger),
             has_ended: false,
             input: BytesMut::new(),
             looked_at: 0,
@@ -237,9 +237,13 @@ where
         let target = text.get(head.target.clone()).and_then(|target| std::str::from_utf8(target).ok());
         let target = target.unwrap_or_default();
         let (path, query) = cut(target, b'?');
-        // Of an absolute target there may be no path.
-        let path = if path.is_empty() { "/" } else { path };
         let Head { method, headers, framing, expects_unknown, .. } = &head;
+        let path = match path {
+            // Of an absolute target there may be no path (RFC 9112, section 3.2.4).
+            "" if *method == Method::OPTIONS && query.is_none() => "*",
+            "" => "/",
+            path => path,
+        };
         let (client, framing, expects_unknown) = (self.client, *framing, *expects_unknown);
         let class = self.handler.class(path);
         let is_here = self.has_body(framing);
@@ -248,9 +252,11 @@ where
         let mut refused_since = if may_work && is_here { self.refuses_for_age(class) } else { None };
         let lack = if may_work { refused_since.map(|_| Lack::Time) } else { Some(Lack::Connections) };
         // Pinned where it is made: a future that is handed on is moved, and this one has kilobytes.
-        let Decision { holder, outcome } = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
+        let decided = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
+        let Decision { caller, is_stranger, outcome } = decided;
         // A refusal for the server's own lack identifies no caller: the connection remains its last caller's.
         if lack.is_none() {
+            let holder = Holder::of(&caller, is_stranger);
             if let Some(slot) = self.slot {
                 slot.note_caller(holder.is_known());
                 // The place of a known caller is taken again, if identifying the caller had to wait.
@@ -266,7 +272,7 @@ where
                 let (body, is_whole) = self.admitted_body(&head, class, is_here, &mut refused_since).await?;
                 let request = Request { head: asked, body };
                 // The rest of an unread body is no request.
-                (self.unless_gone(pin!(self.handler.answer(request, admitted)), None).await?, is_whole)
+                (self.unless_gone(pin!(self.handler.answer(request, admitted, caller)), None).await?, is_whole)
             }
             Err(response) => (response, self.can_skip_body(&head)),
         };

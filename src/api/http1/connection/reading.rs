@@ -81,7 +81,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
                         Some(began) => began,
                         None => *began.insert(self.begin_body(head).await?),
                     };
-                    let step = body_step(chunked.len());
+                    // Beyond the longest body come only the end of its chunks and trailers.
+                    let step = body_step(chunked.len()).min(bytes_max - chunked.len() + BODY_STEP_BYTES.0);
                     if self.share.hold(self.held_with(chunked.len() + step)).is_err() {
                         return Ok(RequestBody::NotTaken(Lack::RoomForBody));
                     }
