@@ -456,21 +456,49 @@ async fn a_name_that_is_not_the_servers_is_refused_where_anybody_may_do_anything
     ask_for(&api, &list, "localhost:8080", "").await.expect(200);
     ask_for(&api, &list, "evil.example:8080", "").await.refused("unknown_host", "Host");
     ask_for(&api, &list, "evil.example", "Sec-Fetch-Site: same-origin\r\n").await.refused("unknown_host", "Host");
+    // The host of an absolute target counts in place of the header.
+    let absolute = async |api: &Api, authority: &str, host: &str, rest: &str| {
+        ask_for(api, &format!("http://{authority}/v1/features"), host, rest).await.expect(200);
+        ask_for(api, &format!("http://{authority}{list}?limit=1"), host, rest).await.expect(200);
+    };
+    let refused = async |api: &Api, authority: &str, host: &str, rest: &str| {
+        for path in ["/v1/features", &*list] {
+            let answer = ask_for(api, &format!("http://{authority}{path}"), host, rest).await;
+            answer.refused("unknown_host", "Host");
+        }
+    };
+    for (authority, host) in [("localhost", "evil.example"), ("[::1]:80", "evil.example"), ("10.0.0.7:1", "localhost")]
+    {
+        absolute(&api, authority, host, "").await;
+    }
+    for host in ["localhost", "evil.example", "127.0.0.1:8080"] {
+        refused(&api, "evil.example:8080", host, "").await;
+        refused(&api, "127.0.0.1.evil.example", host, "Sec-Fetch-Site: none\r\n").await;
+    }
+    for target in ["http://u@localhost/v1/features", "http://localhost:x/v1/features", "http:///v1/features"] {
+        ask_for(&api, target, "localhost", "").await.refused("malformed_request", "");
+    }
+    let methods = api.exchange(b"OPTIONS http://localhost HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert!(methods.status == 204 && methods.header("allow").unwrap().contains("PATCH"), "{methods:?}");
     let probe = b"GET /livez HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     api.exchange(probe).await.expect(200);
     let authorization = format!("Authorization: Bearer {}\r\n", admin(&api).await);
     // No page of another site has the key.
     ask(&api, "lists.example.org", &authorization).await.expect(200);
     let named = api_with(&[("http.allowed_hosts", "Lists.example.org,other.example.org")]).await;
+    named.feature("seen", "string", "30d").await;
     ask(&named, "lists.example.org:443", "").await.expect(200);
     let authorization = format!("Authorization: Bearer {}\r\n", admin(&named).await);
     ask(&named, "lists.example.org", &authorization).await.expect(200);
     ask(&named, "elsewhere.example.org", &authorization).await.refused("unknown_host", "Host");
+    absolute(&named, "lists.example.org", "elsewhere.example.org", &authorization).await;
+    refused(&named, "elsewhere.example.org", "lists.example.org", &authorization).await;
     // Beyond loopback there are more pages that could do it.
     let beyond = [("http.listen", "0.0.0.0:0"), ("access.insecure", "true")];
     let open = api_with(&beyond).await;
     ask(&open, "liststore:8080", "").await.expect(200);
     ask(&open, "evil.example:8080", "").await.refused("unknown_host", "Host");
+    refused(&open, "evil.example:8080", "localhost", "").await;
     let any = api_with(&[&beyond[..], &[("http.allowed_hosts", "*")]].concat()).await;
     ask(&any, "evil.example:8080", "").await.expect(200);
 }

@@ -12,7 +12,7 @@ use actix_web::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use actix_web::http::{Method, Version};
 
 use super::hosts::Hosts;
-use super::target::target;
+use super::target::{RequestTarget, target};
 use super::{HEAD_BYTES_MAX, Refusal};
 use crate::api::request::Framing;
 
@@ -133,14 +133,22 @@ fn head(
             headers.append(name, HeaderValue::from_bytes(header.value).map_err(|_| malformed)?);
         }
     }
-    if headers.contains_key(ORIGIN) && !headers.contains_key(HOST) {
-        // What a page's site is compared with.
-        let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
-        let host = host.and_then(|host| HeaderValue::from_bytes(host.value).ok());
-        host.into_iter().for_each(|host| headers.append(HOST, host));
-    }
     if seen.host.is_none() && version == Version::HTTP_11 {
         return Err(Refusal::Malformed("the header Host is missing"));
+    }
+    let RequestTarget { path: target, host: of_target } = target(input, request.path.unwrap_or_default(), &method)?;
+    if let Some(host) = of_target {
+        // It counts in place of the header (RFC 9112, section 3.2.2).
+        headers.remove(HOST);
+        if wanted == HeadersWanted::All || hosts.is_local(host.as_bytes()) == Some(false) {
+            append_host(&mut headers, host.as_bytes());
+        }
+    }
+    if headers.contains_key(ORIGIN) && !headers.contains_key(HOST) {
+        // What a page's site is compared with.
+        let header = || request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+        let host = of_target.map(str::as_bytes).or_else(|| header().map(|host| host.value));
+        host.into_iter().for_each(|host| append_host(&mut headers, host));
     }
     let framing = match (seen.length, seen.chunked) {
         (None, false) => Framing::Absent,
@@ -155,8 +163,14 @@ fn head(
     // HTTP/1.0 knows no expectations (RFC 9110, section 10.1.1).
     let expects_continue = seen.expects_continue && version == Version::HTTP_11;
     let expects_unknown = seen.expects_unknown && version == Version::HTTP_11;
-    let target = target(input, request.path.unwrap_or_default(), &method)?;
     Ok(Head { bytes, method, target, version, headers, framing, kept, expects_continue, expects_unknown })
+}
+
+fn append_host(headers: &mut HeaderMap, host: &[u8]) {
+    // What names a host is always a header's value.
+    if let Ok(host) = HeaderValue::from_bytes(host) {
+        headers.append(HOST, host);
+    }
 }
 
 /// Each line ends with CRLF: `httparse` takes LF alone too.
@@ -404,12 +418,67 @@ mod tests {
         }
         let text = "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n";
         assert_eq!(&text[head(text.as_bytes()).target], "*");
-        for target in
-            ["*", "x", "x:1", "a/b", "ftp://x/", "http:///a", "http://u@x/", "://x/", "/a#b", "/a<b", "/\u{e9}"]
-        {
+        for target in [
+            "*",
+            "x",
+            "x:1",
+            "a/b",
+            "ftp://x/",
+            "http:///a",
+            "http://",
+            "http://u@x/",
+            "http://u:p@x/",
+            "http://@x/",
+            "http://x:y/",
+            "http://x:65536/",
+            "http://::1/",
+            "http://[::1/",
+            "http://[]/",
+            "http:/x/",
+            "http:x",
+            "://x/",
+            "/a#b",
+            "/a<b",
+            "/\u{e9}",
+        ] {
             let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
             assert!(matches!(parsed(text.as_bytes()), Parsed::Refused(Refusal::Malformed(_))), "{target}");
         }
+    }
+
+    #[test]
+    fn the_host_of_an_absolute_target_counts_in_place_of_the_header() {
+        for (target, named) in [
+            ("/", Some("header.example")),
+            ("http://local/", None),
+            ("http://127.0.0.1:80", None),
+            ("http://[::1]:80/", None),
+            ("http://target.example", Some("target.example")),
+            ("HTTPS://target.example:443/a?b", Some("target.example:443")),
+            ("http://header.example/", Some("header.example")),
+        ] {
+            let lines = |host: &str| format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let hosts_of = |head: &Head| -> Vec<String> {
+                head.headers.get_all(HOST).map(|host| host.to_str().unwrap().to_owned()).collect()
+            };
+            assert_eq!(hosts_of(&head(lines("header.example").as_bytes())), Vec::from_iter(named), "{target}");
+            let text = lines("local");
+            let Parsed::Whole(all) = parse(text.as_bytes(), &Hosts::default(), |_| HeadersWanted::All) else {
+                panic!("refused")
+            };
+            let expected = target.split_once("://").map_or("local", |(_, rest)| rest.split(['/', '?']).next().unwrap());
+            assert_eq!(hosts_of(&all), [expected], "{target}");
+            // What a page's site is compared with.
+            let with_origin = text.replace("\r\n\r\n", "\r\nOrigin: http://a.example\r\n\r\n");
+            assert_eq!(hosts_of(&head(with_origin.as_bytes())), [expected], "{target}");
+        }
+        // The header must be there all the same, once and well-formed (RFC 9112, section 3.2).
+        for lines in ["", "Host: a\r\nHost: a\r\n", "Host: a/b\r\n", "Host:\r\n"] {
+            let text = format!("GET http://local/ HTTP/1.1\r\n{lines}\r\n");
+            assert!(matches!(parsed(text.as_bytes()), Parsed::Refused(Refusal::Malformed(_))), "{lines:?}");
+        }
+        let old = head(b"GET http://target.example/ HTTP/1.0\r\n\r\n");
+        assert_eq!(old.headers.get(HOST).unwrap().to_str().unwrap(), "target.example");
     }
 
     #[test]

@@ -37,10 +37,17 @@ static IN_TARGETS: Bytes = Bytes::printable_but(b"#<>`");
 /// Unreserved characters, sub-delimiters and percent-encodings (RFC 3986, section 3.2.2).
 static IN_HOST_NAMES: Bytes = Bytes::printable_but(b"\"#/:<>?@[\\]^`{|}");
 
-/// Where path and query are: the target is a path from the root, `*` for `OPTIONS`, or an absolute
-/// URL, whose host means nothing here (RFC 9112, section 3.2).
+/// The parts of a target.
+pub(super) struct RequestTarget<'t> {
+    /// Where path and query are.
+    pub path: Range<usize>,
+    /// The host of an absolute URL, with its port.
+    pub host: Option<&'t str>,
+}
+
+/// Takes a target apart. It is a path from the root, `*` for `OPTIONS`, or an absolute URL (RFC 9112, section 3.2).
 #[inline]
-pub(super) fn target(input: &[u8], target: &str, method: &Method) -> Result<Range<usize>, Refusal> {
+pub(super) fn target<'t>(input: &[u8], target: &'t str, method: &Method) -> Result<RequestTarget<'t>, Refusal> {
     let malformed = Refusal::Malformed("the request target is neither an absolute path nor an http URL");
     if !target.bytes().all(|byte| IN_TARGETS.has(byte)) {
         return Err(malformed);
@@ -48,17 +55,17 @@ pub(super) fn target(input: &[u8], target: &str, method: &Method) -> Result<Rang
     let begin = target.as_ptr() as usize - input.as_ptr() as usize;
     let end = begin + target.len();
     if target.starts_with('/') || (target == "*" && *method == Method::OPTIONS) {
-        return Ok(begin..end);
+        return Ok(RequestTarget { path: begin..end, host: None });
     }
     let (scheme, rest) = target.split_once("://").ok_or(malformed)?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return Err(malformed);
     }
-    let path = rest.find(['/', '?']).unwrap_or(rest.len());
-    if !is_authority(&rest.as_bytes()[..path]) {
+    let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if !is_authority(host.as_bytes()) {
         return Err(malformed);
     }
-    Ok(end - rest.len() + path..end)
+    Ok(RequestTarget { path: end - path.len()..end, host: Some(host) })
 }
 
 /// Whether this is a host and perhaps a port (RFC 3986, section 3.2). Its userinfo has no place in a
