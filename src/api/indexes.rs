@@ -1,12 +1,14 @@
 //! Reads requests about indexes of bags, and queries by them.
 
+use std::borrow::Cow;
+
 use super::call::{Call, HandlerResult};
 use super::headers::if_match;
 use super::problem::Problem;
-use super::query::count;
+use super::query::{about_plus, count};
 use crate::domain::{Limit, Order, VersionLabel};
 use crate::service::{CleanIndexes, FindBags, Operation, queries};
-use crate::wire::parameters::{BAGS_LIMIT, ORDER};
+use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, VALUE};
 use crate::wire::{CleanInput, IndexInput};
 
 pub(super) async fn create_index(mut call: Call<'_>) -> HandlerResult {
@@ -51,6 +53,10 @@ pub(super) async fn find_bags(call: Call<'_>) -> HandlerResult {
     let [min, max, order_text, limit_text, page_token] =
         [min, max, order_text, limit_text, page_token].map(|given| given.into_iter().next());
     let order = order_text.map(|text| Order::parse(&text)).transpose();
+    // The texts with a space, by their parameters: only the index tells how they are read.
+    let with_space = |text: &&Cow<'_, str>| text.contains(' ');
+    let spaced = [(VALUE.name, values.iter().find(with_space)), (MIN.name, min.as_ref()), (MAX.name, max.as_ref())];
+    let spaced = spaced.map(|(name, text)| (name, text.filter(with_space).map(|text| str::to_owned(text))));
     let request = FindBags {
         entity_type: call.entity_type()?,
         index: name(&call)?,
@@ -61,7 +67,13 @@ pub(super) async fn find_bags(call: Call<'_>) -> HandlerResult {
         limit: limit(limit_text.as_deref())?,
         page_token,
     };
-    call.execute(&caller, Operation::FindBags(request)).await
+    call.execute(&caller, Operation::FindBags(request)).await.map_err(|problem| {
+        let blamed = spaced.iter().find(|(name, _)| problem.field.as_deref() == Some(*name));
+        match blamed.and_then(|(_, text)| text.as_deref()) {
+            Some(text) => about_plus(problem, text),
+            None => problem,
+        }
+    })
 }
 
 fn limit(text: Option<&str>) -> Result<Limit, Problem> {

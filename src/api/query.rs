@@ -68,16 +68,18 @@ fn read<'q, const N: usize>(
 
 /// A moment, as RFC 3339 or nanoseconds.
 pub(super) fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
-    let refused = |text: &str, invalid: Invalid| {
-        let mut problem = Problem::from(invalid).at(parameter.name);
-        // `+02:00` that was sent without encoding.
-        if text.contains(' ') {
-            problem.detail =
-                format!("{}; write a plus sign in a query as %2B because + means a space", problem.detail).into();
-        }
-        problem
-    };
+    let refused = |text: &str, invalid: Invalid| about_plus(Problem::from(invalid).at(parameter.name), text);
     text.map(|text| Timestamp::parse(text).map_err(|invalid| refused(text, invalid))).transpose()
+}
+
+/// Adds to the refusal of a text how a plus is written, if the text may have had one: `+02:00` that was sent without
+/// encoding.
+pub(super) fn about_plus(mut problem: Problem, text: &str) -> Problem {
+    if text.contains(' ') {
+        problem.detail =
+            format!("{}; write a plus sign in a query as %2B because + means a space", problem.detail).into();
+    }
+    problem
 }
 
 fn unknown(name: &str, parameters: &[Parameter]) -> Problem {

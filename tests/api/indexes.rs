@@ -238,6 +238,25 @@ async fn bad_indexes_and_queries_are_refused_by_what_is_wrong_with_them() {
         let answer = api.get(&format!("{path}/by/entities?{query}")).await;
         refused(&answer, 400, "invalid_argument", Some(field));
     }
+    // An offset whose plus became a space.
+    let at = |plus: &str| format!("2024-08-29T18:44:05{plus}02:00");
+    create(&api, json!({"name": "by_update", "properties": ["/a"]})).await;
+    until_ready(&api, "by_update").await;
+    for index in ["by", "by_update"] {
+        let values = if index == "by" { "value=1&value=2" } else { "value=1" };
+        for bound in ["min", "max"] {
+            let asked = async |text: &str| api.get(&format!("{path}/{index}/entities?{values}&{bound}={text}")).await;
+            asked(&at("%2B")).await.expect(200);
+            for (text, hints) in [(at("+"), true), (at("%20"), true), ("x".to_owned(), false)] {
+                let answer = asked(&text).await;
+                assert_eq!(answer.json()["field"], bound, "{}", answer.text());
+                let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+                assert_eq!(detail.contains("%2B"), hints, "{index} {text}: {detail}");
+            }
+        }
+    }
+    let detail = api.get(&format!("{path}/by_update/entities?value=1e+5")).await.json()["detail"].to_string();
+    assert!(detail.contains("%2B"), "{detail}");
     refused(&api.get(&format!("{path}/none/entities?value=1")).await, 404, "index_not_found", None);
     refused(&api.get(&format!("{path}/none")).await, 404, "index_not_found", None);
     refused(&api.delete(&format!("{path}/none")).await, 404, "index_not_found", None);
