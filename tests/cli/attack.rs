@@ -4,7 +4,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates;
+use crate::control_group::Group;
 use crate::program::Server;
 
 /// The kernel ends a server that needs more.
@@ -30,56 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SIEGE: Duration = Duration::from_secs(3);
 const LIST: &str = "/v1/lists/customer/seen/c-1/items";
 const BIG: &str = "/v1/lists/customer/seen/big/items?limit=10000";
-
-/// A control group with a limit of memory, of version 1 or 2, as this machine has them.
-struct Group {
-    dir: PathBuf,
-    is_v1: bool,
-}
-
-impl Group {
-    /// `None`: this process may not make one.
-    fn new(name: &str) -> Option<Self> {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let is_v1 = v1.is_dir();
-        let root = if is_v1 { v1 } else { Path::new("/sys/fs/cgroup") };
-        let dir = root.join(format!("liststore-{name}-{}", std::process::id()));
-        std::fs::create_dir(&dir).ok()?;
-        let group = Self { dir, is_v1 };
-        let limits: &[(&str, u64)] = if is_v1 {
-            // Without a limit of its own, version 1 does not count what sockets hold.
-            &[("memory.limit_in_bytes", GROUP_BYTES), ("memory.kmem.tcp.limit_in_bytes", GROUP_BYTES)]
-        } else {
-            &[("memory.max", GROUP_BYTES), ("memory.swap.max", 0)]
-        };
-        let set = limits.iter().all(|(file, bytes)| {
-            // A kernel without swap has no such file.
-            std::fs::write(group.dir.join(file), bytes.to_string()).is_ok() || *file == "memory.swap.max"
-        });
-        set.then_some(group)
-    }
-
-    /// Bytes of kernel memory that the sockets of the group hold.
-    fn socket_bytes(&self) -> u64 {
-        if self.is_v1 {
-            let text = std::fs::read_to_string(self.dir.join("memory.kmem.tcp.usage_in_bytes")).unwrap();
-            return text.trim().parse().unwrap();
-        }
-        let text = std::fs::read_to_string(self.dir.join("memory.stat")).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("sock ")).unwrap();
-        line.trim().parse().unwrap()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // The server in it has ended; the kernel takes a moment to notice.
-        let until = Instant::now() + PATIENCE;
-        while std::fs::remove_dir(&self.dir).is_err() && Instant::now() < until {
-            std::thread::yield_now();
-        }
-    }
-}
 
 /// A server under attack.
 struct Target {
@@ -95,7 +45,7 @@ impl<T: Read + Write + Send> Stream for T {}
 impl Target {
     /// `None` where this process may not make control groups, unless tests must have their tools.
     fn start(name: &str, with_tls: bool) -> Option<Self> {
-        let Some(group) = Group::new(name) else {
+        let Some(group) = Group::new(name, GROUP_BYTES) else {
             let required = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|value| value == "required");
             assert!(!required, "this test needs the right to make control groups");
             eprintln!("ignored: this process may not make control groups");
@@ -123,8 +73,7 @@ impl Target {
             tls = Some(Arc::new(config.with_root_certificates(roots).with_no_client_auth()));
         }
         let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let enter = format!("echo $$ > {}", group.dir.join("cgroup.procs").display());
-        let server = Server::start_in_after(dir, &enter, &environment);
+        let server = Server::start_in_after(dir, &group.entry(), &environment);
         let key = server.run(&["key", "create", "admin", "--role", "admin", "--local", "--data-dir", "data"]).out;
         let target = Self { server, group, key: key.trim().to_owned(), tls };
         let feature = json!({"entity_type": "customer", "name": "seen", "value_type": "string", "ttl": "30d"});

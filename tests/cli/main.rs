@@ -15,6 +15,7 @@ mod callers;
 mod certificates;
 mod commands;
 mod connections;
+mod control_group;
 mod data_dir;
 mod documents;
 mod doubt;
