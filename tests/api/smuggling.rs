@@ -53,6 +53,8 @@ async fn what_could_smuggle_a_request_is_refused_and_nothing_after_it_is_done() 
         (post("Transfer-Encoding: chunked\r\n", "0 \r\n\r\n"), malformed),
         (post("Transfer-Encoding: chunked\r\n", "0x0\r\n\r\n"), malformed),
         (post("Transfer-Encoding: chunked\r\n", "1;a\nb\r\nx\r\n0\r\n\r\n"), malformed),
+        (post("Transfer-Encoding: chunked\r\n", "0;a=\"\r\n\r\n"), malformed),
+        (post("Transfer-Encoding: chunked\r\n", "0;a=\"\\\"\r\n\r\n"), malformed),
         (post("Transfer-Encoding: chunked\r\n", "1\r\nxx\r\n0\r\n\r\n"), malformed),
         (post("Transfer-Encoding: chunked\r\n", "1\r\nx0\r\n\r\n"), malformed),
         (post("Transfer-Encoding: chunked\r\n", "ffffffffffffffff1\r\nx\r\n0\r\n\r\n"), malformed),

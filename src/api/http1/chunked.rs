@@ -107,7 +107,7 @@ fn size(line: &[u8]) -> Result<u64, Refusal> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (digits, extension) = line.split_at(digits);
     let visible = |byte: &u8| *byte == b'\t' || (b' '..=b'~').contains(byte);
-    let is_extension = extension.starts_with(b";") && extension.iter().all(visible);
+    let is_extension = extension.starts_with(b";") && extension.iter().all(visible) && ends_its_quotes(extension);
     if !(extension.is_empty() || is_extension) {
         return Err(malformed);
     }
@@ -116,6 +116,20 @@ fn size(line: &[u8]) -> Result<u64, Refusal> {
     }
     let text = std::str::from_utf8(digits).map_err(|_| malformed)?;
     u64::from_str_radix(text, 16).map_err(|_| malformed)
+}
+
+/// Whether each quoted text of an extension ends within it. Another reader may go on behind the line.
+fn ends_its_quotes(extension: &[u8]) -> bool {
+    let (mut in_quotes, mut is_escaped) = (false, false);
+    for byte in extension {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_quotes => is_escaped = true,
+            b'"' => in_quotes = !in_quotes,
+            _ => {}
+        }
+    }
+    !in_quotes
 }
 
 #[cfg(test)]
@@ -147,7 +161,7 @@ mod tests {
 
     #[test]
     fn chunks_are_joined_and_what_follows_is_left() {
-        let text = b"5\r\nhello\r\n00A;x=\"y\" ; z\r\n, world...\r\n0\r\nX-Sum: 1\r\n\r\nGET";
+        let text = b"5\r\nhello\r\n00A;x=\"\\\"y\" ; z\r\n, world...\r\n0\r\nX-Sum: 1\r\n\r\nGET";
         for piece in 1..text.len() {
             let (body, rest) = decoded(text, piece).unwrap().unwrap();
             assert_eq!((&body[..], &rest[..]), (&b"hello, world..."[..], &b"GET"[..]), "{piece}");
@@ -181,6 +195,9 @@ mod tests {
             "5;a\nb\r\nhello\r\n",
             "5;a\rb\r\nhello\r\n",
             "5;a\0\r\nhello\r\n",
+            "5;a=\"\r\nhello\r\n",
+            "5;a=\"b\" c=\"\r\nhello\r\n",
+            "5;a=\"b\\\"\r\nhello\r\n",
             "5;\u{e9}\r\nhello\r\n",
             "5\r\nhello0\r\n\r\n",
             "5\r\nhello\n0\r\n\r\n",
