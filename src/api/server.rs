@@ -145,7 +145,12 @@ struct Asked<'r> {
 /// Turns the outcome of a request into its answer, and counts and logs the request.
 async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) -> Response {
     let Asked { head, started, request_id, operation, caller: principal } = asked;
-    let handled = handled.and_then(|response| with_room(state, &head, operation, principal, response));
+    let handled = match handled {
+        Ok(response) if response.body.len().is_some_and(|bytes| bytes > SMALL_BYTES as u64) => {
+            with_room(state, &head, operation, principal, response)
+        }
+        handled => handled,
+    };
     let (mut response, code) = match handled {
         Ok(response) => (response, None),
         Err(problem) => {
@@ -193,7 +198,6 @@ fn with_room(
     principal: &Principal,
     response: Response,
 ) -> HandlerResult {
-    let Some(bytes) = response.body.len().filter(|bytes| *bytes > SMALL_BYTES as u64) else { return Ok(response) };
     let is_exempt = operation.is_some_and(|id| {
         matches!(id, OperationId::Livez | OperationId::Readyz | OperationId::Metrics) || id.descriptor().effect.writes()
     });
@@ -202,7 +206,7 @@ fn with_room(
     }
     let holder = Holder::of(principal, is_stranger(state, principal));
     let mut share = Share::new(Arc::clone(&state.budget), holder);
-    match share.hold(bytes as usize) {
+    match share.hold(response.body.len().unwrap_or_default() as usize) {
         Ok(()) => Ok(response.reserving(Some(share))),
         Err(_exhausted) => Err(Lack::RoomForAnswer.problem()),
     }

@@ -245,11 +245,10 @@ where
             path => path,
         };
         let (client, framing, expects_unknown) = (self.client, *framing, *expects_unknown);
-        let class = self.handler.class(path);
         let is_here = self.has_body(framing);
         let asked = RequestHead { method, path, query, headers, client, framing, expects_unknown, has_body: is_here };
-        let may_work = self.may_work(class);
-        let mut refused_since = if may_work && is_here { self.refuses_for_age(class) } else { None };
+        let may_work = self.may_work(path);
+        let mut refused_since = if may_work && is_here { self.refuses_for_age(path) } else { None };
         let lack = if may_work { refused_since.map(|_| Lack::Time) } else { Some(Lack::Connections) };
         // Pinned where it is made: a future that is handed on is moved, and this one has kilobytes.
         let decided = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
@@ -261,7 +260,7 @@ where
                 slot.note_caller(holder.is_known());
                 // The place of a known caller is taken again, if identifying the caller had to wait.
                 if holder.is_known() && slot.has_waited() {
-                    self.may_work(class);
+                    self.may_work(path);
                 }
             }
             self.share.charge_to(holder);
@@ -269,7 +268,7 @@ where
         let is_admitted = outcome.is_ok();
         let (response, can_go_on) = match outcome {
             Ok(admitted) => {
-                let (body, is_whole) = self.admitted_body(&head, class, is_here, &mut refused_since).await?;
+                let (body, is_whole) = self.admitted_body(&head, path, is_here, &mut refused_since).await?;
                 let request = Request { head: asked, body };
                 // The rest of an unread body is no request.
                 (self.unless_gone(pin!(self.handler.answer(request, admitted, caller)), None).await?, is_whole)
@@ -295,8 +294,8 @@ where
     }
 
     /// Whether a request may be carried out now.
-    fn may_work(&self, class: Class) -> bool {
-        self.slot.is_none_or(Slot::admit) || class == Class::Health
+    fn may_work(&self, path: &str) -> bool {
+        self.slot.is_none_or(Slot::admit) || self.handler.class(path) == Class::Health
     }
 
     /// Whether the connection ends with its present request.
@@ -305,10 +304,10 @@ where
     }
 
     /// The present, if the request that was read last is to be refused since it has waited for too long.
-    fn refuses_for_age(&self, class: Class) -> Option<Instant> {
+    fn refuses_for_age(&self, path: &str) -> Option<Instant> {
         let shedding = &self.shared.shedding;
         shedding.count();
-        if !shedding.is_behind() || class != Class::Load {
+        if !shedding.is_behind() || self.handler.class(path) != Class::Load {
             return None;
         }
         shedding.refuses(self.stream.since_last_arrival())
@@ -338,7 +337,7 @@ where
     async fn admitted_body(
         &mut self,
         head: &Head,
-        class: Class,
+        path: &str,
         is_here: bool,
         refused_since: &mut Option<Instant>,
     ) -> Result<(RequestBody, bool), End> {
@@ -350,11 +349,11 @@ where
         if !is_whole {
             return Ok((body, is_whole));
         }
-        if self.slot.is_some_and(Slot::has_waited) && !self.may_work(class) {
+        if self.slot.is_some_and(Slot::has_waited) && !self.may_work(path) {
             return Ok((RequestBody::NotTaken(Lack::Connections), is_whole));
         }
         if !is_here {
-            *refused_since = self.refuses_for_age(class);
+            *refused_since = self.refuses_for_age(path);
         }
         Ok((if refused_since.is_some() { RequestBody::NotTaken(Lack::Time) } else { body }, is_whole))
     }
