@@ -3,9 +3,10 @@
 
     cargo test --no-run --message-format json … | suites.py [--lanes N] [--report FILE] [--logs DIR] [SUITE…]
 
-Reads Cargo's messages from standard input. Without SUITE it runs all test programs. Each lane runs one program after
-the other, the slowest first. Before that, programs that load the machine by themselves run alone. The output of a program
-appears as a whole when it ends.
+Reads Cargo's messages from standard input. Without SUITE it runs all test programs. Programs that need the whole machine
+run first, one at a time. Then each lane runs one program after the other, the slowest first. From the beginning, programs
+that only compute run next to all others, one at a time, with the idle time of the processors (nice 19). The output of
+a program appears as a whole when it ends.
 
     --lanes N       programs that run at the same time (2)
     --report FILE   appends a line for each suite and for each of the ten slowest tests
@@ -31,6 +32,8 @@ SLOWEST_FIRST = ["cql", "console", "consistency", "api", "cli", "conformance", "
 SLOWEST_TESTS = 10
 # It starts clusters of several nodes, which need both cores of a small machine.
 ALONE = {"cql"}
+# Their tests wait for nothing, so they take as long as it takes.
+IDLE_TIME = {"engine", "lib", "actors", "operator", "tidy", "bin liststore", "bin liststore-operator"}
 # Suites with a harness of their own, which does not know `--report-time`.
 OWN_HARNESS = {"console", "consistency"}
 ENDED = re.compile(rb"^test (?P<name>\S+)\s.*?(?:ok|FAILED)(?: <(?P<seconds>[\d.]+)s>)?\s*$")
@@ -60,6 +63,8 @@ def run(name, executable, folder, log):
         # Only this switch makes the stable harness print the time of each test.
         environment["RUSTC_BOOTSTRAP"] = "1"
         command += ["-Z", "unstable-options", "--report-time"]
+    if name in IDLE_TIME:
+        command = ["nice", "-n", "19", *command]
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -95,10 +100,9 @@ def main():
         return 2
     rank = {name: place for place, name in enumerate(SLOWEST_FIRST)}
     ordered = sorted(arguments.suites or found, key=lambda name: (rank.get(name, len(rank)), name))
-    waiting = queue.SimpleQueue()
     printing, suites, tests = threading.Lock(), [], []
 
-    def lane():
+    def lane(waiting):
         while True:
             try:
                 name = waiting.get_nowait()
@@ -118,17 +122,24 @@ def main():
                 sys.stdout.buffer.write(path.read_bytes())
                 print(f"-- suite {name}: {result} (exit status {status}) after {seconds:.0f} s", flush=True)
 
-    def run_all(names, count):
+    def start(names, count):
+        waiting = queue.SimpleQueue()
         for name in names:
             waiting.put(name)
-        lanes = [threading.Thread(target=lane) for _ in range(max(1, count))]
+        lanes = [threading.Thread(target=lane, args=[waiting]) for _ in range(max(1, count))]
         for thread in lanes:
             thread.start()
+        return lanes
+
+    def join(lanes):
         for thread in lanes:
             thread.join()
 
-    run_all([name for name in ordered if name in ALONE], 1)
-    run_all([name for name in ordered if name not in ALONE], arguments.lanes)
+    others = [name for name in ordered if name not in IDLE_TIME]
+    in_idle_time = start([name for name in ordered if name in IDLE_TIME], 1)
+    join(start([name for name in others if name in ALONE], 1))
+    join(start([name for name in others if name not in ALONE], arguments.lanes))
+    join(in_idle_time)
 
     lines = [f"{result:<9} {seconds:4.0f} s  suite {name}" for result, seconds, name in suites]
     lines += [f"slowest   {seconds:4.0f} s  {name}" for seconds, name in sorted(tests, reverse=True)[:SLOWEST_TESTS]]
