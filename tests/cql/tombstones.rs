@@ -1,18 +1,19 @@
 //! More deletions than Cassandra lets a read pass: every layout is read all the same.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use liststore::domain::{ListKey, Order, Timestamp};
+use liststore::domain::{Identity, Keep, ListKey, MaxItems, MemberKey, NewItem, Order, Timestamp};
 use liststore::items::cql::CqlOptions;
-use liststore::items::{EntryChange, ItemPage, Range, StoreError, Swapped};
+use liststore::items::{Bounds, EntryChange, ItemPage, ItemStore, Operation, Range, Removal, StoreError, Swapped};
 use scylla::client::session::Session;
 use scylla::statement::batch::{Batch, BatchType};
 use tokio::time::{Instant, sleep};
 
 use crate::bags::{fresh, put};
 use crate::cassandra::shared_options;
-use crate::probe::{EVERYTHING, Server, bare, fresh_list, key, now, now_micros};
+use crate::probe::{EVERYTHING, Server, bare, fresh_list, fresh_set, key, now, now_micros};
 
 /// More than Cassandra's `tombstone_failure_threshold`, 100,000.
 const DELETIONS: u64 = 120_000;
@@ -42,10 +43,12 @@ async fn until_page(server: &Server, list: &ListKey, order: Order) -> ItemPage {
     until_read(async || server.session.get(&server.op(), list, &range).await).await
 }
 
-/// Deletes rows of a list that are not there, so that only tombstones are.
-async fn bury(bare: &Session, list: &ListKey, keys: impl Iterator<Item = String>, written: i64) {
-    let text = "DELETE FROM list_items USING TIMESTAMP ? WHERE feature_key = ? AND entity_id = ? AND item_key = ?";
+/// Deletes rows of a list that are not there, so that only tombstones are: rows of a table by a column.
+async fn bury(bare: &Session, list: &ListKey, (table, column): (&str, &str), keys: impl Iterator<Item = String>) {
+    let text =
+        format!("DELETE FROM {table} USING TIMESTAMP ? WHERE feature_key = ? AND entity_id = ? AND {column} = ?");
     let delete = bare.prepare(text).await.unwrap();
+    let written = now_micros() - 5_000_000;
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
     let rows: Vec<_> = keys.map(|key| (written, feature_key, entity_id, key)).collect();
     let delete = &delete;
@@ -87,10 +90,108 @@ async fn a_list_whose_reads_are_refused_is_swept() {
     let items: Vec<(Timestamp, &[u8])> = (0..20).map(|n| (times(n * DELETIONS / 20), &b"live"[..])).collect();
     server.add(&list, &items).await;
     let gone = (0..DELETIONS).map(|n| key(times(n), b"gone"));
-    bury(&bare, &list, gone, now_micros() - 5_000_000).await;
+    bury(&bare, &list, ("list_items", "item_key"), gone).await;
     let refused = server.session.get(&server.op(), &list, &EVERYTHING).await;
     assert!(matches!(refused, Err(StoreError::TooManyTombstones { .. })), "{refused:?}");
     for order in [Order::Newest, Order::Oldest] {
         assert_eq!(until_page(&server, &list, order).await.items.len(), 20, "{order:?}");
     }
+}
+
+/// Members with these numbers, which are microseconds from a moment, too.
+fn members(op: &Operation, base: Timestamp, numbers: std::ops::Range<u64>) -> Vec<NewItem> {
+    let member = |n: u64| {
+        let timestamp = Timestamp::from_nanos(base.as_nanos() + n * 1_000).unwrap();
+        NewItem { timestamp, value: format!("m-{n:07}").into(), expires_at: op.ttl.expiry_of(timestamp) }
+    };
+    numbers.map(member).collect()
+}
+
+async fn add_members(server: &Server, list: &ListKey, op: impl Fn() -> Operation, base: Timestamp) {
+    for part in 0..=DELETIONS / AT_ONCE {
+        let numbers = part * AT_ONCE..(part + 1) * AT_ONCE;
+        server.session.add(&op(), list, members(&op(), base, numbers)).await.unwrap();
+    }
+}
+
+async fn count(server: &Server, list: &ListKey, op: impl Fn() -> Operation) -> u64 {
+    until_read(async || server.session.count(&op(), list, &Bounds::ALL, u64::MAX).await).await.items
+}
+
+#[tokio::test]
+async fn a_bounded_set_through_which_many_members_pass_is_read() {
+    let (server, list, base) = (Server::open(options()).await, fresh_set(Identity::Value(Keep::Newest)), now());
+    let (ttl, max_items) = (server.op().ttl, MaxItems::new(100).unwrap());
+    server.store.bound(Arc::new(move |_| Some((ttl, max_items))));
+    let op = || Operation { max_items: Some(max_items), ..server.op() };
+    add_members(&server, &list, op, base).await;
+    // What is not shown goes in the background.
+    let is_trimmed = async {
+        while count(&server, &list, || server.op()).await > 112 {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), is_trimmed).await.expect("it is not trimmed");
+    assert_eq!(count(&server, &list, op).await, 100);
+    let last = DELETIONS + AT_ONCE;
+    let value = |n: u64| bytes::Bytes::from(format!("m-{n:07}"));
+    for (order, first) in [(Order::Newest, last - 1), (Order::Oldest, last - 100)] {
+        let range = Range { order, ..EVERYTHING };
+        let page = until_read(async || server.session.get(&op(), &list, &range).await).await;
+        assert_eq!((page.items.len(), &page.items[0].value), (100, &value(first)), "{order:?}");
+    }
+    let wanted = [value(last - 5), value(7)];
+    let found = until_read(async || server.session.contains(&op(), &list, &Bounds::ALL, &wanted).await).await;
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    let from = members(&op(), base, last - 20..last - 10);
+    let between = Bounds::of(Some(from[0].timestamp), Some(from[9].timestamp));
+    for (removal, removed) in [(Removal::Value(value(last - 1)), 1), (Removal::Between(between), 10)] {
+        assert_eq!(until_read(async || server.session.remove(&op(), &list, &removal).await).await, removed);
+    }
+}
+
+#[tokio::test]
+async fn a_slice_of_a_long_set_goes() {
+    let (mut server, list, base) = (Server::open(options()).await, fresh_set(Identity::Value(Keep::Newest)), now());
+    server.deadline = Duration::from_secs(60);
+    add_members(&server, &list, || server.op(), base).await;
+    // Writes are settled then.
+    sleep(options().settled_after).await;
+    let deletes = || server.metric("liststore_cql_request_duration_seconds", "delete");
+    let before = deletes();
+    let gone = members(&server.op(), base, 0..DELETIONS);
+    let between = Bounds::of(None, gone.last().map(|last| last.timestamp));
+    let removed = server.session.remove(&server.op(), &list, &Removal::Between(between)).await.unwrap();
+    assert_eq!(removed, DELETIONS);
+    // Entries, of which 500 go at once, and one range of rows.
+    let requests = deletes() - before;
+    assert!(requests <= (DELETIONS / AT_ONCE * 2 + 1) as f64, "{requests}");
+    for order in [Order::Newest, Order::Oldest] {
+        assert_eq!(until_page(&server, &list, order).await.items.len() as u64, AT_ONCE, "{order:?}");
+    }
+    assert_eq!(count(&server, &list, || server.op()).await, AT_ONCE);
+    let again = server.session.remove(&server.op(), &list, &Removal::Between(between)).await.unwrap();
+    assert_eq!(again, 0);
+}
+
+/// Such as those of members that have expired: no sweep replaces them.
+#[tokio::test]
+async fn a_set_with_many_entries_that_are_gone_is_read_by_its_rows() {
+    let options = options();
+    let (server, bare, list) =
+        (Server::open(options.clone()).await, bare(&options).await, fresh_set(Identity::Key(Keep::Newest)));
+    let gone = (0..DELETIONS).map(|n| format!("m-{n:07}"));
+    bury(&bare, &list, ("list_members", "kind = 'member' AND sort"), gone).await;
+    let base = now().as_nanos();
+    for n in 0..20 {
+        let stored = MemberKey::new(&format!("k-{n}")).unwrap().store(if n % 2 == 0 { b"even" } else { b"odd" });
+        server.add(&list, &[(Timestamp::from_nanos(base + n).unwrap(), &stored)]).await;
+    }
+    let op = || server.op();
+    assert_eq!(server.session.count(&op(), &list, &Bounds::ALL, u64::MAX).await.unwrap().items, 20);
+    let wanted = ["odd", "none"].map(bytes::Bytes::from);
+    let found = server.session.contains(&op(), &list, &Bounds::ALL, &wanted).await.unwrap();
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(server.session.remove(&op(), &list, &Removal::Value("odd".into())).await.unwrap(), 10);
+    assert_eq!(server.session.count(&op(), &list, &Bounds::ALL, u64::MAX).await.unwrap().items, 10);
 }

@@ -16,6 +16,7 @@ use super::bucket_statements::PreparedForBuckets;
 use super::coalesce::Reads;
 use super::connect::Completeness;
 use super::connection_errors::unavailable;
+use super::dense::Dense;
 use super::dialect::Dialect;
 use super::error::NO_INDEX;
 use super::found::{self, Found, IndexDefect};
@@ -70,6 +71,7 @@ pub struct Core {
     pub wide: Arc<WideLists>,
     pub wide_sample: WideSample,
     pub mends: Mends,
+    pub dense: Dense,
     /// How much narrower than a whole table the parts of walks over partitions are at present.
     pub walk_narrowed: AtomicU32,
     /// Counts what was mended of sets, by what it was.
@@ -135,6 +137,7 @@ impl Core {
             wide: Arc::clone(&shared.metrics.wide),
             wide_sample: WideSample::default(),
             mends: Mends::default(),
+            dense: Dense::default(),
             walk_narrowed: AtomicU32::default(),
             mended: shared.metrics.mended.clone(),
             writer: shared.writer,

@@ -42,6 +42,7 @@ mod contains;
 mod core;
 mod datacenter;
 mod deletes;
+mod dense;
 mod dialect;
 mod entities;
 mod error;

@@ -36,6 +36,8 @@ pub struct SetTexts {
     /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Maps" (cql/types.html).
     pub add_entry: String,
     pub delete_row: String,
+    /// Takes all that was written no later out of entries. At most [`ENTRIES_MAX`] at once.
+    pub delete_entries: String,
     /// Deletes the ordered rows between two of them by one tombstone, and neither of both.
     pub delete_gap: String,
     /// Takes what a writer has there out of a reverse entry, which is gone with the last one.
@@ -81,6 +83,7 @@ impl SetTexts {
             ),
             delete_row: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {item} AND sort = ?"),
             delete_gap: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {item} AND sort > ? AND sort < ?"),
+            delete_entries: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {member} AND sort IN ?"),
             delete_entry: format!("DELETE items[?] FROM {table} USING TIMESTAMP ? WHERE {member} AND sort = ?"),
             clear: format!("DELETE FROM {table} USING TIMESTAMP ?{and_within} WHERE {LIST}"),
         }
@@ -92,10 +95,11 @@ impl SetTexts {
     /// All of them.
     pub fn all(self) -> Vec<String> {
         let Self { rows, rows_oldest, find_rows, entries, all_entries, entities, .. } = self;
-        let Self { add_row, add_entry, delete_row, delete_entry, clear, row_keys, row_keys_oldest, delete_gap, .. } =
-            self;
+        let Self { row_keys, row_keys_oldest, add_row, add_entry, .. } = self;
+        let Self { delete_row, delete_entry, delete_entries, delete_gap, clear, .. } = self;
         let reads = [rows, rows_oldest, row_keys, row_keys_oldest, find_rows, entries, all_entries, entities];
-        reads.into_iter().chain([add_row, add_entry, delete_row, delete_entry, delete_gap, clear]).collect()
+        let deletes = [delete_row, delete_entry, delete_entries, delete_gap, clear];
+        reads.into_iter().chain([add_row, add_entry]).chain(deletes).collect()
     }
 }
 
@@ -115,6 +119,7 @@ pub struct PreparedForSets {
     pub delete_row: PreparedStatement,
     pub delete_entry: PreparedStatement,
     pub delete_gap: PreparedStatement,
+    pub delete_entries: PreparedStatement,
     pub clear: PreparedStatement,
 }
 
@@ -133,8 +138,12 @@ impl PreparedForSets {
             read(&texts.all_entries),
             read(&texts.entities),
         )?;
-        let (row_keys, row_keys_oldest, delete_gap) =
-            tokio::try_join!(read(&texts.row_keys), read(&texts.row_keys_oldest), write(&texts.delete_gap))?;
+        let (row_keys, row_keys_oldest, delete_gap, delete_entries) = tokio::try_join!(
+            read(&texts.row_keys),
+            read(&texts.row_keys_oldest),
+            write(&texts.delete_gap),
+            write(&texts.delete_entries),
+        )?;
         let (add_row, add_entry, delete_row, delete_entry, clear) = tokio::try_join!(
             write(&texts.add_row),
             write(&texts.add_entry),
@@ -156,6 +165,7 @@ impl PreparedForSets {
             delete_row,
             delete_entry,
             delete_gap,
+            delete_entries,
             clear,
         })
     }
@@ -186,10 +196,10 @@ mod tests {
             texts.delete_entry,
             format!("DELETE items[?] FROM \"Lists\".list_members USING TIMESTAMP ? {member} AND sort = ?")
         );
-        assert_eq!(
-            texts.delete_row,
-            format!("DELETE FROM \"Lists\".list_members USING TIMESTAMP ? {item} AND sort = ?")
-        );
+        let delete = "DELETE FROM \"Lists\".list_members USING TIMESTAMP ?";
+        assert_eq!(texts.delete_row, format!("{delete} {item} AND sort = ?"));
+        assert_eq!(texts.delete_entries, format!("{delete} {member} AND sort IN ?"));
+        assert_eq!(texts.delete_gap, format!("{delete} {item} AND sort > ? AND sort < ?"));
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::items::{Bounds, Count, Operation, StoreError};
 
 /// Rows of one step of a walk that counts.
 const STEP_ROWS: usize = 1_000;
+/// A set that shows no more than this is read by its rows, which are trimmed and swept, and not by its entries, whose
+/// tombstones lie between those of the members that stand.
+const BY_ROWS_MAX: usize = 10_000;
 /// Payloads are looked for among so many of the newest items, and then in the whole set.
 const NEWEST_ROWS: usize = 500;
 
@@ -62,10 +65,27 @@ pub async fn contains(
     for Standing { held, .. } in standing.into_iter().flatten() {
         sought.meet(&held.stored, held.key.timestamp);
     }
-    let mut all = AllEntries::new();
+    let (mut all, mut by_rows) = (AllEntries::new(), is_read_by_rows(core, op, list));
     while !walk.is_over() && sought.newest.len() < sought.values.len() {
+        if by_rows {
+            let standing;
+            (standing, permit) = walk.next(STEP_ROWS, permit).await?;
+            for Standing { held, .. } in standing.into_iter().flatten() {
+                sought.meet(&held.stored, held.key.timestamp);
+            }
+            continue;
+        }
+        let read = all.next(core, op, list, permit).await;
         let entries;
-        (entries, permit) = all.next(core, op, list, permit).await?;
+        (entries, permit) = match read {
+            Err(StoreError::TooManyTombstones { .. }) => {
+                core.dense.met(list);
+                by_rows = true;
+                permit = core.permit(op.deadline).await?;
+                continue;
+            }
+            read => read?,
+        };
         let Some(entries) = entries else { break };
         permit = compare(core, op, list, entries.iter(), permit).await?;
         let shown = |key: &ItemKey| within.contain(key.timestamp) && last_shown.is_none_or(|last| *key >= last);
@@ -104,8 +124,14 @@ pub async fn count(
 ) -> Result<Count, StoreError> {
     let max = max.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
     let oldest = op.ttl.visible_from(op.now);
-    let counted = if within.max_timestamp == Timestamp::MAX && within.min_timestamp <= oldest {
+    let is_whole = within.max_timestamp == Timestamp::MAX && within.min_timestamp <= oldest;
+    let by_entries = if is_whole && !is_read_by_rows(core, op, list) {
         count_entries(core, op, list, max.saturating_add(1)).await?
+    } else {
+        None
+    };
+    let counted = if let Some(counted) = by_entries {
+        counted
     } else {
         let last_shown = match within.max_timestamp {
             // From the newest item on, the first ones are those that are shown.
@@ -125,18 +151,34 @@ pub async fn count(
     Ok(Count { items: counted.min(max), exact: counted <= max })
 }
 
-/// Counts the whole set by its entries, up to a number: each is a member.
-async fn count_entries(core: &Arc<Core>, op: &Operation, list: &ListKey, enough: u64) -> Result<u64, StoreError> {
+/// Whether a set is read from end to end by its rows and not by its entries.
+pub fn is_read_by_rows(core: &Core, op: &Operation, list: &ListKey) -> bool {
+    op.max_items.is_some_and(|max_items| max_items.get() <= BY_ROWS_MAX) || core.dense.has(list)
+}
+
+/// Counts the whole set by its entries, up to a number: each is a member. None if they have too many tombstones.
+async fn count_entries(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    enough: u64,
+) -> Result<Option<u64>, StoreError> {
     let (mut all, mut permit) = (AllEntries::new(), core.permit(op.deadline).await?);
     let mut counted = 0;
     while counted < enough {
         let entries;
-        (entries, permit) = all.next(core, op, list, permit).await?;
+        (entries, permit) = match all.next(core, op, list, permit).await {
+            Err(StoreError::TooManyTombstones { .. }) => {
+                core.dense.met(list);
+                return Ok(None);
+            }
+            read => read?,
+        };
         let Some(entries) = entries else { break };
         permit = compare(core, op, list, entries.iter(), permit).await?;
         counted += entries.iter().filter(|entry| entry.standing(op, keep_of(list)).is_some()).count() as u64;
     }
-    Ok(counted)
+    Ok(Some(counted))
 }
 
 /// Counts a slice, up to a number.

@@ -3,6 +3,9 @@
 //! Each item that is found is deleted with its own write timestamp, in its row and in its entry: that hides what is
 //! there and nothing that comes. With an item that stands goes all that its member's entry holds, so that no other
 //! one comes up behind it.
+//!
+//! Of what lies between two moments, items whose writes are settled go many at once: their entries by a few statements,
+//! and their rows by one range tombstone at the end. Until then their rows show nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,17 +18,19 @@ use super::super::error::after_unknown;
 use super::super::keys::slice;
 use super::super::lanes::in_lanes;
 use super::super::permits::Permit;
+use super::super::set_statements::ENTRIES_MAX;
 use super::super::statements::Statement;
 use super::entry::{Entry, Held, place_of};
-use super::look::{last_shown, last_shown_of};
+use super::look::{is_read_by_rows, last_shown, last_shown_of};
 use super::read::{self, AllEntries, Rows, Slice};
 use super::walk::keep_of;
-use super::write;
+use super::write::{self, Change};
 use crate::domain::{IdentityKind, ItemKey, ListKey, Order};
 use crate::items::{Bounds, Operation, Removal, StoreError};
 
-/// Items of one batch.
+/// Items of one batch, and those of one in which whole entries go.
 const BATCH_ITEMS: usize = 100;
+const BATCH_ENTRIES: usize = 5 * ENTRIES_MAX;
 /// Batches of one removal under way at once.
 const BATCHES_MAX: usize = 8;
 /// Rows that are found before they are deleted: a removal's memory does not grow with its set.
@@ -34,8 +39,8 @@ const FIND_ROWS: usize = 1_000;
 /// Removes what a removal takes, and returns how many visible items that were.
 pub async fn remove(core: &Arc<Core>, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
     let (permit, last_shown) = (None, None);
-    let mut removing =
-        Removing { core, op, list, removal, last_shown, permit, removed: 0, begun: false, largest: None };
+    let (removed, begun, largest, settled) = (0, false, None, None);
+    let mut removing = Removing { core, op, list, removal, last_shown, permit, removed, begun, largest, settled };
     match removal {
         Removal::Members(members) => removing.named(members.iter().map(|member| place_of(member))).await?,
         Removal::Value(value) if list.identity().kind() == IdentityKind::Value => {
@@ -65,6 +70,8 @@ struct Removing<'a> {
     begun: bool,
     /// The largest timestamp that something was deleted with.
     largest: Option<i64>,
+    /// Where all rows of a slice go in the end: by which timestamp writes are settled.
+    settled: Option<i64>,
 }
 
 impl Removing<'_> {
@@ -99,8 +106,15 @@ impl Removing<'_> {
         self.last_shown = last_shown(self.core, self.op, self.list).await?;
         let mut all = AllEntries::new();
         loop {
+            if is_read_by_rows(self.core, self.op, self.list) {
+                return self.by_rows(&Bounds::ALL).await.map(drop);
+            }
             let permit = self.permit().await?;
             let read = all.next(self.core, self.op, self.list, permit).await;
+            if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
+                self.core.dense.met(self.list);
+                return self.by_rows(&Bounds::ALL).await.map(drop);
+            }
             let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
             self.permit = Some(permit);
             let Some(entries) = entries else { return Ok(()) };
@@ -110,20 +124,33 @@ impl Removing<'_> {
 
     async fn between(&mut self, within: &Bounds) -> Result<(), StoreError> {
         self.last_shown = last_shown(self.core, self.op, self.list).await?;
+        // Before anything is read.
+        let written = self.core.write_clock.settled(self.core.settled_after());
+        self.settled = Some(written);
+        if !self.by_rows(within).await? {
+            return Ok(());
+        }
+        let (lower, upper) = slice(within);
+        self.write(vec![vec![Change::DropRows { lower, upper, written }]]).await
+    }
+
+    /// Removes what it takes of the members that have rows in a slice. Returns whether there were rows.
+    async fn by_rows(&mut self, within: &Bounds) -> Result<bool, StoreError> {
         let (lower, upper) = slice(within);
         let slice = Slice { order: Order::Newest, lower, upper };
-        let mut from = Some(PagingState::start());
+        let (mut from, mut has_rows) = (Some(PagingState::start()), false);
         while let Some(state) = from {
             let permit = self.permit().await?;
             let read = read::rows(self.core, self.op, self.list, &slice, (state, FIND_ROWS), permit).await;
             let read = self.core.sweeps.check(read, (self.list, &slice.upper, slice.order));
             let Rows { rows, next, permit } = read.map_err(|error| after_unknown(error, self.begun))?;
             self.permit = Some(permit);
+            has_rows |= !rows.is_empty();
             let entries = self.entries(rows.into_iter().map(|row| row.member)).await?;
             self.take_from(&entries).await?;
             from = next;
         }
-        Ok(())
+        Ok(has_rows)
     }
 
     fn takes(&self, held: &Held) -> bool {
@@ -137,23 +164,27 @@ impl Removing<'_> {
 
     /// Deletes what the removal takes of some entries.
     async fn take_from(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        let mut gone: Vec<(String, Held)> = Vec::new();
+        let (mut gone, mut whole): (Vec<(&str, &Held)>, Vec<(&str, &Held)>) = Default::default();
         for entry in entries {
             let stands = self.standing(entry);
             let is_shown = |held: &Held| self.last_shown.is_none_or(|last| held.key >= last);
             self.removed += u64::from(stands.is_some_and(is_shown));
             let taken = entry.held.iter().filter(|held| stands.is_some() || self.takes(held));
-            gone.extend(taken.map(|held| (entry.member.clone(), held.clone())));
+            for held in taken {
+                let is_whole = entry.held.len() == 1 && self.settled.is_some_and(|settled| held.written <= settled);
+                let with = if is_whole { &mut whole } else { &mut gone };
+                with.push((&entry.member, held));
+            }
         }
-        self.largest = gone.iter().map(|(_, held)| held.written).max().max(self.largest);
-        self.delete(gone).await
+        self.largest = gone.iter().chain(&whole).map(|(_, held)| held.written).max().max(self.largest);
+        self.write([batches(&gone), batches_of_whole(whole)].concat()).await
     }
 
-    async fn delete(&mut self, gone: Vec<(String, Held)>) -> Result<(), StoreError> {
-        if gone.is_empty() {
+    /// Carries batches of changes out, if there are any.
+    async fn write(&mut self, batches: Vec<Vec<Change>>) -> Result<(), StoreError> {
+        if batches.is_empty() {
             return Ok(());
         }
-        let batches = batches(&gone);
         // Other batches of this removal may have been carried out.
         let several = self.begun || batches.len() > 1;
         let permit = self.permit().await?;
@@ -179,11 +210,45 @@ impl Removing<'_> {
 }
 
 /// The changes that delete items, those of one member together.
-fn batches(gone: &[(String, Held)]) -> Vec<Vec<write::Change>> {
-    let mut members: HashMap<&String, Vec<write::Change>> = HashMap::new();
+fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<Change>> {
+    let mut members: HashMap<&str, Vec<Change>> = HashMap::new();
     for (member, held) in gone {
         members.entry(member).or_default().extend(write::drop(member, held));
     }
     let members: Vec<_> = members.into_values().collect();
     members.chunks(BATCH_ITEMS).map(<[_]>::concat).collect()
+}
+
+/// The changes that delete whole entries, whose rows go with their slice: by the latest write of those that go together.
+fn batches_of_whole(mut whole: Vec<(&str, &Held)>) -> Vec<Vec<Change>> {
+    whole.sort_by_key(|(_, held)| held.written);
+    let entries = |some: &[(&str, &Held)]| Change::DropEntries {
+        members: some.iter().map(|(member, _)| (*member).to_owned()).collect(),
+        written: some.iter().map(|(_, held)| held.written).max().unwrap_or_default(),
+    };
+    whole.chunks(BATCH_ENTRIES).map(|some| some.chunks(ENTRIES_MAX).map(entries).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::domain::{Timestamp, ValueDigest};
+
+    #[test]
+    fn whole_entries_go_by_the_latest_write_of_those_that_go_together() {
+        let key = ItemKey::new(Timestamp::from_nanos(7).unwrap(), ValueDigest::of(b"v"));
+        let held = |written| Held { writer: 1, key, written, expires_at: 9, stored: Bytes::new() };
+        let all: Vec<_> = (0..1_200).rev().map(held).collect();
+        let batches = batches_of_whole(all.iter().map(|held| ("m", held)).collect());
+        let told = |change: &Change| match change {
+            Change::DropEntries { members, written } => (members.len(), *written),
+            other => panic!("{other:?}"),
+        };
+        let told: Vec<Vec<_>> = batches.iter().map(|batch| batch.iter().map(told).collect()).collect();
+        assert_eq!(told[0], [(100, 99), (100, 199), (100, 299), (100, 399), (100, 499)]);
+        assert_eq!((told.len(), told[2].last()), (3, Some(&(100, 1_199))));
+        assert_eq!(batches_of_whole(Vec::new()), Vec::<Vec<Change>>::new());
+    }
 }

@@ -20,8 +20,8 @@ use super::entry::Held;
 use crate::domain::{ItemKey, ListKey};
 use crate::items::{Operation, StoreError};
 
-/// One change of a set. Each carries the write timestamp of the item that it is about: what is deleted hides
-/// nothing else.
+/// One change of a set. Each carries the write timestamp of the item that it is about, so that a deletion hides nothing
+/// else; a deletion of several items has a timestamp by which all writes are settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// An ordered row comes.
@@ -32,6 +32,10 @@ pub enum Change {
     DropRow { key: ItemKey, written: i64 },
     /// A writer's place in an entry is emptied.
     DropEntry { member: String, writer: i32, written: i64 },
+    /// Whole entries go that were written no later: [`ENTRIES_MAX`](super::super::set_statements::ENTRIES_MAX) at most.
+    DropEntries { members: Vec<String>, written: i64 },
+    /// The ordered rows between two bounds go that were written no later.
+    DropRows { lower: String, upper: String, written: i64 },
 }
 
 /// An item comes.
@@ -108,6 +112,8 @@ impl Change {
             Self::PutEntry { .. } => &core.for_sets.add_entry,
             Self::DropRow { .. } => &core.for_sets.delete_row,
             Self::DropEntry { .. } => &core.for_sets.delete_entry,
+            Self::DropEntries { .. } => &core.for_sets.delete_entries,
+            Self::DropRows { .. } => &core.for_sets.delete_gap,
         }
     }
 }
@@ -141,6 +147,12 @@ impl SerializeRow for Bound<'_> {
             }
             Change::DropEntry { member, writer, written } => {
                 (writer, written, feature_key, entity_id, member).serialize(context, row_writer)
+            }
+            Change::DropEntries { members, written } => {
+                (written, feature_key, entity_id, members).serialize(context, row_writer)
+            }
+            Change::DropRows { lower, upper, written } => {
+                (written, feature_key, entity_id, lower, upper).serialize(context, row_writer)
             }
         }
     }
