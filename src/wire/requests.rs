@@ -99,8 +99,8 @@ pub struct FeaturePatch {
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. What is not given of `ttl`, `max_items`, `timestamp_ahead_max`, `identity`, `keep` and
-/// `bucket` it copies from the feature.
+/// What a version is created from. What is not given of `ttl`, `max_items`, `timestamp_ahead_max`, `identity`, `keep`
+/// and `bucket` it copies from the feature.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"version": "v2", "ttl": "7d"}))]
 #[serde(deny_unknown_fields)]

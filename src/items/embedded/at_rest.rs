@@ -43,10 +43,10 @@ impl AtRest {
             active.apply(&record.list, &record.change, record.oldest);
         })?;
         let view = Arc::new(View { active: Arc::new(active), frozen: None, files });
-        Ok(Self { _lock: lock, view, hash, log_end: end.position().as_u64() })
+        Ok(Self { _lock: lock, view, hash, log_end: end.appended().as_u64() })
     }
 
-    /// Where the log ends, as [`LogMark`](crate::domain::LogMark) counts.
+    /// How far the log was appended to, as [`LogMark`](crate::domain::LogMark) counts.
     pub fn log_end(&self) -> u64 {
         self.log_end
     }

@@ -64,7 +64,7 @@ pub struct EmbeddedOptions {
     pub erase_within: Duration,
     /// Which store the items have to belong to.
     pub belonging: Belonging,
-    /// Moved by each [`sync`](crate::items::ItemStore::sync) to where the log is durable.
+    /// Moved by each [`sync`](crate::items::ItemStore::sync) to the last durable frame of the log.
     pub durable: LogMark,
 }
 

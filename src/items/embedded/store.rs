@@ -348,7 +348,9 @@ impl ItemStore for EmbeddedStore {
         let engine = &self.engine;
         // In the other mode the store acknowledges nothing before its fsync.
         if engine.options.fsync == Fsync::Group || engine.progress.is_durable() || engine.sync_log() {
-            engine.options.durable.reach(engine.progress.durable().as_u64());
+            if let Some(place) = engine.progress.appended() {
+                engine.options.durable.reach(place.as_u64());
+            }
             return Ok(());
         }
         Err(super::health::unavailable(&engine.health.read_only().unwrap_or_default()))

@@ -21,8 +21,8 @@ pub(super) const WITH_BAGS: u64 = 5;
 /// The lists of a feature may be kept in buckets: a server that did not know it would forget it with the feature's
 /// next change.
 pub(super) const WITH_BUCKETS: u64 = 6;
-/// A feature says how far timestamps may be ahead: a server that did not know it would forget it with the feature's next
-/// change.
+/// A feature says how far timestamps may be ahead: a server that did not know it would forget it with the feature's
+/// next change.
 pub(super) const WITH_AHEAD_MAX: u64 = 7;
 pub(super) const NEWEST: u64 = WITH_AHEAD_MAX;
 

@@ -24,6 +24,8 @@ use super::{Position, segment_path};
 #[derive(Debug)]
 pub struct LogEnd {
     at: Position,
+    /// The end of the last frame that does not close a segment; else where the log is needed from.
+    appended: Position,
     salt: u64,
     /// Before this place the log was durable, as the log itself says.
     durable: Position,
@@ -64,8 +66,15 @@ pub fn read(
 ) -> Result<LogEnd, OpenError> {
     let Expected { start, .. } = expected;
     let durable = expected.durable.unwrap_or(start);
-    let mut end =
-        LogEnd { at: start, salt: 0, durable: durable.max(start), tail: Vec::new(), changes: 0, cut_frames: 0 };
+    let mut end = LogEnd {
+        at: start,
+        appended: start,
+        salt: 0,
+        durable: durable.max(start),
+        tail: Vec::new(),
+        changes: 0,
+        cut_frames: 0,
+    };
     loop {
         let path = segment_path(dir, end.at.segment);
         let damaged = |what| OpenError::from(Damage { file: path.clone(), offset: 0, what });
@@ -121,6 +130,11 @@ impl LogEnd {
         self.at
     }
 
+    /// As far as frames were appended. It stays where the log only goes on in another segment, as a backup's does.
+    pub fn appended(&self) -> Position {
+        self.appended
+    }
+
     /// The segment to begin next.
     pub fn next_segment(&self) -> u32 {
         self.at.segment + 1
@@ -148,6 +162,7 @@ impl LogEnd {
             if frame.kind == Kind::End {
                 return Ok(true);
             }
+            self.appended = self.at;
         }
         Ok(false)
     }

@@ -24,6 +24,8 @@ pub struct Progress {
     dir: PathBuf,
     store: Option<StoreId>,
     durable: AtomicU64,
+    /// The end of the last appended frame that is durable; 0 before this process has any.
+    appended: AtomicU64,
     unsynced: Mutex<Unsynced>,
     /// One sync at a time: a second one must not run ahead of the first. Whether one has failed: then
     /// none that comes later says anything of what that one was to write.
@@ -59,6 +61,8 @@ struct Ahead {
 struct Unsynced {
     files: Vec<Arc<dyn DiskFile>>,
     written: u64,
+    /// The end of the last frame that does not close a segment.
+    appended: u64,
 }
 
 impl Progress {
@@ -67,6 +71,7 @@ impl Progress {
             dir,
             store,
             durable: AtomicU64::new(durable.as_u64()),
+            appended: AtomicU64::new(0),
             unsynced: Mutex::default(),
             syncing: Mutex::default(),
             in_use: Mutex::new(InUse { first: first_segment, pinned: false }),
@@ -80,6 +85,12 @@ impl Progress {
     /// All before this place survives a loss of power.
     pub fn durable(&self) -> Position {
         Position::from_u64(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The end of the last frame that was appended and survives a loss of power, if there is one. Unlike the end of the
+    /// log it does not move without a frame: [`LogEnd::appended`](super::replay::LogEnd::appended) finds it again.
+    pub fn appended(&self) -> Option<Position> {
+        Some(self.appended.load(Ordering::Acquire)).filter(|place| *place > 0).map(Position::from_u64)
     }
 
     /// The end of what was written so far.
@@ -136,10 +147,10 @@ impl Progress {
         if *has_failed {
             return Err(io::Error::other("an fsync before this one has failed"));
         }
-        let Unsynced { files, written } = {
+        let Unsynced { files, written, appended } = {
             let mut unsynced = self.unsynced();
-            let written = unsynced.written;
-            std::mem::replace(&mut *unsynced, Unsynced { written, ..Unsynced::default() })
+            let Unsynced { written, appended, .. } = *unsynced;
+            std::mem::replace(&mut *unsynced, Unsynced { written, appended, ..Unsynced::default() })
         };
         *has_failed = true;
         for file in files {
@@ -147,6 +158,7 @@ impl Progress {
         }
         *has_failed = false;
         self.durable.fetch_max(written, Ordering::AcqRel);
+        self.appended.fetch_max(appended, Ordering::AcqRel);
         Ok(())
     }
 
@@ -305,6 +317,7 @@ impl LogWriter {
     fn write(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
         self.put(frame)?;
         self.progress.wrote(&self.current.file, self.position());
+        self.progress.unsynced().appended = self.position().as_u64();
         Ok(())
     }
 

@@ -100,7 +100,7 @@ fn foreign_and_newer_files_are_refused_and_left_alone() {
         .unwrap();
     transaction.commit().unwrap();
     drop(ours);
-    assert!(refusal(dir.path()).contains("newer liststore (format 7, this one knows 6)"), "{}", refusal(dir.path()));
+    assert!(refusal(dir.path()).contains("newer liststore (format 8, this one knows 7)"), "{}", refusal(dir.path()));
 }
 
 #[tokio::test]
