@@ -94,8 +94,8 @@ fn runs_of_campaigns() -> Vec<Trial> {
                 store: Store::Cql,
                 fsync: vec![],
                 faults: vec![FaultKind::Cut, FaultKind::Cut, FaultKind::Cut, FaultKind::Kill, FaultKind::Pause],
-                faults_per_run: 6,
-                operations_per_run: 1_000,
+                faults_per_run: 4,
+                operations_per_run: 600,
                 servers: 2,
                 nodes: 1,
             };

@@ -9,7 +9,8 @@
 //! can be made narrow: see [`Explorer::candidates`]. A property test compares it with trying all
 //! orders.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::hash::Hash;
 
 use crate::history::{Moment, NEVER};
@@ -103,6 +104,8 @@ pub enum Verdict {
 /// Calls that can be open at once, and ways in which it can have been so far.
 const OPEN_MAX: usize = 128;
 const WAYS_MAX: usize = 200_000;
+/// Ways that are tried for one call.
+const TRIED_MAX: usize = 500_000;
 
 /// One way in which it can have been so far: the state, and which of the open calls have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,7 +136,9 @@ pub fn judge<E: Transition>(steps: &[Step<E>], start: E::State) -> Verdict {
     let mut explorer = Explorer { steps, open: Vec::new(), ways: vec![Way { state: start, happened: 0 }] };
     for (_, ends, index) in events {
         if ends {
-            explorer.end(index);
+            if !explorer.end(index) {
+                return Verdict::Undecided;
+            }
             if explorer.ways.is_empty() {
                 return Verdict::Impossible { step: index };
             }
@@ -170,59 +175,56 @@ impl<E: Transition> Explorer<'_, E> {
     }
 
     /// A call has ended: it must have happened in every way that is still possible (unless it is
-    /// optional), if need be after other open ones.
-    fn end(&mut self, index: usize) {
-        let Some(slot) = self.open.iter().position(|open| *open == Some(index)) else { return };
+    /// optional), if need be after other open ones. Returns whether that could be decided.
+    ///
+    /// Ways in which fewer calls happened that need not have come first: they stand for others, see
+    /// [`Tried::is_new`].
+    fn end(&mut self, index: usize) -> bool {
+        let Some(slot) = self.open.iter().position(|open| *open == Some(index)) else { return true };
         let bit = 1_u128 << slot;
         if self.ways.iter().all(|way| way.happened & bit != 0) {
             self.ways.iter_mut().for_each(|way| way.happened &= !bit);
             self.open[slot] = None;
-            return;
+            return true;
         }
-        let mut done = Vec::with_capacity(self.ways.len());
-        let mut seen: HashSet<Way<E::State>> = HashSet::new();
-        let mut left = std::mem::take(&mut self.ways);
-        while let Some(way) = left.pop() {
+        let optional = self.optional();
+        let (mut done, mut tried) = (Tried::new(optional & !bit), Tried::new(optional));
+        let ranked = |way: Way<E::State>| Reverse((rank(way, optional), way));
+        let mut left: BinaryHeap<_> = std::mem::take(&mut self.ways).into_iter().map(ranked).collect();
+        while let Some(Reverse((_, way))) = left.pop() {
+            if !tried.is_new(way) {
+                continue;
+            }
+            if tried.kept.len() > TRIED_MAX {
+                return false;
+            }
             if way.happened & bit != 0 {
-                done.push(Way { happened: way.happened & !bit, ..way });
+                done.is_new(Way { happened: way.happened & !bit, ..way });
                 continue;
             }
             if self.steps[index].optional {
-                done.push(way);
-            }
-            if !seen.insert(way) {
-                continue;
+                done.is_new(way);
             }
             for slot in self.candidates(way, index) {
                 let Some(step) = self.open[slot].map(|open| &self.steps[open]) else { continue };
                 if let Some(state) = step.effect.apply(way.state) {
                     // A call that need not have happened, and changes nothing, is better left open.
                     if !(step.optional && state == way.state) {
-                        left.push(self.with_reads(Way { state, happened: way.happened | 1 << slot }));
+                        left.push(ranked(self.with_reads(Way { state, happened: way.happened | 1 << slot })));
                     }
                 }
             }
         }
         self.open[slot] = None;
-        self.ways = self.without_needless(done);
+        self.ways = done.kept;
+        true
     }
 
-    /// Leaves out each way that differs from another one only in further calls that need not have happened.
-    /// Whatever can follow the way that is left out can follow the other one, too.
-    fn without_needless(&self, mut ways: Vec<Way<E::State>>) -> Vec<Way<E::State>> {
+    /// The slots of the open calls that need not happen.
+    fn optional(&self) -> u128 {
         let is_optional = |open: &Option<usize>| open.is_some_and(|index| self.steps[index].optional);
         let slots = self.open.iter().enumerate().filter(|(_, open)| is_optional(open));
-        let optional = slots.fold(0_u128, |bits, (slot, _)| bits | 1 << slot);
-        let group = |way: &Way<E::State>| (way.state, way.happened & !optional);
-        ways.sort_unstable_by_key(|way| (group(way), (way.happened & optional).count_ones(), way.happened));
-        let mut kept: Vec<Way<E::State>> = Vec::with_capacity(ways.len());
-        for way in ways {
-            let mut fewer = kept.iter().rev().take_while(|other| group(other) == group(&way));
-            if !fewer.any(|other| other.happened & !way.happened == 0) {
-                kept.push(way);
-            }
-        }
-        kept
+        slots.fold(0, |bits, (slot, _)| bits | 1 << slot)
     }
 
     /// The open calls that may happen next. Of several with the same effect only the one that has
@@ -258,6 +260,39 @@ impl<E: Transition> Explorer<'_, E> {
             }
         }
         way
+    }
+}
+
+/// In how many calls that need not have happened a way is ahead.
+fn rank<S>(way: Way<S>, optional: u128) -> u32 {
+    (way.happened & optional).count_ones()
+}
+
+/// Ways without needless ones. A way is needless if another one differs from it only in that fewer calls happened
+/// which need not have: whatever can follow the first can follow the second, too.
+struct Tried<S> {
+    /// The slots of calls that need not happen.
+    optional: u128,
+    kept: Vec<Way<S>>,
+    /// By the state, and by the calls that have to happen: which of the other calls happened.
+    groups: HashMap<(S, u128), Vec<u128>>,
+}
+
+impl<S: Copy + Eq + Hash> Tried<S> {
+    fn new(optional: u128) -> Self {
+        Self { optional, kept: Vec::new(), groups: HashMap::new() }
+    }
+
+    /// Keeps a way unless it is needless. Ways must come in the order of [`rank`].
+    fn is_new(&mut self, way: Way<S>) -> bool {
+        let happened = way.happened & self.optional;
+        let group = self.groups.entry((way.state, way.happened & !self.optional)).or_default();
+        if group.iter().any(|fewer| fewer & !happened == 0) {
+            return false;
+        }
+        group.push(happened);
+        self.kept.push(way);
+        true
     }
 }
 
