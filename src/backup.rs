@@ -25,12 +25,12 @@ pub enum BackupError {
     /// These stores are backed up in another way, which the text names.
     #[error("{0}")]
     Unsupported(&'static str),
-    #[error("{} is not empty: name a directory that is empty, or not there yet", dir.display())]
+    #[error("{} is not empty: name an empty or new directory", dir.display())]
     NotEmpty { dir: PathBuf },
     /// No backup can be made there: the text says why, and what to name instead.
     #[error("{0}")]
     UnfitDir(String),
-    #[error("another backup is being made: wait until it is done")]
+    #[error("another backup is in progress: wait until it finishes")]
     Running,
     #[error("the server is stopping")]
     Stopping,
@@ -107,12 +107,12 @@ impl Backups {
             let made = shared.make(&dir);
             drop(turn);
             if let Err(unheard) = answer.send(made) {
-                tracing::info!(?unheard, "nobody waits for this backup any more");
+                tracing::info!(?unheard, "the caller of this backup is gone");
             }
         };
         let failed = |error: io::Error| BackupError::Failed(format!("cannot start a thread: {error}"));
         std::thread::Builder::new().name("backup".into()).spawn(work).map_err(failed)?;
-        answered.await.map_err(|_| BackupError::Failed("the backup broke off; the log says why".to_owned()))?
+        answered.await.map_err(|_| BackupError::Failed("the backup was interrupted; see the log".to_owned()))?
     }
 
     /// Breaks off a backup that is being made, and returns once what there was of it is gone.
@@ -135,7 +135,7 @@ impl Shared {
             }
         };
         let backup = Backup { dir: place.dir, items, definitions: self.scope.definitions, took: began.elapsed() };
-        tracing::info!(dir = %backup.dir.display(), took = ?backup.took, "a backup was made");
+        tracing::info!(dir = %backup.dir.display(), took = ?backup.took, "backup finished");
         Ok(backup)
     }
 
@@ -191,19 +191,21 @@ impl TargetDir {
             return Err(BackupError::NotEmpty { dir });
         };
         let parent = fs::canonicalize(parent).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => BackupError::UnfitDir(format!("there is no directory {}", parent.display())),
+            io::ErrorKind::NotFound => {
+                BackupError::UnfitDir(format!("the directory {} does not exist", parent.display()))
+            }
             _ => failed("look at", parent, &error),
         })?;
         let dir = parent.join(name);
         let parent_metadata = fs::metadata(&parent).map_err(|error| failed("look at", &parent, &error))?;
         if !parent_metadata.is_dir() {
-            return Err(BackupError::UnfitDir(format!("{} is no directory", parent.display())));
+            return Err(BackupError::UnfitDir(format!("{} is not a directory", parent.display())));
         }
         // By what the directories are: a path may lead into one by way of links and mounts.
         let same = |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
         let data = fs::metadata(data_dir).map_err(|error| failed("look at", data_dir, &error))?;
         if dir.ancestors().any(|above| fs::metadata(above).is_ok_and(|above| same(&above, &data))) {
-            let text = format!("{} is in the data directory: name one elsewhere", dir.display());
+            let text = format!("{} is in the data directory: name a directory elsewhere", dir.display());
             return Err(BackupError::UnfitDir(text));
         }
         match fs::read_dir(&dir) {
@@ -213,13 +215,13 @@ impl TargetDir {
                 }
                 let metadata = fs::metadata(&dir).map_err(|error| failed("look at", &dir, &error))?;
                 if metadata.dev() != parent_metadata.dev() {
-                    let text = format!("{} is where a file system is mounted: name a directory in it", dir.display());
+                    let text = format!("{} is a mount point: name a directory below it", dir.display());
                     return Err(BackupError::UnfitDir(text));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err(BackupError::UnfitDir(format!("{} is no directory", dir.display())));
+                return Err(BackupError::UnfitDir(format!("{} is not a directory", dir.display())));
             }
             Err(error) => return Err(failed("read the directory", &dir, &error)),
         }
@@ -228,7 +230,8 @@ impl TargetDir {
         let partial = parent.join(partial_name);
         DirBuilder::new().mode(0o700).create(&partial).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => BackupError::Failed(format!(
-                "{} is there: a backup that broke off, or one that another server makes; remove it if nobody is at it",
+                "{} exists: it belongs to an interrupted backup or to a backup of another server; remove it if no \
+                 backup is running",
                 partial.display()
             )),
             _ => failed("create the directory", &partial, &error),

@@ -30,20 +30,20 @@ const SHARED: u32 = 0o1000;
 pub enum DataDirError {
     #[error("{} is in use by another process: stop it, or choose another directory", dir.display())]
     Locked { dir: PathBuf },
-    #[error("{} is missing, and {} with it: bring it back, or restore the whole directory from a backup. If it was \
-             never here, start once with the settings of then: that notes what is here", path.display(), what)]
+    #[error("{} is missing, and so is {}: restore it, or restore the whole directory from a backup. If it was never \
+             here, start once with the earlier settings, which records the parts that exist", path.display(), what)]
     NeverSeen { path: PathBuf, what: &'static str },
-    #[error("{} is missing, although {why}: bring it back, or restore the whole directory from a backup", path.display())]
+    #[error("{} is missing, although {why}: restore it, or restore the whole directory from a backup", path.display())]
     Missing { path: PathBuf, why: String },
-    #[error("{} belongs to {}, and {} to store {expected}: parts of two directories are mixed; bring back those that \
-             belong together, or restore the whole directory from a backup",
+    #[error("{} belongs to {}, but {} belongs to store {expected}: the directory has parts of two stores; put back the \
+             parts that belong together, or restore the whole directory from a backup",
              path.display(), found.map_or("no store yet".to_owned(), |found| format!("store {found}")), other.display())]
     Mixed { path: PathBuf, found: Option<StoreId>, other: PathBuf, expected: StoreId },
-    #[error("{} is damaged: remove it, and a start makes it anew from what the parts say", path.display())]
+    #[error("{} is damaged: remove it, and the next start rebuilds it from the parts", path.display())]
     Damaged { path: PathBuf },
-    #[error("{} was written by a newer liststore: start that one", path.display())]
+    #[error("{} was written by a newer liststore: start that version", path.display())]
     Newer { path: PathBuf },
-    #[error("{} is open to other users (mode {mode:o}) and {why}: name a directory for the server alone", path.display())]
+    #[error("{} is open to other users (mode {mode:o}) and {why}: name a directory for the server only", path.display())]
     Shared { path: PathBuf, mode: u32, why: &'static str },
     #[error("cannot {what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
@@ -192,7 +192,7 @@ impl Plan {
         for part in wanted {
             let path = part.path(dir);
             if contents.stage(*part) == Some(Stage::Present) && !is_there(disk, &path)? {
-                let why = format!("{} says that it is a part of this store", dir.join(NAME).display());
+                let why = format!("{} is recorded as a part of this store", dir.join(NAME).display());
                 return Err(DataDirError::Missing { path, why });
             }
         }
@@ -252,7 +252,7 @@ fn from_parts(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> 
         return Ok(Contents { id: new_id, parts: wanted.iter().map(|part| (*part, Stage::Begun)).collect() });
     };
     if let Some(missing) = missing {
-        let why = format!("{} belongs to a store, and {NAME} is missing as well", first.path(dir).display());
+        let why = format!("{} belongs to a store, but {NAME} is missing too", first.path(dir).display());
         return Err(DataDirError::Missing { path: missing.path(dir), why });
     }
     if let Some(odd) = found.iter().find(|found| found.store != Some(id)) {
@@ -320,7 +320,7 @@ fn restrict(path: &Path, found: &Metadata) -> Result<(), DataDirError> {
         return Ok(());
     }
     match fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)) {
-        Ok(()) => tracing::info!(path = %path.display(), "data was closed to other users, mode was {mode:o}"),
+        Ok(()) => tracing::info!(path = %path.display(), "closed the data directory to other users, mode was {mode:o}"),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound) => {}
         Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied) => {
             tracing::warn!(path = %path.display(), "open to other users (mode {mode:o}), and owned by another user");
@@ -347,7 +347,7 @@ impl DataDir {
         // Another process may have been faster.
         let mut plan = Plan::make(disk, dir, wanted, new_id)?;
         if plan.written.is_none() {
-            sync_above(disk, dir).map_err(cannot("sync what leads to", dir))?;
+            sync_above(disk, dir).map_err(cannot("sync the parent directories of", dir))?;
         }
         for part in wanted {
             if plan.contents.stage(*part).is_none() {

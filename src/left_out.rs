@@ -24,7 +24,7 @@ const ALL: [Part; 3] = [CQL, POSTGRES, PARQUET];
 /// Why something is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this liststore was built without {}: build it with \"cargo build --release\", or with \"--features {}\"",
+    "this liststore was built without {}: build it with \"cargo build --release\" or \"--features {}\"",
     .0.name,
     .0.feature
 )]
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(
             left_out.needed().unwrap_err().to_string(),
             "this liststore was built without the store for ScyllaDB and Cassandra: build it with \
-             \"cargo build --release\", or with \"--features cql\""
+             \"cargo build --release\" or \"--features cql\""
         );
         let features = |parts: &[Part]| long_version_with(parts).lines().last().map(str::to_owned);
         assert_eq!(features(&[built, built]).as_deref(), Some("features: cql, cql"));

@@ -38,7 +38,7 @@ fn set(policy: ThreadSchedulePolicy) -> bool {
     let Ok(priority) = ORDINARY.try_into().map(ThreadPriority::Crossplatform) else { return false };
     let set = set_thread_priority_and_policy(thread_native_id(), priority, policy);
     if let Err(error) = &set {
-        tracing::debug!(%error, ?policy, "cannot use the scheduling policy: threads go on as they did");
+        tracing::debug!(%error, ?policy, "cannot set the scheduling policy: threads keep the default policy");
     }
     set.is_ok()
 }

@@ -88,7 +88,7 @@ impl<T: Clone> TlsFiles<T> {
             match changed {
                 Ok(changed) => {
                     if let Some((texts, made)) = changed {
-                        tracing::info!(files = ?self.paths, "the TLS files have changed: connections from now on use them");
+                        tracing::info!(files = ?self.paths, "TLS files changed: new connections use them");
                         (state.texts, state.made) = (texts, made);
                     }
                     state.problem = None;
@@ -98,7 +98,7 @@ impl<T: Clone> TlsFiles<T> {
                     if state.problem.as_ref() != Some(&problem) {
                         tracing::error!(
                             %problem,
-                            "the TLS files have changed and cannot be used: what they held before stays in use"
+                            "changed TLS files are unusable: their previous contents stay in use"
                         );
                     }
                     state.problem = Some(problem);
@@ -128,8 +128,8 @@ pub fn read_one(path: &Path) -> Result<Vec<u8>, FileProblem> {
 
 fn unreadable(path: &Path, error: &io::Error) -> FileProblem {
     let problem = match error.kind() {
-        io::ErrorKind::NotFound => "it is not there",
-        io::ErrorKind::PermissionDenied => "this user may not read it",
+        io::ErrorKind::NotFound => "it does not exist",
+        io::ErrorKind::PermissionDenied => "permission denied",
         _ => "it cannot be read",
     };
     FileProblem::of(path, problem)
@@ -162,7 +162,7 @@ pub fn believed_authorities(path: &Path, text: &[u8]) -> Result<RootCertStore, F
     let mut roots = RootCertStore::empty();
     let (_, left_out) = roots.add_parsable_certificates(found);
     if left_out > 0 {
-        tracing::warn!(file = %path.display(), left_out, "malformed certificates of authorities are left out");
+        tracing::warn!(file = %path.display(), left_out, "malformed CA certificates skipped");
     }
     Ok(roots)
 }
@@ -205,7 +205,7 @@ mod tests {
         let (one, other) = (dir.path().join("one"), dir.path().join("other"));
         fs::write(&one, "bad").unwrap();
         let problem = files(&[&one, &other]).unwrap_err();
-        assert_eq!(problem, FileProblem::of(&other, "it is not there"));
+        assert_eq!(problem, FileProblem::of(&other, "it does not exist"));
         fs::write(&other, "x").unwrap();
         assert_eq!(files(&[&one, &other]).unwrap_err().problem, "it is bad");
         fs::write(&one, "good 1").unwrap();

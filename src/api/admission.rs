@@ -191,7 +191,7 @@ fn refusal(unidentified: Unidentified) -> Problem {
         }
         // Nobody is told which of these it was but the log.
         Unidentified::Refused(NoKey::Expired) => refused("expired key"),
-        Unidentified::Refused(NoKey::Revoked) => refused("a revoked key"),
+        Unidentified::Refused(NoKey::Revoked) => refused("revoked key"),
         Unidentified::Refused(NoKey::Unknown | NoKey::NotLoaded) => refused("unknown key"),
         Unidentified::TokenRefused(why) => refused_because(why.to_string()),
         Unidentified::KeysWanted(_) => refused_because(NoToken::UnknownKey.to_string()),

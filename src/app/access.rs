@@ -32,7 +32,8 @@ pub async fn entrance(settings: &Settings, metadata: &dyn MetadataStore) -> Resu
             Ok(_) => Mode::Always,
             // It is there or it is not: meanwhile nobody comes in without a key.
             Err(error) => {
-                tracing::warn!(%error, "the API keys cannot be read yet: nobody comes in before they are");
+                tracing::warn!(%error, "cannot read the API keys yet: callers with keys are refused until they are \
+                                        loaded");
                 Mode::Always
             }
         },

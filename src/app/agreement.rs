@@ -56,7 +56,7 @@ pub(super) fn compare(dir: &Path, notes: &Verified, stored: &BTreeSet<String>) -
             if lists > 0 {
                 let kind = job.task.kind.as_str();
                 compared.problems.push(format!(
-                    "the job {} ({kind}) is done, and {lists} lists of {key} are there: purge the feature again",
+                    "the job {} ({kind}) is done, but {lists} lists of {key} still exist: purge the feature again",
                     job.id
                 ));
             }
@@ -106,8 +106,8 @@ fn indexes(items: &AtRest, op: &Operation, bags: &Feature, compared: &mut Compar
     for ((version, _), missing) in all.iter().zip(missing).filter(|(_, missing)| *missing > 0) {
         let (entity_type, name) = (&bags.id.entity_type, &version.version);
         compared.problems.push(format!(
-            "the index {name} of {entity_type} is ready, and lacks {missing} of {count} bags: \
-             run `liststore clean {entity_type}` on the server"
+            "the index {name} of {entity_type} is ready but lacks {missing} of {count} bags: run `liststore clean \
+             {entity_type}` on the server"
         ));
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::left_out::LeftOut;
 pub enum StartError {
     #[error("cannot listen on {address}: {source}; choose another address with http.listen")]
     Bind { address: String, source: std::io::Error },
-    #[error("stopped by a signal before it was done: run it again, which goes on where it ended")]
+    #[error("interrupted by a signal: run it again to continue")]
     MigrationStopped,
     #[error("cannot listen for signals: {0}")]
     Signals(std::io::Error),
@@ -19,9 +19,9 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(
-        "{address} is not on loopback, and anybody who reaches it could do anything: make an API key first, over \
-         a server on 127.0.0.1 (`liststore key create admin --role admin`), or set access.mode = \"required\"; \
-         --insecure listens all the same"
+        "refusing to listen on {address}, which is not on loopback, while anyone has full access: first create an API \
+         key on a server at 127.0.0.1 (`liststore key create admin --role admin`), or set access.mode = \"required\"; \
+         --insecure overrides this"
     )]
     Exposed { address: String },
     #[error("cannot open the data directory: {0}")]
@@ -34,7 +34,7 @@ pub enum StartError {
     LeftOut(#[from] LeftOut),
     #[error("{0}")]
     Disagree(String),
-    #[error("cannot replay {}{}: {reason}; correct it, or move it away to start without it", path.display(), line_of(*line))]
+    #[error("cannot replay {}{}: {reason}; correct the file, or move it away to start without it", path.display(), line_of(*line))]
     Replay { path: std::path::PathBuf, line: usize, reason: String },
     #[error("cannot register metrics: {0}")]
     Metrics(prometheus::Error),

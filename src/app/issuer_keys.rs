@@ -55,13 +55,13 @@ pub fn start_reading(
     };
     let unavailable = gauges(
         "liststore_access_issuer_keys_unavailable",
-        "1 while the keys of an issuer cannot be read: those that were read before are used.",
+        "1 while the signing keys of an issuer cannot be fetched and the cached keys are used.",
     )?;
     let too_old = gauges(
         "liststore_access_issuer_keys_too_old",
-        "1 while tokens of an issuer are refused, since its keys could not be read for too long.",
+        "1 while the tokens of an issuer are refused because its cached keys are too old.",
     )?;
-    let usable = gauges("liststore_access_issuer_keys_usable", "Keys of an issuer that tokens are checked by.")?;
+    let usable = gauges("liststore_access_issuer_keys_usable", "Signing keys of an issuer in use.")?;
     for (number, (name, source)) in sources.into_iter().enumerate() {
         let [unavailable, too_old, usable] =
             [&unavailable, &too_old, &usable].map(|gauges| gauges.with_label_values(&[&name]));
@@ -96,7 +96,7 @@ impl KeyReader {
             let began = Instant::now();
             let read = match timeout(READ_TIME_MAX, self.source.read()).await {
                 Ok(read) => read,
-                Err(_) => Err(format!("it was not there after {} s", READ_TIME_MAX.as_secs())),
+                Err(_) => Err(format!("timed out after {} s", READ_TIME_MAX.as_secs())),
             };
             let outcome = read.and_then(|text| KeySet::read(&text).map_err(|error| error.to_string()));
             let is_file = matches!(self.source, KeySource::File(_));
@@ -109,7 +109,7 @@ impl KeyReader {
                 }
                 Err(reason) => {
                     if problem.as_ref() != Some(&reason) {
-                        tracing::warn!(issuer = self.name, reason, "the keys of an issuer of tokens cannot be read");
+                        tracing::warn!(issuer = self.name, reason, "cannot fetch the signing keys of a token issuer");
                         problem = Some(reason);
                     }
                     self.gauges.unavailable.set(1);
@@ -138,9 +138,9 @@ impl KeyReader {
     fn publish(&self, keys: KeySet) {
         let (issuer, usable, passed_over) = (&self.name, keys.usable(), keys.passed_over());
         if self.issuers.publish(self.number, keys) {
-            tracing::info!(issuer, usable, passed_over, "the keys of an issuer of tokens are read");
+            tracing::info!(issuer, usable, passed_over, "fetched the signing keys of a token issuer");
             if usable == 0 {
-                tracing::warn!(issuer, passed_over, "an issuer of tokens has no usable key: its tokens are refused");
+                tracing::warn!(issuer, passed_over, "a token issuer has no usable signing key: its tokens are refused");
             }
         }
         self.gauges.usable.set(i64::try_from(usable).unwrap_or(i64::MAX));
@@ -153,7 +153,7 @@ impl KeyReader {
         tracing::error!(
             issuer = self.name,
             age_max_secs,
-            "the keys of an issuer of tokens could not be read for too long: its tokens are refused"
+            "the cached signing keys of a token issuer are too old: its tokens are refused"
         );
         self.issuers.expire(self.number);
         self.gauges.usable.set(0);
@@ -176,7 +176,7 @@ impl KeySource {
                 }
                 let mut response = request.send().await.map_err(|error| causes(&error.without_url()))?;
                 if response.status() != reqwest::StatusCode::OK {
-                    return Err(format!("it was answered with status {}", response.status().as_u16()));
+                    return Err(format!("HTTP status {}", response.status().as_u16()));
                 }
                 let mut text = Vec::new();
                 while let Some(chunk) = response.chunk().await.map_err(|error| causes(&error.without_url()))? {
@@ -195,7 +195,7 @@ async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     // To open a pipe waits for whoever writes to it, and a device may have no end.
     if !tokio::fs::metadata(path).await.map_err(failed)?.is_file() {
-        return Err(format!("{} is no file", path.display()));
+        return Err(format!("{} is not a file", path.display()));
     }
     let file = tokio::fs::File::open(path).await.map_err(failed)?;
     let mut text = Vec::new();
@@ -270,7 +270,7 @@ mod tests {
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
         for path in [&pipe, &link, dir.path()] {
             let read = timeout(READ_TIME_MAX, read_file(path)).await.expect("it is not waited for");
-            assert!(read.unwrap_err().ends_with("is no file"), "{}", path.display());
+            assert!(read.unwrap_err().ends_with("is not a file"), "{}", path.display());
         }
     }
 }

@@ -56,14 +56,14 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
             look(
                 "items",
                 Ok(format!(
-                    "{} data files, {} bytes: {} items, {} of them deletion marks",
+                    "{} data files, {} bytes: {} items, {} of them tombstones",
                     found.data_files, found.data_bytes, found.items, found.deleted
                 )),
             );
             look(
                 "log",
                 Ok(format!(
-                    "{} segments: {} changes with {} items that are not in data files yet",
+                    "{} segments: {} changes with {} items not yet flushed to data files",
                     found.log_segments, found.log_changes, found.log_items
                 )),
             );
@@ -105,7 +105,7 @@ fn agreement(
         Err(error) => return vec![Err(error)],
     };
     let mut lines = vec![Ok(format!("{} ready indexes, {} finished jobs", compared.indexes, compared.jobs))];
-    let unended = |target: &String| Ok(format!("an erasure was begun and not ended: {target}; erase it again"));
+    let unended = |target: &String| Ok(format!("unfinished erasure: {target}; erase it again"));
     lines.extend(found.unended.iter().map(unended));
     lines.extend(compared.problems.into_iter().map(|problem| Err(StartError::Disagree(problem))));
     lines
@@ -116,18 +116,18 @@ fn missing_definitions(dir: &Path) -> Result<String, StartError> {
     match data_dir::expected(&RealDisk, dir, Part::Metadata)? {
         Some(_) => {
             let path = dir.join(metadata::embedded::FILE_NAME);
-            let why = "they are a part of this store".to_owned();
+            let why = "this store includes them".to_owned();
             Err(DataDirError::Missing { path, why }.into())
         }
-        None => Ok("no definitions here: they must be elsewhere".to_owned()),
+        None => Ok("no definitions in this directory: they must be stored elsewhere".to_owned()),
     }
 }
 
-const NOT_TO_BE_BEGUN: &str = "nothing is there, and nothing would be begun: see above";
+const NOT_TO_BE_BEGUN: &str = "the directory is empty and no store would be created: see above";
 
 /// What is told of a part that a start would begin.
 fn nothing_there(line: &str, plan: Option<&Plan>) -> Option<String> {
-    plan.is_some().then(|| format!("{line}: nothing there yet"))
+    plan.is_some().then(|| format!("{line}: empty"))
 }
 
 /// What a start would make of the items in the data directory. Without a plan it would refuse all of it.
@@ -174,7 +174,7 @@ async fn metadata(settings: &Settings, plan: Option<&Plan>) -> Result<String, St
 fn http(settings: &Settings) -> Result<String, StartError> {
     let address = settings.http.listen.to_string();
     match TcpListener::bind(&address) {
-        Ok(_) => Ok(format!("{address} can be listened on")),
+        Ok(_) => Ok(format!("{address} is available")),
         Err(source) => Err(StartError::Bind { address, source }),
     }
 }

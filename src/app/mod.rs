@@ -121,7 +121,7 @@ pub fn run_with(
 /// Nothing was acknowledged yet, and whatever a start changes on disk or in a database outlives a crash: nothing is
 /// gained by waiting for it.
 fn stopped_while_starting() -> ! {
-    tracing::info!("stopped by a signal while starting");
+    tracing::info!("stopped by a signal during start");
     std::process::exit(0)
 }
 
@@ -284,7 +284,7 @@ impl Application {
         let cleaning = actix::spawn(cleaner.run(metadata.clone(), lists.clone()));
         let announced = actix::spawn(announce(about, access, lists.clone(), metadata.clone(), on_ready));
         stop_requested(&stopper, &mut signals).await;
-        tracing::info!(drain_delay_secs = self.drain_delay.as_secs(), "stopping: open requests are answered");
+        tracing::info!(drain_delay_secs = self.drain_delay.as_secs(), "stopping: finishing open requests");
         actix::spawn(second_signal_exits(signals));
         announced.abort();
         // A job goes on after the next start, or on another server.
@@ -293,7 +293,7 @@ impl Application {
         draining.store(true, Ordering::Release);
         let farewell = tokio::time::Instant::now() + self.drain_delay.max(FAREWELL);
         if tokio::time::timeout(DRAIN_TIMEOUT, backups.stop()).await.is_err() {
-            tracing::warn!("a backup was still being made when the server stopped");
+            tracing::warn!("server stopped during a backup");
         }
         // A stopping HTTP server closes connections between two requests without a look at what has
         // arrived on them meanwhile. Until then callers that are busy leave by themselves, and load balancers notice.
@@ -305,10 +305,7 @@ impl Application {
         // While the data directory is still locked, so that it is not the next server's.
         drop(admin);
         if !lists.stop(grace.min(DRAIN_TIMEOUT)).await {
-            tracing::warn!(
-                "list operations, or requests of them to the item store, were still in flight when the server stopped: \
-                 what they were to write may be written or not"
-            );
+            tracing::warn!("server stopped with list operations in flight: the outcome of their writes is unknown");
         }
         if let Err(error) = items.close().await {
             tracing::error!(%error, "the item store did not close cleanly");
@@ -393,6 +390,6 @@ fn answered_by(state: &Arc<ApiState>) -> Answered {
 /// Whoever asks a second time does not want to wait.
 async fn second_signal_exits(mut signals: Signals) {
     signals.next().await;
-    tracing::warn!("stopped at once by a second signal");
+    tracing::warn!("stopped immediately by a second signal");
     std::process::exit(1);
 }

@@ -11,12 +11,12 @@ pub(super) fn raise_limit(connections_max: usize) {
     if limit.current != limit.maximum
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
     {
-        tracing::warn!(%error, "the limit of open files cannot be raised");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
     // None is unlimited.
     let Some(limit) = getrlimit(Resource::Nofile).current else { return };
     let needed = connections_max.saturating_add(FILES_BESIDE_CONNECTIONS) as u64;
     if limit < needed {
-        tracing::warn!(limit, needed, "fewer files can be open than http.connections_max may need: raise `ulimit -n`");
+        tracing::warn!(limit, needed, "the limit of open files is too low for http.connections_max: raise `ulimit -n`");
     }
 }

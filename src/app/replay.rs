@@ -60,6 +60,6 @@ pub(super) async fn repeat(
     let renamed =
         renamed.and_then(|()| fs::rename(&path, dir.join(DONE_NAME))).and_then(|()| File::open(dir)?.sync_all());
     renamed.map_err(|error| failed(0, error.to_string()))?;
-    tracing::info!(file = %path.display(), done, left_out, "the audit trail of the former store was replayed");
+    tracing::info!(file = %path.display(), done, left_out, "replayed the audit trail of the former store");
     Ok(())
 }

@@ -84,9 +84,9 @@ pub(super) fn new_store_id() -> StoreId {
 pub(super) fn backup_scope(settings: &Settings, store_dir: Option<&DataDir>) -> Scope {
     let items = match settings.items.store {
         ItemStoreKind::Embedded => Ok(()),
-        ItemStoreKind::Memory => Err("items.store is memory: it keeps nothing that could be backed up"),
-        ItemStoreKind::Cql => Err("the items are in a ScyllaDB or Cassandra cluster (items.store is cql): use the \
-             cluster's own snapshots, and after them dump the definitions' database"),
+        ItemStoreKind::Memory => Err("items.store is memory: there is nothing to back up"),
+        ItemStoreKind::Cql => Err("the items are in a ScyllaDB or Cassandra cluster (items.store is cql): take \
+                                   snapshots of the cluster, then dump the definitions' database"),
     };
     let data_dir = settings.items.embedded.dir.clone();
     let store = store_dir.map(|store_dir| (store_dir.plan().id(), parts_here(settings)));

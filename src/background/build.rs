@@ -290,7 +290,7 @@ async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<O
 /// Waits a little for the catalog to follow the metadata store. It has not done so since a moment.
 pub(super) async fn wait_for_catalog(held: &mut Held<'_>, jobs: &Jobs, since: Instant) -> Result<(), Lost> {
     jobs.metadata.read_news();
-    held.problem(Some("this server does not know the index yet".to_owned())).await?;
+    held.problem(Some("this server has not loaded the index yet".to_owned())).await?;
     held.make_way(since).await?;
     sleep(LOOK_INTERVAL).await;
     Ok(())

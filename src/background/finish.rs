@@ -38,7 +38,7 @@ pub(super) async fn finish_index(
         if state.is_over() {
             (held.job.holder, held.job.problem) = (None, None);
         }
-        let mut why = "items cannot be made durable".to_owned();
+        let mut why = "cannot make items durable".to_owned();
         if is_ready {
             held.save().await?;
         } else {
@@ -61,7 +61,7 @@ pub(super) async fn finish_index(
             return Ok(Finished::Ready);
         }
         held.job = before;
-        tracing::debug!(job = %held.job.id, why, "the index cannot be said to be ready");
+        tracing::debug!(job = %held.job.id, why, "cannot mark the index ready");
         held.problem(Some(why)).await?;
         sleep(LOOK_INTERVAL).await;
     }
@@ -79,7 +79,7 @@ pub(super) async fn stored_bags(held: &mut Held<'_>, jobs: &Jobs) -> Result<Opti
         match jobs.metadata.feature(held.job.task.feature.clone()).await {
             Ok(found) => return Ok(found),
             Err(error) => {
-                tracing::debug!(job = %held.job.id, %error, "definitions cannot be read");
+                tracing::debug!(job = %held.job.id, %error, "cannot read the definitions");
                 held.save_if_due().await?;
                 sleep(LOOK_INTERVAL).await;
             }

@@ -101,7 +101,7 @@ impl<'j> Held<'j> {
             return Err(Lost);
         }
         if let Err(error) = self.lists.sync().await {
-            tracing::warn!(job = %self.job.id, %error, "items cannot be made durable for now");
+            tracing::warn!(job = %self.job.id, %error, "cannot make items durable: retrying");
             return self.not_kept();
         }
         let next = Job { number: self.job.number + 1, updated_at: self.jobs.clock.now(), ..self.job.clone() };

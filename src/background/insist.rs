@@ -42,7 +42,7 @@ pub(super) async fn insist<T>(
             }
             Err(_) if held.is_lost() => return Err(Lost),
             Err(error) => {
-                tracing::warn!(job = %held.job.id, %error, "a job cannot go on for now");
+                tracing::warn!(job = %held.job.id, %error, "job blocked: retrying");
                 held.problem(Some(problem_of(&error))).await?;
                 held.make_way(*failing_since.get_or_insert_with(Instant::now)).await?;
                 sleep(delay).await;
@@ -55,14 +55,12 @@ pub(super) async fn insist<T>(
 /// Why a job does not go on, for every caller that may see it. The store's own words are for the log.
 fn problem_of(error: &ListError) -> String {
     let why = match error {
-        ListError::Store(StoreError::Unavailable { .. }) | ListError::NoSession { .. } => "it is unavailable for that",
-        ListError::Store(StoreError::Timeout { .. }) | ListError::DeadlineExceeded { .. } => "it takes too long",
-        ListError::Store(StoreError::Overloaded { .. }) | ListError::Overloaded | ListError::Limited(_) => {
-            "it asks for less load"
-        }
+        ListError::Store(StoreError::Unavailable { .. }) | ListError::NoSession { .. } => "unavailable",
+        ListError::Store(StoreError::Timeout { .. }) | ListError::DeadlineExceeded { .. } => "timed out",
+        ListError::Store(StoreError::Overloaded { .. }) | ListError::Overloaded | ListError::Limited(_) => "overloaded",
         _ => "it fails",
     };
-    format!("the item store cannot do the next part ({why}; the log says more): it is tried again, other jobs go first")
+    format!("the item store failed the next step ({why}; see the log): retrying, other jobs run first")
 }
 
 /// Waits until so many, begun at a moment, have had their share of a second.

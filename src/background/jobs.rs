@@ -122,7 +122,7 @@ impl Jobs {
     pub async fn create(&self, task: Task, by: Author) -> Result<Job, MetadataError> {
         let id = self.id_for(task.kind).await?;
         self.create_once(id, task, by).await?.ok_or_else(|| {
-            let reason = "a job of the same id is there".to_owned();
+            let reason = "a job with this ID already exists".to_owned();
             MetadataError::Internal { reason, outcome_unknown: false }
         })
     }
@@ -185,7 +185,7 @@ impl Jobs {
         let over: Vec<_> = all.iter().filter(|job| job.state.is_over()).collect();
         for oldest in over.iter().take((over.len() + 1).saturating_sub(OVER_MAX)) {
             if let Err(error) = self.metadata.forget_job(oldest.id).await {
-                return tracing::debug!(job = %oldest.id, %error, "an old job cannot be forgotten for now");
+                return tracing::debug!(job = %oldest.id, %error, "cannot delete an old job: retrying");
             }
         }
     }
@@ -236,7 +236,7 @@ impl Jobs {
                 return Ok(next);
             }
         }
-        let reason = "the job changes too fast".to_owned();
+        let reason = "the job changed too often during the update".to_owned();
         Err(MetadataError::Unavailable { reason, outcome_unknown: false })
     }
 }

@@ -123,10 +123,10 @@ async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
         };
         match erased {
             Ok(Ok(erased)) => return Ok(erased),
-            Ok(Err(error)) => tracing::warn!(job = %held.job.id, %error, "removed items cannot be erased for now"),
-            Err(_) => tracing::warn!(job = %held.job.id, "erasing removed items broke off"),
+            Ok(Err(error)) => tracing::warn!(job = %held.job.id, %error, "cannot erase removed items: retrying"),
+            Err(_) => tracing::warn!(job = %held.job.id, "erasing removed items was interrupted"),
         }
-        held.problem(Some("the item store cannot erase at present: it is tried again".to_owned())).await?;
+        held.problem(Some("the item store cannot erase now: retrying".to_owned())).await?;
         held.make_way(*failing_since.get_or_insert_with(Instant::now)).await?;
         sleep(delay).await;
         delay = (2 * delay).min(RETRY_MAX);

@@ -68,7 +68,7 @@ impl Worker {
                     }
                 }
                 // The metadata actor tells of it.
-                Err(error) => tracing::debug!(%error, "jobs cannot be read"),
+                Err(error) => tracing::debug!(%error, "cannot read the jobs"),
             }
             tokio::select! {
                 Some(_ended) = working.join_next() => {}
@@ -123,7 +123,8 @@ async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
     let mut tempo = Tempo::new(Arc::clone(answered), lists);
     let worked = match Held::take(jobs, lists, job, *holder).await {
         Ok(mut held) => {
-            tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "a job goes on");
+            tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "job \
+                                                                                                             resumed");
             let worked = match held.job.task.kind {
                 TaskKind::Purge => purge(&mut held, jobs, lists).await,
                 TaskKind::DropIndex => drop_index(&mut held, jobs, lists).await,
@@ -139,9 +140,9 @@ async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
         Err(lost) => Err(lost),
     };
     match worked {
-        Ok(lists) => tracing::info!(job = %id, lists, "a job is done"),
+        Ok(lists) => tracing::info!(job = %id, lists, "job finished"),
         Err(Lost) => {
-            tracing::info!(job = %id, "a job is left: it was paused or cancelled, made way for others, or is another server's");
+            tracing::info!(job = %id, "job released: it was paused, cancelled, preempted, or belongs to another server");
             // Another server may need a moment to take it.
             sleep(Duration::from_millis(100)).await;
         }

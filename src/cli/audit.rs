@@ -20,28 +20,28 @@ Examples:
   liststore audit --target user.story_presented --limit 10 --output ndjson
   liststore audit --action change_log
 
-Newest first. It needs a key of the role admin, or an open server.";
+Newest first. Requires a key with the role admin, or an open server.";
 
 /// Show who changed which definitions, keys and servers
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Only changes by, or on behalf of, whoever goes by this name, such as key:feed
+    /// Only changes by or on behalf of this name, such as key:feed
     #[arg(long)]
     by: Option<String>,
-    /// Only changes of this: user.story_presented, key:feed, pool, log, backup or job:ID
+    /// Only changes of this target: user.story_presented, key:feed, pool, log, backup or job:ID
     #[arg(long)]
     target: Option<String>,
     /// Only changes of this kind, such as create_key or resize_pool
     #[arg(long)]
     action: Option<String>,
-    /// Only changes from this moment on
+    /// Only changes at or after this time
     #[arg(long, value_parser = Timestamp::parse)]
     since: Option<Timestamp>,
-    /// Only changes up to this moment
+    /// Only changes at or before this time
     #[arg(long, value_parser = Timestamp::parse)]
     until: Option<Timestamp>,
-    /// At most so many
+    /// Maximum number of changes to show
     #[arg(long, default_value_t = 100)]
     limit: usize,
     #[command(flatten)]

@@ -22,16 +22,16 @@ Examples:
   liststore check --dir /var/backups/liststore/monday
   liststore serve --data-dir /var/backups/liststore/monday
 
-The server writes the backup: run this on its machine, as the user that it runs
-as. On the file system of the data directory it takes little time and space:
-data files are hard links, since they never change. To bring a backup back,
-start a server on it, or on a copy of it.";
+The server writes the backup: run this command on the server's machine, as the
+server's user. A backup on the file system of the data directory takes little
+time and space because data files are hard-linked. To restore a backup, start a
+server on it or on a copy of it.";
 
 /// Back up the embedded stores of a running server
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The directory that is to be the backup: empty, or not there yet
+    /// The directory for the backup: empty or new
     dir: PathBuf,
     /// The data directory of the running server
     #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     show(&response.body, arguments.output, |output| {
         let backup: Backup = read(&response.body)?;
         let linked = backup.data_files - backup.copied_files.min(backup.data_files);
-        output.line(&format!("backup in {} after {:.2} s", backup.dir, backup.seconds))?;
+        output.line(&format!("backup written to {} in {:.2} s", backup.dir, backup.seconds))?;
         output.line(&format!(
             "items     {} data files ({linked} hard links, {} copies), {} bytes; log: {} segments, {} bytes",
             backup.data_files, backup.copied_files, backup.data_bytes, backup.log_segments, backup.log_bytes
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.line(if backup.definitions {
             "metadata  included"
         } else {
-            "metadata  NOT included: the definitions are not kept in the data directory; dump their database now"
+            "metadata  NOT included: the definitions are not in the data directory; dump their database now"
         })?;
         output.line(&format!("liststore check --dir {} verifies it", backup.dir))
     })

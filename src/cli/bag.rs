@@ -43,7 +43,7 @@ struct Document {
     /// A JSON object
     #[arg(value_name = "JSON", required_unless_present = "file")]
     json: Option<String>,
-    /// The file that it stands in; - is standard input
+    /// The file with the JSON object; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     file: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ impl Document {
     }
 }
 
-/// Store a JSON object as the bag of an entity, in the place of the one before
+/// Store a JSON object as the bag of an entity, replacing an existing bag
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -80,14 +80,14 @@ pub(super) struct Put {
     document: Document,
     #[command(flatten)]
     condition: Condition,
-    /// Only if the entity has none
+    /// Only if the entity has no bag
     #[arg(long, conflicts_with = "if_match")]
     only_new: bool,
     #[command(flatten)]
     options: ServerOptions,
 }
 
-/// Show the bag of an entity, or of several, and items of lists if asked for
+/// Show the bags of one or more entities, optionally with items of their lists
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -98,17 +98,17 @@ pub(super) struct Get {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
-    /// The entities, such as u-123: 1,000 at most
+    /// The entities, such as u-123; at most 1,000
     #[arg(required = true, value_name = "ENTITY_ID", value_parser = EntityId::new)]
     entity_ids: Vec<EntityId>,
-    /// Features whose lists come along, each with how many items: seen:10,bought
+    /// Features whose lists to include, each with an optional number of items: seen:10,bought
     #[arg(long, value_name = "LISTS", value_parser = lists)]
     lists: Option<String>,
     #[command(flatten)]
     options: ServerOptions,
 }
 
-/// Change the bag of an entity by a merge patch (RFC 7396); null takes out
+/// Change the bag of an entity with a merge patch (RFC 7396); null removes a member
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -125,13 +125,13 @@ pub(super) struct Patch {
     options: ServerOptions,
 }
 
-/// Delete the bag of an entity; its lists stay
+/// Delete the bag of an entity; its lists remain
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   liststore entity delete user u-17
 
-liststore entity erase removes the lists, too.")]
+liststore entity erase also removes the lists.")]
 pub(super) struct Delete {
     #[command(flatten)]
     entity: Entity,
@@ -208,7 +208,7 @@ fn show_each(entity_ids: &[EntityId], response: &Response, format: Format) -> Re
     }
     output.flush()?;
     if missing > 0 {
-        return Err(Failure::failed(format!("{missing} of {} entities were not read", results.len())));
+        return Err(Failure::failed(format!("{missing} of {} entities could not be read", results.len())));
     }
     Ok(())
 }

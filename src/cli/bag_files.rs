@@ -20,9 +20,9 @@ Examples:
   liststore entity export user --file users.ndjson.zst
   liststore entity export user | jq .properties.city
 
-A line is {\"entity_id\": …, \"properties\": …}. The file is FILE.part until it is
-whole. The same command continues a run that was cut off: FILE.state holds its
-position.")]
+Each line is {\"entity_id\": …, \"properties\": …}. The file is named FILE.part
+until it is complete. Run the same command again to continue an interrupted
+export: FILE.state has its position.")]
 pub(super) struct Export {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -34,7 +34,7 @@ pub(super) struct Export {
     options: ServerOptions,
 }
 
-/// Store the bags of NDJSON files, each in the place of the one before
+/// Store the bags of NDJSON files, replacing existing bags
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -42,9 +42,9 @@ Examples:
   jq -c '{entity_id: .id, properties: .}' people.ndjson |
     liststore entity import user -
 
-A line is {\"entity_id\": …, \"properties\": …}. It stops at the first line that is
-none; importing a file again changes no properties. The entity type must be
-there.")]
+Each line must be {\"entity_id\": …, \"properties\": …}. The import stops at the
+first malformed line. Importing a file again changes no properties. The entity
+type must exist.")]
 pub(super) struct Import {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -63,10 +63,10 @@ Example:
   liststore entity copy user --from http://127.0.0.1:8080 \\
     --to http://other:8080 --state users.state
 
-The entity type and its indexes are created in the target if they are missing;
-those that are there must be alike. At the end the bags of both are counted and
-compared; the exit status is 1 if they differ. Let nobody write meanwhile. A bag
-that was copied begins its life anew.")]
+The command creates the entity type and its indexes in the target if they are
+missing; existing ones must be equal. At the end it counts and compares the bags
+of both servers, and exits with 1 if they differ. Stop all writers during the
+copy. The time to live of a copied bag restarts.")]
 pub(super) struct Copy {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -102,7 +102,7 @@ pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
         for index in &copied.brought.indexes_created {
             output.line(&format!("created the index {index} in the target"))?;
         }
-        let told = if copied.is_alike() { "both have the same" } else { "they differ" };
+        let told = if copied.is_alike() { "both are equal" } else { "they differ" };
         output.line(&format!(
             "{} bags copied; {} in the source, {} in the target: {told}",
             copied.copied, copied.from.bags, copied.to.bags
@@ -114,5 +114,5 @@ pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
     if copied.is_alike() {
         return Ok(());
     }
-    Err(Failure::failed(format!("the bags of {} differ: did somebody write meanwhile?", copied.entity_type)))
+    Err(Failure::failed(format!("the bags of {} differ: stop all writers and copy again", copied.entity_type)))
 }

@@ -18,20 +18,20 @@ use crate::wire::{BATCH_LISTS_MAX, ErrorCode, RequestFailed};
 /// Bytes of the requests of a call: well within what a server takes.
 const CALL_BYTES_MAX: usize = 1 << 20;
 
-/// Show items of many lists: one line a request, one line an answer
+/// Show items of many lists: one line per request, one line per result
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A line of FILE is {\"entity_type\", \"feature\", \"entity_id\"} with \"version\",
-\"limit\", \"min_timestamp\", \"max_timestamp\", \"as_of\", \"order\" and \"page_token\"
-where they are wanted. Each is answered with a line, {\"items\": [...]} or
-{\"problem\": {...}}, in the same order.
+Each line of FILE is an object with \"entity_type\", \"feature\", \"entity_id\" and,
+optionally, \"version\", \"limit\", \"min_timestamp\", \"max_timestamp\", \"as_of\",
+\"order\" and \"page_token\". The output has one line per request, in order:
+{\"items\": [...]} or {\"problem\": {...}}.
 
 Examples:
   liststore list batch-get requests.ndjson
   jq -c '{entity_type: \"user\", feature: \"seen\", entity_id: .id}' users.ndjson |
     liststore list batch-get")]
 pub(super) struct Arguments {
-    /// The requests; - is standard input
+    /// The file with the requests; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
             continue;
         }
         if serde_json::from_str::<&RawValue>(&text).is_err() {
-            return Err(Failure::failed(format!("{name}, line {line}: no JSON")));
+            return Err(Failure::failed(format!("{name}, line {line}: not JSON")));
         }
         if asked.len() == BATCH_LISTS_MAX || bytes + text.len() > CALL_BYTES_MAX {
             ask(&client, &name, std::mem::take(&mut asked), &mut printed).await?;
@@ -92,7 +92,7 @@ async fn ask(client: &Client, name: &str, asked: Vec<Asked>, printed: &mut Print
         let answers: BatchResults =
             client.ask(&request).await.map_err(|error| Failure::failed(format!("{}: {error}", lines())))?;
         if answers.results.len() != missing.len() {
-            return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));
+            return Err(Failure::failed("the server returned an unexpected number of results"));
         }
         let mut came = false;
         for (place, result) in missing.into_iter().zip(answers.results) {
@@ -102,7 +102,7 @@ async fn ask(client: &Client, name: &str, asked: Vec<Asked>, printed: &mut Print
             }
         }
         if !came {
-            return Err(Failure::failed(format!("{}: the server has room for none of them", lines())));
+            return Err(Failure::failed(format!("{}: the server has no memory for any of them", lines())));
         }
     }
     results.into_iter().flatten().try_for_each(|result| printed.answer(&result))?;
@@ -144,7 +144,7 @@ impl Printed {
         self.output.flush()?;
         match self.failed {
             0 => Ok(()),
-            failed => Err(Failure::failed(format!("{failed} of {} lists were answered with a problem", self.answers))),
+            failed => Err(Failure::failed(format!("{failed} of {} lists failed", self.answers))),
         }
     }
 }

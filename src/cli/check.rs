@@ -19,17 +19,16 @@ Examples:
   liststore check --output json
   liststore check --dir /var/backups/liststore/monday
 
-An embedded store that a running server holds is reported as in use. With
---dir, every checksum in the directory is verified, and nothing in it is
-changed.";
+An embedded store of a running server is reported as in use. With --dir, the
+command verifies every checksum in the directory and changes nothing.";
 
-/// Load the settings, connect to each store, and tell what is there; exits with 1 if serve would not be ready
+/// Check the settings and stores; exit with 1 if serve would not be ready
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
-    /// Verify a backup, or the data directory of a stopped server, instead: all that it holds is read
+    /// Instead verify a backup, or the data directory of a stopped server, by reading all of it
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["config", "listen", "data_dir"])]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -86,7 +85,7 @@ impl<'a> Report<'a> {
     fn head(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.settings.is_some_and(BTreeMap::is_empty) {
-            lines.push("settings  all are defaults".to_owned());
+            lines.push("settings  all defaults".to_owned());
         }
         let settings = self.settings.into_iter().flatten();
         lines.extend(settings.map(|(key, origin)| format!("settings  {key} is set by {origin}")));
@@ -162,7 +161,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok(())
     })?;
     printer.end("liststore serve would start")?.map_or(Ok(()), |parts| {
-        Err(Failure::failed(format!("liststore serve would not start, or not be ready: see {parts} above")))
+        Err(Failure::failed(format!("liststore serve would not start or not be ready: see {parts} above")))
     })
 }
 
@@ -170,7 +169,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn verify(dir: &Path, format: Format) -> Result<(), Failure> {
     let mut printer = Printer::begin(Report::of(Some(dir), None, Vec::new()), format);
     app::verify(dir, |finding| printer.add(finding));
-    printer
-        .end(&format!("{} is whole", dir.display()))?
-        .map_or(Ok(()), |parts| Err(Failure::failed(format!("{} is not whole: see {parts} above", dir.display()))))
+    printer.end(&format!("{} is whole", dir.display()))?.map_or(Ok(()), |parts| {
+        Err(Failure::failed(format!("{} is incomplete or damaged: see {parts} above", dir.display())))
+    })
 }

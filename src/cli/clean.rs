@@ -21,13 +21,13 @@ Examples:
   liststore clean user --index by_country
   liststore clean user --lists-per-second 1000 --no-wait
 
-Servers keep indexes right by themselves; this looks at everything once. It adds
-entries that are missing, removes those that no bag has, counts the others, and
-says what it did. Jobs of the server do it, one for each entity type, which go
-on though the command is interrupted: liststore jobs shows, pauses and cancels
-them. Without an ENTITY_TYPE all are cleaned. It needs lists:write.";
+Servers repair indexes automatically; this command checks all bags and entries
+once. It adds missing entries, removes entries without a bag, counts the correct
+ones and reports the result. The server runs one job for each entity type. The
+jobs continue if the command is interrupted: liststore jobs shows, pauses and
+cancels them. Without an ENTITY_TYPE, all are cleaned. Requires lists:write.";
 
-/// Look at all bags and all entries of their indexes, and mend what is wrong
+/// Check all bags and index entries, and repair what is wrong
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -37,10 +37,10 @@ pub(super) struct Arguments {
     /// Only this index
     #[arg(long, value_parser = index::name, requires = "entity_type")]
     index: Option<VersionLabel>,
-    /// Bags and entries that are looked at in a second, at most
+    /// Maximum number of bags and entries to check per second
     #[arg(long, value_name = "LISTS")]
     lists_per_second: Option<NonZeroU32>,
-    /// End once the job is made
+    /// Exit after the job is created
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]

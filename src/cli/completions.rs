@@ -14,7 +14,7 @@ Examples:
   liststore completions zsh > ~/.zfunc/_liststore
   liststore completions fish > ~/.config/fish/completions/liststore.fish";
 
-/// Print what a shell needs to complete this program's commands and options
+/// Print the completion script of a shell
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {

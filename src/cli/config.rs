@@ -13,18 +13,18 @@ Examples:
   liststore config fsync --output json
   liststore serve --print-config
 
-A setting such as http.listen is http.listen in the configuration file (listen
-in its section [http]), and LISTSTORE__HTTP__LISTEN in the environment. `serve
---print-config` shows what they are set to.";
+The setting http.listen is the key listen in the section [http] of the
+configuration file, and LISTSTORE__HTTP__LISTEN in the environment. `serve
+--print-config` shows the current values.";
 
 /// The page that lists them, whose tables a test holds to the program.
 const PAGE: &str = include_str!("../../docs/configuration.md");
 
-/// List all settings, their defaults, and what they mean
+/// List all settings with their defaults and meanings
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Only settings with this in their keys or meanings
+    /// Only settings with this text in their key or meaning
     text: Option<String>,
     #[command(flatten)]
     format: FormatOption,
@@ -48,9 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         |setting: &Setting<'_>| [setting.key, &setting.meaning].iter().any(|t| t.to_lowercase().contains(&wanted));
     let settings: Vec<_> = settings().filter(named).collect();
     if settings.is_empty() {
-        return Err(Failure::failed(format!(
-            "no setting has {wanted:?} in its key or meaning: `liststore config` lists all"
-        )));
+        return Err(Failure::failed(format!("no setting matches {wanted:?}: `liststore config` lists all")));
     }
     let mut output = Output::open();
     let document = |setting: &Setting<'_>| {

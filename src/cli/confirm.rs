@@ -13,7 +13,7 @@ pub(super) fn is_terminal() -> bool {
 /// Asks a person; whoever is none has to say so beforehand.
 pub(super) fn confirm(question: &str) -> Result<(), Failure> {
     if !is_terminal() {
-        return Err(Failure::Usage("nobody can be asked whether this is meant: say --yes".to_owned()));
+        return Err(Failure::Usage("cannot ask for confirmation without a terminal: pass --yes".to_owned()));
     }
     if asked(question)? { Ok(()) } else { Err(Failure::failed("nothing was done".to_owned())) }
 }

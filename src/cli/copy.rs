@@ -21,18 +21,18 @@ Examples:
   liststore copy --from http://a:8080 --to http://b:8080 --state copy.state \\
     --output json
 
-Features and versions that are missing there are created; those that are there
-must have the same value type and ttl. At the end the items of both are counted
-and compared, but for those that are about to expire; the exit status is 1 if
-they differ. Let nobody write meanwhile.
+The command creates missing features and versions in the target; existing ones
+must have the same value type and ttl. At the end it counts and compares the
+items of both servers, except items that are about to expire, and exits with 1
+if they differ. Stop all writers during the copy.
 
-Another version of a feature, on the same server or another, takes the items of
-one that differs from it in nothing but its bucket:
+To copy the items of a version to another version that differs only in its
+bucket, on the same server or another:
   liststore copy --from http://a:8080 --to http://a:8080 \\
     user story_presented --version '' --to-version by_month
-Whoever adds meanwhile adds to both versions; nobody removes.";
+During this copy, writers must add to both versions and must not remove items.";
 
-/// Copy features with their items from one server to another, whatever their stores are
+/// Copy features with their items from one server to another, with any stores
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -42,10 +42,10 @@ pub(super) struct Arguments {
     /// Only this feature
     #[arg(value_parser = FeatureName::new)]
     feature: Option<FeatureName>,
-    /// Only this version of the feature, which both must have
+    /// Only this version of the feature, which must exist on both servers
     #[arg(long, value_name = "VERSION", value_parser = VersionLabel::new, requires = "feature")]
     version: Option<VersionLabel>,
-    /// To this version of it there [default: the same]
+    /// The version to copy to [default: the same]
     #[arg(long, value_name = "VERSION", value_parser = VersionLabel::new, requires = "version")]
     to_version: Option<VersionLabel>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     if differ.is_empty() {
         return Ok(());
     }
-    let told = "the servers differ in these features: did somebody write meanwhile? copy again";
+    let told = "the servers differ in these features: stop all writers and copy again";
     Err(Failure::failed(format!("{told}: {}", differ.join(", "))))
 }
 
@@ -77,15 +77,15 @@ pub(super) struct Copying {
     /// The URL of the server to copy to
     #[arg(long, value_name = "URL", value_parser = ServerUrl::parse)]
     to: ServerUrl,
-    /// A file with the API key to show the one [default: none]
+    /// A file with the API key for the source [default: none]
     #[arg(long, value_name = "FILE")]
     from_token_file: Option<PathBuf>,
-    /// A file with the API key to show the other [default: none]
+    /// A file with the API key for the target [default: none]
     #[arg(long, value_name = "FILE")]
     to_token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArguments,
-    /// Keep there how far it has come, and go on from there
+    /// A file for the progress, to continue an interrupted copy
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// How to print data

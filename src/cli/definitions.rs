@@ -26,10 +26,10 @@ impl EntityTypeArgument {
 /// What a definition tells people.
 #[derive(Debug, Args)]
 pub(super) struct Told {
-    /// What it means
+    /// A description
     #[arg(long, value_parser = parse::description)]
     pub description: Option<Description>,
-    /// Who answers for it
+    /// The team or person responsible
     #[arg(long, value_parser = parse::owner)]
     pub owner: Option<Owner>,
     /// A label; may be given several times

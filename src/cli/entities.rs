@@ -11,21 +11,20 @@ use crate::service::OperationId;
 use crate::wire::EntityPage;
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, VERSION};
 
-/// Show which entities have lists of a feature, in no order of theirs
+/// List the entities that have lists of a feature, in hash order
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore feature entities user story_presented --limit 10
   liststore feature entities user story_presented --version v2 --output ndjson
 
-Shown as they are found: an entity that comes or goes meanwhile may be among
-them or not.")]
+Entities that are added or removed during the scan may be missing or included.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     feature: FeatureArguments,
     #[command(flatten)]
     version: VersionOption,
-    /// How many entities to show [default: all]
+    /// Maximum number of entities to show [default: all]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     #[command(flatten)]

@@ -22,9 +22,9 @@ Examples:
   liststore entity export user --file users.ndjson.zst
   liststore entity erase user u-17 --yes
 
-Any text may be an ENTITY_ID; put -- before one that begins with a dash.";
+An ENTITY_ID can be any text; write -- before an ID that begins with a dash.";
 
-/// Read, change and move bags of entities, and erase all that is kept of one
+/// Read, change and move the bags of entities, and erase entities
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -45,16 +45,17 @@ enum Command {
     Erase(Erase),
 }
 
-/// Remove all lists of an entity and its bag, of whatever was deleted, too
+/// Remove the bag and all lists of an entity, including those of deleted features
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore entity erase user u-123
   liststore entity erase user u-123 --yes --output json > receipt.json
 
-It prints a receipt that names every list. Where one could not be cleared, the
-exit status is 1: erase again. The audit trail keeps who erased what, with the
-entity's ID. It needs lists:write for all features of the entity type.")]
+The command prints a receipt that names every list. If a list could not be
+cleared, the exit status is 1: run the command again. The audit trail records
+the caller and the entity's ID. Requires lists:write for all features of the
+entity type.")]
 struct Erase {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -62,7 +63,7 @@ struct Erase {
     /// The entity, such as u-123
     #[arg(value_parser = EntityId::new)]
     entity_id: EntityId,
-    /// Do not ask whether it is meant
+    /// Skip the confirmation prompt
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -100,7 +101,7 @@ fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Resul
         let rows: Vec<_> = receipt.lists.iter().map(row).chain(receipt.bags.iter().map(row_of_bag)).collect();
         output.table(&["FEATURE", "VERSION", "GENERATION", "DEFINITION", "OUTCOME"], &rows)?;
         let date = receipt.bytes_erased_by.as_ref();
-        date.map_or(Ok(()), |by| output.line(&format!("The erased bytes have left all data files by {by}.")))
+        date.map_or(Ok(()), |by| output.line(&format!("All data files are free of the erased bytes by {by}.")))
     })?;
     let cleared = receipt.lists.iter().map(|list| list.cleared).chain(receipt.bags.iter().map(|bag| bag.cleared));
     let (all, failed) = (cleared.clone().count(), cleared.filter(|cleared| !cleared).count());

@@ -26,7 +26,7 @@ Examples:
   liststore entity-type list
   liststore entity put user u-17 '{\"name\": \"Ada\"}'";
 
-/// Create, show, change and delete entity types, whose entities have bags
+/// Create, show, change and delete entity types
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -45,7 +45,7 @@ enum Command {
     History(History),
 }
 
-/// Create an entity type: its entities may have bags from then on
+/// Create an entity type, so that its entities can have bags
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +54,7 @@ Examples:
 struct Create {
     #[command(flatten)]
     which: EntityTypeArgument,
-    /// How long a bag lives after it was changed last [default: 7300d, the longest]
+    /// How long a bag lives after its last change [default: 7300d, the maximum]
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
@@ -82,25 +82,25 @@ Examples:
   liststore entity-type list
   liststore entity-type list --query feed --output ndjson")]
 struct List {
-    /// Only those with this text in their name, description or owner
+    /// Only entries with this text in their name, description or owner
     #[arg(short, long, value_name = "TEXT")]
     query: Option<String>,
     #[command(flatten)]
     options: ServerOptions,
 }
 
-/// Change an entity type; what is not named stays
+/// Change an entity type; options that are not given remain unchanged
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   liststore entity-type update user --ttl 90d
 
-A shorter ttl hides bags at once. Labels are replaced as a whole; --no-labels
-removes them.")]
+A shorter ttl hides bags immediately. Labels are replaced as a whole;
+--no-labels removes them.")]
 struct Update {
     #[command(flatten)]
     which: EntityTypeArgument,
-    /// How long a bag lives after it was changed last
+    /// How long a bag lives after its last change
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
@@ -111,13 +111,13 @@ struct Update {
     options: ChangeOptions,
 }
 
-/// Delete an entity type: its bags are out of reach at once, lists stay
+/// Delete an entity type; its bags become unreachable, its lists remain
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   liststore entity-type delete user
 
-One that is created again under the same name starts without bags.")]
+An entity type that is created again under the same name starts without bags.")]
 struct Delete {
     #[command(flatten)]
     which: EntityTypeArgument,
@@ -127,26 +127,26 @@ struct Delete {
     options: ChangeOptions,
 }
 
-/// Clear all bags of an entity type now, rather than at the end of their TTL
+/// Clear all bags of an entity type now instead of at the end of their TTL
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore entity-type purge user --wait
   liststore entity-type purge user --deleted-only --yes
 
-A job of the server does it, which goes on by itself and over restarts:
-liststore jobs shows, pauses and cancels it. The entity type and the lists of
-its entities stay. What is written meanwhile may stay. It needs lists:write.")]
+The server runs a background job that survives restarts: liststore jobs shows,
+pauses and cancels it. The entity type and the lists of its entities remain.
+Bags written during the purge may remain. Requires lists:write.")]
 struct Purge {
     #[command(flatten)]
     which: EntityTypeArgument,
-    /// Only bags of what was deleted since, and may be there again
+    /// Only bags of deleted generations
     #[arg(long)]
     deleted_only: bool,
-    /// Bags that are cleared in a second, at most
+    /// Maximum number of bags to clear per second
     #[arg(long, value_name = "BAGS")]
     lists_per_second: Option<NonZeroU32>,
-    /// Do not ask whether it is meant
+    /// Skip the confirmation prompt
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -155,7 +155,7 @@ struct Purge {
     options: ChangeOptions,
 }
 
-/// Show who changed an entity type, when and how, newest first
+/// Show the history of an entity type, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -163,7 +163,7 @@ Example:
 struct History {
     #[command(flatten)]
     which: EntityTypeArgument,
-    /// How many changes to show
+    /// Maximum number of changes to show
     #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
@@ -225,7 +225,7 @@ async fn update(Update { which, ttl, retold, condition, options }: Update) -> Re
     let Told { description, owner, .. } = retold.told;
     let patch = EntityTypePatch { ttl, description, owner, labels };
     if patch.is_empty() {
-        let what = "name what to change: --ttl, --description, --owner, --label or --no-labels";
+        let what = "nothing to change: pass --ttl, --description, --owner, --label or --no-labels";
         return Err(Failure::Usage(what.into()));
     }
     let request = which.request(OperationId::UpdateEntityType).body(&patch)?.if_match(condition.if_match);

@@ -29,12 +29,12 @@ Examples:
   liststore export user story_presented purchase --spine clicks.csv \\
     --timestamp-column clicked_at --limit 50 --file training.parquet
 
-A row is entity_type, feature, version, entity_id, timestamp and value. The file
-is FILE.part until it is whole. The same command continues a run that was cut
-off: FILE.state holds its position.
+A row has entity_type, feature, version, entity_id, timestamp and value. The
+file is named FILE.part until it is complete. Run the same command again to
+continue an interrupted export: FILE.state has its position.
 
-With --spine it is a training set: the spine's rows, each an entity and a
-moment with columns of its own, and the lists as they were at that moment.";
+With --spine, the file is a training set: the rows of the spine (an entity, a
+timestamp and other columns) with the lists as of that time.";
 
 /// Write the items of a feature to a CSV, NDJSON or Parquet file, or a training set
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
-    /// The feature's name, such as story_presented; several of them with --spine
+    /// The feature's name, such as story_presented; several are allowed with --spine
     #[arg(value_name = "FEATURE", value_parser = FeatureName::new, required = true)]
     features: Vec<FeatureName>,
     #[command(flatten)]
@@ -51,28 +51,28 @@ pub(super) struct Arguments {
     /// The file; compressed if its name ends with .gz or .zst; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// The format of the file [default: by its name; ndjson of standard output]
+    /// The format of the file [default: from its name; ndjson for standard output]
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
-    /// Lists as they were at this moment, without what has expired or was removed since
+    /// Lists as of this time, without items that have expired or been removed since
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse, conflicts_with = "spine")]
     as_of: Option<Timestamp>,
-    /// A CSV or NDJSON file of entities and moments, each of which is joined with its lists
+    /// A CSV or NDJSON file of entities and timestamps to join with their lists
     #[arg(long, value_name = "FILE")]
     spine: Option<PathBuf>,
-    /// The column of the spine that names the entity
+    /// The spine's column with the entity ID
     #[arg(long, value_name = "COLUMN", default_value = "entity_id", requires = "spine")]
     entity_id_column: String,
-    /// The column of the spine that tells the moment: RFC 3339, or an integer
+    /// The spine's column with the timestamp: RFC 3339, or an integer
     #[arg(long, value_name = "COLUMN", default_value = "timestamp", requires = "spine")]
     timestamp_column: String,
-    /// The unit of the spine's moments that are integers
+    /// The unit of integer timestamps in the spine
     #[arg(long, value_enum, default_value_t, value_name = "UNIT", requires = "spine")]
     timestamp_unit: TimestampUnit,
-    /// How a CSV spine writes quotes within quotes, apart from doubling them [default: in no other way]
+    /// How a CSV spine escapes quotes within quotes, other than by doubling them [default: none]
     #[arg(long, value_enum, value_name = "ESCAPE", requires = "spine")]
     csv_escape: Option<CsvEscape>,
-    /// Items of each list that is joined: its newest of the moment, 1 to 10000
+    /// Maximum number of newest items per joined list, 1 to 10000
     #[arg(long, value_name = "ITEMS", default_value = LIMIT_DEFAULT, value_parser = limit, requires = "spine")]
     limit: Limit,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (to_stdout, output) = (arguments.file.as_os_str() == "-", arguments.options.output);
     let by_name = || if to_stdout { Some(ExportFormat::Ndjson) } else { ExportFormat::by_name(&arguments.file) };
     let format = arguments.format.or_else(by_name).ok_or_else(|| {
-        let told = "cannot tell the format from the file's name: pass --format csv, ndjson or parquet";
+        let told = "cannot derive the format from the file's name: pass --format csv, ndjson or parquet";
         Failure::Usage(format!("{}: {told}", arguments.file.display()))
     })?;
     if format == ExportFormat::Parquet {
@@ -106,7 +106,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// What is said of a file that an earlier run had begun.
 pub(super) fn went_on(resumed: bool) -> &'static str {
-    if resumed { ", of which an earlier run wrote some" } else { "" }
+    if resumed { ", some of them by an earlier run" } else { "" }
 }
 
 /// Tells what was written: on standard output, unless the data went there.
@@ -130,9 +130,9 @@ pub(super) fn tell(result: &impl Serialize, told: &str, to_stdout: bool, format:
 
 fn items(arguments: Arguments, format: ExportFormat) -> Result<Exported, Failure> {
     let Arguments { entity_type, features, version, file, as_of, options, .. } = arguments;
-    let [name]: [FeatureName; 1] = features.try_into().map_err(|_| {
-        Failure::Usage("one feature at a time: several are for a training set, with --spine".to_owned())
-    })?;
+    let [name]: [FeatureName; 1] = features
+        .try_into()
+        .map_err(|_| Failure::Usage("name one feature: several are allowed only with --spine".to_owned()))?;
     let server = options.server.url().map_err(Failure::Usage)?;
     let feature = FeatureId { entity_type, name };
     let options = ExportOptions { server, feature, version: version.version, as_of, output: file, format };

@@ -58,7 +58,7 @@ Examples:
   liststore feature create status suspended --value-type string --ttl 365d \\
     --identity key
 
-A ttl is whole numbers with units, largest first (30d, 12h, 1d12h), from 1s to
+A ttl has whole numbers with units, largest first (30d, 12h, 1d12h), from 1s to
 7300d.")]
 struct Create {
     #[command(flatten)]
@@ -69,19 +69,19 @@ struct Create {
     /// How long an item is visible after its timestamp
     #[arg(long, value_parser = parse::ttl)]
     ttl: Ttl,
-    /// How many items of a list are shown, at most: its newest, 1 to 100000 [default: all]
+    /// Maximum number of newest items that a list shows, 1 to 100000 [default: all]
     #[arg(long, value_name = "ITEMS", value_parser = parse::max_items)]
     max_items: Option<MaxItems>,
     #[command(flatten)]
     ahead_max: parse::AheadMaxArgument,
-    /// What tells its items from each other, for ever: item (timestamp and value), value or key
+    /// What identifies an item: item (timestamp and value), value or key; cannot be changed
     #[arg(long, value_parser = IdentityKind::parse)]
     identity: Option<IdentityKind>,
-    /// Which item of a value or key stays: newest or oldest
+    /// Which item of a value or key is kept: newest or oldest
     #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
     keep: Option<Keep>,
-    /// Of which period a partition of a list holds the items (with ScyllaDB and Cassandra), for ever: day, week,
-    /// month or year [default: none]
+    /// The period of one partition of a list (ScyllaDB and Cassandra): day, week, month or year; cannot be changed
+    /// [default: none]
     #[arg(long, value_name = "PERIOD", value_parser = parse::bucket)]
     bucket: Option<BucketInput>,
     #[command(flatten)]
@@ -109,25 +109,25 @@ Examples:
   liststore feature list
   liststore feature list --entity-type user --query story --output ndjson")]
 struct List {
-    /// Only those of this entity type
+    /// Only features of this entity type
     #[arg(long, value_parser = EntityType::new)]
     entity_type: Option<EntityType>,
-    /// Only those with this text in their name, description or owner
+    /// Only entries with this text in their name, description or owner
     #[arg(short, long, value_name = "TEXT")]
     query: Option<String>,
     #[command(flatten)]
     options: ServerOptions,
 }
 
-/// Change a feature; what is not named stays
+/// Change a feature; options that are not given remain unchanged
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore feature update user story_presented --ttl 14d
   liststore feature update user story_presented --label team=feed --label tier=1
 
-A shorter ttl takes effect at once. Labels are replaced as a whole; --no-labels
-removes them.")]
+A shorter ttl takes effect immediately. Labels are replaced as a whole;
+--no-labels removes them.")]
 struct Update {
     #[command(flatten)]
     feature: FeatureArguments,
@@ -146,7 +146,7 @@ struct Update {
     options: ChangeOptions,
 }
 
-/// Delete a feature with all its versions; its items are left to expire
+/// Delete a feature with all its versions; its items expire over time
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -162,7 +162,7 @@ struct Delete {
     options: ChangeOptions,
 }
 
-/// Show who changed a feature, when and how, newest first; also after its deletion
+/// Show the history of a feature, newest first, even after its deletion
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -170,7 +170,7 @@ Example:
 struct History {
     #[command(flatten)]
     feature: FeatureArguments,
-    /// How many changes to show
+    /// Maximum number of changes to show
     #[arg(long, default_value = HISTORY_DEFAULT, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
@@ -375,7 +375,7 @@ pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
 pub(super) fn show_deleted(response: &Response, what: &str, format: Format) -> Result<(), Failure> {
     show(&response.body, format, |output| {
         let deleted: Deleted = read(&response.body)?;
-        output.line(&format!("deleted {what}; its items have expired by about {}", deleted.items_expire_by))
+        output.line(&format!("deleted {what}; its last items expire around {}", deleted.items_expire_by))
     })
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Export {
     server: Server,
 }
 
-/// Make definitions what a YAML file says, and show what that changes
+/// Apply the definitions of a YAML file and show the changes
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,12 +34,12 @@ Examples:
   liststore feature import features.yaml --prune
   liststore feature import features.yaml --dry-run --output json
 
-What is on the server and not in the file is left alone, unless --prune deletes
-it.")]
+Definitions that are not in the file remain unchanged, unless --prune deletes
+them.")]
 pub(super) struct Import {
     /// The file; - is standard input
     file: PathBuf,
-    /// Show what would be done, and do nothing
+    /// Show the changes without applying them
     #[arg(long)]
     dry_run: bool,
     /// Delete features and versions that are not in the file
@@ -76,10 +76,10 @@ pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
         output.line(&printable(&step.to_string()))?;
     }
     for left in &plan.left {
-        output.line(&printable(&format!("  {left} is not in the file, and is left alone")))?;
+        output.line(&printable(&format!("  {left} is not in the file: unchanged")))?;
     }
     let done = match (plan.steps.len(), dry_run) {
-        (0, _) => "nothing is to be changed".to_owned(),
+        (0, _) => "no changes".to_owned(),
         (changes, true) => format!("{changes} changes would be made"),
         (changes, false) => {
             // What is to come is shown before it is done.

@@ -23,7 +23,7 @@ Examples:
   liststore entity find link by_user --value 17 --value '\"rust\"' --limit 20
   liststore entity find user by_country --value GB --min 7.5 --order oldest
 
-A value is JSON: 17, true, null, \"17\". Any other text is taken for a string.")]
+A value is JSON: 17, true, null, \"17\". Any other text is used as a string.")]
 pub(super) struct Arguments {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -31,19 +31,19 @@ pub(super) struct Arguments {
     /// The index's name
     #[arg(value_name = "INDEX", value_parser = super::index::name)]
     index: VersionLabel,
-    /// A value, once for each property of the index, in their order
+    /// A value for each property of the index, in order; may be given several times
     #[arg(long = "value", value_name = "VALUE", required = true, allow_hyphen_values = true, value_parser = value)]
     values: Vec<String>,
-    /// Only what is not before this: a number or a time, as the index is ordered
+    /// Lower bound in the order of the index: a number or a time
     #[arg(long, allow_hyphen_values = true)]
     min: Option<String>,
-    /// Only what is not after this
+    /// Upper bound in the order of the index
     #[arg(long, allow_hyphen_values = true)]
     max: Option<String>,
     /// Which end comes first: newest or oldest
     #[arg(long, default_value = "newest", value_parser = Order::parse)]
     order: Order,
-    /// How many bags to show
+    /// Maximum number of bags to show
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     #[command(flatten)]

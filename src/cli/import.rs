@@ -33,52 +33,52 @@ Examples:
 
   liststore import status suspended --key-column user suspended.csv
 
-CSV files begin with a line of column names; NDJSON files hold an object a line.
-Importing a file again changes nothing, since adding an item again changes
-nothing. A file that was cut off is refused where that can be seen; a CSV file
-without a line end at its end is read, with a warning. Bad rows double their
-quotes, whatever --csv-escape says.";
+CSV files begin with a line of column names; NDJSON files have one object per
+line. Importing a file again changes nothing, because adding an item again
+changes nothing. Truncated files are refused if the truncation is detectable. A
+CSV file without a final line end is imported with a warning. The file of bad
+rows doubles its quotes, regardless of --csv-escape.";
 
 /// Load items from CSV or NDJSON files, plain or compressed with gzip or zstd
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Instead of the first argument
+    /// The kind of entity, instead of the first argument
     #[arg(long, value_parser = EntityType::new, requires = "feature", hide = true)]
     pub entity_type: Option<EntityType>,
-    /// Instead of the second argument
+    /// The feature's name, instead of the second argument
     #[arg(long, value_parser = FeatureName::new, requires = "entity_type", hide = true)]
     pub feature: Option<FeatureName>,
     #[command(flatten)]
     pub version: VersionOption,
-    /// The format of the files [default: by their names]
+    /// The format of the files [default: from their names]
     #[arg(long, value_enum)]
     pub format: Option<FileFormat>,
-    /// The column that names the entity
+    /// The column with the entity ID
     #[arg(long, value_name = "COLUMN", default_value = "entity_id")]
     pub entity_id_column: String,
-    /// The column that tells when it happened: RFC 3339, or an integer since the Unix epoch
+    /// The column with the timestamp: RFC 3339, or an integer since the Unix epoch
     #[arg(long, value_name = "COLUMN", default_value = "timestamp")]
     pub timestamp_column: String,
-    /// The unit of timestamps that are integers
+    /// The unit of integer timestamps
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     pub timestamp_unit: TimestampUnit,
-    /// How CSV files write quotes within quotes, apart from doubling them [default: in no other way]
+    /// How CSV files escape quotes within quotes, other than by doubling them [default: none]
     #[arg(long, value_enum, value_name = "ESCAPE")]
     pub csv_escape: Option<CsvEscape>,
-    /// The column that holds the value
+    /// The column with the value
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     pub value_column: String,
-    /// The column that holds the key, where items have keys [default: key]
+    /// The column with the key, if items have keys [default: key]
     #[arg(long, value_name = "COLUMN")]
     pub key_column: Option<String>,
-    /// The columns that make one JSON object a row, for a json feature; from CSV they are strings
+    /// The columns to combine into one JSON object per row, for a json feature; CSV cells become strings
     #[arg(long, value_name = "COLUMN,COLUMN,…", value_delimiter = ',', conflicts_with = "value_column")]
     pub value_columns: Vec<String>,
-    /// Go on after a bad row, and write it there with the reason, to be corrected and imported again
+    /// Continue after bad rows and write them to this file with the reason, for correction
     #[arg(long, value_name = "FILE")]
     pub bad_rows: Option<PathBuf>,
-    /// How many adds may be in flight; many help where lists are short
+    /// Maximum number of adds in flight; more help if lists are short
     #[arg(long, default_value = CONCURRENCY_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
     #[command(flatten)]
@@ -86,8 +86,8 @@ pub(super) struct Arguments {
     /// How to print the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
-    /// The kind of entity and the feature's name, such as user story_presented, and the
-    /// files; - is standard input
+    /// The kind of entity and the feature's name, such as user story_presented, followed by the files; - is standard
+    /// input
     #[arg(required = true, value_names = ["ENTITY_TYPE", "FEATURE", "FILE"], num_args = 1..)]
     pub words: Vec<OsString>,
 }

@@ -24,7 +24,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const BAR: &str = "{spinner} {pos} bags  {msg}";
 const HEADER: [&str; 5] = ["NAME", "PROPERTIES", "ORDER BY", "STATE", "CREATED AT"];
 
-/// Create, show and drop indexes by which bags are found
+/// Create, show and drop indexes of bags
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -65,7 +65,7 @@ pub(super) fn name(text: &str) -> Result<VersionLabel, String> {
     VersionLabel::of_index(text).map_err(|invalid| invalid.to_string())
 }
 
-/// Create an index, at any time: bags that are there are entered in the background
+/// Create an index; existing bags are added in the background
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,19 +73,19 @@ Examples:
   liststore index create link by_user --property /user_id --property /tags \\
     --order-by /published --wait
 
-A property is a JSON Pointer: /country, /address/city. Of an array, a bag is
-found by each element. The order is that of a number, or of a time in RFC 3339;
-without one, that in which bags were updated.")]
+A property is a JSON Pointer: /country, /address/city. A bag matches each
+element of an array. The order is by a number or an RFC 3339 time; the default
+is the order of updates.")]
 struct Create {
     #[command(flatten)]
     index: Named,
-    /// A property that bags are found by; several are found by together
+    /// A property to search by; several properties are searched together
     #[arg(long = "property", value_name = "POINTER", required = true, value_parser = Pointer::new)]
     properties: Vec<Pointer>,
-    /// What bags are ordered by
+    /// The property that orders the bags
     #[arg(long, value_name = "POINTER", value_parser = Pointer::new)]
     order_by: Option<Pointer>,
-    /// Show how far it is, and end when all bags are in it
+    /// Show progress until all bags are in the index
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -104,7 +104,7 @@ struct List {
     options: ServerOptions,
 }
 
-/// Show an index, and how far it is
+/// Show an index and its build progress
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -112,14 +112,14 @@ Example:
 struct Get {
     #[command(flatten)]
     index: Named,
-    /// Show how far it is, and end when all bags are in it
+    /// Show progress until all bags are in the index
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     options: ServerOptions,
 }
 
-/// Drop an index; bags stay as they are
+/// Drop an index; bags remain unchanged
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -215,7 +215,7 @@ async fn follow(client: &Client, index: &Named, format: Format) -> Result<(), Fa
             bar.finish_and_clear();
             let name = printable(&found.name);
             return Err(Failure::failed(format!(
-                "the build of the index {name} was cancelled: `liststore clean` enters its bags"
+                "the build of the index {name} was cancelled: run `liststore clean` to complete it"
             )));
         }
         if found.state != IndexState::Building.as_str() {

@@ -19,7 +19,7 @@ use crate::wire::{Job, JobPatch};
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const BAR: &str = "{bar:30} {pos}/{len}  {msg}";
 
-/// Show, pause, resume and cancel what servers do in the background
+/// Show, pause, resume and cancel background jobs
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
   liststore jobs pause 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
   liststore jobs cancel 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
 
-liststore purge, liststore clean and liststore index create begin one.")]
+liststore purge, liststore clean and liststore index create start jobs.")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -47,7 +47,7 @@ enum Command {
 /// Whether the command ends with the job.
 #[derive(Debug, Args)]
 pub(super) struct Wait {
-    /// Show how far it is, and end when it does; interrupting the command does not stop the job
+    /// Show progress until the job ends; interrupting the command does not stop the job
     #[arg(long)]
     pub wait: bool,
 }
@@ -62,7 +62,7 @@ struct Named {
     options: ServerOptions,
 }
 
-/// Show all jobs, the newest first
+/// List all jobs, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -78,7 +78,7 @@ struct List {
 Example:
   liststore jobs get 0190a5f2c1d27b6e8f0a1b2c3d4e5f60 --wait
 
-With --wait the exit status is 0 if the job was done, and 1 if it was cancelled.")]
+With --wait, the exit status is 0 if the job finished and 1 if it was cancelled.")]
 struct Get {
     #[command(flatten)]
     named: Named,
@@ -86,7 +86,7 @@ struct Get {
     wait: Wait,
 }
 
-/// Change how fast a job goes on
+/// Change the rate of a job
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -97,15 +97,15 @@ struct Rate {
     named: Named,
     #[command(flatten)]
     author: Author,
-    /// Lists that are cleared, or bags and entries that are looked at, in a second
+    /// Lists to clear, or bags and entries to check, per second
     #[arg(long, value_name = "LISTS", required_unless_present = "no_limit")]
     lists_per_second: Option<NonZeroU32>,
-    /// As many as can be
+    /// Remove the limit
     #[arg(long, conflicts_with = "lists_per_second")]
     no_limit: bool,
 }
 
-/// Let a job rest until it is resumed
+/// Pause a job
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -117,7 +117,7 @@ struct Pause {
     author: Author,
 }
 
-/// Let a job go on that was paused
+/// Resume a paused job
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -129,7 +129,7 @@ struct Resume {
     author: Author,
 }
 
-/// End a job before it is done; what it did stays so
+/// Cancel a job; finished work is not undone
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -237,7 +237,7 @@ async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure
         bar.set_position(job.generations_cleared);
         let problem = job.problem.map(|problem| format!(": {}", printable(&problem))).unwrap_or_default();
         let done = if matches!(&*job.kind, "purge" | "drop_index") { "lists cleared" } else { "looked at" };
-        let walked = job.walked_percent.map(|percent| format!(", {percent} % gone through")).unwrap_or_default();
+        let walked = job.walked_percent.map(|percent| format!(", {percent} % scanned")).unwrap_or_default();
         bar.set_message(format!("{} {done}{walked}, {}{problem}", job.lists_cleared, job.state));
         match &*job.state {
             "done" => {

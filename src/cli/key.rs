@@ -22,9 +22,9 @@ Examples:
     --expires 90d > feed.key
   liststore key list
 
-From the first key on, a server asks for one. The first is made over the socket
-in the server's data directory (--local), or while the server is open. Keys are
-read from LISTSTORE_TOKEN or --token-file.";
+After the first key is created, a server requires a key. Create the first key
+over the socket in the server's data directory (--local), or while the server is
+open. Commands read the key from LISTSTORE_TOKEN or --token-file.";
 
 /// Create, list, rotate and revoke API keys
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ enum Command {
     Revoke(Revoke),
 }
 
-/// Create a key, and print it this once
+/// Create a key and print it once
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -53,34 +53,34 @@ Examples:
     --scope 'user.story_*' > stories.key
 
 Roles: reader (lists and definitions), writer (lists), editor (definitions),
-operator (metrics), admin (everything). Without --scope and --entity-types a
-key is for all features.")]
+operator (metrics), admin (everything). Without --scope and --entity-types, a
+key applies to all features.")]
 struct Create {
-    /// What it is called: in the audit trail, and in lists of keys
+    /// The key's name, shown in the audit trail and in lists of keys
     #[arg(value_parser = KeyName::new)]
     name: KeyName,
-    /// What it may do; may be given again
+    /// A role of the key; may be given several times
     #[arg(long = "role", required = true, value_delimiter = ',', value_parser = Role::parse)]
     roles: Vec<Role>,
-    /// Features that it is for, such as user.* or customer.purchase; may be given again
+    /// Features that the key applies to, such as user.* or customer.purchase; may be given several times
     #[arg(long = "scope", value_delimiter = ',', value_parser = Scope::parse)]
     scopes: Vec<Scope>,
-    /// Entity types whose features it is for
+    /// Entity types whose features the key applies to
     #[arg(long, value_delimiter = ',', value_parser = EntityType::new)]
     entity_types: Vec<EntityType>,
-    /// How long it holds, such as 90d [default: for ever]
+    /// How long the key is valid, such as 90d [default: no expiry]
     #[arg(long, value_parser = parse::ttl)]
     expires: Option<Ttl>,
-    /// Requests that it may send in a second [default: as many as the server's settings allow everybody]
+    /// Limit of requests per second [default: the server's settings]
     #[arg(long, value_name = "NUMBER")]
     requests_per_second: Option<u32>,
-    /// Requests at once, after a quiet time [default: as many as in a second]
+    /// Burst of requests after an idle time [default: the limit per second]
     #[arg(long, value_name = "NUMBER", requires = "requests_per_second")]
     requests_burst: Option<u32>,
-    /// Items that it may read and add in a second [default: as many as the server's settings allow everybody]
+    /// Limit of items read and added per second [default: the server's settings]
     #[arg(long, value_name = "NUMBER")]
     items_per_second: Option<u32>,
-    /// Items at once, after a quiet time [default: as many as in a second]
+    /// Burst of items after an idle time [default: the limit per second]
     #[arg(long, value_name = "NUMBER", requires = "items_per_second")]
     items_burst: Option<u32>,
     #[command(flatten)]
@@ -89,7 +89,7 @@ struct Create {
     way: Way,
 }
 
-/// List all keys, revoked ones too
+/// List all keys, including revoked ones
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -101,19 +101,19 @@ struct List {
     way: Way,
 }
 
-/// Give a key another secret, and print it this once
+/// Give a key a new secret and print it once
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   liststore key rotate 4k7p2m9x0qzr --overlap 12h > feed.key")]
 struct Rotate {
-    /// The id that `key list` shows
+    /// The key's ID, as `key list` shows it
     #[arg(value_parser = key_id)]
     id: KeyId,
-    /// How long the present secret holds yet [default: 1d]
+    /// How long the current secret stays valid [default: 1d]
     #[arg(long, value_parser = parse::ttl)]
     overlap: Option<Ttl>,
-    /// How long the key holds from now on [default: as before]
+    /// How long the key is valid from now on [default: unchanged]
     #[arg(long, value_parser = parse::ttl)]
     expires: Option<Ttl>,
     #[command(flatten)]
@@ -122,20 +122,20 @@ struct Rotate {
     way: Way,
 }
 
-/// Revoke a key, for ever
+/// Revoke a key permanently
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore key revoke 4k7p2m9x0qzr
   liststore key revoke 4k7p2m9x0qzr --created-keys
 
-If the key created other keys that are not revoked, the command asks on a
-terminal whether to revoke them too, and elsewhere names them.")]
+If the key created other active keys, the command asks whether to revoke them
+too. Without a terminal, it lists them.")]
 struct Revoke {
-    /// The id that `key list` shows
+    /// The key's ID, as `key list` shows it
     #[arg(value_parser = key_id)]
     id: KeyId,
-    /// Revoke the keys that it created too, and the keys that those created
+    /// Also revoke the keys it created, directly or through other keys
     #[arg(long)]
     created_keys: bool,
     #[command(flatten)]
@@ -206,11 +206,11 @@ async fn revoke(Revoke { id, created_keys, author, way }: Revoke) -> Result<(), 
         let key: Key = read(&response.body)?;
         output.line(&format!("revoked key {} ({})", key.id, key.name))?;
         if created_keys {
-            output.line("revoked the keys that it created")?;
+            output.line("revoked the keys it created")?;
         }
         if !key.created_keys.is_empty() {
             let (count, names) = (key.created_keys.len(), named(&key.created_keys));
-            eprintln!("{count} keys that it created are not revoked: {names}");
+            eprintln!("{count} keys it created are not revoked: {names}");
             eprintln!("liststore key revoke {} --created-keys revokes them", key.id);
         }
         Ok(())
@@ -228,7 +228,7 @@ fn show_made(response: &Response, format: Format) -> Result<(), Failure> {
         let made: KeyMade = read(&response.body)?;
         output.line(&made.token)?;
         let (id, name) = (printable(&made.key.id), printable(&made.key.name));
-        eprintln!("key {id} ({name}): this is the only time that its token is shown");
+        eprintln!("key {id} ({name}): store the token now, it is not shown again");
         if let Some(at) = made.key.expires_at {
             eprintln!("it expires at {at}");
         }

@@ -11,7 +11,7 @@ use crate::domain::{self, AccessLog};
 use crate::service::OperationId;
 use crate::wire::{LogInput, LogState};
 
-/// Show and change what a running server's log has
+/// Show and change the log configuration of a running server
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ Examples:
   liststore log set --filter info,liststore::items=debug
   liststore log set --filter info --access off
 
-Each server has a log of its own: --url names the server. A restart begins with
+Each server has a separate log: --url selects the server. A restart uses
 log.filter and log.access of the settings again.")]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -32,7 +32,7 @@ enum Command {
     Set(Set),
 }
 
-/// Show what the log has at present
+/// Show the log configuration
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -42,20 +42,20 @@ struct Get {
     way: Way,
 }
 
-/// Change what the log has, while the server runs
+/// Change the log configuration
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore log set --access errors
   liststore log set --filter debug --local --data-dir /var/lib/liststore
 
-It needs a key of the role operator or admin, an open server, or --local. The
-audit trail has the change: without an entry, the log stays as it is.")]
+Requires a key with the role operator or admin, an open server, or --local. The
+change is written to the audit trail first; if that fails, nothing changes.")]
 struct Set {
     /// Directives, such as debug or info,liststore::items=debug
     #[arg(long, required_unless_present = "access")]
     filter: Option<String>,
-    /// Of which requests there is a line: off, errors (a status of 400 or above) or all
+    /// Which requests to log: off, errors (a status of 400 or above) or all
     #[arg(long, value_parser = AccessLog::parse, value_name = "REQUESTS")]
     access: Option<AccessLog>,
     #[command(flatten)]

@@ -14,7 +14,7 @@ Examples:
   liststore migrate --config liststore.toml --dry-run
   liststore migrate --config liststore.toml
 
-It is safe to run twice, and two at once never harm a schema.";
+Running it twice, or two at the same time, is safe.";
 
 /// Bring the schemas of the item store and the metadata store up to date
 #[derive(Debug, Args)]
@@ -22,11 +22,11 @@ It is safe to run twice, and two at once never harm a schema.";
 pub(super) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
-    /// Only tell what would be done
+    /// Show the steps without running them
     #[arg(long)]
     dry_run: bool,
-    /// Afterwards make the directories of lists in buckets anew from all items of ScyllaDB or Cassandra: where the
-    /// table list_buckets was lost
+    /// Afterwards rebuild the bucket directories from all items in ScyllaDB or Cassandra, if the table list_buckets was
+    /// lost
     #[arg(long, conflicts_with = "dry_run")]
     rebuild_buckets: bool,
     #[command(flatten)]

@@ -58,7 +58,7 @@ Examples:
   liststore list add user story_presented u-123 --value story-9
   liststore list get user story_presented u-123
 
-Each command's --help shows examples of its own.";
+Each command's --help shows examples.";
 
 /// A server for list features: time-ordered lists of expiring items that belong to an entity.
 #[derive(Debug, Parser)]

@@ -36,7 +36,7 @@ impl TypedValueParser for FormatParser {
     fn parse_ref(&self, command: &Command, option: Option<&Arg>, value: &OsStr) -> Result<Format, clap::Error> {
         EnumValueParser::new().parse_ref(command, option, value).map_err(|mut error| {
             if command.get_arguments().any(|option| option.get_long() == Some("file")) {
-                let hint = "--output is how to print data; a file is named by --file".into();
+                let hint = "--output selects the output format: name the file with --file".into();
                 error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint]));
             }
             error

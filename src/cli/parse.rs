@@ -25,8 +25,7 @@ pub(super) struct Server {
         value_parser = ServerUrl::parse
     )]
     pub url: ServerUrl,
-    /// A file with the API key, or the token of an identity provider, to show [default: what is in
-    /// LISTSTORE_TOKEN, if it is set]
+    /// A file with the API key or token to send [default: the content of LISTSTORE_TOKEN]
     #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     #[command(flatten)]
@@ -36,10 +35,10 @@ pub(super) struct Server {
 /// Certificates for `https`.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct TlsArguments {
-    /// PEM: the authorities to believe at an https URL [default: the system's]
+    /// PEM file: trusted certificate authorities for https URLs [default: the system's]
     #[arg(long, env = "LISTSTORE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// PEM: a certificate to show there, and its private key; with --ca-file
+    /// PEM file: a client certificate and its private key; requires --ca-file
     #[arg(long, env = "LISTSTORE_CERTIFICATE_FILE", value_name = "FILE")]
     certificate_file: Option<PathBuf>,
 }
@@ -76,7 +75,7 @@ impl Server {
         };
         match Token::parse(text.trim()) {
             Some(token) => Ok(Some(token)),
-            None => Err(format!("{place} holds no API key, and no token: it was cut, mistyped, or is something else")),
+            None => Err(format!("{place} has no valid API key or token: check that it is complete")),
         }
     }
 }
@@ -94,7 +93,7 @@ pub(super) struct ServerOptions {
 /// Who asks for a change.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Author {
-    /// Your name, for the feature's history
+    /// Your name, for the audit trail
     #[arg(long, env = "LISTSTORE_USER", value_name = "NAME", value_parser = author)]
     pub user: Option<crate::domain::Author>,
 }
@@ -102,7 +101,7 @@ pub(super) struct Author {
 fn author(text: &str) -> Result<crate::domain::Author, String> {
     // It travels in a header, whose bytes must be plain.
     if !text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
-        return Err("must be of printable ASCII characters".to_owned());
+        return Err("must have printable ASCII characters only".to_owned());
     }
     crate::domain::Author::new(text).map_err(|e| e.to_string())
 }
@@ -146,17 +145,17 @@ pub(super) fn bucket(text: &str) -> Result<BucketInput, String> {
     if text == "none" {
         return Ok(BucketInput::None);
     }
-    let refused = "it must be day, week, month, year or none";
+    let refused = "must be day, week, month, year or none";
     Bucket::parse(text).map(BucketInput::By).map_err(|_| refused.to_owned())
 }
 
 /// How many items of a list are shown, where a definition is changed or copied from another.
 #[derive(Debug, Args)]
 pub(super) struct MaxItemsArguments {
-    /// How many items of a list are shown, at most: its newest, 1 to 100000
+    /// Maximum number of newest items that a list shows, 1 to 100000
     #[arg(long, value_name = "ITEMS", value_parser = max_items)]
     max_items: Option<MaxItems>,
-    /// Show all items of a list
+    /// Remove the limit: show all items of a list
     #[arg(long, conflicts_with = "max_items")]
     no_max_items: bool,
 }
@@ -206,10 +205,10 @@ pub(super) fn owner(text: &str) -> Result<Owner, String> {
 /// How the server is reached, also where nobody has a key.
 #[derive(Debug, Args)]
 pub(super) struct Way {
-    /// Over the socket in the server's data directory, as the user that it runs as: needs no key
+    /// Connect over the socket in the server's data directory, as the server's user; needs no key
     #[arg(long)]
     pub local: bool,
-    /// That directory
+    /// The server's data directory
     #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
     pub data_dir: PathBuf,
     #[command(flatten)]

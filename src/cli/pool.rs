@@ -18,10 +18,10 @@ Examples:
   liststore pool get
   liststore pool resize --actors 4
 
-Each server has a pool of its own: --url names the server. A restart begins
-with items.actors and items.permits_per_actor of the settings again.";
+Each server has a separate pool: --url selects the server. A restart uses
+items.actors and items.permits_per_actor of the settings again.";
 
-/// Show and change a server's pool of list actors
+/// Show and resize a server's pool of list actors
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -35,7 +35,7 @@ enum Command {
     Resize(Resize),
 }
 
-/// Show how many list actors there are, what they do, and their permits
+/// Show the number of list actors, their states and their permits
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -45,15 +45,15 @@ struct Get {
     options: ServerOptions,
 }
 
-/// Change the number of list actors, or of their permits, while operations go on
+/// Change the number of list actors or their permits without interrupting operations
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore pool resize --actors 8
   liststore pool resize --actors 2 --permits 256
 
-It is done when the command ends. It needs a key of the role operator or admin,
-or an open server.")]
+The command ends when the resize is complete. Requires a key with the role
+operator or admin, or an open server.")]
 struct Resize {
     /// List actors, each with one thread and one session with the item store
     #[arg(long, required_unless_present = "permits")]
@@ -85,7 +85,7 @@ fn tell(options: &ServerOptions, author: Option<domain::Author>, request: &Reque
         let Pool { actors, permits_per_actor, permits, states, resizing_to } = read(&response.body)?;
         output.line(&format!("actors             {actors}"))?;
         if let Some(resizing_to) = resizing_to {
-            output.line(&format!("being changed to   {resizing_to}"))?;
+            output.line(&format!("resizing to        {resizing_to}"))?;
         }
         output.line(&format!("states             {}", states.join(" ")))?;
         output.line(&format!("permits per actor  {permits_per_actor}"))?;

@@ -21,26 +21,26 @@ Examples:
   liststore purge user story_presented --version v2 --lists-per-second 500
   liststore purge user story_presented --deleted-only --yes
 
-A job of the server does it, which goes on by itself and over restarts:
-liststore jobs shows, pauses and cancels it. The definitions stay. What is added
-meanwhile may stay. It needs lists:write.";
+The server runs a background job that survives restarts: liststore jobs shows,
+pauses and cancels it. The definitions remain. Items added during the purge may
+remain. Requires lists:write.";
 
-/// Clear all lists of a feature now, rather than at the end of their TTL
+/// Clear all lists of a feature now instead of at the end of their TTL
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     #[command(flatten)]
     feature: FeatureArguments,
-    /// Only the lists of this version; the default version has the label "" [default: of all]
+    /// Only the lists of this version; the default version has the label "" [default: all versions]
     #[arg(long, value_parser = VersionLabel::new)]
     version: Option<VersionLabel>,
-    /// Only lists of what was deleted since, and may be there again
+    /// Only lists of deleted versions and generations
     #[arg(long)]
     deleted_only: bool,
-    /// Lists that are cleared in a second, at most
+    /// Maximum number of lists to clear per second
     #[arg(long, value_name = "LISTS")]
     lists_per_second: Option<NonZeroU32>,
-    /// Do not ask whether it is meant
+    /// Skip the confirmation prompt
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]

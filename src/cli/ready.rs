@@ -18,11 +18,11 @@ Examples:
   liststore ready
   liststore ready --url http://127.0.0.1:9090
 
-It exits with 0 if GET /readyz is answered with 200, and with 1 if it is not,
-and says why. It needs no API key, and works at the address of administration
-(admin.listen) as well.";
+The exit status is 0 if GET /readyz returns 200, and 1 with the reason
+otherwise. It needs no API key, and also works at the administration address
+(admin.listen).";
 
-/// Tell whether a server is ready
+/// Check whether a server is ready
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     url: ServerUrl,
     #[command(flatten)]
     tls: TlsArguments,
-    /// How long the answer is waited for
+    /// How long to wait for the response
     #[arg(long, default_value = "3")]
     timeout_secs: NonZeroU32,
     #[command(flatten)]

@@ -21,10 +21,10 @@ Examples:
   LISTSTORE__ITEMS__ACTORS=4 liststore serve --config liststore.toml
   liststore serve --config liststore.toml --print-config
 
-Without settings it keeps its data under ./liststore-data, listens on
-127.0.0.1:8080, and is open to everybody on this machine until there is an API
-key (liststore key create). A SIGTERM or Ctrl-C lets it finish what it has
-accepted; a second one ends it at once.";
+Without settings, the server stores its data in ./liststore-data, listens on
+127.0.0.1:8080, and is open to everyone on this machine until you create an API
+key (liststore key create). SIGTERM or Ctrl-C stops it after open requests are
+finished; a second signal stops it immediately.";
 
 /// Run the server
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ accepted; a second one ends it at once.";
 pub(super) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
-    /// Print the settings as TOML, secrets masked, and do nothing else
+    /// Print the settings as TOML with masked secrets, and exit
     #[arg(long)]
     print_config: bool,
 }
@@ -65,7 +65,7 @@ fn log_options(log: &LogSettings) -> telemetry::LogOptions {
 /// The ready line, and what to type next.
 fn announce(ready: Ready) {
     tracing::info!(url = ready.url, open = ready.is_open, "ready");
-    let open = if ready.is_open { " it is open to everybody who reaches it, without an API key;" } else { "" };
+    let open = if ready.is_open { " anyone who can reach it has full access (no API key);" } else { "" };
     let option = if ready.url == ServerUrl::DEFAULT { String::new() } else { format!(" --url {}", ready.url) };
     let next = if ready.has_features {
         ["feature list", "pool get", "key list"].map(|command| format!("liststore {command}"))

@@ -10,7 +10,7 @@ use crate::telemetry;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct SettingsArguments {
-    /// The configuration file (TOML); the environment (LISTSTORE__SECTION__KEY) and flags go above it
+    /// The configuration file (TOML); the environment (LISTSTORE__SECTION__KEY) and flags override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The address to listen on, such as 0.0.0.0:8080; port 0 picks a free one [setting: http.listen]
@@ -19,7 +19,7 @@ pub(super) struct SettingsArguments {
     /// Where the embedded stores keep their data [setting: items.embedded.dir]
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<String>,
-    /// Listen beyond this machine although anybody may do anything there [setting: access.insecure]
+    /// Listen beyond loopback although anyone has full access [setting: access.insecure]
     #[arg(long)]
     insecure: bool,
 }

@@ -20,7 +20,7 @@ Examples:
   liststore version create user story_presented v2 --ttl 7d
   liststore list get user story_presented u-123 --version v2
 
-Each version has lists of its own.";
+Each version has separate lists.";
 
 /// Create, show, change and delete versions of a list feature
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ enum Command {
 struct VersionArguments {
     #[command(flatten)]
     feature: FeatureArguments,
-    /// The version's label, such as v2; the default version (the empty label) goes with its feature
+    /// The version's label, such as v2; the default version (empty label) belongs to its feature
     #[arg(value_parser = VersionLabel::new)]
     version: VersionLabel,
 }
@@ -55,7 +55,7 @@ impl VersionArguments {
     }
 }
 
-/// Create a version, with empty lists of its own
+/// Create a version with separate, empty lists
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -73,18 +73,17 @@ struct Create {
     max_items: parse::MaxItemsArguments,
     #[command(flatten)]
     ahead_max: parse::AheadMaxArgument,
-    /// What tells its items from each other, for ever: item (timestamp and value), value or key [default: the
-    /// feature's]
+    /// What identifies an item: item (timestamp and value), value or key; cannot be changed [default: the feature's]
     #[arg(long, value_parser = IdentityKind::parse)]
     identity: Option<IdentityKind>,
-    /// Which item of a value or key stays: newest or oldest [default: the feature's]
+    /// Which item of a value or key is kept: newest or oldest [default: the feature's]
     #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
     keep: Option<Keep>,
-    /// Of which period a partition of a list holds the items (with ScyllaDB and Cassandra), for ever: day, week,
-    /// month, year or none [default: the feature's]
+    /// The period of one partition of a list (ScyllaDB and Cassandra): day, week, month, year or none; cannot be
+    /// changed [default: the feature's]
     #[arg(long, value_name = "PERIOD", value_parser = parse::bucket)]
     bucket: Option<BucketInput>,
-    /// What is different about it
+    /// A description of the version
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
     #[command(flatten)]
@@ -115,7 +114,7 @@ struct List {
     options: ServerOptions,
 }
 
-/// Change a version; what is not named stays
+/// Change a version; options that are not given remain unchanged
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -130,7 +129,7 @@ struct Update {
     max_items: parse::MaxItemsArguments,
     #[command(flatten)]
     ahead_max: parse::AheadMaxArgument,
-    /// What is different about it
+    /// A description of the version
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
     #[command(flatten)]
@@ -139,7 +138,7 @@ struct Update {
     options: ChangeOptions,
 }
 
-/// Delete a version; its items are left to expire
+/// Delete a version; its items expire over time
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

@@ -25,18 +25,18 @@ pub enum ClientError {
     Setup(String),
     /// The request was not sent.
     #[error(
-        "cannot reach {url}: {reason}; is the server running there? `liststore serve` starts one, --url or \
-         LISTSTORE_URL names another"
+        "cannot reach {url}: {reason}; start a server there with `liststore serve`, or name another with --url or \
+         LISTSTORE_URL"
     )]
     Unreachable { url: String, reason: String },
     /// The same: who answered has shown a certificate that does not hold.
     #[error(
-        "{url} cannot be trusted: {reason}; --ca-file or LISTSTORE_CA_FILE names the authority of its certificate, if it \
-         is not one of the system's"
+        "cannot trust {url}: {reason}; name its certificate authority with --ca-file or LISTSTORE_CA_FILE if the \
+         system does not trust it"
     )]
     Untrusted { url: String, reason: String },
     /// No server listens in a data directory.
-    #[error("no server answers at {path}: {reason}; --data-dir names the data directory of a running one")]
+    #[error("no server answers at {path}: {reason}; name the data directory of a running server with --data-dir")]
     NoSocket { path: String, reason: String },
     /// The request was sent, and no answer came.
     #[error("no response from {url}: {reason}")]
@@ -55,7 +55,7 @@ pub enum ClientError {
 
 fn line(Problem { details: problem, .. }: &Problem) -> String {
     let field = problem.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
-    let outcome = if problem.outcome_unknown { "; it may have been done all the same" } else { "" };
+    let outcome = if problem.outcome_unknown { "; the change may have been applied" } else { "" };
     printable(&format!("{field}{}{outcome} ({}, HTTP status {})", problem.detail, problem.code, problem.status))
 }
 
@@ -104,7 +104,7 @@ impl ClientError {
         } else if error.is_connect() {
             Self::Unreachable { url, reason: root_cause(error) }
         } else if error.is_timeout() {
-            Self::NoAnswer { url, reason: "it took too long".to_owned() }
+            Self::NoAnswer { url, reason: "timed out".to_owned() }
         } else {
             Self::NoAnswer { url, reason: root_cause(error) }
         }

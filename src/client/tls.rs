@@ -30,7 +30,7 @@ pub(super) fn with_tls(builder: ClientBuilder, tls: Option<&Tls>) -> Result<Clie
             return Ok(builder);
         }
         Some(_) => {
-            return Err(ClientError::Setup("a client certificate needs the server's authority too: --ca-file".into()));
+            return Err(ClientError::Setup("a client certificate needs --ca-file too".into()));
         }
         None => RootCertStore::empty(),
     };

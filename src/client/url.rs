@@ -19,12 +19,12 @@ impl ServerUrl {
     pub const DEFAULT: &'static str = "http://127.0.0.1:8080";
 
     pub fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text).map_err(|e| format!("{e}: must be such as {}", Self::DEFAULT))?;
+        let url = Url::parse(text).map_err(|e| format!("{e}: expected a URL such as {}", Self::DEFAULT))?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err(format!("must begin with http:// or https://, such as {}", Self::DEFAULT));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err("must have neither a query nor a fragment".to_owned());
+            return Err("must not have a query or fragment".to_owned());
         }
         Ok(Self { url, token: None, tls: Tls::default() })
     }
@@ -59,7 +59,7 @@ impl ServerUrl {
             return Err("the URL has no host".to_owned());
         };
         if self.url.scheme() != "http" || !self.url.username().is_empty() {
-            return Err("only http:// URLs without a login will do here".to_owned());
+            return Err("must be an http:// URL without a login".to_owned());
         }
         let host_header = self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let path = self.url.path().trim_end_matches('/').to_owned();

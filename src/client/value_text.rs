@@ -56,7 +56,7 @@ fn check_size(bytes: usize) -> Result<(), String> {
     if bytes <= Value::BYTES_MAX {
         return Ok(());
     }
-    Err(format!("a value may have at most {} bytes; this one has {bytes}", Value::BYTES_MAX))
+    Err(format!("a value must have at most {} bytes; this one has {bytes}", Value::BYTES_MAX))
 }
 
 #[cfg(test)]

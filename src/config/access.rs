@@ -145,24 +145,24 @@ impl IssuerSettings {
             !label.is_empty() && label.len() <= LABEL_CHARS_MAX && label.chars().all(well_formed)
         };
         if self.issuer.is_empty() {
-            return Err("issuer must be what its tokens say in iss".to_owned());
+            return Err("issuer must be the value of iss in its tokens".to_owned());
         }
         if !self.label.as_ref().is_none_or(label_fits) {
             return Err(format!("label must be 1 to {LABEL_CHARS_MAX} characters of A-Z a-z 0-9 _ . -"));
         }
         if self.audience.is_empty() || self.audience.iter().any(String::is_empty) {
-            return Err("audience must name what its tokens for this server say in aud".to_owned());
+            return Err("audience must be the value of aud in its tokens for this server".to_owned());
         }
         if self.leeway_secs > LEEWAY_SECS_MAX {
-            return Err(format!("leeway_secs must be {LEEWAY_SECS_MAX} at most"));
+            return Err(format!("leeway_secs must be at most {LEEWAY_SECS_MAX}"));
         }
         match (&self.jwks_url, &self.jwks_file) {
             (Some(url), None) => check_url(url)?,
             (None, Some(_)) if self.ca_file.is_some() || self.token_file.is_some() => {
-                return Err("ca_file and token_file are for jwks_url".to_owned());
+                return Err("ca_file and token_file need jwks_url".to_owned());
             }
             (None, Some(_)) => {}
-            _ => return Err("needs one of jwks_url and jwks_file".to_owned()),
+            _ => return Err("set one of jwks_url and jwks_file".to_owned()),
         }
         if self.client_id.is_some() {
             self.check_sign_in()?;
@@ -177,16 +177,19 @@ impl IssuerSettings {
         }
         let is_word = |scope: &String| !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_graphic());
         if self.console_scopes.is_empty() || !self.console_scopes.iter().all(is_word) {
-            return Err("console_scopes must be words such as openid".to_owned());
+            return Err("console_scopes must be scope names such as openid".to_owned());
         }
-        let url = Url::parse(&self.issuer).map_err(|e| format!("beside client_id issuer must be a URL: {e}"))?;
+        let url = Url::parse(&self.issuer).map_err(|e| format!("issuer must be a URL if client_id is set: {e}"))?;
         match url.scheme() {
             _ if url.query().is_some() || url.fragment().is_some() => {
-                Err("beside client_id issuer must be a URL without a query or fragment".to_owned())
+                Err("issuer must be a URL without a query or fragment if client_id is set".to_owned())
             }
             "https" => Ok(()),
             "http" if is_loopback(&url) => Ok(()),
-            _ => Err("beside client_id issuer must begin with https://; http:// is for this machine alone".to_owned()),
+            _ => {
+                Err("issuer must begin with https:// if client_id is set; http:// is allowed only on loopback"
+                    .to_owned())
+            }
         }
     }
 
@@ -203,7 +206,7 @@ fn check_url(text: &str) -> Result<(), String> {
     match url.scheme() {
         "https" => Ok(()),
         "http" if is_loopback(&url) => Ok(()),
-        _ => Err("jwks_url must begin with https://; http:// is for this machine alone".to_owned()),
+        _ => Err("jwks_url must begin with https://; http:// is allowed only on loopback".to_owned()),
     }
 }
 
@@ -217,7 +220,7 @@ fn is_loopback(url: &Url) -> bool {
 impl RuleSettings {
     fn check(&self) -> Result<(), String> {
         if self.claim.is_empty() || self.value.is_empty() {
-            return Err("a rule needs a claim and a value: * stands for any".to_owned());
+            return Err("a rule needs a claim and a value; * matches any value".to_owned());
         }
         check_grant(&self.roles, &self.scopes)
     }
@@ -227,10 +230,10 @@ impl CertificateSettings {
     pub(super) fn check(&self) -> Result<(), String> {
         let names = [&self.uri, &self.dns_name, &self.common_name];
         let given: Vec<_> = names.into_iter().flatten().collect();
-        let [name] = given[..] else { return Err("needs one of uri, dns_name and common_name".to_owned()) };
+        let [name] = given[..] else { return Err("set one of uri, dns_name and common_name".to_owned()) };
         let stars = name.matches('*').count();
         if name.is_empty() || stars > 1 || stars == 1 && (self.uri.is_none() || !name.ends_with("/*")) {
-            return Err("a name is compared whole; that of a uri may end with /*".to_owned());
+            return Err("a name must not have wildcards; only a uri may end with /*".to_owned());
         }
         check_grant(&self.roles, &self.scopes)
     }
@@ -278,7 +281,7 @@ fn parsed<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
 /// A text, or a list of texts.
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "must be a text or a list of texts")]
+    #[serde(untagged, expecting = "must be a string or a list of strings")]
     enum Texts {
         One(String),
         Many(Vec<String>),

@@ -115,7 +115,7 @@ fn unreadable(file_name: &str, error: &config::ConfigError) -> SettingError {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let problem = match lines.as_slice() {
         [place, .., reason] if place.starts_with("TOML parse error at ") => {
-            format!("{}: {reason}", place.replace("TOML parse error at ", "no TOML at "))
+            format!("{}: {reason}", place.replace("TOML parse error at ", "invalid TOML at "))
         }
         _ => lines.join("; "),
     };

@@ -178,7 +178,7 @@ pub(super) fn bytes(bounds: RangeInclusive<usize>) -> impl FnOnce(&Raw) -> Resul
         };
         number.filter(|n| bounds.contains(n)).ok_or_else(|| {
             let (from, to) = (bounds.start(), bounds.end());
-            format!("must be from {from} to {to} bytes, as a whole number or such as \"2 MiB\", not {}", shown(raw))
+            format!("must be {from} to {to} bytes, as a whole number or such as \"2 MiB\", not {}", shown(raw))
         })
     }
 }
@@ -205,9 +205,9 @@ pub(super) fn boolean(raw: &Raw) -> Result<bool, String> {
 
 pub(super) fn text(raw: &Raw) -> Result<String, String> {
     match raw {
-        Raw::Text(text) if text.trim().is_empty() => Err("must not be empty: leave the key out".to_owned()),
+        Raw::Text(text) if text.trim().is_empty() => Err("must not be empty: remove the key".to_owned()),
         Raw::Text(text) => Ok(text.clone()),
-        other => Err(format!("must be a text, not {}", shown(other))),
+        other => Err(format!("must be a string, not {}", shown(other))),
     }
 }
 
@@ -234,14 +234,14 @@ pub(super) fn secret(raw: &Raw) -> Result<Secret, String> {
     match raw {
         Raw::Text(text) if !text.is_empty() => Ok(Secret::new(text.clone())),
         // Never with what was given: it may be a part of the secret.
-        _ => Err("must be a text, and not empty: leave the key out".to_owned()),
+        _ => Err("must be a non-empty string: remove the key instead".to_owned()),
     }
 }
 
 pub(super) fn host_port(default_port: Option<u16>) -> impl Fn(&Raw) -> Result<HostPort, String> {
     move |raw| match raw {
         Raw::Text(text) => HostPort::parse(text.trim(), default_port).map_err(|e| format!("{e}, not {text:?}")),
-        other => Err(format!("must be a text such as 127.0.0.1:8080, not {}", shown(other))),
+        other => Err(format!("must be a string such as 127.0.0.1:8080, not {}", shown(other))),
     }
 }
 

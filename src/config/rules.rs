@@ -124,8 +124,7 @@ fn host_name(raw: &Raw) -> Result<String, String> {
 
 fn ahead_max(raw: &Raw) -> Result<AheadMax, String> {
     let text = text(raw)?;
-    AheadMax::parse(&text)
-        .map_err(|_| format!("must be none, or whole numbers with units from 1s to 7300d such as 1d, not {text:?}"))
+    AheadMax::parse(&text).map_err(|_| format!("must be none, or a duration from 1s to 7300d such as 1d, not {text:?}"))
 }
 
 fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
@@ -185,12 +184,12 @@ fn translation(raw: &Raw) -> Result<AddressTranslation, String> {
     let node = |raw: &Raw| {
         let text = text(raw)?;
         NodeName::parse(&text).ok_or_else(|| {
-            format!("must begin with the IP address or host ID of a node, as {TRANSLATION} does, not {text:?}")
+            format!("must begin with the IP address or host ID of a node, as in {TRANSLATION}, not {text:?}")
         })
     };
     let reached = |raw: &Raw| {
         let text = text(raw)?;
-        text.parse().map_err(|_| format!("must end with an address and a port, as {TRANSLATION} does, not {text:?}"))
+        text.parse().map_err(|_| format!("must end with an address and a port, as in {TRANSLATION}, not {text:?}"))
     };
     let read = pair('=', TRANSLATION, node, reached);
     read(raw).map(|(node, reached)| AddressTranslation { node, reached })
@@ -231,22 +230,22 @@ fn check_http(http: &HttpSettings, reader: &mut Reader) {
     }
     let tls = &http.tls;
     match (&tls.certificate_file, &tls.key_file) {
-        (Some(_), None) => reader.blame("http.tls.key_file", "is needed beside http.tls.certificate_file"),
-        (None, Some(_)) => reader.blame("http.tls.certificate_file", "is needed beside http.tls.key_file"),
+        (Some(_), None) => reader.blame("http.tls.key_file", "is required with http.tls.certificate_file"),
+        (None, Some(_)) => reader.blame("http.tls.certificate_file", "is required with http.tls.key_file"),
         _ => {}
     }
     if tls.client_crl_file.is_some() && tls.client_ca_file.is_none() {
-        reader.blame("http.tls.client_ca_file", "is needed beside http.tls.client_crl_file");
+        reader.blame("http.tls.client_ca_file", "is required with http.tls.client_crl_file");
     }
     match (tls.client_auth, &tls.client_ca_file) {
         (ClientAuth::None, Some(_)) => {
-            reader.blame("http.tls.client_auth", "must be optional or required beside http.tls.client_ca_file");
+            reader.blame("http.tls.client_auth", "must be optional or required with http.tls.client_ca_file");
         }
         (ClientAuth::Optional | ClientAuth::Required, None) => {
-            reader.blame("http.tls.client_ca_file", "is needed, since http.tls.client_auth asks for certificates");
+            reader.blame("http.tls.client_ca_file", "is required because http.tls.client_auth asks for certificates");
         }
         (_, Some(_)) if tls.certificate_file.is_none() => {
-            reader.blame("http.tls.certificate_file", "is needed beside http.tls.client_ca_file: it turns TLS on");
+            reader.blame("http.tls.certificate_file", "is required with http.tls.client_ca_file, to turn TLS on");
         }
         _ => {}
     }
@@ -268,7 +267,7 @@ fn check_access(settings: &Settings, reader: &mut Reader) {
         issuers.iter().enumerate().all(|(m, other)| m == n || is_other(other))
     };
     if let Some(n) = (0..issuers.len()).find(|n| !is_alone(*n)) {
-        let problem = format!("[{n}]: of several issuers each needs an issuer and a label of its own");
+        let problem = format!("[{n}]: with several issuers, each needs a distinct issuer and label");
         reader.blame("access.jwt.issuers", problem);
     }
     let limits = &access.rate_limits;
@@ -277,17 +276,20 @@ fn check_access(settings: &Settings, reader: &mut Reader) {
         (limits.items_burst, "access.rate_limits.items_per_second", limits.items_per_second),
     ] {
         if burst.is_some() && rate.is_none() {
-            reader.blame(key, "is needed beside its burst");
+            reader.blame(key, "is required with its burst");
         }
     }
     let others = [("access.jwt.issuers", issuers.is_empty()), ("access.certificates", access.certificates.is_empty())];
     for (key, is_empty) in others {
         if !is_empty && access.mode == AccessMode::Open {
-            reader.blame("access.mode", format!("must not be open beside {key}: nobody would be asked who they are"));
+            reader.blame(
+                "access.mode",
+                format!("must not be open with {key}, because an open server does not identify callers"),
+            );
         }
     }
     if !access.certificates.is_empty() && settings.http.tls.client_auth == ClientAuth::None {
-        reader.blame("http.tls.client_auth", "must be optional or required beside access.certificates");
+        reader.blame("http.tls.client_auth", "must be optional or required with access.certificates");
     }
 }
 
@@ -297,31 +299,31 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     check_access(settings, reader);
     let cql = &settings.items.cql;
     if settings.items.store == ItemStoreKind::Cql && cql.contact_points.is_empty() {
-        reader.blame("items.cql.contact_points", "is needed, since items.store is cql: host:port,…");
+        reader.blame("items.cql.contact_points", "is required because items.store is cql: host:port,…");
     }
     match (&cql.username, cql.password.is_some(), cql.password_file.is_some()) {
-        (_, true, true) => reader.blame("items.cql.password_file", "is given beside items.cql.password: leave one out"),
+        (_, true, true) => reader.blame("items.cql.password_file", "must not be combined with items.cql.password"),
         (Some(_), false, false) => {
-            reader.blame("items.cql.password", "is needed beside items.cql.username, or items.cql.password_file");
+            reader.blame("items.cql.password", "is required with items.cql.username, or items.cql.password_file");
         }
-        (None, true, _) => reader.blame("items.cql.username", "is needed beside items.cql.password"),
-        (None, _, true) => reader.blame("items.cql.username", "is needed beside items.cql.password_file"),
+        (None, true, _) => reader.blame("items.cql.username", "is required with items.cql.password"),
+        (None, _, true) => reader.blame("items.cql.username", "is required with items.cql.password_file"),
         _ => {}
     }
     match (&cql.tls.cert_file, &cql.tls.key_file) {
-        (Some(_), None) => reader.blame("items.cql.tls.key_file", "is needed beside items.cql.tls.cert_file"),
-        (None, Some(_)) => reader.blame("items.cql.tls.cert_file", "is needed beside items.cql.tls.key_file"),
+        (Some(_), None) => reader.blame("items.cql.tls.key_file", "is required with items.cql.tls.cert_file"),
+        (None, Some(_)) => reader.blame("items.cql.tls.cert_file", "is required with items.cql.tls.key_file"),
         (Some(_), Some(_)) if cql.tls.ca_file.is_none() => {
-            reader.blame("items.cql.tls.ca_file", "is needed beside items.cql.tls.cert_file: it turns TLS on");
+            reader.blame("items.cql.tls.ca_file", "is required with items.cql.tls.cert_file, to turn TLS on");
         }
         _ => {}
     }
     let tls = &cql.tls;
     if !tls.server_name.is_empty() && tls.ca_file.is_none() {
-        reader.blame("items.cql.tls.ca_file", "is needed beside items.cql.tls.server_name: it turns TLS on");
+        reader.blame("items.cql.tls.ca_file", "is required with items.cql.tls.server_name, to turn TLS on");
     }
     if cql.rack.is_some() && cql.datacenter.is_none() {
-        reader.blame("items.cql.datacenter", "is needed beside items.cql.rack: a rack is one of a datacenter");
+        reader.blame("items.cql.datacenter", "is required with items.cql.rack, because a rack belongs to a datacenter");
     }
     if let Some(datacenter) = &cql.datacenter
         && !cql.replication.is_empty()
@@ -336,13 +338,13 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         .enumerate()
         .find(|(n, one)| translations[..*n].iter().any(|other| other.node == one.node && other.reached != one.reached));
     if let Some((_, one)) = twice {
-        let problem = format!("names two places where {} is reached: the port of its address is ignored", one.node);
+        let problem = format!("maps {} twice: the port of a node's address is ignored", one.node);
         reader.blame("items.cql.address_translation", problem);
     }
     if cql.dialect == Dialect::Scylla && cql.read_consistency == Consistency::EachQuorum {
         reader.blame(
             "items.cql.read_consistency",
-            "must not be EACH_QUORUM: ScyllaDB refuses reads with it; LOCAL_QUORUM and QUORUM are possible",
+            "must not be EACH_QUORUM, which ScyllaDB refuses for reads: set LOCAL_QUORUM or QUORUM",
         );
     }
     let timeout_ms = settings.items.operation_timeout_ms;
@@ -355,7 +357,7 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     let postgres = &settings.metadata.postgres;
     match &postgres.url {
         Some(_) if postgres.url_file.is_some() => {
-            reader.blame("metadata.postgres.url_file", "is given beside metadata.postgres.url: leave one out");
+            reader.blame("metadata.postgres.url_file", "must not be combined with metadata.postgres.url");
         }
         Some(_) if settings.metadata.store != MetadataStoreKind::Postgres => {
             reader.blame("metadata.postgres.url", unused_postgres(settings.metadata.store));
@@ -370,7 +372,7 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
         }
         None if settings.metadata.store == MetadataStoreKind::Postgres && postgres.url_file.is_none() => reader.blame(
             "metadata.postgres.url",
-            "is needed, or metadata.postgres.url_file, since metadata.store is postgres: \
+            "is required, or metadata.postgres.url_file, because metadata.store is postgres: \
              postgres://user:password@host:5432/database",
         ),
         _ => {}
@@ -379,7 +381,7 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
 
 /// A server that was meant to share its definitions would keep some of its own.
 fn unused_postgres(store: MetadataStoreKind) -> String {
-    format!("is given, but metadata.store is {store}: set metadata.store to postgres, or leave this out")
+    format!("is set, but metadata.store is {store}: set metadata.store to postgres, or remove this key")
 }
 
 /// See [`Settings::warnings`].
@@ -387,21 +389,20 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     if settings.items.store == ItemStoreKind::Cql && settings.metadata.store != MetadataStoreKind::Postgres {
         warnings.push(format!(
-            "items.store is cql and metadata.store is {}: run one server only, since a second one would count the \
-             generations of features by itself",
+            "items.store is cql and metadata.store is {}: run only one server, because a second one would count \
+             feature generations independently",
             settings.metadata.store
         ));
     }
     if settings.items.store == ItemStoreKind::Memory {
-        warnings.push("items.store is memory: no item survives this process".to_owned());
+        warnings.push("items.store is memory: all items are lost when the process ends".to_owned());
     }
     if settings.metadata.store == MetadataStoreKind::Memory {
-        warnings.push("metadata.store is memory: no feature survives this process".to_owned());
+        warnings.push("metadata.store is memory: all definitions are lost when the process ends".to_owned());
     }
     if settings.access.insecure {
         warnings.push(
-            "access.insecure is set: as long as there is no API key, whoever reaches the server may do anything"
-                .to_owned(),
+            "access.insecure is set: without an API key, anyone who can reach the server has full access".to_owned(),
         );
     }
     warnings

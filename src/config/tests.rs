@@ -128,8 +128,8 @@ fn all_mistakes_are_told_at_once_with_their_key_and_source() {
             "http.workes (environment variable LISTSTORE__HTTP__WORKES): unknown key; the nearest known one is \
              LISTSTORE__HTTP__WORKERS",
             "items.actors (FILE): must be a whole number from 1 to 1024, not 0",
-            "items.cql.contact_points (not set): is needed, since items.store is cql: host:port,…",
-            "items.cql.password (not set): is needed beside items.cql.username, or items.cql.password_file",
+            "items.cql.contact_points (not set): is required because items.store is cql: host:port,…",
+            "items.cql.password (not set): is required with items.cql.username, or items.cql.password_file",
             "metadata.store (environment variable LISTSTORE__METADATA__STORE): must be one of embedded, postgres, \
              memory, not \"mysql\"",
         ]
@@ -179,7 +179,7 @@ fn other_kinds_of_values_are_refused() {
         ("items.cql.replication_factor = 0", "from 1 to 100"),
         ("items.cql.default_ttl_secs = 0", "from 1 to 630720000"),
         ("items.operation_timeout_ms = 0", "from 1 to"),
-        ("items.timestamp_ahead_max = \"1 day\"", "must be none, or whole numbers with units"),
+        ("items.timestamp_ahead_max = \"1 day\"", "must be none, or a duration"),
         ("items.timestamp_ahead_max = \"0s\"", "from 1s to 7300d"),
         ("items.cql.speculative_after_ms = 2000", "less than items.operation_timeout_ms"),
         ("items.cql.disallow_shard_aware_port = 1", "must be true or false, not 1"),
@@ -193,16 +193,16 @@ fn other_kinds_of_values_are_refused() {
         ("items.cql.replication = [\"dc1\"]", "must be such as dc1:3"),
         ("items.cql.replication = [\"dc1:0\"]", "from 1 to 100"),
         ("items.cql.datacenter = \"dc2\"\nitems.cql.replication = [\"dc1:3\"]", "must name items.cql.datacenter too"),
-        ("items.cql.rack = \"r1\"", "beside items.cql.rack"),
+        ("items.cql.rack = \"r1\"", "with items.cql.rack"),
         ("items.cql.dialect = \"scylla\"\nitems.cql.read_consistency = \"EACH_QUORUM\"", "must not be EACH_QUORUM"),
         ("items.cql.tls.ca_file = \"c\"\nitems.cql.tls.server_name = \"a b\"", "a host name or an IP address"),
-        ("items.cql.tls.server_name = \"db.example.com\"", "beside items.cql.tls.server_name"),
-        ("items.cql.tls.key_file = \"k\"", "beside items.cql.tls.key_file"),
+        ("items.cql.tls.server_name = \"db.example.com\"", "with items.cql.tls.server_name"),
+        ("items.cql.tls.key_file = \"k\"", "with items.cql.tls.key_file"),
         ("metadata.store = \"postgres\"\nmetadata.postgres.url = \"mysql://x\"", "postgres://"),
         ("metadata.postgres.url = \"postgres://h/d\"", "metadata.store is embedded: set metadata.store to postgres"),
         ("metadata.store = \"memory\"\nmetadata.postgres.url_file = \"/u\"", "metadata.store is memory"),
         ("log.filter = \"liststore=loud\"", "info"),
-        ("metadata.store = \"postgres\"", "is needed"),
+        ("metadata.store = \"postgres\"", "is required"),
     ] {
         let told = problems(file, &[]);
         assert_eq!(told.len(), 1, "{told:?}");
@@ -214,7 +214,7 @@ fn other_kinds_of_values_are_refused() {
 fn a_broken_or_missing_file_is_told_in_one_line() {
     let told = problems("[http\nlisten = 3", &[]);
     assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("--config (FILE): no TOML at line 1") && !told[0].contains('\n'), "{told:?}");
+    assert!(told[0].starts_with("--config (FILE): invalid TOML at line 1") && !told[0].contains('\n'), "{told:?}");
     let errors = Settings::load(Some(Path::new("/no/such/file.toml")), &[]).unwrap_err();
     assert_eq!(errors[0].origin, "/no/such/file.toml");
     assert!(errors[0].problem.starts_with("cannot read the configuration file"), "{errors:?}");
@@ -251,7 +251,7 @@ fn a_secret_is_given_or_in_a_file_and_not_both() {
     let both = format!("{login}{url}items.cql.password = \"p\"\nmetadata.postgres.url = \"postgres://h/d\"");
     let told = problems(&both, &[]);
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().all(|problem| problem.contains("leave one out")), "{told:?}");
+    assert!(told.iter().all(|problem| problem.contains("must not be combined")), "{told:?}");
     assert!(problems("items.cql.password_file = \"/p\"", &[])[0].contains("items.cql.username"));
 }
 

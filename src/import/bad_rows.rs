@@ -44,7 +44,9 @@ impl BadRows {
         let name = path.display().to_string();
         let formats = |format| sources.iter().any(|source| source.format == format);
         if formats(FileFormat::Csv) && formats(FileFormat::Ndjson) {
-            return Err(Failure::Usage("--bad-rows takes files of one format: import CSV and NDJSON apart".into()));
+            return Err(Failure::Usage(
+                "--bad-rows needs files of one format: import CSV and NDJSON separately".into(),
+            ));
         }
         let target = path.canonicalize();
         let is_source = |source: &Source| {
@@ -54,7 +56,7 @@ impl BadRows {
                 .is_some_and(|p| target.is_ok() && p.canonicalize().ok() == target.as_ref().ok().cloned())
         };
         if sources.iter().any(is_source) {
-            return Err(Failure::Usage(format!("--bad-rows would overwrite {name}, which is to be imported")));
+            return Err(Failure::Usage(format!("--bad-rows would overwrite the input file {name}")));
         }
         let file = File::create(path).map_err(|e| Failure::failed(format!("cannot create {name}: {e}")))?;
         let writer = if formats(FileFormat::Csv) {

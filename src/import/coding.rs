@@ -78,7 +78,7 @@ pub(super) fn decoded(mut raw: impl Read + Send + 'static, named: FileCoding) ->
     let mut head = Vec::with_capacity(ZSTD_MAGIC.len());
     raw.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
     if head.is_empty() && named != FileCoding::Plain {
-        let why = "the file is empty, but a compressed one has a header: was it cut off?";
+        let why = "the file is empty, but compressed files have a header: it may be truncated";
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
     }
     let coding = FileCoding::by_head(&head);

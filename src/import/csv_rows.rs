@@ -20,7 +20,7 @@ impl CsvRows {
     pub fn open(input: Input, shape: &Shape, escape: Option<CsvEscape>) -> Result<Self, Unreadable> {
         let file = CsvFile::open(input, escape)?;
         if file.header().is_empty() {
-            return Err("is empty: a CSV file begins with a line of column names".to_owned().into());
+            return Err("is empty: a CSV file must begin with a line of column names".to_owned().into());
         }
         let find = |name: &String| find(file.header(), name);
         let columns = &shape.columns;

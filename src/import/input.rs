@@ -77,7 +77,7 @@ impl Input {
         // What the parser has buffered may belong to the row before.
         if self.since_row.get() > ROW_BYTES_MAX + BUFFER_BYTES {
             let mib = ROW_BYTES_MAX >> 20;
-            return Err(io::Error::other(format!("a row is longer than {mib} MiB: is a quote not closed?")));
+            return Err(io::Error::other(format!("a row is longer than {mib} MiB: check for an unclosed quote")));
         }
         Ok(())
     }

@@ -117,7 +117,7 @@ async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
     let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
     let key = match (&options.columns.key, version.identity) {
         (Some(_), IdentityKind::Item | IdentityKind::Value) => {
-            return Err(Failure::Usage(format!("the items of {id} have no keys: leave --key-column out")));
+            return Err(Failure::Usage(format!("the items of {id} have no keys: omit --key-column")));
         }
         // As an export names it.
         (None, IdentityKind::Key) => Some("key".to_owned()),

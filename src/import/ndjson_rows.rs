@@ -50,7 +50,7 @@ impl NdjsonRows {
         Ok(match self.fill(shape, row) {
             Ok(()) => Step::Row { line },
             Err(reason) if !is_ended && ends_early(&self.line) => {
-                return Err(Unreadable::at(line, format!("{reason}: was the file cut off in this row?")));
+                return Err(Unreadable::at(line, format!("{reason}: the file may be truncated in this row")));
             }
             Err(reason) => Step::Bad { line, reason },
         })
@@ -105,8 +105,7 @@ fn pick<'a>(line: &'a [u8], names: &[String]) -> Result<Vec<Option<&'a RawValue>
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let mut found = vec![None; names.len()];
     let picked = Pick { names, found: &mut found }.deserialize(&mut deserializer).and_then(|()| deserializer.end());
-    picked
-        .map_err(|e| if e.is_data() { format!("is not as it should be: {e}") } else { format!("is not JSON: {e}") })?;
+    picked.map_err(|e| if e.is_data() { format!("is invalid: {e}") } else { format!("is not JSON: {e}") })?;
     Ok(found)
 }
 
@@ -139,7 +138,7 @@ impl<'a> Visitor<'a> for Pick<'_, '_, 'a> {
                 continue;
             };
             if self.found[first].is_some() {
-                return Err(serde::de::Error::custom(format!("the member {key:?} stands twice in it")));
+                return Err(serde::de::Error::custom(format!("duplicate member {key:?}")));
             }
             let value: &'a RawValue = map.next_value()?;
             self.found[first] = Some(value);
@@ -206,12 +205,12 @@ mod tests {
         let all = rows(&shape(&["v"], false, ValueType::String), text);
         for (bad, said) in all.iter().zip([
             "1 ! is not JSON",
-            "2 ! is not as it should be: invalid type: sequence, expected an object",
+            "2 ! is invalid: invalid type: sequence, expected an object",
             "3 ! has no member \"v\"",
             "4 ! user: must be a string or an integer",
-            "5 ! at: timestamps go from 0",
+            "5 ! at: a timestamp must be 0 to",
             "6 ! v: a value of this feature (value_type string) must be a JSON string",
-            "7 ! is not as it should be: the member \"at\" stands twice",
+            "7 ! is invalid: duplicate member \"at\"",
             "8 ! is not JSON",
         ]) {
             assert!(bad.starts_with(said), "{bad}");

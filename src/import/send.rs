@@ -90,7 +90,7 @@ async fn interrupted() -> Failure {
         _ = signals.0.recv() => {}
         _ = signals.1.recv() => {}
     }
-    Failure::failed("interrupted; what was added stays, and the same import may be run again")
+    Failure::failed("interrupted; added items stay, and running the same import again is safe")
 }
 
 impl Target {

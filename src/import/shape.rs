@@ -113,7 +113,7 @@ impl TimestampUnit {
     fn out_of_range(self) -> String {
         let (name, option) = self.names();
         let last = Timestamp::MAX.as_nanos() / self.nanos();
-        format!("timestamps go from 0 to {last} {name} since the Unix epoch (--timestamp-unit {option})")
+        format!("a timestamp must be 0 to {last} {name} since the Unix epoch (--timestamp-unit {option})")
     }
 }
 
@@ -163,7 +163,7 @@ impl Shape {
     }
 
     pub fn unit_warning(&self, likely: TimestampUnit) -> String {
-        format!("some timestamps are moments of 1970, long expired: {}", self.unit.doubt(likely))
+        format!("some timestamps are in 1970 and have expired: {}", self.unit.doubt(likely))
     }
 
     /// Appends the value of a row whose columns are texts.
@@ -279,7 +279,7 @@ pub mod tests {
         }
         for raw in ["-1", "99999999999999999999"] {
             let expected =
-                "timestamps go from 0 to 9999999999999 milliseconds since the Unix epoch (--timestamp-unit ms)";
+                "a timestamp must be 0 to 9999999999999 milliseconds since the Unix epoch (--timestamp-unit ms)";
             assert_eq!(refused(Ms, raw), expected);
         }
         let expected = "1795193045430 is beyond 2286, read as seconds (--timestamp-unit s), but likely \

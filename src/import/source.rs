@@ -35,7 +35,7 @@ pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Sou
         let by_name = || if stdin { None } else { FileFormat::by_name(path) };
         let format = format.or_else(by_name).ok_or_else(|| {
             Failure::Usage(format!(
-                "{name}: cannot tell the format from the file's name: pass --format csv or --format ndjson"
+                "{name}: cannot derive the format from the file's name: pass --format csv or --format ndjson"
             ))
         })?;
         if !stdin {

@@ -100,7 +100,7 @@ impl Tally {
         match (self.bad_rows().as_mut(), raw) {
             (Some(bad_rows), Some(raw)) => bad_rows.write(source, line, reason, raw),
             _ => Err(Failure::failed(format!(
-                "{source}, line {line}: {reason} (--bad-rows FILE goes on after bad rows)"
+                "{source}, line {line}: {reason} (pass --bad-rows FILE to continue after bad rows)"
             ))),
         }
     }

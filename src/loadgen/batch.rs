@@ -70,7 +70,7 @@ pub fn pages(body: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
         results: Vec<&'a RawValue>,
     }
     let Answer { results } =
-        serde_json::from_slice(body).map_err(|e| Malformed(format!("the answer of a get of several lists: {e}")))?;
+        serde_json::from_slice(body).map_err(|e| Malformed(format!("the response of a batch get: {e}")))?;
     Ok(results.into_iter().map(|result| result.get().as_bytes()).collect())
 }
 

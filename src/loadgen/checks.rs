@@ -73,24 +73,27 @@ impl Expectations {
         let items = protocol.read_items(body)?;
         let wrong = |text: String| Err(Malformed(format!("list {list}: {text}")));
         if items.len() as u64 > self.limit {
-            return wrong(format!("{} items, and {} were asked for", items.len(), self.limit));
+            return wrong(format!("got {} items, requested {}", items.len(), self.limit));
         }
         if let Some(pair) = items.windows(2).find(|pair| !protocol.in_order(&pair[0], &pair[1])) {
-            return wrong(format!("the item of {} stands before that of {}", pair[0].timestamp, pair[1].timestamp));
+            return wrong(format!(
+                "wrong order: the item of {} precedes the item of {}",
+                pair[0].timestamp, pair[1].timestamp
+            ));
         }
         if (items.len() as u64) < self.items_min.min(self.limit) {
-            return wrong(format!("{} items, and {} must be there", items.len(), self.items_min.min(self.limit)));
+            return wrong(format!("got {} items, expected {}", items.len(), self.items_min.min(self.limit)));
         }
         if let Some(data) = &self.data
             && let Some(item) = items.iter().find(|item| !may_be_there(protocol, data, list, item))
         {
             let value = String::from_utf8_lossy(&item.value);
-            return wrong(format!("nobody has put the value {value:?} at {}", item.timestamp));
+            return wrong(format!("unexpected value {value:?} at {}", item.timestamp));
         }
         if let Some(add) = recent
             && let Some(missing) = self.missing_of(protocol, add, &items)
         {
-            return wrong(format!("the item of {missing}, whose add was acknowledged, is missing"));
+            return wrong(format!("the acknowledged item of {missing} is missing"));
         }
         Ok(())
     }
@@ -104,7 +107,7 @@ impl Expectations {
     ) -> Result<(), Malformed> {
         let (pages, lists) = (protocol.pages(body)?, lists.collect::<Vec<_>>());
         if pages.len() != lists.len() {
-            return Err(Malformed(format!("{} lists, and {} were asked for", pages.len(), lists.len())));
+            return Err(Malformed(format!("got {} lists, requested {}", pages.len(), lists.len())));
         }
         lists.into_iter().zip(pages).try_for_each(|(list, page)| self.check_get(protocol, list, None, page))
     }
@@ -112,7 +115,7 @@ impl Expectations {
     pub fn check_add(&self, protocol: &Protocol, body: &[u8]) -> Result<(), Malformed> {
         match protocol.read_added(body)? {
             added if added == self.batch => Ok(()),
-            added => Err(Malformed(format!("an add of {} items was acknowledged as {added}", self.batch))),
+            added => Err(Malformed(format!("an add of {} items returned added={added}", self.batch))),
         }
     }
 
@@ -224,28 +227,28 @@ mod tests {
     fn wrong_answers_are_caught() {
         let mut swapped = loaded(10);
         swapped.swap(3, 4);
-        assert!(complaint(None, &swapped).contains("stands before"));
+        assert!(complaint(None, &swapped).contains("wrong order"));
         let mut twice = loaded(9);
         twice.insert(3, twice[3].clone());
-        assert!(complaint(None, &twice).contains("stands before"));
-        assert!(complaint(None, &loaded(9)).contains("9 items, and 10 must be there"));
-        assert!(complaint(None, &loaded(11)).contains("11 items, and 10 were asked for"));
+        assert!(complaint(None, &twice).contains("wrong order"));
+        assert!(complaint(None, &loaded(9)).contains("got 9 items, expected 10"));
+        assert!(complaint(None, &loaded(11)).contains("got 11 items, requested 10"));
         let mut foreign = loaded(10);
         foreign[2].0 += 1;
-        assert!(complaint(None, &foreign).contains("nobody has put"));
+        assert!(complaint(None, &foreign).contains("unexpected value"));
         let mut foreign = loaded(10);
         foreign[2].1 = foreign[3].1.clone();
-        assert!(complaint(None, &foreign).contains("nobody has put"));
+        assert!(complaint(None, &foreign).contains("unexpected value"));
         let mut short = loaded(10);
         short[2].1 = "A".into();
-        assert!(complaint(None, &short).contains("nobody has put"));
+        assert!(complaint(None, &short).contains("unexpected value"));
     }
 
     #[test]
     fn an_acknowledged_item_that_is_missing_is_caught() {
         let mut both: Items = added().into_iter().chain(loaded(8)).collect();
         both.remove(1);
-        assert!(complaint(Some(ADD), &both).contains("whose add was acknowledged, is missing"));
+        assert!(complaint(Some(ADD), &both).contains("the acknowledged item of"));
         assert!(complaint(Some(ADD), &loaded(10)).contains("is missing"));
     }
 
@@ -257,7 +260,7 @@ mod tests {
         let answer = |tied: &Items| tied.iter().cloned().chain(loaded(8)).collect();
         assert_eq!(complaint(None, &answer(&tied)), "");
         tied.reverse();
-        assert!(complaint(None, &answer(&tied)).contains("stands before"));
+        assert!(complaint(None, &answer(&tied)).contains("wrong order"));
     }
 
     fn data_key(value: &str) -> crate::domain::ValueDigest {

@@ -35,7 +35,7 @@ pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, 
     threads.await_connections(&plan).await?;
     // Before anything is measured, so that whoever stops it is told what was.
     let interrupts = signal(SignalKind::interrupt());
-    let mut interrupts = interrupts.map_err(|e| Failure::failed(format!("cannot take Ctrl-C: {e}")))?;
+    let mut interrupts = interrupts.map_err(|e| Failure::failed(format!("cannot handle Ctrl-C: {e}")))?;
     let start = Start { instant: Instant::now(), unix_nanos: SystemClock.now().as_nanos() };
     threads.start(start);
 

@@ -33,7 +33,7 @@ pub fn of_process_tree(root: u32) -> Result<Duration, String> {
         }
     }
     if !processes.contains_key(&root) {
-        return Err(format!("there is no process {root}"));
+        return Err(format!("the process {root} does not exist"));
     }
     let ticks: u64 = tree(&processes, root).iter().filter_map(|pid| processes.get(pid)).map(|p| p.ticks).sum();
     Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SEC))

@@ -85,13 +85,13 @@ pub enum Found {
 pub fn decide(load: bool, shape: &Shape, found: Found, name: &str, now_nanos: u64) -> Result<Decision, String> {
     match found {
         Found::Nothing if load => Ok(Decision::Create(shape.data_set(now_nanos)?)),
-        Found::Nothing => Err(format!("there is no data set {name}: --load makes it")),
+        Found::Nothing => Err(format!("the data set {name} does not exist: pass --load to create it")),
         Found::Foreign if load => {
-            Err(format!("{name} exists, and is no data set of liststore bench: name another with --feature"))
+            Err(format!("{name} exists and is not a data set of liststore bench: name another with --feature"))
         }
         Found::Foreign if shape.lists.is_none() => Err(format!(
-            "{name} is no data set of liststore bench: with --lists N the lists list-00000000 to N - 1 are used as \
-             they are"
+            "{name} is not a data set of liststore bench: pass --lists N to use the lists list-00000000 to N - 1 \
+             unchanged"
         )),
         Found::Foreign => Ok(Decision::Foreign(shape.data_set(now_nanos)?)),
         Found::DataSet(there) => {
@@ -106,8 +106,8 @@ pub fn decide(load: bool, shape: &Shape, found: Found, name: &str, now_nanos: u6
             if !same {
                 let spacing = Duration::from_nanos(data.spacing_nanos);
                 return Err(format!(
-                    "{name} holds another data set than was asked for: {} lists of {} items, {spacing:?} apart, with \
-                     values of {} bytes; name another with --feature, or delete that one",
+                    "{name} has a different data set: {} lists of {} items, {spacing:?} apart, with values of {} \
+                     bytes; name another with --feature, or delete it",
                     data.lists, data.length, data.value_bytes
                 ));
             }
@@ -175,7 +175,7 @@ mod tests {
             (true, Shape { value_bytes: Some(13), ..ANY }),
             (true, Shape { spacing: Some(Duration::from_secs(1)), ..ANY }),
         ] {
-            assert!(decision(load, shape, Found::DataSet(THERE)).unwrap_err().contains("holds another"), "{shape:?}");
+            assert!(decision(load, shape, Found::DataSet(THERE)).unwrap_err().contains("has a different"), "{shape:?}");
         }
         let Ok(Decision::Use(used)) = decision(false, fewer, Found::DataSet(THERE)) else { panic!() };
         assert_eq!((used.data.lists, used.data.length), (10, 20));

@@ -131,10 +131,10 @@ impl Http {
         let head_bytes = match response.parse(input) {
             Ok(httparse::Status::Complete(bytes)) => bytes,
             Ok(httparse::Status::Partial) if input.len() > HEAD_BYTES_MAX => {
-                return Err(Malformed(format!("the answer's head is longer than {HEAD_BYTES_MAX} bytes")));
+                return Err(Malformed(format!("the response head is longer than {HEAD_BYTES_MAX} bytes")));
             }
             Ok(httparse::Status::Partial) => return Ok(Parsed::Partial { bytes: None }),
-            Err(error) => return Err(Malformed(format!("the answer is not HTTP/1.1: {error}"))),
+            Err(error) => return Err(Malformed(format!("the response is not HTTP/1.1: {error}"))),
         };
         let status = response.code.unwrap_or_default();
         let mut keep_alive = response.version == Some(1);
@@ -143,17 +143,17 @@ impl Http {
             if header.name.eq_ignore_ascii_case("content-length") {
                 length = Some(parse_decimal(header.value).ok_or_else(|| Malformed("no Content-Length".into()))?);
             } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-                return Err(Malformed("the answer comes in chunks, and this generator needs a Content-Length".into()));
+                return Err(Malformed("the response is chunked: the load generator needs a Content-Length".into()));
             } else if header.name.eq_ignore_ascii_case("connection") {
                 keep_alive &= !header.value.eq_ignore_ascii_case(b"close");
             }
         }
         let body_bytes = match (status, length) {
-            (100..200, _) => return Err(Malformed(format!("an interim answer, {status}, that nobody asked for"))),
+            (100..200, _) => return Err(Malformed(format!("unexpected interim response {status}"))),
             (204 | 304, _) => 0,
             (_, Some(length)) if length <= BODY_BYTES_MAX as u64 => length as usize,
-            (_, Some(length)) => return Err(Malformed(format!("an answer of {length} bytes is too long"))),
-            (_, None) => return Err(Malformed("the answer does not say its length".into())),
+            (_, Some(length)) => return Err(Malformed(format!("a response of {length} bytes is too long"))),
+            (_, None) => return Err(Malformed("the response has no length".into())),
         };
         let bytes = head_bytes + body_bytes;
         if input.len() < bytes {
@@ -183,10 +183,10 @@ impl Http {
 
     pub fn read_added(body: &[u8]) -> Result<u64, Malformed> {
         let Added { added, already_expired } =
-            serde_json::from_slice(body).map_err(|e| Malformed(format!("an add's answer: {e}")))?;
+            serde_json::from_slice(body).map_err(|e| Malformed(format!("the response of an add: {e}")))?;
         match already_expired {
             0 => Ok(added),
-            expired => Err(Malformed(format!("{expired} items of the present were taken as expired"))),
+            expired => Err(Malformed(format!("{expired} current items were counted as expired"))),
         }
     }
 }

@@ -42,7 +42,7 @@ impl Input {
         }
         match protocol.parse(&self.bytes)? {
             Parsed::Complete(answer) if answer.bytes == self.bytes.len() => Ok(Some(answer)),
-            Parsed::Complete(_) => Err(Malformed("more bytes than one answer has".into())),
+            Parsed::Complete(_) => Err(Malformed("more bytes than one response".into())),
             Parsed::Partial { bytes } => {
                 self.wanted = bytes.unwrap_or(self.bytes.len() + 1);
                 Ok(None)

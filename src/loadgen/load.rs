@@ -108,7 +108,7 @@ impl Loading {
                 Err(Failed { reason, retryable: true }) if began.elapsed() < RETRIES_FOR => reason,
                 Err(Failed { reason, .. }) => return Err(reason),
             };
-            tracing::debug!(reason, "an add is tried again");
+            tracing::debug!(reason, "retrying an add");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }

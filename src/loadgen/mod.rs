@@ -202,9 +202,9 @@ async fn prepare(options: &Options) -> Result<Prepared, Failure> {
         Decision::Load(data) => (load(&side, &target, begun(data), options).await?, ttl),
         Decision::Use(description) => {
             if options.load {
-                eprintln!("{feature} is loaded already");
+                eprintln!("{feature} is already loaded");
             } else if !description.loaded {
-                eprintln!("{feature} was not loaded to its end: --load finishes it");
+                eprintln!("{feature} is loaded only partly: pass --load to finish it");
             }
             (description, ttl)
         }
@@ -242,7 +242,7 @@ fn check_life(data: &DataSet, ttl: Ttl, now_nanos: u64) -> Result<(), Failure> {
     if ttl.expiry_of(oldest) > now_nanos {
         return Ok(());
     }
-    Err(Failure::Usage(format!("--ttl {ttl} is shorter than the time that the items of a list span")))
+    Err(Failure::Usage(format!("--ttl {ttl} is shorter than the time span of a list's items")))
 }
 
 /// Loads the data set, and says so in its description.

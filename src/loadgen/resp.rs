@@ -154,7 +154,7 @@ impl Resp {
             let score: u64 = std::str::from_utf8(score)
                 .ok()
                 .and_then(|text| text.parse().ok())
-                .ok_or_else(|| Malformed("a score that is no whole number".into()))?;
+                .ok_or_else(|| Malformed("a score that is not a whole number".into()))?;
             let timestamp = Timestamp::saturating_from_nanos(u128::from(score) * u128::from(NANOS_PER_SCORE));
             items.push(SeenItem { timestamp, value: member.into() });
         }
@@ -222,7 +222,7 @@ fn end_of_value(input: &[u8], at: usize, depth: u8) -> Result<Option<usize>, Mal
             }
             Ok(Some(end))
         }
-        other => Err(Malformed(format!("the answer is not Redis's: it begins with {:?}", char::from(*other)))),
+        other => Err(Malformed(format!("not a Redis response: it begins with {:?}", char::from(*other)))),
     }
 }
 
@@ -231,7 +231,7 @@ fn line(input: &[u8], at: usize) -> Result<Option<(Range<usize>, usize)>, Malfor
     match input[at.min(input.len())..].iter().position(|byte| *byte == b'\r') {
         Some(length) if at + length + 1 < input.len() => Ok(Some((at..at + length, at + length + 2))),
         None if input.len() - at.min(input.len()) > LINE_BYTES_MAX => {
-            Err(Malformed("a line of the answer is too long".into()))
+            Err(Malformed("a line of the response is too long".into()))
         }
         _ => Ok(None),
     }

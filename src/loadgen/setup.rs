@@ -85,7 +85,7 @@ impl Side {
                 Outcome::Refused { code, .. } => code,
             };
             if began.elapsed() >= VISIBLE_TIMEOUT {
-                return Err(Failure::failed(format!("the lists cannot be read: the server answers {code}")));
+                return Err(Failure::failed(format!("cannot read the lists: the server returns {code}")));
             }
             tokio::time::sleep(VISIBLE_PAUSE).await;
         }
@@ -220,5 +220,5 @@ impl RedisSide {
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let failed = |reason: String| Failure::failed(format!("cannot find {host}: {reason}"));
     let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await.map_err(|e| failed(e.to_string()))?.collect();
-    if addresses.is_empty() { Err(failed("it has no address".to_owned())) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(failed("the host has no address".to_owned())) } else { Ok(addresses) }
 }

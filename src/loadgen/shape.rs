@@ -25,8 +25,8 @@ impl Shape {
         let spacing = self.spacing.unwrap_or(SPACING_DEFAULT);
         let spacing_nanos = u64::try_from(spacing.as_nanos()).unwrap_or(u64::MAX);
         let oldest_nanos = length.checked_mul(spacing_nanos).and_then(|span| now_nanos.checked_sub(span));
-        let oldest_nanos = oldest_nanos
-            .ok_or_else(|| format!("{length} items, each {spacing:?} after the last, would begin before 1970"))?;
+        let oldest_nanos =
+            oldest_nanos.ok_or_else(|| format!("{length} items spaced {spacing:?} apart would begin before 1970"))?;
         Ok(DataSet {
             lists: self.lists.unwrap_or(LISTS_DEFAULT),
             length,

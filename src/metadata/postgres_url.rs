@@ -54,7 +54,7 @@ impl TlsMode {
 
     fn parse(text: &str) -> Result<Self, String> {
         if text == "allow" {
-            return Err("sslmode=allow would never use TLS here: say prefer, require or verify-full".to_owned());
+            return Err("sslmode=allow would never use TLS: use prefer, require or verify-full".to_owned());
         }
         let found = Self::ALL.iter().find(|(word, _)| *word == text);
         found.map(|(_, mode)| *mode).ok_or_else(|| {
@@ -147,13 +147,13 @@ fn unknown(name: &str) -> String {
     if plain {
         format!("has the unknown parameter {name}; the nearest known one is {nearest}")
     } else {
-        format!("has an unknown parameter; those that are known are {}", PARAMETERS.join(", "))
+        format!("has an unknown parameter; the known ones are {}", PARAMETERS.join(", "))
     }
 }
 
 fn decoded(text: &str) -> Result<String, String> {
     let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(|text| text.into_owned()).map_err(|_| "is not UTF-8 where it is percent-encoded".to_owned())
+    decoded.map(|text| text.into_owned()).map_err(|_| "has percent-encoded bytes that are not UTF-8".to_owned())
 }
 
 impl PostgresUrl {
@@ -164,14 +164,14 @@ impl PostgresUrl {
             .find_map(|scheme| url.strip_prefix(scheme))
             .ok_or("must begin with postgres://")?;
         if rest.contains('#') {
-            return Err("holds a #: write %23 for one in a user, password or database".to_owned());
+            return Err("has a #: write # in a user, password or database as %23".to_owned());
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let parameters = Parameters::parse(query)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if path.contains(['/', '@']) {
             return Err(
-                "holds a / or @ after its host: write %2F and %40 for those in a user, password or database".to_owned()
+                "has a / or @ after its host: write / and @ in a user, password or database as %2F and %40".to_owned()
             );
         }
         let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -202,12 +202,12 @@ impl PostgresUrl {
         };
         if this.root_certificate.is_some() && !this.tls.verifies() {
             return Err(format!(
-                "names an sslrootcert, which sslmode={} does not look at: say sslmode=verify-full (or verify-ca)",
+                "has an sslrootcert, which sslmode={} ignores: use sslmode=verify-full (or verify-ca)",
                 this.tls
             ));
         }
         if this.client_certificate.is_some() && this.tls == TlsMode::Disable {
-            return Err("names an sslcert, and turns TLS off with sslmode=disable".to_owned());
+            return Err("has an sslcert, but sslmode=disable turns TLS off".to_owned());
         }
         Ok(this)
     }
@@ -221,8 +221,7 @@ fn session_kind(wanted: Option<&str>, hosts: usize) -> Result<SessionKind, Strin
         Some("read-write") => Ok(SessionKind::ReadWrite),
         Some("primary") => Ok(SessionKind::Primary),
         Some("read-only" | "standby" | "prefer-standby") => {
-            Err("asks for a server that takes no writes: target_session_attrs must be read-write, primary or any"
-                .to_owned())
+            Err("asks for a read-only server: target_session_attrs must be read-write, primary or any".to_owned())
         }
         Some(_) => Err("the value of target_session_attrs is not one of read-write, primary and any".to_owned()),
     }
@@ -232,11 +231,11 @@ fn session_kind(wanted: Option<&str>, hosts: usize) -> Result<SessionKind, Strin
 fn authority_hosts(text: &str) -> Result<Vec<(&str, Option<&str>)>, String> {
     let parts = text.split(',').map(|part| match part.strip_prefix('[') {
         Some(rest) => {
-            let (address, rest) = rest.split_once(']').ok_or("has an address without its closing bracket")?;
+            let (address, rest) = rest.split_once(']').ok_or("has an address without a closing bracket")?;
             match rest.strip_prefix(':') {
                 Some(port) => Ok((address, Some(port))),
                 None if rest.is_empty() => Ok((address, None)),
-                None => Err("has something between an address and its port".to_owned()),
+                None => Err("has unexpected text between an address and its port".to_owned()),
             }
         }
         None => Ok(part.split_once(':').map_or((part, None), |(name, port)| (name, Some(port)))),
@@ -247,7 +246,7 @@ fn authority_hosts(text: &str) -> Result<Vec<(&str, Option<&str>)>, String> {
 fn hosts_of(named: &[(&str, Option<&str>)], parameters: &Parameters) -> Result<Vec<Host>, String> {
     let ports: Vec<&str> = parameters.get("port").map(|ports| ports.split(',').collect()).unwrap_or_default();
     if ports.len() > 1 && ports.len() != named.len() {
-        return Err("names as many ports as hosts, or one, in its parameter port".to_owned());
+        return Err("must have one port, or one for each host, in its parameter port".to_owned());
     }
     let host = |(place, (name, port)): (usize, &(&str, Option<&str>))| {
         let port = ports.get(place).or(ports.first()).copied().or(*port).filter(|port| !port.is_empty());
@@ -339,7 +338,7 @@ mod tests {
             }
         }
         let error = refusal("postgres://db/x?hunter2%40x=1");
-        assert!(error.contains("an unknown parameter; those") && !error.contains("hunter2"), "{error}");
+        assert!(error.contains("an unknown parameter; the known ones") && !error.contains("hunter2"), "{error}");
     }
 
     #[test]
@@ -347,8 +346,8 @@ mod tests {
         for (parameters, expected) in [
             ("sslmode=verifyfull", "not one of disable"),
             ("sslmode=allow", "would never use TLS"),
-            ("sslrootcert=/ca", "say sslmode=verify-full"),
-            ("sslmode=require&sslrootcert=/ca", "say sslmode=verify-full"),
+            ("sslrootcert=/ca", "use sslmode=verify-full"),
+            ("sslmode=require&sslrootcert=/ca", "use sslmode=verify-full"),
             ("sslmode=disable&sslcert=/c&sslkey=/k", "turns TLS off"),
             ("sslmode=require&sslcert=/c", "together"),
         ] {
@@ -367,10 +366,10 @@ mod tests {
             ("postgres://hunter2:ter2", "port"),
             ("postgres://db:70000/x", "port"),
             ("postgres://[::1/x", "bracket"),
-            ("postgres://db/x?host=a,b&port=1,2,3", "as many ports"),
+            ("postgres://db/x?host=a,b&port=1,2,3", "one port, or one for each host"),
             ("postgres://db/x?sslmode", "without a value"),
             ("postgres://u:%ff@db/x", "UTF-8"),
-            ("postgres://db/x?target_session_attrs=standby", "takes no writes"),
+            ("postgres://db/x?target_session_attrs=standby", "refuses writes"),
             ("postgres://db/x?target_session_attrs=rw", "not one of read-write"),
         ] {
             let error = refusal(url);

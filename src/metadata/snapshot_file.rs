@@ -30,13 +30,13 @@ const CHECKSUM: &str = "crc32c ";
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("there is none")]
+    #[error("it does not exist")]
     None,
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
-    #[error("it was written by a newer liststore (format {0}, this one knows {FORMAT})")]
+    #[error("it was written by a newer liststore (format {0}, this version supports {FORMAT})")]
     Newer(u64),
-    #[error("it is of {found}, and this server is set to {wanted}")]
+    #[error("it is for {found}, but this server uses {wanted}")]
     OfAnother { found: String, wanted: String },
     #[error("it cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -139,27 +139,25 @@ impl SnapshotFile {
     fn parse(&self, text: &str) -> Result<(Snapshot, Keys), SnapshotError> {
         use SnapshotError::Damaged;
         let format = text.strip_prefix(MAGIC).and_then(|rest| rest.split('\n').next());
-        let format: u64 = format.and_then(|number| number.parse().ok()).ok_or(Damaged("it begins otherwise"))?;
+        let format: u64 = format.and_then(|number| number.parse().ok()).ok_or(Damaged("wrong first line"))?;
         if format != FORMAT {
-            return Err(if format > FORMAT { SnapshotError::Newer(format) } else { Damaged("it has no such format") });
+            return Err(if format > FORMAT { SnapshotError::Newer(format) } else { Damaged("unknown format") });
         }
-        let (body, checksum) = text.rfind(CHECKSUM).map(|at| text.split_at(at)).ok_or(Damaged("its end is missing"))?;
+        let (body, checksum) = text.rfind(CHECKSUM).map(|at| text.split_at(at)).ok_or(Damaged("truncated"))?;
         if checksum != format!("{CHECKSUM}{:08x}\n", crc32c::crc32c(body.as_bytes())) {
-            return Err(Damaged("its checksum does not hold"));
+            return Err(Damaged("checksum mismatch"));
         }
         let mut lines = body.lines().skip(1);
-        let head: Head = lines
-            .next()
-            .and_then(|line| serde_json::from_str(line).ok())
-            .ok_or(Damaged("its second line makes no sense"))?;
+        let head: Head =
+            lines.next().and_then(|line| serde_json::from_str(line).ok()).ok_or(Damaged("malformed second line"))?;
         if head.source != self.source {
             return Err(SnapshotError::OfAnother { found: head.source, wanted: self.source.clone() });
         }
         let parts: Option<Vec<VersionParts>> = lines.by_ref().take(head.versions).map(parts_of).collect();
-        let parts = parts.filter(|parts| parts.len() == head.versions).ok_or(Damaged("a version makes no sense"))?;
-        let synced_at = Timestamp::from_nanos(head.synced_at_nanos).map_err(|_| Damaged("its time makes no sense"))?;
+        let parts = parts.filter(|parts| parts.len() == head.versions).ok_or(Damaged("malformed version"))?;
+        let synced_at = Timestamp::from_nanos(head.synced_at_nanos).map_err(|_| Damaged("malformed time"))?;
         let keys: Result<Vec<_>, _> = lines.map(|line| record::read(line.as_bytes())).collect();
-        let keys = keys.ok().filter(|keys| keys.len() == head.keys).ok_or(Damaged("a key makes no sense"))?;
+        let keys = keys.ok().filter(|keys| keys.len() == head.keys).ok_or(Damaged("malformed key"))?;
         let keys = Keys { revision: Revision(head.keys_revision), keys };
         Ok((Snapshot::stored(Revision(head.revision), synced_at, Table::of_parts(&parts)), keys))
     }
@@ -281,7 +279,7 @@ mod tests {
             assert!(matches!(read(&checked(&text)), Err(SnapshotError::Damaged(_))), "{bad}");
         }
         let other = read(&checked(&TEXT.replace("here", "there"))).unwrap_err().to_string();
-        assert_eq!(other, "it is of there, and this server is set to here");
+        assert_eq!(other, "it is for there, but this server uses here");
         assert!(matches!(read(&checked(TEXT).replacen(" 6\n", " 7\n", 1)), Err(SnapshotError::Newer(7))));
         // One of before there were keys does not say who may, the next one not which lists are sets, the next one not
         // which are entries, the next one not which are kept in buckets, and the next one not how far timestamps may be

@@ -15,7 +15,7 @@ use super::resource::ListActorPool;
 use crate::domain::{AccessLog, SystemClock};
 use crate::telemetry::{self, LogFormat, LogOptions};
 
-/// Brings Deployments of Liststore to what ListActorPool objects ask for.
+/// Scales Deployments of Liststore and their list actors as ListActorPool objects specify.
 #[derive(Debug, Parser)]
 #[command(name = "liststore-operator", version, max_term_width = 100)]
 struct CommandLine {
@@ -29,19 +29,19 @@ enum Command {
     Crd,
 }
 
-/// Look after the pools of one namespace, until a signal ends it
+/// Reconcile the pools of one namespace until a signal
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   liststore-operator run --token-file /secrets/token")]
 struct Run {
-    /// The namespace [default: that of the kubeconfig or, in a pod, its own]
+    /// The namespace [default: from the kubeconfig, or the pod's namespace]
     #[arg(long, env = "LISTSTORE_OPERATOR_NAMESPACE")]
     namespace: Option<String>,
-    /// A file with an API key of the role operator; without it pods have to be open
+    /// A file with an API key with the role operator; without it, pods must be open
     #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// What is logged, such as info or liststore=debug,warn
+    /// The log filter, such as info or liststore=debug,warn
     #[arg(long, env = "LISTSTORE__LOG__FILTER", default_value = "info")]
     log_filter: String,
 }
@@ -85,10 +85,10 @@ fn look_after(Run { namespace, token_file, log_filter }: Run) -> Result<(), Stri
         .map_err(|error| format!("cannot start: {error}"))?;
     runtime.block_on(async {
         let client = Client::try_default().await.map_err(|error| {
-            format!("there is no cluster to connect to, neither of a pod nor of a kubeconfig: {error}")
+            format!("cannot find a cluster, neither from a pod's service account nor from a kubeconfig: {error}")
         })?;
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-        tracing::info!(namespace, "looking after the pools of this namespace");
+        tracing::info!(namespace, "reconciling the pools of this namespace");
         controller::run(client, &namespace, Pods::new(token_file), Arc::new(SystemClock)).await;
         tracing::info!("stopped");
         Ok(())

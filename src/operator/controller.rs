@@ -64,7 +64,7 @@ pub async fn run(client: Client, namespace: &str, pods: Pods, clock: Arc<dyn Clo
         .run(reconcile, on_failure, operator)
         .for_each(|looked| async move {
             if let Err(error) = looked {
-                tracing::debug!(%error, "a look has failed, or there was nothing to look at");
+                tracing::debug!(%error, "reconciliation failed or the object is gone");
             }
         })
         .await;
@@ -74,14 +74,14 @@ async fn reconcile(pool: Arc<AnyPool>, operator: Arc<Operator>) -> kube::Result<
     match &pool.0 {
         Ok(pool) => operator.look_at(pool).await,
         Err(invalid) => {
-            tracing::warn!(pool = pool.name_any(), error = %invalid, "this object is no pool that can be read");
+            tracing::warn!(pool = pool.name_any(), error = %invalid, "cannot parse this ListActorPool");
             Ok(Action::await_change())
         }
     }
 }
 
 fn on_failure(pool: Arc<AnyPool>, error: &kube::Error, _operator: Arc<Operator>) -> Action {
-    tracing::warn!(pool = pool.name_any(), %error, "a pool cannot be looked at: it is tried again");
+    tracing::warn!(pool = pool.name_any(), %error, "cannot reconcile a pool: retrying");
     Action::requeue(RETRY_DELAY)
 }
 
@@ -148,7 +148,7 @@ impl Operator {
                     None
                 }
                 Err(reason) => {
-                    tracing::warn!(pod = name, reason, "a pod was not resized: it is tried again");
+                    tracing::warn!(pod = name, reason, "a pod was not resized: retrying");
                     let note = format!("{name}: {reason}");
                     Some(Notice { is_warning: true, reason: "NotResized", note })
                 }
@@ -168,7 +168,7 @@ impl Operator {
             secondary: None,
         };
         if let Err(error) = self.recorder.publish(&event, &pool.object_ref(&())).await {
-            tracing::debug!(%error, "an event was not taken");
+            tracing::debug!(%error, "cannot publish an event");
         }
     }
 }

@@ -76,11 +76,11 @@ pub struct Notice {
 pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
     let (spec, name) = (look.spec, &look.spec.deployment_ref.name);
     if let Some(older) = look.taken_by {
-        let message = format!("the Deployment {name} is that of the pool {older}: delete one of the two");
+        let message = format!("the Deployment {name} belongs to the pool {older}: delete one of the two pools");
         return without_deployment(look, "DeploymentTaken", message);
     }
     let Some(deployment) = &observed.deployment else {
-        let message = format!("there is no Deployment {name} in this namespace");
+        let message = format!("the Deployment {name} does not exist in this namespace");
         return without_deployment(look, "DeploymentMissing", message);
     };
     let (desired, limit) = spec.allowed();
@@ -155,7 +155,7 @@ fn readiness(
     });
     let DeploymentView { replicas, ready, .. } = *deployment;
     if replicas != desired {
-        return (false, "Scaling", format!("{replicas} pods, of which there are to be {desired}"));
+        return (false, "Scaling", format!("{replicas} pods, {desired} desired"));
     }
     if ready < desired {
         return (false, "PodsNotReady", format!("{ready} of {desired} pods are ready"));
@@ -172,9 +172,9 @@ fn readiness(
 
 fn limitation(spec: &ListActorPoolSpec, desired: i32, limit: Option<Limit>) -> (bool, &'static str, String) {
     let wanted = spec.replicas;
-    let by = |what: &str| format!("{wanted} pods are asked for, and {what} allows {desired}");
+    let by = |what: &str| format!("{wanted} pods requested, {what} allows {desired}");
     match limit {
-        None => (false, "WithinBounds", format!("{wanted} pods are asked for and allowed")),
+        None => (false, "WithinBounds", format!("{wanted} pods requested and allowed")),
         Some(Limit::MinReplicas) => (true, "TooFewReplicas", by("minReplicas")),
         Some(Limit::MaxReplicas) => (true, "TooManyReplicas", by("maxReplicas")),
         Some(Limit::SessionBudget) => (true, "SessionBudget", by("sessionBudget")),

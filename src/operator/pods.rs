@@ -58,5 +58,5 @@ impl Pods {
 /// Read each time: a Secret that has changed reaches the file without a restart.
 fn token(path: &Path) -> Result<Token, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Token::parse(text.trim()).ok_or_else(|| format!("{} holds no API key, and no token", path.display()))
+    Token::parse(text.trim()).ok_or_else(|| format!("{} has no valid API key or token", path.display()))
 }

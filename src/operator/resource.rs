@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::PoolStatus;
 
-/// How many servers there are to be, and how many list actors in each.
+/// The number of servers and the number of list actors in each.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[kube(
     group = "liststore.dev",
@@ -40,8 +40,8 @@ use super::status::PoolStatus;
 )]
 pub struct ListActorPoolSpec {
     pub deployment_ref: DeploymentRef,
-    /// Pods that there are to be: what `kubectl scale` and autoscalers change. More or fewer than the bounds and the
-    /// budget allow are taken as the nearest number that they do.
+    /// The desired number of pods, which `kubectl scale` and autoscalers change. It is clamped to the bounds and the
+    /// budget.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 1_000))]
     pub replicas: i32,
@@ -51,10 +51,10 @@ pub struct ListActorPoolSpec {
     #[serde(default = "hundred")]
     #[schemars(range(min = 1, max = 1_000))]
     pub max_replicas: i32,
-    /// List actors in each pod, each with a session of its own with the item store.
+    /// List actors in each pod, each with one session with the item store.
     #[schemars(range(min = 1, max = 1_024))]
     pub actors_per_pod: i32,
-    /// Where pods take a change of their pool: the port of `admin.listen`, or else of `http.listen`.
+    /// The port on which pods accept pool changes: the port of `admin.listen`, or else of `http.listen`.
     #[serde(default = "admin_port")]
     #[schemars(range(min = 1, max = 65_535))]
     pub admin_port: i32,
@@ -69,10 +69,10 @@ pub struct DeploymentRef {
     pub name: String,
 }
 
-/// What the database may be asked for: pods × actors × nodes.
+/// The limit of sessions with the database: pods × actors × nodes.
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct SessionBudget {
-    /// Sessions with nodes that there may be at once.
+    /// Maximum number of concurrent sessions with nodes.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max: i32,
     /// Nodes of the database that each session connects to.

@@ -3,28 +3,28 @@
 use kube::KubeSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What was seen at the last look.
+/// The last observed status.
 #[derive(KubeSchema, Serialize, Debug, Clone, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolStatus {
-    /// The generation of the object that was looked at.
+    /// The generation of the object that was last reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Pods that there are.
+    /// The number of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// Pods that there are to be, within the bounds and the budget.
+    /// The desired number of pods, within the bounds and the budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
-    /// Of the pods, as a text: for autoscalers.
+    /// The label selector of the pods as text, for autoscalers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// List actors of all pods that have told.
+    /// List actors of all pods that responded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actors: Option<i32>,
-    /// Ready pods that have as many list actors as they are to have.
+    /// Ready pods with the desired number of list actors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_at_size: Option<i32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -32,7 +32,7 @@ pub struct PoolStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// One aspect, by the conventions of the Kubernetes API.
+/// One condition, as defined by the conventions of the Kubernetes API.
 #[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -40,12 +40,12 @@ pub struct Condition {
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// In one word, for programs.
+    /// A one-word reason, for programs.
     pub reason: String,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When the status was last another one.
+    /// When the status last changed.
     #[schemars(extend("format" = "date-time"))]
     pub last_transition_time: String,
 }

@@ -76,7 +76,7 @@ pub struct FindBags<'r> {
     pub page_token: Option<Cow<'r, str>>,
 }
 
-/// What of a feature is to be purged.
+/// What to purge of a feature.
 #[derive(Debug)]
 pub struct PurgeFeature {
     pub id: FeatureId,
@@ -87,7 +87,7 @@ pub struct PurgeFeature {
     pub lists_per_second: Option<NonZeroU32>,
 }
 
-/// Which indexes of an entity type are to be cleaned.
+/// Which indexes of an entity type to clean.
 #[derive(Debug)]
 pub struct CleanIndexes {
     pub entity_type: EntityType,
@@ -439,13 +439,13 @@ pub enum Reply {
         created: bool,
     },
     BagDeleted,
-    /// What came of each request, in their order.
+    /// One result for each request, in order.
     EachBag(Vec<Result<Bag, ServiceError>>),
     Entities {
         entities: Vec<EntityId>,
         next_page_token: Option<PageToken>,
     },
-    /// What came of each request, in their order.
+    /// One result for each request, in order.
     EachPage(Vec<Result<RenderedPage, ServiceError>>),
     EachAdded(Vec<Result<AddOutcome, ServiceError>>),
     Erased(Receipt),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::state::{StateFile, with_ending};
 use crate::client::Failure;
 
-const CHANGED: &str = "it is not as the earlier run left it: remove it and its .state file, and export again";
+const CHANGED: &str = "the file changed since the earlier run: remove it and its .state file, and export again";
 
 pub(super) struct Checkpoint {
     path: PathBuf,
@@ -105,7 +105,7 @@ impl Checkpoint {
             return Ok(());
         }
         let name = self.path.display();
-        Err(Failure::failed(format!("{name} is there already: remove it, or write another file")))
+        Err(Failure::failed(format!("{name} already exists: remove it, or write another file")))
     }
 
     /// Opens the part, of which so many bytes stay. The lock ends with the process, however that ends.
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), b"row 1\nrow 2\n");
             assert!(!part_path.exists() && !state.exists());
         }
-        assert!(again().begin::<u64>().is_err_and(|e| e.to_string().contains("is there already")));
+        assert!(again().begin::<u64>().is_err_and(|e| e.to_string().contains("already exists")));
     }
 
     #[test]
@@ -193,13 +193,13 @@ mod tests {
             assert!(refused.contains(said), "{refused}");
         };
         checkpoint.hold(&1_u64, 6, "token").unwrap();
-        refused("not as the earlier run left it");
+        refused("changed since the earlier run");
         fs::write(dir.path().join("a.part"), b"row").unwrap();
-        refused("not as the earlier run left it");
+        refused("changed since the earlier run");
         fs::write(&path, b"theirs").unwrap();
-        refused("is there already");
+        refused("already exists");
         assert!(checkpoint.finish(&1_u64, 3).is_err());
-        refused("is there already");
+        refused("already exists");
         assert_eq!(fs::read(&path).unwrap(), b"theirs");
         let other = Checkpoint::new(&path, "other".into());
         assert!(other.begin::<u64>().is_err_and(|e| e.to_string().contains("another run (run)")));

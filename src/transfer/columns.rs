@@ -31,7 +31,7 @@ impl From<ValueType> for Kind {
 
 /// A column, or several that belong together.
 #[derive(Debug, Clone)]
-#[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only files of Parquet have them in their schema"))]
+#[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only Parquet files have them in their schema"))]
 pub(super) enum Field {
     One {
         name: String,

@@ -153,7 +153,7 @@ impl FeatureText {
             };
             if label.is_default() || versions.insert(label, declared).is_some() {
                 return Err(Invalid::argument(format!(
-                    "the version {version:?} stands twice in it, or is the default one, which has the feature's ttl"
+                    "the version {version:?} is a duplicate, or the default version, whose ttl is the feature's"
                 )));
             }
         }
@@ -220,7 +220,7 @@ fn parse(features: Vec<FeatureText>) -> Result<Definitions, Failure> {
         let name = format!("{}.{}", feature.entity_type, feature.name);
         let (id, declared) = feature.parse().map_err(|error| Failure::failed(format!("{name}: {error}")))?;
         if definitions.insert(id, declared).is_some() {
-            return Err(Failure::failed(format!("{name} stands twice in it")));
+            return Err(Failure::failed(format!("duplicate feature {name}")));
         }
     }
     Ok(definitions)

@@ -77,7 +77,7 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
     };
     if there.value_type != feature.value_type {
         return Err(Failure::failed(format!(
-            "{id} has the value type {} in the source, and {} in the target: copy it to a server that does not have it",
+            "{id} has the value type {} in the source but {} in the target: copy it to a server without it",
             feature.value_type, there.value_type
         )));
     }
@@ -129,22 +129,21 @@ fn is_alike(id: &FeatureId, source: &FeatureVersion, target: &FeatureVersion) ->
     let label = &source.version;
     if target.ttl != source.ttl {
         return Err(Failure::failed(format!(
-            "{id}, version {label:?}, has the ttl {} in the source, and {} in the target: change one of them first",
+            "{id}, version {label:?}, has the ttl {} in the source but {} in the target: change one of them first",
             source.ttl, target.ttl
         )));
     }
     if target.max_items != source.max_items {
         let shown = |items: Option<u64>| items.map_or_else(|| "no max_items".to_owned(), |n| format!("max_items {n}"));
         return Err(Failure::failed(format!(
-            "{id}, version {label:?}, has {} in the source, and {} in the target: change one of them first",
+            "{id}, version {label:?}, has {} in the source but {} in the target: change one of them first",
             shown(source.max_items),
             shown(target.max_items)
         )));
     }
     if (target.identity, target.keep) != (source.identity, source.keep) {
         return Err(Failure::failed(format!(
-            "{id}, version {label:?}, has another identity in the source than in the target: export it, and import it \
-             there"
+            "{id}, version {label:?}, has different identities in source and target: use liststore export and import"
         )));
     }
     Ok(())
@@ -173,8 +172,8 @@ pub(super) async fn pair(
     };
     if shown(feature, &from) != shown(&there, &to) {
         return Err(Failure::failed(format!(
-            "{id}: the versions \"{label}\" and \"{to_label}\" differ in value type, ttl, max_items or identity: items \
-             would not be in the target as they are in the source"
+            "{id}: the versions \"{label}\" and \"{to_label}\" must have the same value type, ttl, max_items and \
+             identity"
         )));
     }
     let ttl = Ttl::parse(&from.ttl).map_err(unreadable)?;

@@ -76,7 +76,7 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
         }
         None if output.exists() => {
             let name = output.display();
-            return Err(Failure::failed(format!("{name} is there already: remove it, or write another file")));
+            return Err(Failure::failed(format!("{name} already exists: remove it, or write another file")));
         }
         None => (None, Exported::default(), None),
     };

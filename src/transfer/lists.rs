@@ -77,7 +77,7 @@ pub(super) async fn first_pages(client: &Client, asked: &[Asked<'_>]) -> Result<
         let request = Request::new(OperationId::BatchGet, &[]).body(&Body { requests: left })?;
         let Results { results } = client.ask(&request).await?;
         if results.len() != left.len() {
-            return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));
+            return Err(Failure::failed("the server returned an unexpected number of results"));
         }
         for (taken, (list, result)) in left.iter().zip(results).enumerate() {
             let ListResult { problem, items, next_page_token } = result;

@@ -245,7 +245,7 @@ impl ParquetFile {
 
 fn no_cell(file: &str, field: &Field, cell: &str) -> Failure {
     let (Field::One { name, .. } | Field::List { name, .. }) = field;
-    Failure::failed(format!("cannot write {file}: {cell:?} is no value of the column {name:?}"))
+    Failure::failed(format!("cannot write {file}: {cell:?} is not a value of the column {name:?}"))
 }
 
 fn failed(name: &str, error: &dyn std::fmt::Display) -> Failure {

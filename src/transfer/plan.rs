@@ -204,7 +204,7 @@ impl Plan {
     fn change(&mut self, id: &FeatureId, wanted: &Declared, present: &Declared, pruned: bool) -> Result<(), Failure> {
         if wanted.value_type != present.value_type {
             return Err(Failure::failed(format!(
-                "{id} has the value type {}, which never changes, and not {}: nothing was done",
+                "{id} has the value type {} instead of {}, which cannot be changed: nothing was done",
                 present.value_type, wanted.value_type
             )));
         }
@@ -283,7 +283,7 @@ impl Step {
             }
         };
         if !unchanged {
-            return Err(Failure::failed(format!("{self}: it is being changed by somebody else: run again")));
+            return Err(Failure::failed(format!("{self}: changed by another client at the same time: run again")));
         }
         self.request.if_match = etag;
         Ok(())
@@ -337,8 +337,8 @@ fn same_identity(what: &str, wanted: Identity, present: Identity) -> Result<(), 
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "{what} has the identity {present}, which never changes, and not {wanted}: nothing was done; give another \
-         version the identity that you want, and bring the items there with liststore export and import"
+        "{what} has the identity {present} instead of {wanted}, which cannot be changed: nothing was done; create \
+         another version with that identity, and move the items with liststore export and import"
     )))
 }
 
@@ -352,8 +352,8 @@ fn same_bucket(what: &str, wanted: Option<Bucket>, present: Option<Bucket>) -> R
     }
     let shown = |bucket: Option<Bucket>| bucket.map_or("none", Bucket::as_str);
     Err(Failure::failed(format!(
-        "{what} has the bucket {}, which never changes, and not {}: nothing was done; give another version the bucket \
-         that you want, and bring the items there with liststore copy --version and --to-version",
+        "{what} has the bucket {} instead of {}, which cannot be changed: nothing was done; create another version \
+         with that bucket, and move the items with liststore copy --version and --to-version",
         shown(present),
         shown(wanted)
     )))

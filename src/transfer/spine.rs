@@ -72,7 +72,7 @@ impl Spine {
                     columns.len() - 1
                 });
                 if columns.len() > COLUMNS_MAX {
-                    return Err(file.failed(line, format!("has more than {COLUMNS_MAX} columns with those before it")));
+                    return Err(file.failed(line, format!("exceeds the limit of {COLUMNS_MAX} columns in total")));
                 }
                 columns[place].1.narrow(&cell);
             }
@@ -100,9 +100,9 @@ impl Spine {
         if timestamp.as_nanos() < NANOS_MIN {
             let why = match file.unit.likely(timestamp) {
                 Some(likely) => file.unit.doubt(likely),
-                None => "give the unit of integers with --timestamp-unit s, ms or us".to_owned(),
+                None => "name the unit of integers with --timestamp-unit s, ms or us".to_owned(),
             };
-            return Err(failed(at, &format!("{timestamp} is long ago: {why}")));
+            return Err(failed(at, &format!("{timestamp} is implausibly early: {why}")));
         }
         let cells = columns.iter().map(|column| take(&column.name)?.of_kind(column.kind)).collect();
         Ok(Some(SpineRow { line, entity_id, timestamp, cells }))
@@ -211,10 +211,10 @@ fn members(line: &[u8]) -> Result<Cells, serde_json::Error> {
             let mut members = Cells::new();
             while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
                 if members.iter().any(|(known, _)| *known == name) {
-                    return Err(serde::de::Error::custom(format!("the member {name:?} stands twice in it")));
+                    return Err(serde::de::Error::custom(format!("duplicate member {name:?}")));
                 }
                 if members.len() > COLUMNS_MAX + 2 {
-                    return Err(serde::de::Error::custom(format!("it has more than {COLUMNS_MAX} members")));
+                    return Err(serde::de::Error::custom(format!("more than {COLUMNS_MAX} members")));
                 }
                 members.push((name, RawCell::Json(value)));
             }
@@ -230,8 +230,8 @@ fn members(line: &[u8]) -> Result<Cells, serde_json::Error> {
 
 /// The format that a spine's name tells.
 pub fn spine_format(path: &Path) -> Result<FileFormat, Failure> {
-    let untold =
-        "cannot tell the format from the spine's name: it is to end with .csv or .ndjson, and maybe .gz or .zst";
+    let untold = "cannot derive the format from the spine's name: it must end with .csv or .ndjson, optionally \
+                  followed by .gz or .zst";
     FileFormat::by_name(path).ok_or_else(|| Failure::Usage(format!("{}: {untold}", path.display())))
 }
 

@@ -41,7 +41,7 @@ impl StateFile {
         if kept.run != self.run {
             let (path, of) = (self.path.display(), kept.run);
             return Err(Failure::failed(format!(
-                "{path} is of another run ({of}): finish that one, or remove the file"
+                "{path} belongs to another run ({of}): finish that run, or remove the file"
             )));
         }
         Ok(Some(kept.state))

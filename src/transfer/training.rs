@@ -45,7 +45,7 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
     let TrainingOptions { server, spine, features, version, limit, output, format } = options;
     if output.as_os_str() != "-" && output.exists() {
         let name = output.display();
-        return Err(Failure::failed(format!("{name} is there already: remove it, or write another file")));
+        return Err(Failure::failed(format!("{name} already exists: remove it, or write another file")));
     }
     let client = Client::new(server, None, Retries::PATIENT)?;
     let mut joining = Vec::with_capacity(features.len());
@@ -75,7 +75,7 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
         for some in asked.chunks(CALL_LISTS) {
             let read = first_pages(&client, some).await;
             pages
-                .extend(read.map_err(|failure| spine.failed(rows[0].line, &format!("{failure} (or a row after it)")))?);
+                .extend(read.map_err(|failure| spine.failed(rows[0].line, &format!("{failure} (or in a later row)")))?);
         }
         for (row, pages) in rows.iter().zip(pages.chunks(joining.len())) {
             file.write(row, pages)?;
@@ -105,7 +105,7 @@ fn check_names(names: &(String, String), columns: &[Column], joining: &[FeatureC
         Some(two) => {
             let name = two[0];
             Err(Failure::Usage(format!(
-                "two columns would be called {name:?}: name a feature once, or rename the spine's"
+                "two columns would have the name {name:?}: name each feature once, or rename the spine's column"
             )))
         }
     }

@@ -69,8 +69,7 @@ impl TrainingFile {
                 for (place, (page, value_type)) in pages.iter().zip(value_types).enumerate() {
                     let values = page.items.iter().map(|item| text_of(*value_type, &item.value));
                     let values = values.collect::<Result<Vec<_>, _>>();
-                    let values =
-                        values.map_err(|e| Failure::failed(format!("the server answered with no value: {e}")))?;
+                    let values = values.map_err(|e| Failure::failed(format!("the server returned no value: {e}")))?;
                     let keys = page.items.iter().map(|item| item.key.as_deref().unwrap_or_default());
                     let elements = page.items.iter().zip(&values).zip(keys);
                     let elements = elements.map(|((item, value), key)| [&*item.timestamp, value, key]);

@@ -17,8 +17,8 @@ use crate::domain::{Document, EntityId, EntityType, FeatureName, Limit};
 /// The most entities of one call, and the most lists that come along with all of them.
 pub const BATCH_BAGS_MAX: usize = 1_000;
 
-/// The properties of an entity: any JSON object of at most 256 KiB, nested at most 100 deep, without a key that is
-/// given twice. Numbers stay as they were written.
+/// The properties of an entity: a JSON object of at most 256 KiB and 100 levels, without duplicate keys. Numbers are
+/// kept as written.
 pub struct Properties;
 
 impl PartialSchema for Properties {
@@ -27,8 +27,8 @@ impl PartialSchema for Properties {
             .schema_type(SchemaType::Type(Type::Object))
             .additional_properties(Some(AdditionalProperties::FreeForm(true)))
             .description(Some(
-                "The properties of an entity: any JSON object of at most 256 KiB, nested at most 100 deep, without a key \
-                 that is given twice. Numbers stay as they were written.",
+                "The properties of an entity: a JSON object of at most 256 KiB and 100 levels, without duplicate keys. \
+                 Numbers are kept as written.",
             ))
             .examples([json!({"name": "Ada", "city": "Paris", "age": 36, "tags": ["a", "b"]})])
             .into()
@@ -65,7 +65,7 @@ pub struct Bag {
     pub etag: String,
     #[schema(value_type = Properties)]
     pub properties: Box<RawValue>,
-    /// The newest items of the lists that were asked for, by feature; absent where none were.
+    /// The newest items of the requested lists, by feature; absent if none were requested.
     #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, PageResult>, required = false)]
     pub lists: Option<Box<RawValue>>,
@@ -95,7 +95,7 @@ pub struct BatchGetBagsInput {
     pub requests: Vec<BagRequest>,
 }
 
-/// A bag to read. A name or an ID that Get Bag would refuse is a problem of this request alone.
+/// A bag to read. An invalid name or ID is a problem of this request only.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BagRequest {
@@ -121,14 +121,14 @@ impl BatchGetBagsInput {
     }
 }
 
-/// What came of each request, in their order.
+/// One result for each request, in order.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "rendered from bags as they were kept")]
 pub struct BatchGetBagsResults {
     results: Vec<BagResult>,
 }
 
-/// A bag, or why there is none.
+/// A bag, or the problem.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "rendered from bags as they were kept")]

@@ -13,8 +13,7 @@ pub const BATCH_LISTS_MAX: usize = 1_000;
 /// The most items of all adds of one call.
 pub const BATCH_ITEMS_MAX: usize = 10_000;
 
-/// The requests of one call, in their order. A request with a name, an ID or a moment that cannot exist is a problem of
-/// its own.
+/// The requests of one call, in order. An invalid name, ID or timestamp is a problem of its request only.
 pub type Requests<T> = Vec<Result<T, Problem>>;
 
 /// Lists to read, of any features.
@@ -29,8 +28,8 @@ pub struct BatchGetInput<'a> {
     pub requests: Requests<GetRequest<'a>>,
 }
 
-/// A list to read, as Get List Items does. Both bounds are inclusive; `as_of` shows it as it was at a moment that has
-/// passed. A name, an ID or a moment that Get List Items would refuse is a problem of this request alone.
+/// A list to read, as in Get List Items. Both bounds are inclusive; `as_of` shows the list at a past time. An invalid
+/// name, ID or timestamp is a problem of this request only.
 #[derive(Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest<'a> {
@@ -52,7 +51,7 @@ pub struct GetRequest<'a> {
     pub as_of: Option<Timestamp>,
     #[schema(value_type = texts::Order, inline, required = false)]
     pub order: Order,
-    /// The `next_page_token` of the page before, with the same bounds and order.
+    /// The `next_page_token` of the previous page, with the same bounds and order.
     #[schema(value_type = String, required = false)]
     pub page_token: Option<Cow<'a, str>>,
 }
@@ -67,13 +66,12 @@ pub struct GetRequest<'a> {
 }]}))]
 #[serde(deny_unknown_fields)]
 pub struct BatchAddInput<'a> {
-    /// Together at most 10,000 items.
+    /// At most 10,000 items in total.
     #[schema(value_type = Vec<AddRequest<'a>>, min_items = 1, max_items = 1000)]
     pub requests: Requests<AddRequest<'a>>,
 }
 
-/// Items to add to one list, all or none. A name, an ID, a key or a moment that Add List Items would refuse is a
-/// problem of this request alone.
+/// Items to add to one list, all or none. An invalid name, ID, key or timestamp is a problem of this request only.
 #[derive(Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddRequest<'a> {
@@ -99,19 +97,19 @@ pub struct BatchItem {
     /// The JSON of the feature's value type.
     #[schema(value_type = serde_json::Value)]
     value: (),
-    /// Where the feature's items have keys, and only there.
+    /// Required if the feature has the identity `key`, refused otherwise.
     #[schema(value_type = String, required = false)]
     key: (),
 }
 
-/// What came of each request, in their order.
+/// One result for each request, in order.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "rendered from pages that are rendered already")]
 pub struct BatchGetResults {
     results: Vec<PageResult>,
 }
 
-/// A page of items, or why there is none.
+/// A page of items, or the problem.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub enum PageResult {
@@ -119,13 +117,13 @@ pub enum PageResult {
     Failed(RequestFailed),
 }
 
-/// What came of each request, in their order.
+/// One result for each request, in order.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BatchAddResults {
     pub results: Vec<AddResult>,
 }
 
-/// What became of one add, or why it was not made.
+/// The result of one add, or the problem.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum AddResult {
@@ -133,7 +131,7 @@ pub enum AddResult {
     Failed(RequestFailed),
 }
 
-/// Why one request of several did not succeed.
+/// The problem of one request of several.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RequestFailed {
     pub problem: ProblemBody,

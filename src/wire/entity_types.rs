@@ -12,7 +12,7 @@ use super::requests::labels;
 use super::{Problem, text, texts};
 use crate::domain::{self, Description, Labels, Owner, Ttl};
 
-/// What an entity type is created from.
+/// The definition of a new entity type.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"entity_type": "user", "ttl": "365d", "owner": "feed team"}))]
 #[serde(deny_unknown_fields)]
@@ -35,7 +35,7 @@ pub struct EntityTypeInput {
     pub labels: Option<Labels>,
 }
 
-/// What is to change; absent fields stay.
+/// The changes. Absent fields remain unchanged.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(example = json!({"ttl": "30d"}))]
 #[serde(deny_unknown_fields)]
@@ -54,15 +54,15 @@ pub struct EntityTypePatch {
     pub labels: Option<Labels>,
 }
 
-/// Which bags of an entity type are to be purged.
+/// Which bags of an entity type to purge.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"deleted_only": true}))]
 #[serde(deny_unknown_fields)]
 pub struct PurgeBagsInput {
-    /// Whether the bags that there are now are left alone; if left out, they are not.
+    /// Whether to purge only bags of deleted generations; default `false`.
     #[schema(required = false)]
     pub deleted_only: bool,
-    /// Bags that are cleared in a second, at most.
+    /// Maximum number of bags to clear per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
     pub lists_per_second: Option<NonZeroU32>,

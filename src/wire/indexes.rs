@@ -19,7 +19,7 @@ pub struct IndexInput {
     #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::IndexName, inline)]
     pub name: VersionLabel,
-    /// JSON Pointers (RFC 6901) to the properties whose values bags are found by, each once.
+    /// JSON Pointers (RFC 6901) to the indexed properties, without duplicates.
     #[serde(serialize_with = "pointers")]
     #[schema(value_type = Vec<texts::Pointer>, min_items = 1, max_items = 8)]
     pub properties: Vec<Pointer>,
@@ -60,7 +60,7 @@ impl IndexInput {
     }
 }
 
-/// Which indexes of an entity type are to be cleaned.
+/// Which indexes of an entity type to clean.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"index": "by_country", "lists_per_second": 1000}))]
 #[serde(deny_unknown_fields)]
@@ -69,7 +69,7 @@ pub struct CleanInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::IndexName, inline, required = false)]
     pub index: Option<VersionLabel>,
-    /// Bags and entries that are looked at in a second, at most.
+    /// Maximum number of bags and entries to check per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
     pub lists_per_second: Option<NonZeroU32>,
@@ -92,20 +92,20 @@ pub struct Index {
     pub name: String,
     #[schema(value_type = Vec<texts::Pointer>)]
     pub properties: Vec<String>,
-    /// Where it is absent, bags are ordered by when they were updated.
+    /// If absent, bags are ordered by the time of their last update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub order_by: Option<String>,
-    /// `building`: bags that were there before it may be missing. `ready`: all bags are in it. `cancelled`: its build
-    /// was cancelled, and bags that were there before it are missing until a cleaning adds them. `dropping`: it is
-    /// deleted, and what is left of it goes.
+    /// `building`: bags older than the index may be missing. `ready`: all bags are included. `cancelled`: the build was
+    /// cancelled, and older bags are missing until a cleaning adds them. `dropping`: the index is deleted and its
+    /// entries are being cleared.
     #[schema(value_type = IndexState)]
     pub state: String,
-    /// While it is built, the bags that were looked at so far.
+    /// While the index is being built: the bags processed so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub bags_done: Option<u64>,
-    /// How many entries it had when they were last counted: by the job that built it, or by one that cleaned it.
+    /// The number of entries at the last count, by the build or a cleaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub entries: Option<u64>,
@@ -113,12 +113,12 @@ pub struct Index {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Timestamp, inline, required = false)]
     pub entries_counted_at: Option<String>,
-    /// For how many seconds the server that answers has known of bags and entries that it has not mended yet: 0 if
-    /// there are none. It is about all of its indexes.
+    /// Age in seconds of the oldest bag or entry that this server has not yet repaired, over all its indexes; 0 if
+    /// there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = f64, required = false)]
     pub lag_seconds: Option<f64>,
-    /// Bags that have too many values to be in it, as far as its building has met them.
+    /// Bags that the build left out because they have too many values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub bags_left_out: Option<u64>,
@@ -126,7 +126,7 @@ pub struct Index {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::JobIdText, inline, required = false)]
     pub job_id: Option<String>,
-    /// Why that does not go on at present.
+    /// Why the build is currently blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub problem: Option<String>,
@@ -134,12 +134,12 @@ pub struct Index {
     pub created_at: String,
 }
 
-/// A page of bags that were found, in the order of the index.
+/// A page of matching bags, in the order of the index.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "rendered from bags as they were kept")]
 pub struct FoundBags {
     entities: Vec<Bag>,
-    /// Where others may follow. A page may have few bags, or none, and not be the last.
+    /// Present if more bags may follow. A page may have few bags, or none, without being the last.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
     next_page_token: Option<String>,
 }

@@ -17,8 +17,8 @@ pub struct ItemInput<'a> {
     #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::TimestampInput, inline)]
     pub timestamp: Timestamp,
-    /// The JSON of the feature's value type: `bytes` as standard Base64, `int64` as a number or a
-    /// decimal string. At most 64,000 bytes as it is stored.
+    /// The value as JSON of the feature's value type: `bytes` as standard Base64, `int64` as a number or a decimal
+    /// string. At most 64,000 stored bytes.
     #[serde(serialize_with = "raw_json")]
     #[schema(value_type = serde_json::Value)]
     pub value: &'a str,

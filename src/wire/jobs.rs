@@ -9,7 +9,7 @@ use super::object::Object;
 use super::{Problem, text, texts};
 use crate::domain::VersionLabel;
 
-/// What of a feature is to be purged.
+/// What to purge of a feature.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"deleted_only": true}))]
 #[serde(deny_unknown_fields)]
@@ -18,10 +18,10 @@ pub struct PurgeInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Label, inline, required = false)]
     pub version: Option<VersionLabel>,
-    /// Whether the lists that definitions lead to now are left alone; if left out, they are not.
+    /// Whether to purge only deleted versions and generations; default `false`.
     #[schema(required = false)]
     pub deleted_only: bool,
-    /// Lists that are cleared in a second, at most.
+    /// Maximum number of lists to clear per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
     pub lists_per_second: Option<NonZeroU32>,
@@ -52,13 +52,12 @@ pub(super) fn lists_per_second(object: &Object<'_>) -> Result<Option<NonZeroU32>
     Ok(rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?)))
 }
 
-/// What of a job is to change.
+/// What to change of a job.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"lists_per_second": 500}))]
 #[serde(deny_unknown_fields)]
 pub struct JobPatch {
-    /// Lists that are cleared, or bags and entries that are looked at, in a second, at most; null for as many as can
-    /// be.
+    /// Maximum number of lists to clear, or of bags and entries to check, per second; `null` for no limit.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000, required = true)]
     pub lists_per_second: Option<NonZeroU32>,
 }
@@ -71,13 +70,13 @@ impl JobPatch {
     }
 }
 
-/// Work in the background, and how far it is.
+/// A background job and its progress.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     #[schema(pattern = "^[0-9a-f]{32}$")]
     pub id: String,
-    /// What it does: `purge` clears lists, `build_index` enters the bags of an entity type into an index,
-    /// `drop_index` clears what is left of one, `clean` mends entries of indexes.
+    /// What the job does: `purge` clears lists, `build_index` adds the bags of an entity type to an index, `drop_index`
+    /// clears a deleted index, `clean` repairs index entries.
     pub kind: String,
     /// `waiting`, `running`, `paused`, `cancelled` or `done`.
     pub state: String,
@@ -87,16 +86,16 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Name, inline, required = false)]
     pub feature: Option<String>,
-    /// Generations of versions whose lists are to go, or the indexes that are built or cleaned.
+    /// The number of version generations to clear, or of indexes to build or clean.
     pub generations: u64,
-    /// Those of them that are behind it.
+    /// How many of them are finished.
     pub generations_cleared: u64,
-    /// How much of all that is stored was gone through for the next of them, in percent, also where nothing of it was
-    /// found: absent before it begins, and once the job is over.
+    /// How much of the store was scanned for the next of them, in percent, including parts without matches. Absent
+    /// before it begins and after the job ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, minimum = 0, maximum = 100, required = false)]
     pub walked_percent: Option<u64>,
-    /// Lists that were cleared so far, or bags and entries that were looked at.
+    /// Lists cleared, or bags and entries checked, so far.
     pub lists_cleared: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
@@ -105,24 +104,23 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<texts::IndexName>, required = false)]
     pub indexes: Vec<String>,
-    /// Of a cleaning, the entries that were missing.
+    /// For a cleaning: the missing entries it added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub entries_added: Option<u64>,
-    /// Of a cleaning, the entries that no bag had.
+    /// For a cleaning: the entries without a bag it removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub entries_removed: Option<u64>,
-    /// Of a building or a cleaning, the entries that are right, of all its indexes together.
+    /// For a build or a cleaning: the correct entries of all its indexes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub entries: Option<u64>,
-    /// Once it is done: whether the files of the item store hold none of the bytes any more. Else the
-    /// store gives them back later.
+    /// After the job: whether the bytes have left the files of the item store. If not, the store reclaims them later.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool, required = false)]
     pub bytes_erased: Option<bool>,
-    /// Why it does not go on at present.
+    /// Why the job is currently blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub problem: Option<String>,

@@ -9,7 +9,7 @@ use super::object::Object;
 use super::{Problem, text, texts};
 use crate::domain::{self, KeyName, Rate, RateLimits, Role, Scope, Timestamp, Ttl};
 
-/// What an API key is created from.
+/// The definition of a new API key.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"name": "feed", "roles": ["writer"], "scopes": ["user.*"], "expires": "90d"}))]
 #[serde(deny_unknown_fields)]
@@ -20,7 +20,7 @@ pub struct KeyInput {
     #[serde(serialize_with = "text::serialize_all")]
     #[schema(value_type = Vec<texts::Role>, min_items = 1, max_items = 100)]
     pub roles: Vec<Role>,
-    /// Left out, it is for all features, and for what concerns all of them.
+    /// If absent, the key applies to all features and to operations that concern all of them.
     #[serde(serialize_with = "text::serialize_all", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<texts::Scope>, min_items = 1, max_items = 100, required = false)]
     pub scopes: Vec<Scope>,
@@ -28,15 +28,15 @@ pub struct KeyInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub expires: Option<Ttl>,
-    /// Left out, as many as the settings allow everybody.
+    /// If absent, the limit of the settings applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
     pub requests_per_second: Option<u32>,
-    /// At once, after a quiet time; as many as in a second if it is left out.
+    /// Burst after an idle time; default: the rate of one second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
     pub requests_burst: Option<u32>,
-    /// Items read and added; a list operation counts as one at least.
+    /// Items read and added. A list operation counts as at least one item.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
     pub items_per_second: Option<u32>,
@@ -45,7 +45,7 @@ pub struct KeyInput {
     pub items_burst: Option<u32>,
 }
 
-/// How a key is to be rotated.
+/// How to rotate a key.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(example = json!({"overlap": "12h"}))]
 #[serde(deny_unknown_fields)]
@@ -159,7 +159,7 @@ pub struct Key {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     pub items_burst: Option<u32>,
-    /// Of a single key: the keys that it created, directly or through another key, and that are not revoked.
+    /// For a single key: the active keys that it created, directly or through another key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<CreatedKey>, required = false)]
     pub created_keys: Vec<CreatedKey>,
@@ -212,55 +212,55 @@ impl Key {
     }
 }
 
-/// Who asks, and what they may do.
+/// The caller's identity and permissions.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"name": "key:feed", "kind": "known", "permissions": {"lists:read": ["user.*"]}}))]
 pub struct Me {
-    /// As the audit trail has it: `key:` and the name of an API key, `local`, or `anonymous`.
+    /// The name in the audit trail: `key:` and the name of an API key, `local`, or `anonymous`.
     pub name: String,
     pub kind: PrincipalKind,
-    /// What is allowed, such as `lists:read`, with the features that it is allowed for: `*` stands for all.
+    /// The permissions, such as `lists:read`, with the features they apply to; `*` means all.
     pub permissions: BTreeMap<String, Vec<String>>,
 }
 
-/// How people sign in to the console, beside with an API key.
+/// Ways to sign in to the console other than with an API key.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct SignIn {
     pub providers: Vec<IdentityProvider>,
 }
 
-/// An identity provider that knows the console as a public client (OpenID Connect, authorization code with PKCE).
+/// An identity provider with a public client for the console (OpenID Connect, authorization code with PKCE).
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct IdentityProvider {
-    /// Where it describes itself: below this, at `/.well-known/openid-configuration`.
+    /// The issuer URL. Its metadata is at `/.well-known/openid-configuration` below it.
     pub issuer: String,
-    /// What people call it, if it has a name here.
+    /// The display name, if configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub label: Option<String>,
     pub client_id: String,
-    /// Words with spaces between them.
+    /// Scopes, separated by spaces.
     pub scope: String,
-    /// Which of its tokens this server takes: access_token or id_token.
+    /// Which of its tokens this server accepts: access_token or id_token.
     pub token: String,
 }
 
-/// What somebody is known by.
+/// How a caller was identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PrincipalKind {
-    /// By nothing: the server is open.
+    /// Not identified: the server is open.
     Anonymous,
     /// By the socket in the server's data directory.
     Local,
-    /// By what they have shown, such as an API key.
+    /// By credentials such as an API key.
     Known,
 }
 
-/// A key with its secret, which is shown this once.
+/// A key with its secret, which is shown only once.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct KeyMade {
-    /// What the service is to send: `Authorization: Bearer ls_…`. Nobody can show it again.
+    /// The token to send as `Authorization: Bearer ls_…`. It is not shown again.
     #[schema(pattern = "^ls_[0-9a-z]{12}_[0-9A-Za-z]{49}$")]
     pub token: String,
     pub key: Key,
@@ -280,16 +280,15 @@ pub struct KeyPage {
 pub struct Audited {
     #[schema(value_type = texts::Timestamp, inline)]
     pub at: String,
-    /// `key:` and a key's name, `local`, or, of an open server, whoever the caller said; `anonymous` where nobody
-    /// is known.
+    /// `key:` and a key's name, or `local`. On an open server, the name that the caller sent, or `anonymous`.
     pub by: String,
-    /// For whom, as the caller said and nobody checked.
+    /// The user that the caller named, which is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub on_behalf_of: Option<String>,
     pub action: String,
-    /// `user.story_presented`, `key:feed`, `entity:user/u-123`, or a part of a server such as `pool`; of what was
-    /// refused (`refuse`) the name of the operation.
+    /// `user.story_presented`, `key:feed`, `entity:user/u-123`, or a part of a server such as `pool`. For refusals
+    /// (`refuse`), the name of the operation.
     pub target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Label, inline, required = false)]

@@ -7,12 +7,12 @@ use super::object::Object;
 use super::{Problem, text, texts};
 use crate::domain::{AccessLog, Invalid};
 
-/// What is to be written from now on: what is left out stays as it is.
+/// The log's new configuration. Absent fields remain unchanged.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"filter": "debug"}))]
 #[serde(deny_unknown_fields)]
 pub struct LogInput {
-    /// Directives as of the setting `log.filter`, such as `debug`.
+    /// Directives in the syntax of the setting `log.filter`, such as `debug`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, min_length = 1, max_length = 1000, required = false)]
     pub filter: Option<String>,
@@ -34,10 +34,10 @@ impl LogInput {
     }
 }
 
-/// What a server's log has at present.
+/// The configuration of a server's log.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LogState {
     pub filter: String,
-    /// Of which requests there is a line: `off`, `errors` or `all`.
+    /// Which requests are logged: `off`, `errors` or `all`.
     pub access: String,
 }

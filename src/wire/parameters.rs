@@ -33,8 +33,7 @@ impl Parameter {
 pub const PATH: [Parameter; 8] = [
     Parameter::new("index", "The index's name, percent-encoded.", IndexName::schema).with_example("by_country"),
     Parameter::new("key_id", "The public part of the key.", KeyIdText::schema).with_example("4k7p2m9x0qzr"),
-    Parameter::new("job_id", "The job's id, as it was answered.", JobIdText::schema)
-        .with_example("01a204fa8a3770468e3f40d93b3ec28c"),
+    Parameter::new("job_id", "The job's ID.", JobIdText::schema).with_example("01a204fa8a3770468e3f40d93b3ec28c"),
     Parameter::new("entity_type", "The kind of the entity.", Name::schema).with_example("user"),
     Parameter::new("feature", "The feature's name.", Name::schema).with_example("story_presented"),
     Parameter::new("name", "The feature's name.", Name::schema).with_example("story_presented"),
@@ -46,7 +45,7 @@ pub const PATH: [Parameter; 8] = [
     .with_example("u-123"),
     Parameter::new(
         "version",
-        "The label, percent-encoded; empty (the path ends with a slash) is the default version.",
+        "The label, percent-encoded. An empty label (the path ends with a slash) is the default version.",
         Label::schema,
     )
     .with_example("v2"),
@@ -55,7 +54,7 @@ pub const PATH: [Parameter; 8] = [
 /// The feature version of a list.
 pub const VERSION: Parameter = Parameter {
     may_be_empty: true,
-    ..Parameter::new("version", "The feature version; empty, or left out, is the default one.", Label::schema)
+    ..Parameter::new("version", "The feature version. Empty or absent means the default version.", Label::schema)
         .with_example("v2")
 };
 pub const MIN_TIMESTAMP: Parameter =
@@ -66,48 +65,47 @@ pub const MAX_TIMESTAMP: Parameter =
         .with_example("2024-08-30T00:00:00Z");
 pub const AS_OF: Parameter = Parameter::new(
     "as_of",
-    "The list as a get at this moment would have shown it, as far as that is known still: items up to this moment that \
-     have neither expired nor been removed since. RFC 3339, or nanoseconds since the Unix epoch; not in the future.",
+    "Shows the list as of this time: items up to then that have not expired or been removed since. RFC 3339, or \
+     nanoseconds since the Unix epoch; not in the future.",
     TimestampText::schema,
 )
 .with_example("2024-08-30T00:00:00Z");
 pub const LIMIT: Parameter =
-    Parameter::new("limit", "At most so many items; 100 if left out. May change during a walk.", || {
+    Parameter::new("limit", "Maximum number of items; default 100. May change between pages.", || {
         whole_number(Limit::ITEMS_MAX)
     })
     .with_example("50");
 pub const ORDER: Parameter =
-    Parameter::new("order", "Which end of the list comes first; `newest` if left out.", texts::Order::schema)
+    Parameter::new("order", "Which end of the list comes first; default `newest`.", texts::Order::schema)
         .with_example("oldest");
 pub const COUNT_MAX: Parameter =
-    Parameter::new("max", "Counts no further than this; 10000 if left out.", || whole_number(Limit::COUNT_MAX))
-        .with_example("1000");
+    Parameter::new("max", "Maximum count; default 10000.", || whole_number(Limit::COUNT_MAX)).with_example("1000");
 pub const PAGE_TOKEN: Parameter = Parameter::new(
     "page_token",
-    "Goes on after the page that gave it as `next_page_token`, with the same path and parameters.",
+    "The `next_page_token` of the previous page, with the same path and parameters.",
     not_empty,
 );
 pub const PAGE_SIZE: Parameter =
-    Parameter::new("page_size", "At most so many entries; 100 if left out.", || whole_number(Limit::PAGE_SIZE_MAX))
+    Parameter::new("page_size", "Maximum number of entries; default 100.", || whole_number(Limit::PAGE_SIZE_MAX))
         .with_example("50");
 pub const ENTITY_TYPE: Parameter =
     Parameter::new("entity_type", "Only features of this entity type.", Name::schema).with_example("user");
 pub const TEXT: Parameter = Parameter::new(
     "q",
-    "Only features with this text in their name, description or owner; ASCII case is ignored.",
+    "Only features with this text in their name, description or owner, ignoring ASCII case.",
     not_empty,
 )
 .with_example("story");
 /// The same of entity types.
 pub const TYPE_TEXT: Parameter = Parameter {
-    description: "Only entity types with this text in their name, description or owner; ASCII case is ignored.",
+    description: "Only entity types with this text in their name, description or owner, ignoring ASCII case.",
     ..TEXT
 };
 /// The lists that come along with bags.
 pub const JOINED_LISTS: Parameter = Parameter::new(
     "lists",
-    "Features whose lists of the entity come along, at most 16, each with how many of its newest items at most (100 if \
-     left out), of the default version.",
+    "Features whose lists to include, at most 16, each with an optional maximum number of newest items (default 100). \
+     Reads the default version.",
     texts::JoinedLists::schema,
 )
 .with_example("story_presented:10,purchase:5");
@@ -117,28 +115,27 @@ pub const VALUE: Parameter = Parameter {
     repeats: true,
     ..Parameter::new(
         "value",
-        "Once for each property of the index, in their order: the JSON text of a string (in its quotation marks), number, \
-         `true`, `false` or `null`. `1` and `\"1\"` are two values, `1` and `1.0` one.",
+        "One value for each property of the index, in order: the JSON text of a string (with quotation marks), number, \
+         `true`, `false` or `null`. `1` and `\"1\"` differ; `1` and `1.0` are equal.",
         texts_once_or_more,
     )
 };
 pub const MIN: Parameter = Parameter::new(
     "min",
-    "Inclusive: of what the index is ordered by, a number or a time in RFC 3339; without `order_by`, a timestamp.",
+    "Inclusive bound of the index order: a number or an RFC 3339 time; without `order_by`, a timestamp.",
     not_empty,
 )
 .with_example("2024-08-29T16:44:05.43Z");
 pub const MAX: Parameter = Parameter { name: "max", ..MIN };
 pub const BAGS_LIMIT: Parameter =
-    Parameter { name: "limit", description: "At most so many bags; 100 if left out.", ..PAGE_SIZE };
+    Parameter { name: "limit", description: "Maximum number of bags; default 100.", ..PAGE_SIZE };
 
 pub const AUDIT_BY: Parameter =
-    Parameter::new("by", "Only changes by, or on behalf of, whoever goes by this name.", not_empty)
-        .with_example("key:feed");
+    Parameter::new("by", "Only changes by or on behalf of this name.", not_empty).with_example("key:feed");
 pub const AUDIT_TARGET: Parameter = Parameter::new(
     "target",
-    "Only changes of this: a feature, as `user.story_presented`, an entity type, as `user`, a key, as `key:feed`, or a part \
-     of a server: `pool`, `log`, `backup`, or a job, as `job:01a204fa8a3770468e3f40d93b3ec28c`.",
+    "Only changes of this target: a feature (`user.story_presented`), an entity type (`user`), a key (`key:feed`), a \
+     part of a server (`pool`, `log`, `backup`) or a job (`job:01a204fa8a3770468e3f40d93b3ec28c`).",
     not_empty,
 )
 .with_example("user.story_presented");
@@ -147,13 +144,13 @@ pub const AUDIT_ACTION: Parameter =
 /// Whether the revocation of a key extends to the keys that it created.
 pub const CREATED_KEYS: Parameter = Parameter::new(
     "created_keys",
-    "Whether to revoke the keys that this key created too, and the keys that those created; `false` if left out.",
+    "Also revokes the keys that this key created, directly or through another key; default `false`.",
     boolean,
 )
 .with_example("true");
 pub const SINCE: Parameter = Parameter::new(
     "since",
-    "Inclusive: RFC 3339, or nanoseconds since the Unix epoch; by the clock of the server that made a change.",
+    "Inclusive: RFC 3339, or nanoseconds since the Unix epoch, by the clock of the server that made the change.",
     TimestampText::schema,
 )
 .with_example("2024-08-29T16:44:05.43Z");
@@ -161,8 +158,8 @@ pub const UNTIL: Parameter = Parameter { name: "until", ..SINCE };
 
 pub const REQUEST_ID: Parameter = Parameter::new(
     "X-Request-Id",
-    "1 to 128 visible ASCII characters, and no key or token; else a new one is made. Returned with the answer, and on \
-     every line that the log has of the request.",
+    "1 to 128 visible ASCII characters, not a key or token; otherwise the server creates a new ID. Returned with the \
+     response and logged with the request.",
     any_text,
 );
 pub const TIMEOUT: Parameter = Parameter::new(
@@ -172,16 +169,16 @@ pub const TIMEOUT: Parameter = Parameter::new(
 )
 .with_example("500");
 pub const USER: Parameter =
-    Parameter::new("Liststore-User", "Who asks, for the audit trail.", || text(Some((1, Author::CHARS_MAX))))
+    Parameter::new("Liststore-User", "The user's name, for the audit trail.", || text(Some((1, Author::CHARS_MAX))))
         .with_example("alice");
 pub const IF_MATCH: Parameter =
-    Parameter::new("If-Match", "Only if the present entity tag is one of these (RFC 9110, section 13.1.1).", any_text)
+    Parameter::new("If-Match", "Only if the current entity tag is one of these (RFC 9110, section 13.1.1).", any_text)
         .with_example("\"17\"");
 
 pub const IF_NONE_MATCH: Parameter = Parameter::new(
     "If-None-Match",
-    "Entity tags that the caller has the answer of: if the present one is among them, 304 is all that is said (RFC \
-     9110, section 13.1.2).",
+    "Entity tags of responses that the caller has. If the current tag is among them, the response is 304 (RFC 9110, \
+     section 13.1.2).",
     any_text,
 )
 .with_example("W/\"5e1f0c7a9b3d2468\"");
@@ -189,8 +186,8 @@ pub const IF_NONE_MATCH: Parameter = Parameter::new(
 /// The same of bags, on which writes depend, too.
 pub const BAG_IF_NONE_MATCH: Parameter = Parameter::new(
     "If-None-Match",
-    "Entity tags, or `*` (RFC 9110, section 13.1.2). Of a get: if the bag has one of them, 304 is all that is said. Of a \
-     write: it is made only if there is no bag with one of them, or none at all.",
+    "Entity tags, or `*` (RFC 9110, section 13.1.2). For a get: 304 if the bag has one of them. For a write: applied \
+     only if the bag has none of them or, for `*`, if there is no bag.",
     any_text,
 )
 .with_example("*");

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::Problem;
 use super::object::Object;
 
-/// The size that a pool is to have: what is left out stays as it is.
+/// The new size of the pool. Absent fields remain unchanged.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"actors": 4}))]
 #[serde(deny_unknown_fields)]
@@ -15,7 +15,7 @@ pub struct PoolInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = usize, minimum = 1, maximum = 1024, required = false)]
     pub actors: Option<usize>,
-    /// Operations in flight in one actor; with a CQL cluster, the most requests of one session that it has not ended.
+    /// Maximum number of operations in flight per actor; with a CQL cluster, of unfinished requests per session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = usize, minimum = 1, maximum = 1_000_000, required = false)]
     pub permits_per_actor: Option<usize>,
@@ -40,15 +40,15 @@ impl PoolInput {
     }
 }
 
-/// A server's pool of list actors, at one moment.
+/// A server's pool of list actors.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
     pub actors: usize,
     pub permits_per_actor: usize,
     pub permits: PoolPermits,
-    /// What each actor does: `starting`, `live`, `replacing`, `failed` or `stopped`.
+    /// The state of each actor: `starting`, `live`, `replacing`, `failed` or `stopped`.
     pub states: Vec<String>,
-    /// While its size is being changed: the number of actors that it is to have.
+    /// During a resize: the target number of actors.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = usize, required = false)]
     pub resizing_to: Option<usize>,
@@ -57,11 +57,11 @@ pub struct Pool {
 /// The permits of all actors together.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct PoolPermits {
-    /// The most that there can be.
+    /// The upper bound.
     pub bound: usize,
-    /// The most at present: with a CQL cluster, as many as its latency allows.
+    /// The current limit. With a CQL cluster, it follows the cluster's latency.
     pub limit: usize,
     pub in_use: usize,
-    /// Operations that wait for one.
+    /// Operations waiting for a permit.
     pub waiting: usize,
 }

@@ -17,7 +17,7 @@ pub struct Problem {
     pub code: ErrorCode,
     /// For the caller: what would have been accepted, or what to do.
     pub detail: Cow<'static, str>,
-    /// The member, parameter or header to blame, such as `items[3].timestamp`.
+    /// The member, parameter or header with the error, such as `items[3].timestamp`.
     pub field: Option<Cow<'static, str>>,
     /// Whether a write may have been carried out all the same, now or later.
     pub outcome_unknown: bool,
@@ -142,18 +142,18 @@ pub struct ProblemBody {
     pub title: String,
     #[schema(minimum = 400, maximum = 599)]
     pub status: u16,
-    /// Stable: what to branch on.
+    /// A stable code for programs.
     #[schema(value_type = ErrorCode)]
     pub code: String,
-    /// For people: what would have been accepted, or what to do.
+    /// What would have been accepted, or what to do, as readable text.
     pub detail: String,
     /// Whether the same request may succeed later, unchanged.
     pub retryable: bool,
-    /// The member, parameter or header to blame, such as `items[3].timestamp`.
+    /// The member, parameter or header with the error, such as `items[3].timestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub field: Option<String>,
-    /// There, and true, when a write may have been carried out all the same, now or later.
+    /// Present and true if a write may have been applied, or may still be applied.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub outcome_unknown: bool,

@@ -12,12 +12,12 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{EntityType, text, texts};
 use crate::domain::{self, AheadMax, Bucket, IdentityKind, Keep, TimestampUnit, ValueType};
 
-/// A page of items, in the order that was asked for.
+/// A page of items, in the requested order.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "rendered straight from stored bytes, and read page by page as it was sent")]
 pub struct ItemPage {
     items: Vec<Item>,
-    /// There exactly when at least one more item was there at that moment.
+    /// Present if and only if more items followed at the time of the read.
     #[schema(pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
     next_page_token: String,
 }
@@ -36,21 +36,21 @@ pub struct Item {
     pub value: Box<RawValue>,
 }
 
-/// What was found of members: one answer for each that was asked for, in that order.
+/// One result for each requested member, in order.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({"results": [{"timestamp": "2024-08-29T16:44:05.430000000Z", "key": "u-17", "value": "spam"}, null]}))]
 pub struct Found {
-    /// `null` where there is no visible item.
+    /// `null` if there is no visible item.
     pub results: Vec<Option<Item>>,
 }
 
-/// What became of an add: together as many items as were sent.
+/// The result of an add. The counts add up to the number of items sent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"added": 1, "already_expired": 0}))]
 pub struct Added {
     pub added: u64,
     pub already_expired: u64,
-    /// What was done and was hardly meant, in words for people.
+    /// Warnings about a probable mistake, as readable text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,
@@ -77,7 +77,7 @@ pub struct Removed {
     pub removed: u64,
 }
 
-/// Which values a list contains: one answer for each that was asked for, in that order.
+/// One result for each requested value, in order.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Contained {
     pub results: Vec<ContainedValue>,
@@ -99,9 +99,9 @@ pub struct ContainedValue {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"count": 42, "exact": true}))]
 pub struct Counted {
-    /// Never more than the `max` that was asked for.
+    /// At most the requested `max`.
     pub count: u64,
-    /// Whether there are no more.
+    /// Whether the count is exact: `false` if there are more items.
     pub exact: bool,
 }
 
@@ -128,7 +128,7 @@ pub struct Feature {
     pub value_type: ValueType,
     #[schema(value_type = texts::Ttl, inline)]
     pub ttl: String,
-    /// How many items of a list of the default version are shown, at most: its newest. All where it is absent.
+    /// Maximum number of newest items that a list of the default version shows; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
@@ -137,11 +137,11 @@ pub struct Feature {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
     #[schema(value_type = texts::AheadMax, required = false)]
     pub timestamp_ahead_max: Option<AheadMax>,
-    /// Not in histories where it is `item`, nor of servers that know no other.
+    /// Absent in histories if it is `item`, and on servers without other identities.
     #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
     #[schema(value_type = texts::Identity, required = false)]
     pub identity: IdentityKind,
-    /// Where the identity is `value` or `key`.
+    /// Present if the identity is `value` or `key`.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -200,7 +200,7 @@ pub struct FeatureVersion {
     pub version: String,
     #[schema(value_type = texts::Ttl, inline)]
     pub ttl: String,
-    /// How many items of a list are shown, at most: its newest. All where it is absent.
+    /// Maximum number of newest items that a list shows; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
@@ -209,11 +209,11 @@ pub struct FeatureVersion {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
     #[schema(value_type = texts::AheadMax, required = false)]
     pub timestamp_ahead_max: Option<AheadMax>,
-    /// As that of features.
+    /// As for features.
     #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
     #[schema(value_type = texts::Identity, required = false)]
     pub identity: IdentityKind,
-    /// Where the identity is `value` or `key`.
+    /// Present if the identity is `value` or `key`.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -261,7 +261,7 @@ pub struct FeaturePage {
     pub next_page_token: Option<String>,
 }
 
-/// What a deletion leaves behind.
+/// The result of a deletion.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"items_expire_by": "2024-09-28T16:44:10.430000000Z"}))]
 pub struct Deleted {
@@ -283,10 +283,10 @@ pub struct HistoryPage {
 pub struct Change {
     #[schema(value_type = texts::Timestamp, inline)]
     pub at: String,
-    /// `key:` and the name of the API key, `local`, or, of an open server, the `Liststore-User` of the
-    /// request or `anonymous`.
+    /// `key:` and the name of the API key, or `local`. On an open server, the `Liststore-User` of the request or
+    /// `anonymous`.
     pub by: String,
-    /// For whom, as the `Liststore-User` of a request with an API key said; nobody checked it.
+    /// The `Liststore-User` of a request with an API key, which is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub on_behalf_of: Option<String>,
@@ -300,7 +300,7 @@ pub struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Definition, required = false)]
     pub before: Option<serde_json::Value>,
-    /// The feature or version since the change; absent for a deletion.
+    /// The feature or version after the change; absent for a deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Definition, required = false)]
     pub after: Option<serde_json::Value>,
@@ -344,7 +344,7 @@ pub struct Definition;
 impl PartialSchema for Definition {
     fn schema() -> RefOr<Schema> {
         AnyOfBuilder::new()
-            .description(Some("A feature, a version or an entity type, as it was then."))
+            .description(Some("A feature, a version or an entity type at that time."))
             .item(Ref::from_schema_name(Feature::name()))
             .item(Ref::from_schema_name(FeatureVersion::name()))
             .item(Ref::from_schema_name(EntityType::name()))
@@ -369,12 +369,11 @@ pub struct Backup {
     pub dir: String,
     pub data_files: u64,
     pub data_bytes: u64,
-    /// Of the data files, those that were copied, since hard links to them could not be made.
+    /// The data files that were copied because hard links to them were impossible.
     pub copied_files: u64,
     pub log_segments: u64,
     pub log_bytes: u64,
-    /// Whether the definitions are in it. They are not where they live in Postgres: dump that
-    /// database after this backup.
+    /// Whether the backup includes the definitions. If they are in Postgres, dump that database after this backup.
     pub definitions: bool,
     pub seconds: f64,
 }
@@ -385,7 +384,7 @@ pub struct Backup {
 pub struct Health {
     pub status: Check,
     pub checks: BTreeMap<&'static str, Check>,
-    /// Why a check does not pass, by its name.
+    /// The reason of each check that does not pass, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<&'static str, String>,
 }

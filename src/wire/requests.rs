@@ -21,7 +21,7 @@ pub struct AddItemsInput<'a> {
     pub items: Vec<ItemInput<'a>>,
 }
 
-/// What a feature is created from.
+/// The definition of a new feature.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"entity_type": "user", "name": "story_presented", "value_type": "string", "ttl": "30d"}))]
 #[serde(deny_unknown_fields)]
@@ -38,7 +38,7 @@ pub struct FeatureInput {
     #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::Ttl, inline)]
     pub ttl: Ttl,
-    /// How many items of a list are shown, at most: its newest. `null` for all.
+    /// Maximum number of newest items that a list shows; `null` for all.
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
@@ -47,16 +47,16 @@ pub struct FeatureInput {
     #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
     #[schema(value_type = Option<texts::AheadMax>, required = false)]
     pub timestamp_ahead_max: AheadMaxInput,
-    /// What tells its items from each other: `item` if it is not given.
+    /// What identifies an item; default `item`.
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Identity, required = false)]
     pub identity: Option<IdentityKind>,
-    /// Which item of a value or key stays: `newest` if it is not given.
+    /// Which item of a value or key is kept; default `newest`.
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Keep, required = false)]
     pub keep: Option<Keep>,
-    /// Of which period a partition of a list holds the items, on ScyllaDB and Cassandra; `null` for none. It never
-    /// changes.
+    /// The period of the items in one partition of a list on ScyllaDB and Cassandra; `null` for none. Cannot be
+    /// changed.
     #[serde(serialize_with = "bucket", skip_serializing_if = "BucketInput::is_absent")]
     #[schema(value_type = Option<texts::Bucket>, required = false)]
     pub bucket: BucketInput,
@@ -71,7 +71,7 @@ pub struct FeatureInput {
     pub labels: Option<Labels>,
 }
 
-/// What is to change; absent fields stay.
+/// The changes. Absent fields remain unchanged.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(example = json!({"ttl": "7d", "owner": "feed team"}))]
 #[serde(deny_unknown_fields)]
@@ -79,7 +79,7 @@ pub struct FeaturePatch {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
-    /// How many items of a list are shown, at most: its newest. `null` for all.
+    /// Maximum number of newest items that a list shows; `null` for all.
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
@@ -111,7 +111,7 @@ pub struct VersionInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
-    /// How many items of a list are shown, at most: its newest. `null` for all.
+    /// Maximum number of newest items that a list shows; `null` for all.
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
@@ -126,8 +126,8 @@ pub struct VersionInput {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Keep, required = false)]
     pub keep: Option<Keep>,
-    /// Of which period a partition of a list holds the items, on ScyllaDB and Cassandra; `null` for none. It never
-    /// changes.
+    /// The period of the items in one partition of a list on ScyllaDB and Cassandra; `null` for none. Cannot be
+    /// changed.
     #[serde(serialize_with = "bucket", skip_serializing_if = "BucketInput::is_absent")]
     #[schema(value_type = Option<texts::Bucket>, required = false)]
     pub bucket: BucketInput,
@@ -136,7 +136,7 @@ pub struct VersionInput {
     pub description: Option<Description>,
 }
 
-/// What is to change; absent fields stay.
+/// The changes. Absent fields remain unchanged.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(example = json!({"ttl": "14d"}))]
 #[serde(deny_unknown_fields)]
@@ -144,7 +144,7 @@ pub struct VersionPatch {
     #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
-    /// How many items of a list are shown, at most: its newest. `null` for all.
+    /// Maximum number of newest items that a list shows; `null` for all.
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
@@ -158,13 +158,12 @@ pub struct VersionPatch {
     pub description: Option<Description>,
 }
 
-/// Where a backup is to go.
+/// The destination of a backup.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"dir": "/var/backups/liststore/2024-08-29"}))]
 #[serde(deny_unknown_fields)]
 pub struct BackupInput {
-    /// An absolute path on the server's machine: of an empty directory, or of one to be made in a
-    /// directory that is there.
+    /// An absolute path on the server's machine: an empty directory, or a new one in an existing directory.
     #[schema(value_type = String, pattern = "^/")]
     pub dir: PathBuf,
 }

@@ -38,14 +38,14 @@ const TIMESTAMP_INPUT: &str =
 /// Text for people: anything but NUL, which is no database text. (Derived schemas take a literal.)
 const NO_NUL: &str = r"^[^\x00]*$";
 
-/// The type of a feature's values. It never changes.
+/// The type of a feature's values. Cannot be changed.
 pub struct ValueType;
 
 impl PartialSchema for ValueType {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
-            .description(Some("The type of a feature's values. It never changes."))
+            .description(Some("The type of a feature's values. Cannot be changed."))
             .enum_values(Some(domain::ValueType::ALL.map(domain::ValueType::as_str)))
             .into()
     }
@@ -75,7 +75,7 @@ impl PartialSchema for Order {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
-            .description(Some("Which end of the list comes first; `newest` if left out."))
+            .description(Some("Which end of the list comes first; default `newest`."))
             .enum_values(Some(domain::Order::ALL.map(domain::Order::as_str)))
             .into()
     }
@@ -90,9 +90,7 @@ impl PartialSchema for AccessLog {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
-            .description(Some(
-                "Of which requests the log has a line: none, those with a status of 400 or above, or all.",
-            ))
+            .description(Some("Which requests are logged: none, those with a status of 400 or above, or all."))
             .enum_values(Some(domain::AccessLog::ALL.map(domain::AccessLog::as_str)))
             .into()
     }
@@ -107,8 +105,8 @@ impl PartialSchema for Identity {
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
             .description(Some(
-                "What tells items from each other: their timestamp and value (item), or a value (value) or a key (key) \
-                 that stands once in a list. It never changes.",
+                "What identifies an item: its timestamp and value (item), or a value (value) or key (key) that occurs \
+                 once per list. Cannot be changed.",
             ))
             .enum_values(Some(domain::IdentityKind::ALL.map(domain::IdentityKind::as_str)))
             .into()
@@ -125,8 +123,8 @@ impl PartialSchema for Bucket {
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
             .description(Some(
-                "Of which period, in UTC, a partition of a list holds the items on ScyllaDB and Cassandra; other stores ignore \
-                 it. It never changes.",
+                "The period (UTC) of the items in one partition of a list on ScyllaDB and Cassandra. Other stores \
+                 ignore it. Cannot be changed.",
             ))
             .enum_values(Some(domain::Bucket::ALL.map(domain::Bucket::as_str)))
             .into()
@@ -142,7 +140,7 @@ impl PartialSchema for Keep {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
-            .description(Some("Which item of a value or key stays. It never changes."))
+            .description(Some("Which item of a value or key is kept. Cannot be changed."))
             .enum_values(Some(domain::Keep::ALL.map(domain::Keep::as_str)))
             .into()
     }
@@ -189,7 +187,8 @@ texts! {
     /// An entity.
     EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
     /// What tells a keyed item from others.
-    MemberKey => (1, 512), r"^[^\x00]+$", "What tells an item from others, where the feature's identity is key, and only there: 1 to 512 bytes of UTF-8 without NUL.", "u-123";
+    MemberKey => (1, 512), r"^[^\x00]+$", "Identifies an item if the feature has the identity key (and only then): 1 \
+                                           to 512 bytes of UTF-8 without NUL.", "u-123";
     /// The public part of an API key.
     KeyIdText => (12, 12), "^[0-9a-z]{12}$", "12 characters of 0-9 a-z.", "4k7p2m9x0qzr";
     /// What names a job.
@@ -197,15 +196,17 @@ texts! {
     /// What an API key is called.
     KeyName => (1, 64), r"^[A-Za-z0-9_.\-]+$", "1 to 64 characters of A-Z a-z 0-9 _ . -.", "feed";
     /// Features that a key is limited to.
-    Scope => (1, 259), SCOPE, "*, or an entity type and a feature, such as user.*, customer.purchase or user.story_*; with a slash between them where a name has a dot.", "user.*";
+    Scope => (1, 259), SCOPE, "*, or an entity type and a feature, such as user.*, customer.purchase or user.story_*. \
+                               Use a slash instead of the dot if a name contains dots.", "user.*";
     /// A time to live.
-    Ttl => (2, domain::Ttl::CHARS_MAX), TTL, "From 1s to 7300d; on output normalised, the largest unit first.", "30d";
+    Ttl => (2, domain::Ttl::CHARS_MAX), TTL, "From 1s to 7300d. Normalised on output, largest unit first.", "30d";
     /// How far a timestamp may be ahead of the server's clock.
     AheadMax => (2, domain::Ttl::CHARS_MAX), &ahead_max_pattern(), "From 1s to 7300d, or none for any time; on output normalised, the largest unit first.", "2d";
     /// A moment, as it may be sent in a text.
     TimestampText => (1, 35), TIMESTAMP_INPUT, "RFC 3339 with up to nine decimals and any offset, or nanoseconds since the Unix epoch as digits.", "2024-08-29T16:44:05.43Z";
     /// The moment of an expiry, as it is returned.
-    ExpiryEstimate => (30, 30), TIMESTAMP, "When the last items are gone from the store: an estimate. An item dated in the future lives as much longer.", "2024-09-28T16:44:10.430000000Z";
+    ExpiryEstimate => (30, 30), TIMESTAMP, "Estimated time at which the last items leave the store. Items with future \
+                                            timestamps live correspondingly longer.", "2024-09-28T16:44:10.430000000Z";
     /// A moment, as it is returned.
     Timestamp => (30, 30), TIMESTAMP, "RFC 3339 in UTC with nine decimals.", "2024-08-29T16:44:05.430000000Z";
 }

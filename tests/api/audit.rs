@@ -103,7 +103,7 @@ async fn the_audit_trail_tells_who_was_refused_what() {
     assert_eq!(told(&refusals), expected);
     let reasons: Vec<_> =
         refusals["changes"].as_array().unwrap().iter().map(|r| r["after"]["reason"].clone()).collect();
-    assert_eq!((&reasons[0], &reasons[1]), (&json!("no key"), &json!("a revoked key")));
+    assert_eq!((&reasons[0], &reasons[1]), (&json!("no key"), &json!("revoked key")));
     assert!(!refusals.to_string().contains("made-up") && !refusals.to_string().contains(&reader[16..]));
     assert_eq!(told(&read("?action=refuse&by=key:ro").await), [expected[2], expected[4]]);
     assert_eq!(told(&read("?action=refuse&target=batch_add").await), [expected[3]]);

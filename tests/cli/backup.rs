@@ -184,7 +184,7 @@ fn a_flipped_byte_is_told_with_its_file() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("backup");
     let made = said(&mut backup(&server, &to)).ok();
-    assert!(made.starts_with(&format!("backup in {}", to.display())), "{made}");
+    assert!(made.starts_with(&format!("backup written to {}", to.display())), "{made}");
     assert!(made.contains("metadata  included"), "{made}");
     drop(server);
     let check = || run(&["check", "--dir", text(&to)]);
@@ -209,7 +209,7 @@ fn a_flipped_byte_is_told_with_its_file() {
         std::fs::write(&file, bytes).unwrap();
         let said = check();
         assert_eq!(said.status, 1, "{}: {said:?}", file.display());
-        assert!(said.out.contains("FAILED") && said.err.contains("is not whole"), "{said:?}");
+        assert!(said.out.contains("FAILED") && said.err.contains("is incomplete or damaged"), "{said:?}");
         assert!(said.out.contains(text(file.parent().unwrap())), "{said:?}");
         if file.extension().is_some() {
             assert!(said.out.contains(text(&file)), "{}: {said:?}", file.display());
@@ -383,5 +383,5 @@ fn stores_that_keep_nothing_here_say_what_to_use_instead() {
     let made = said(&mut backup(&split, &to)).ok();
     assert!(made.contains("metadata  NOT included"), "{made}");
     let checked = run(&["check", "--dir", text(&to)]).ok();
-    assert!(checked.contains("no definitions here"), "{checked}");
+    assert!(checked.contains("no definitions in this directory"), "{checked}");
 }

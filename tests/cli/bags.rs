@@ -25,7 +25,7 @@ fn an_entity_type_is_created_shown_changed_and_deleted() {
     assert_eq!((value_of(&changed, "owner"), value_of(&changed, "labels")), ("o", ""));
     let refused = server.run(&["entity-type", "delete", "user", "--if-match", &etag]).failed(1);
     assert!(refused.contains("the resource changed after"), "{refused}");
-    assert!(server.run(&["entity-type", "update", "user"]).failed(2).contains("name what to change"));
+    assert!(server.run(&["entity-type", "update", "user"]).failed(2).contains("nothing to change"));
     assert!(server.ok(&["entity-type", "delete", "user"]).starts_with("deleted user; "));
     let history = server.ok(&["entity-type", "history", "user"]);
     assert_eq!(history.lines().count(), 4);
@@ -94,7 +94,7 @@ fn several_bags_are_read_at_once() {
     assert!(lines.lines().count() == 2 && lines.lines().all(|line| line.contains("\"properties\"")), "{lines}");
     let some = server.run(&["entity", "get", "user", "u-1", "u-3"]);
     assert!(some.status == 1 && some.out.contains("u-3: ") && some.out.contains("{\"id\":\"u-1\"}"), "{some:?}");
-    assert!(some.err.contains("1 of 2 entities were not read"), "{some:?}");
+    assert!(some.err.contains("1 of 2 entities could not be read"), "{some:?}");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn bags_are_exported_imported_and_copied() {
     for name in ["all.ndjson.gz", "all.ndjson.zst"] {
         let export = ["entity", "export", "user", "--file", name];
         assert_eq!(server.ok(&export), "1200 bags\n");
-        assert!(server.run(&export).failed(1).contains("is there already"));
+        assert!(server.run(&export).failed(1).contains("already exists"));
     }
     let plain = server.run(&["entity", "export", "user"]);
     let sorted = |text: &str| {
@@ -128,7 +128,7 @@ fn bags_are_exported_imported_and_copied() {
     }
     // What the other has more is told by the comparison.
     let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*other.url];
-    assert!(server.ok(&copy).contains("1200 bags copied; 1200 in the source, 1200 in the target: both have the same"));
+    assert!(server.ok(&copy).contains("1200 bags copied; 1200 in the source, 1200 in the target: both are equal"));
     other.ok(&["entity", "put", "user", "more", "{}"]);
     let said = server.run(&[&copy[..], &["-o", "json"]].concat());
     assert!(said.status == 1 && said.err.contains("differ") && said.out.contains("\"bags\":1201"), "{said:?}");
@@ -145,7 +145,7 @@ fn bags_are_exported_imported_and_copied() {
     let told = server.ok(&copy);
     let created = ["the entity type user", "the index by_n", "the index by_s"];
     let created = created.map(|what| format!("created {what} in the target\n")).concat();
-    assert!(told.starts_with(&created) && told.contains("both have the same"), "{told}");
+    assert!(told.starts_with(&created) && told.contains("both are equal"), "{told}");
     let found = |server: &Server| server.ok(&["entity", "find", "user", "by_n", "--value", "7.0", "-o", "ndjson"]);
     assert!(found(&third).contains("u-7") && found(&third).lines().count() == 1, "{}", found(&third));
     let shown = |server: &Server| {
@@ -159,10 +159,10 @@ fn bags_are_exported_imported_and_copied() {
     third.ok(&["index", "create", "user", "by_other", "--property", "/s", "--wait"]);
     server.ok(&["index", "create", "user", "by_other", "--property", "/n", "--wait"]);
     let other_index = server.run(&copy).failed(1);
-    assert!(other_index.contains("by_other") && other_index.contains("other properties"), "{other_index}");
+    assert!(other_index.contains("by_other") && other_index.contains("different properties"), "{other_index}");
     server.ok(&["entity-type", "update", "user", "--ttl", "30d"]);
     let other_ttl = server.run(&copy).failed(1);
-    assert!(other_ttl.contains("ttl 30d in the source, and 7300d in the target"), "{other_ttl}");
+    assert!(other_ttl.contains("ttl 30d in the source but 7300d in the target"), "{other_ttl}");
     let none = server.run(&["entity", "copy", "none", "--from", &*server.url, "--to", &*other.url]).failed(1);
     assert!(none.contains("entity_type_not_found"), "{none}");
 }

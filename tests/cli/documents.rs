@@ -26,9 +26,9 @@ fn check_prints_one_document_of_all_that_it_found() {
         run(&["check", "--listen", address, "--data-dir", &data, "--output", format])
     };
     let found = document(&check("127.0.0.1:0", "json").ok());
-    let nothing = |part| json!({"part": part, "found": format!("{}: nothing there yet", store_of(part, &data))});
+    let nothing = |part| json!({"part": part, "found": format!("{}: empty", store_of(part, &data))});
     let settings = json!({"http.listen": "flag --listen", "items.embedded.dir": "flag --data-dir"});
-    let free = json!({"part": "http", "found": "127.0.0.1:0 can be listened on"});
+    let free = json!({"part": "http", "found": "127.0.0.1:0 is available"});
     let findings = json!([nothing("items"), nothing("metadata"), free]);
     assert_eq!(found, json!({"settings": settings, "warnings": [], "findings": findings, "sound": true}));
     assert_eq!(document(&check("127.0.0.1:0", "ndjson").ok()), found);

@@ -61,7 +61,7 @@ fn a_server_that_imports_what_another_exported_has_the_same_definitions() {
     let done = other.ok(&["feature", "import", &file, "--user", "ann"]);
     assert!(done.ends_with("3 changes were made\n"), "{done}");
     assert_eq!(shown(&other), shown(&one));
-    assert_eq!(other.ok(&["feature", "import", &file]), "nothing is to be changed\n");
+    assert_eq!(other.ok(&["feature", "import", &file]), "no changes\n");
     assert_eq!(other.ok(&["feature", "export"]), one.ok(&["feature", "export"]));
     let history = other.ok(&["feature", "history", "user", "seen"]);
     assert!(history.contains("ann"), "{history}");
@@ -79,7 +79,7 @@ fn differences_are_shown_and_made_and_nothing_is_deleted_unasked() {
     assert!(planned.contains("- user.seen, version 1.0\n") && planned.contains("- customer.clicks\n"), "{planned}");
     assert_eq!(shown(&server), before);
     let done = server.ok(&["feature", "import", &file]);
-    assert!(done.contains("customer.clicks is not in the file, and is left alone"), "{done}");
+    assert!(done.contains("customer.clicks is not in the file: unchanged"), "{done}");
     assert!(done.ends_with("1 changes were made\n"), "{done}");
     let after = shown(&server);
     assert_eq!((after.len(), &after[1]["owner"], &after[1]["description"]), (2, &"feed".into(), &"".into()));
@@ -120,9 +120,9 @@ fn a_file_that_makes_no_sense_changes_nothing() {
         (feature("value_type: text, ttl: 30d"), "user.new"),
         (feature("value_type: string, ttl: 30d, timestamp_ahead_max: 0s"), "timestamp_ahead_max must be none, or"),
         (feature("value_type: string, ttl: 30d, tll: 1d"), "tll"),
-        (feature("value_type: string, ttl: 30d") + &feature("value_type: string, ttl: 30d")[10..], "twice"),
+        (feature("value_type: string, ttl: 30d") + &feature("value_type: string, ttl: 30d")[10..], "duplicate"),
         (feature("value_type: string, ttl: 30d, versions: [{version: '', ttl: 1d}]"), "default"),
-        ("features:\n- {entity_type: user, name: seen, value_type: int64, ttl: 30d}\n".to_owned(), "never changes"),
+        ("features:\n- {entity_type: user, name: seen, value_type: int64, ttl: 30d}\n".to_owned(), "cannot be changed"),
         ("- nonsense".to_owned(), "cannot read the file"),
     ] {
         let file = server.write("features.yaml", &text);

@@ -161,16 +161,16 @@ fn files_that_were_cut_off_and_open_quotes_are_refused_with_their_line() {
             assert!(result.err.contains(&format!("{name}{said}")), "{name}: {result:?}");
         }
     };
-    refused("open.csv", b"user,at,v\na,1700000001,\"5 inch\nb,1700000002,x\n", ", line 2: a quote is not closed");
-    refused("behind.csv", b"user,at,v\na,1700000001,\"5\" inch\n", ", line 2: text behind a closing quote");
-    refused("cut.csv", b"user,at,v\na,1700000001,x\nb,17000", ", line 3: the file ends in the middle of this row");
+    refused("open.csv", b"user,at,v\na,1700000001,\"5 inch\nb,1700000002,x\n", ", line 2: unclosed quote");
+    refused("behind.csv", b"user,at,v\na,1700000001,\"5\" inch\n", ", line 2: text after a closing quote");
+    refused("cut.csv", b"user,at,v\na,1700000001,x\nb,17000", ", line 3: the file ends within this row");
     refused("cut.ndjson", b"{\"user\":\"a\",\"at\":1700000001,\"v\":\"x", ", line 1: is not JSON");
     refused("cut.ndjson.gz", b"", ": the file is empty");
     refused("cut.ndjson.zst", b"\x28\xb5", "");
     let header = "entity_type,feature,version,entity_id,timestamp,value";
     let file = server.write("own.csv", format!("{header}\ncustomer,f,,u,2024-01-01T00:00:00Z,valu"));
     let result = server.run(&["import", "customer", "f", &file]);
-    assert!(result.status == 1 && result.err.contains("own.csv, line 2: no line end follows"), "{result:?}");
+    assert!(result.status == 1 && result.err.contains("own.csv, line 2: the last line has no line end"), "{result:?}");
 }
 
 /// RFC 4180 leaves the last line end to the writer.
@@ -181,7 +181,7 @@ fn a_csv_file_without_a_line_end_is_read_with_a_warning() {
     let file = server.write("in.csv", "user,at,v\nu,1700000001,a\nu,1700000002,b");
     let result = import(&server, "f", &[&file], &["--value-column", "v"]);
     assert_eq!((result.status, counts(&result.out)), (0, "2 rows: 2 items added, 0 already expired, 0 bad"));
-    assert!(result.err.starts_with(&format!("warning: {file}, line 3: no line end follows")), "{result:?}");
+    assert!(result.err.starts_with(&format!("warning: {file}, line 3: the last row has no line end")), "{result:?}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn errors_and_warnings_name_the_unit_that_was_given() {
     assert!(said("2024-01-01_00:00:00Z", "us").contains("whole microseconds"));
     assert!(said("1700000000000", "s").contains("read as seconds (--timestamp-unit s), but likely milliseconds"));
     let warned = said("1700000000", "ms");
-    assert!(warned.starts_with("warning: some timestamps are moments of 1970"), "{warned}");
+    assert!(warned.starts_with("warning: some timestamps are in 1970"), "{warned}");
     assert!(warned.ends_with("pass --timestamp-unit s\n"), "{warned}");
     assert_eq!(said("2024-01-01 00:00:00+00:00", "ms"), "");
     assert_eq!(said("2024-01-01t00:00:00z", "ms"), "");

@@ -172,7 +172,7 @@ fn check_tells_what_is_there() {
     let address = taken.local_addr().unwrap().to_string();
     let said = run(&["check", "--listen", &address, "--data-dir", data.to_str().unwrap()]);
     assert!(said.out.contains("http      FAILED: cannot listen on"), "{said:?}");
-    assert_eq!(said.failed(1), "error: liststore serve would not start, or not be ready: see http above");
+    assert_eq!(said.failed(1), "error: liststore serve would not start or not be ready: see http above");
 }
 
 #[test]

@@ -272,9 +272,9 @@ fn a_spine_that_was_cut_off_is_refused_and_leaves_nothing_under_the_name() {
     };
     let head = "entity_id,timestamp,label\n";
     for (name, text, said) in [
-        ("s.csv", format!("{head}a,{BASE},\"1\na,{BASE},0\na,{BASE},1\n"), "s.csv:2: a quote is not closed"),
-        ("s.csv", format!("{head}a,{BASE},\"1\"0\n"), "s.csv:2: text behind a closing quote"),
-        ("s.csv", format!("{head}a,{BASE},1\na,{BASE}"), "s.csv:3: the file ends in the middle"),
+        ("s.csv", format!("{head}a,{BASE},\"1\na,{BASE},0\na,{BASE},1\n"), "s.csv:2: unclosed quote"),
+        ("s.csv", format!("{head}a,{BASE},\"1\"0\n"), "s.csv:2: text after a closing quote"),
+        ("s.csv", format!("{head}a,{BASE},1\na,{BASE}"), "s.csv:3: the file ends within"),
         ("s.csv", format!("x\u{1b}[31m,{head}"), "s.csv: has two columns"),
         ("s.csv", "x\u{1b}[31m,timestamp\n".to_owned(), "s.csv: has no column"),
         ("s.ndjson", format!("{{\"entity_id\":\"a\",\"timestamp\":{BASE}}}\n{{\"ent"), "s.ndjson:2: EOF"),
@@ -287,7 +287,7 @@ fn a_spine_that_was_cut_off_is_refused_and_leaves_nothing_under_the_name() {
     }
     let open = server.write("s.csv", format!("\u{feff}{head}a,{BASE},1"));
     let said = join(&open, &[]);
-    assert!(said.status == 0 && said.err.contains("s.csv:2: no line end follows"), "{said:?}");
+    assert!(said.status == 0 && said.err.contains("s.csv:2: the last row has no line end"), "{said:?}");
     fs::remove_file(&out).unwrap();
     let escaped = server.write("s.csv", format!("{head}a,{BASE},\"\\\"hi\\\"\"\n"));
     assert!(join(&escaped, &[]).failed(1).contains("--csv-escape backslash"));

@@ -19,13 +19,13 @@ pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
     page.click("button", "New key").await;
     page.the("dialog", "New API key").await;
     page.is_accessible().await;
-    page.click("button", "Make the key").await;
+    page.click("button", "Create the key").await;
     page.the("dialog", "Here is the key").await;
     page.is_accessible().await;
     let token = page.run("return document.querySelector('.token code').innerText").await;
     let token = token.as_str().unwrap();
     assert!(token.starts_with("ls_"), "{token}");
-    page.click("button", "I have kept it").await;
+    page.click("button", "I have stored it").await;
     page.no("dialog", "Here is the key").await;
     let html = page.run("return document.documentElement.outerHTML + location.href").await;
     assert!(!html.as_str().unwrap().contains(token), "the key is shown once");
@@ -62,9 +62,9 @@ pub async fn what_a_key_does_not_allow_is_not_offered(page: Rc<Page>) {
     page.sees("user.*").await;
     page.is_accessible().await;
     page.open(&api.url("/console/access/keys")).await;
-    page.sees("You may not see keys").await;
+    page.sees("You may not read keys").await;
     page.open(&api.url("/console/health")).await;
-    page.sees("You may not see the metrics").await;
+    page.sees("You may not read the metrics").await;
     page.is_accessible().await;
     page.expects_refusals(401).await;
 }
@@ -78,18 +78,18 @@ pub async fn keys_are_made_rotated_and_revoked(page: Rc<Page>) {
     page.fill("Name", "feed").await;
     page.fill("Only for these features", "user.*").await;
     page.fill("Expires after", "30d").await;
-    page.click("button", "Make the key").await;
-    page.click("button", "I have kept it").await;
+    page.click("button", "Create the key").await;
+    page.click("button", "I have stored it").await;
     page.sees("user.*").await;
     page.is_accessible().await;
     page.click("button", "Rotate feed").await;
     page.the("dialog", "Rotate feed?").await;
     page.click("button", "Rotate").await;
-    page.click("button", "I have kept it").await;
+    page.click("button", "I have stored it").await;
     page.click("button", "Revoke feed").await;
     page.fill("Type feed to revoke it", "feed").await;
     page.is_accessible().await;
-    page.click("button", "Revoke for ever").await;
+    page.click("button", "Revoke permanently").await;
     page.sees("The key feed is revoked").await;
     page.no("button", "Revoke feed").await;
     let keys = api.send(Method::GET, "/v1/keys", Value::Null).await;
@@ -111,7 +111,7 @@ pub async fn refused_requests_are_shown(page: Rc<Page>) {
     let reader = api.key("reader", &["reader"], &[]).await;
     page.open(&api.url("/console/access/audit")).await;
     sign_in(&page, &admin).await;
-    page.sees("made the key").await;
+    page.sees("created the key").await;
     for _ in 0..2 {
         let refused = reqwest::Client::new().get(api.url("/v1/keys")).bearer_auth(&reader).send().await.unwrap();
         assert_eq!(refused.status(), 403);
@@ -119,13 +119,13 @@ pub async fn refused_requests_are_shown(page: Rc<Page>) {
     page.click("link", "Refused requests").await;
     page.sees("permission_denied").await;
     page.sees("list_keys").await;
-    page.sees_no("made the key").await;
+    page.sees_no("created the key").await;
     page.is_accessible().await;
     page.reload().await;
     page.sees("key:reader").await;
     page.fill("By", "key:nobody").await;
     page.click("button", "Filter").await;
-    page.sees("Nobody was refused lately").await;
+    page.sees("No recent refusals").await;
     page.click("link", "Changes").await;
     page.sees("No changes").await;
     page.expects_refusals(401).await;
@@ -153,12 +153,12 @@ pub async fn an_empty_part_of_the_trail_is_not_its_end(page: Rc<Page>) {
     page.fill("By", "ada").await;
     page.click("button", "Filter").await;
     for _ in 0..2 {
-        page.sees("There are earlier ones").await;
+        page.sees("There are earlier changes").await;
         page.sees_no("No changes").await;
         page.click("button", "Show earlier changes").await;
     }
     page.sees("created the feature").await;
-    page.sees_no("There are earlier ones").await;
+    page.sees_no("There are earlier changes").await;
 }
 
 pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
@@ -167,7 +167,7 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     let sign_in = format!("Sign in with {}", provider.url.strip_prefix("http://").unwrap());
     // A link of somebody else signs nobody in.
     page.open(&api.url("/console/signed-in?code=c-1&state=forged")).await;
-    page.sees("It was not begun in this tab").await;
+    page.sees("The sign-in was not started in this tab").await;
     assert_eq!(provider.exchanges(), [0; 0]);
     page.open(&api.url("/console/access?page=1")).await;
     page.the("button", &sign_in).await;
@@ -187,14 +187,14 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     page.click("button", "Sign out").await;
     page.the("button", &sign_in).await;
     page.open(&api.url("/console/signed-in?code=c-1&state=undefined")).await;
-    page.sees("It was not begun in this tab").await;
+    page.sees("The sign-in was not started in this tab").await;
     assert_eq!(provider.exchanges(), [200]);
     // Whom the provider refuses is told so.
     page.click("button", &sign_in).await;
     page.the("heading", "Who are you?").await;
     let link = page.run("return document.querySelector('a').href.replace('code=c-1', 'code=c-2')").await;
     page.open(link.as_str().unwrap()).await;
-    page.sees("The identity provider refused it").await;
+    page.sees("The identity provider refused the sign-in").await;
     for line in page.log().await {
         // Who comes back finds a field that was looked at before.
         assert!(line.contains("status of 401 ") || line.contains("status of 400 "), "{line}");
@@ -211,7 +211,7 @@ pub async fn a_sign_in_without_its_state_or_with_another_verifier_is_refused(pag
     page.click("button", &sign_in).await;
     page.the("heading", "Who are you?").await;
     page.open(&api.url("/console/signed-in?code=c-1")).await;
-    page.sees("It was not begun in this tab").await;
+    page.sees("The sign-in was not started in this tab").await;
     page.holds("sessionStorage.length === 0").await;
     assert_eq!(provider.exchanges(), [0; 0]);
     page.open(&console).await;
@@ -226,7 +226,7 @@ pub async fn a_sign_in_without_its_state_or_with_another_verifier_is_refused(pag
     )
     .await;
     page.open(link.as_str().unwrap()).await;
-    page.sees("The identity provider refused it").await;
+    page.sees("The identity provider refused the sign-in").await;
     page.the("button", &sign_in).await;
     assert_eq!(provider.exchanges(), [400]);
     // Fields that were looked at by nobody yet, and what the provider said.
@@ -243,13 +243,13 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
         provider.lie(Some(lie));
         page.open(&api.url("/console/access")).await;
         page.click("button", &sign_in).await;
-        page.sees("The identity provider describes itself as another one").await;
+        page.sees("The identity provider's metadata names another issuer").await;
     }
     // It may begin to lie while somebody is there.
     for (lie, told) in [
-        (Lie::TokensAt(token_of_another.clone()), "describes itself as another one"),
-        (Lie::LedTo(token_of_another), "The identity provider does not answer"),
-        (Lie::OtherNonce, "The token is of another sign-in"),
+        (Lie::TokensAt(token_of_another.clone()), "metadata names another issuer"),
+        (Lie::LedTo(token_of_another), "The identity provider does not respond"),
+        (Lie::OtherNonce, "The token belongs to another sign-in"),
     ] {
         provider.lie(None);
         page.open(&api.url("/console/access")).await;
@@ -270,10 +270,10 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
     let link = page.run("return document.querySelector('a').href + '&iss=https%3A%2F%2Fid.example.org'").await;
     let asked = provider.exchanges().len();
     page.open(link.as_str().unwrap()).await;
-    page.sees("Another identity provider answered").await;
+    page.sees("The response came from another identity provider").await;
     // What was begun holds once, also where it came to nothing.
     page.open(link.as_str().unwrap().split("&iss=").next().unwrap()).await;
-    page.sees("It was not begun in this tab").await;
+    page.sees("The sign-in was not started in this tab").await;
     assert_eq!(provider.exchanges().len(), asked);
     // It asked who one is, and one request was led elsewhere.
     page.log().await;

@@ -18,10 +18,10 @@ pub async fn a_type_is_created_changed_and_deleted(page: Rc<Page>) {
     page.click("link", "New entity type").await;
     page.the("heading", "New entity type").await;
     page.click("button", "Create entity type").await;
-    page.sees("It is needed.").await;
+    page.sees("Required.").await;
     page.fill("Entity type", "user").await;
     page.fill("Time to live", "30d").await;
-    page.sees("A bag that is changed now is there until").await;
+    page.sees("A bag changed now is visible until").await;
     page.fill("Owner", "feed-team").await;
     page.is_accessible().await;
     page.click("button", "Create entity type").await;
@@ -31,16 +31,16 @@ pub async fn a_type_is_created_changed_and_deleted(page: Rc<Page>) {
 
     page.click("link", "Edit").await;
     page.fill("Time to live", "1d").await;
-    page.sees("are hidden at once").await;
+    page.sees("are hidden immediately").await;
     page.fill("Owner", "mine").await;
     api.send(Method::PATCH, "/v1/entity-types/user", json!({"owner": "theirs"})).await;
     page.click("button", "Review the change").await;
     page.click("button", "Save the change").await;
-    page.sees("Somebody changed it while you were at it.").await;
+    page.sees("Changed by someone else during your edit.").await;
     page.is_accessible().await;
     page.sees("theirs").await;
     page.expects_refusals(412).await;
-    page.click("button", "Go on with this").await;
+    page.click("button", "Continue with this").await;
     page.click("button", "Save the change").await;
     page.sees("user was changed").await;
     let changed = api.get("/v1/entity-types/user").await;
@@ -57,12 +57,12 @@ pub async fn a_type_is_created_changed_and_deleted(page: Rc<Page>) {
     page.sees("1 entity has a bag.").await;
     page.is_accessible().await;
     page.fill("Type user to delete it", "user").await;
-    page.click("button", "Delete for ever").await;
-    page.sees("are out of reach").await;
+    page.click("button", "Delete permanently").await;
+    page.sees("are unreachable").await;
     page.click("button", "To the entities").await;
     page.sees("No entity types yet").await;
     page.open(&api.url("/console/entities/type/user")).await;
-    page.sees("There is no such entity type").await;
+    page.sees("Entity type not found").await;
     page.click("link", "Its history").await;
     page.sees("deleted the entity type").await;
     page.expects_refusals(404).await;
@@ -72,7 +72,7 @@ pub async fn a_bag_is_put_changed_and_deleted(page: Rc<Page>) {
     let api = Api::start().await;
     page.may_use_the_clipboard().await;
     page.open(&api.url(ENTITY)).await;
-    page.sees("Entities of this kind have no bags").await;
+    page.sees("This entity type has no bags").await;
     page.is_accessible().await;
     page.click("link", "Create the entity type").await;
     page.holds("document.querySelector('input[name=entity_type]')?.value === 'user'").await;
@@ -85,7 +85,7 @@ pub async fn a_bag_is_put_changed_and_deleted(page: Rc<Page>) {
     page.click("button", "Put a bag").await;
     // What is no JSON is said at once; the rest is the server's to say, in its words.
     page.fill("Properties", "{\"name\": ").await;
-    page.sees("That is not JSON").await;
+    page.sees("Not valid JSON").await;
     page.is_accessible().await;
     for (wrong, said) in [("[1]", "a bag must be a JSON object"), ("{\"a\": 1, \"a\": 2}", "duplicate key")] {
         page.fill("Properties", wrong).await;
@@ -109,7 +109,7 @@ pub async fn a_bag_is_put_changed_and_deleted(page: Rc<Page>) {
 
     page.click("button", "Edit").await;
     page.holds("document.querySelector('textarea').value.includes('\"score\": 1.10')").await;
-    page.choose("What is sent", "a merge patch").await;
+    page.choose("Send as", "a merge patch").await;
     page.fill("Merge patch", "{\"score\": null, \"city\": {\"zip\": \"75007\"}}").await;
     page.is_accessible().await;
     page.click("button", "Save the change").await;
@@ -144,15 +144,15 @@ pub async fn a_lost_race_over_a_bag_shows_both_changes(page: Rc<Page>) {
     page.open(&api.url(ENTITY)).await;
     page.click("button", "Edit").await;
     page.fill("Properties", "{\"name\": \"Ada L.\", \"city\": \"Paris\", \"age\": 36}").await;
-    page.sees("What changes").await;
+    page.sees("Changes").await;
     api.bag("u-17", json!({"name": "Ada", "city": "Rome"})).await;
     page.click("button", "Save the change").await;
-    page.sees("Somebody changed it while you were at it.").await;
+    page.sees("Changed by someone else during your edit.").await;
     page.is_accessible().await;
-    for told in ["\"Rome\"", "it is not there", "\"Ada L.\""] {
+    for told in ["\"Rome\"", "removed", "\"Ada L.\""] {
         page.sees(told).await;
     }
-    page.click("button", "Make my changes to theirs").await;
+    page.click("button", "Apply my changes to theirs").await;
     page.click("button", "Save the change").await;
     page.sees("The bag was changed").await;
     assert_eq!(api.get("/v1/entities/user/u-17").await["properties"], json!({"name": "Ada L.", "city": "Rome"}));
@@ -160,11 +160,11 @@ pub async fn a_lost_race_over_a_bag_shows_both_changes(page: Rc<Page>) {
     page.sees_no("The bag was changed").await;
     // A patch is held to what was looked at, too.
     page.click("button", "Edit").await;
-    page.choose("What is sent", "a merge patch").await;
+    page.choose("Send as", "a merge patch").await;
     page.fill("Merge patch", "{\"age\": 37}").await;
     api.bag("u-17", json!({"name": "Ada"})).await;
     page.click("button", "Save the change").await;
-    page.click("button", "Go on with the patch").await;
+    page.click("button", "Continue with the patch").await;
     page.click("button", "Save the change").await;
     page.sees("The bag was changed").await;
     assert_eq!(api.get("/v1/entities/user/u-17").await["properties"], json!({"name": "Ada", "age": 37}));

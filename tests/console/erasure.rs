@@ -22,8 +22,8 @@ pub async fn a_feature_is_purged(page: Rc<Page>) {
     page.is_accessible().await;
     page.holds("document.querySelector('dialog .danger.solid').disabled").await;
     page.fill("Type user.seen to purge it", "user.seen").await;
-    page.click("button", "Purge for ever").await;
-    page.sees("1 of 1 versions are behind it").await;
+    page.click("button", "Purge permanently").await;
+    page.sees("1 of 1 versions finished").await;
     page.sees("bytes erased").await;
     page.is_accessible().await;
     let job = api.get("/v1/jobs").await["jobs"][0].clone();
@@ -32,8 +32,8 @@ pub async fn a_feature_is_purged(page: Rc<Page>) {
     // What a deletion leaves behind is erased the same way.
     api.send(Method::DELETE, "/v1/features/user/seen", Value::Null).await;
     page.open(&api.url("/console/features/user/seen")).await;
-    page.click("link", "Erase what it left").await;
-    page.sees("what it left behind is purged").await;
+    page.click("link", "Erase remaining items").await;
+    page.sees("its remaining items are purged").await;
     page.expects_refusals(404).await;
     page.open("about:blank").await;
 }
@@ -46,10 +46,10 @@ pub async fn a_purge_is_paused_resumed_and_cancelled(page: Rc<Page>) {
     let requests: Vec<_> = (0..300).map(request).collect();
     api.send(Method::POST, "/v1/lists:batchAdd", json!({ "requests": requests })).await;
     page.open(&api.url("/console/erasure?type=user&feature=seen")).await;
-    page.fill("Lists a second, at most", "1").await;
+    page.fill("Maximum lists per second", "1").await;
     page.click("button", "Purge").await;
     page.fill("Type user.seen to purge it", "user.seen").await;
-    page.click("button", "Purge for ever").await;
+    page.click("button", "Purge permanently").await;
     page.click("button", "Pause the purge of user.seen").await;
     page.sees("paused").await;
     page.is_accessible().await;
@@ -59,7 +59,7 @@ pub async fn a_purge_is_paused_resumed_and_cancelled(page: Rc<Page>) {
     page.click("button", "Cancel the purge of user.seen").await;
     page.the("dialog", "Cancel this purge?").await;
     page.is_accessible().await;
-    page.click("button", "Cancel it for ever").await;
+    page.click("button", "Cancel permanently").await;
     page.sees("cancelled").await;
     page.no("button", "Pause the purge of user.seen").await;
     let job = api.get("/v1/jobs").await["jobs"][0].clone();
@@ -77,7 +77,7 @@ pub async fn an_entity_is_erased_with_a_receipt(page: Rc<Page>) {
     api.add("opened", &[(5, json!(1))]).await;
     page.open(&api.url("/console/erasure")).await;
     page.click("link", "An entity").await;
-    page.sees("Whose lists are to go?").await;
+    page.sees("Which entity should be erased?").await;
     page.is_accessible().await;
     page.fill_the("combobox", "Entity type", "user").await;
     page.fill("Entity ID", "u-1").await;
@@ -89,13 +89,13 @@ pub async fn an_entity_is_erased_with_a_receipt(page: Rc<Page>) {
     page.click("button", "Erase").await;
     page.fill("Type u-1 to erase it", "u-1").await;
     page.is_accessible().await;
-    page.click("button", "Erase for ever").await;
-    page.sees("It is complete.").await;
-    page.sees("3 lists that there could be were cleared.").await;
+    page.click("button", "Erase permanently").await;
+    page.sees("The erasure is complete.").await;
+    page.sees("3 possible lists were cleared.").await;
     page.is_accessible().await;
     // A receipt is not lost with the page.
     page.reload().await;
-    page.sees("It is complete.").await;
+    page.sees("The erasure is complete.").await;
     page.click("button", "Copy the receipt").await;
     page.holds("document.body.innerText.includes('Copy the receipt: copied')").await;
     let receipt: Value = serde_json::from_str(&page.copied().await).unwrap();

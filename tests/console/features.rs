@@ -18,7 +18,7 @@ pub async fn one_is_created_found_changed_and_deleted(page: Rc<Page>) {
     page.the("heading", "New feature").await;
     // What is missing is said, and where.
     page.click("button", "Create feature").await;
-    page.sees("It is needed.").await;
+    page.sees("Required.").await;
     page.is_accessible().await;
     page.fill("Entity type", "user name").await;
     page.sees("letters A–Z and a–z").await;
@@ -38,7 +38,7 @@ pub async fn one_is_created_found_changed_and_deleted(page: Rc<Page>) {
 
     page.click("link", "Edit").await;
     page.fill("Time to live", "1d").await;
-    page.sees("are hidden at once").await;
+    page.sees("are hidden immediately").await;
     page.click("button", "Review the change").await;
     page.is_accessible().await;
     page.click("button", "Save the change").await;
@@ -55,8 +55,8 @@ pub async fn one_is_created_found_changed_and_deleted(page: Rc<Page>) {
     page.is_accessible().await;
     page.holds("document.querySelector('dialog .danger.solid').disabled").await;
     page.fill("Type user.seen to delete it", "user.seen").await;
-    page.click("button", "Delete for ever").await;
-    page.sees("will have left the store by").await;
+    page.click("button", "Delete permanently").await;
+    page.sees("leave the store by").await;
     page.click("button", "To the features").await;
     page.sees("No features yet").await;
     assert_eq!(api.get("/v1/features").await["features"], json!([]));
@@ -71,13 +71,13 @@ pub async fn a_lost_race_shows_both_changes(page: Rc<Page>) {
     api.send(Method::PATCH, "/v1/features/user/seen", json!({"owner": "theirs", "ttl": "7d"})).await;
     page.click("button", "Review the change").await;
     page.click("button", "Save the change").await;
-    page.sees("Somebody changed it while you were at it.").await;
+    page.sees("Changed by someone else during your edit.").await;
     page.is_accessible().await;
     for told in ["mine", "theirs", "of mine", "30d", "7d"] {
         page.sees(told).await;
     }
     assert_eq!(api.get("/v1/features/user/seen").await["owner"], "theirs");
-    page.click("button", "Go on with this").await;
+    page.click("button", "Continue with this").await;
     page.click("button", "Save the change").await;
     page.sees("user.seen was changed").await;
     page.expects_refusals(412).await;
@@ -93,7 +93,7 @@ pub async fn a_deletion_tells_what_goes(page: Rc<Page>) {
     api.feature("seen", "string", "30d").await;
     page.open(&api.url("/console/features/user/seen")).await;
     page.click("button", "Delete").await;
-    page.sees("No list has items: there is nothing to lose.").await;
+    page.sees("No list has items.").await;
     let value = "x".repeat(92);
     let items = json!([{"timestamp": ago_text(60), "value": value}, {"timestamp": ago_text(90), "value": value}]);
     let add = |n| json!({"entity_type": "user", "feature": "seen", "entity_id": format!("u-{n}"), "items": items});
@@ -141,12 +141,12 @@ pub async fn what_is_deprecated_is_marked(page: Rc<Page>) {
     page.sees("This feature is deprecated.").await;
     page.is_accessible().await;
     page.click("button", "Deprecate").await;
-    page.click("button", "Take it back").await;
+    page.click("button", "Remove the deprecation").await;
     page.sees_no("This feature is deprecated.").await;
     // A version takes its mark along.
     page.click("button", "Delete version v2").await;
     page.fill("Type v2 to delete it", "v2").await;
-    page.click("button", "Delete for ever").await;
+    page.click("button", "Delete permanently").await;
     page.sees("Version v2 is gone").await;
     page.no("columnheader", "v2 deprecated").await;
     assert_eq!(api.get("/v1/features/user/seen").await["labels"], json!({}));
@@ -174,7 +174,7 @@ pub async fn versions_stand_side_by_side(page: Rc<Page>) {
     page.sees("3 days").await;
     page.click("button", "Delete version v2").await;
     page.fill("Type v2 to delete it", "v2").await;
-    page.click("button", "Delete for ever").await;
+    page.click("button", "Delete permanently").await;
     page.sees("Version v2 is gone").await;
     page.no("columnheader", "v2").await;
     assert_eq!(api.get("/v1/features/user/seen").await["versions"].as_array().unwrap().len(), 1);
@@ -214,5 +214,5 @@ pub async fn thousands_are_searched_and_paged(page: Rc<Page>) {
         page.holds("document.querySelector('th[aria-sort=ascending]').innerText.includes('Versions')").await;
     }
     page.fill_the("searchbox", "Search features", "nothing is called so").await;
-    page.sees("No feature is like that").await;
+    page.sees("No matching feature").await;
 }

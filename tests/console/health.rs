@@ -12,8 +12,8 @@ pub async fn checks_and_graphs_are_live(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     page.open(&api.url("/console/health")).await;
-    page.sees("Everything is fine").await;
-    page.sees("Anybody who reaches this server may do anything.").await;
+    page.sees("All checks pass").await;
+    page.sees("Anyone who can reach this server has full access.").await;
     page.holds("document.querySelectorAll('.graph canvas').length >= 6").await;
     // A reading shows what was written since the one before.
     let is_shown = "return /writes\\s+(0\\.[1-9]|[1-9])/.test(document.body.innerText)";
@@ -47,7 +47,7 @@ pub async fn a_server_that_is_gone_is_said_to_be(page: Rc<Page>) {
     drop(api);
     end_servers();
     page.click("link", "History").await;
-    page.sees("The server does not answer.").await;
+    page.sees("The server does not respond.").await;
     page.is_accessible().await;
     // The browser notes each request that failed, which is what this was about.
     for line in page.log().await {

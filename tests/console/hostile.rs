@@ -165,7 +165,7 @@ pub async fn every_field_takes_anything(page: Rc<Page>) {
         &FILL.replace("TEXT", json).replace("main input:not([type=radio]):not([type=checkbox]), main ", "dialog "),
     )
     .await;
-    page.sees("A value has at most 64,000 bytes; this has 11,000,003.").await;
+    page.sees("A value must have at most 64,000 bytes; this has 11,000,003.").await;
     page.holds("document.querySelector('dialog .primary').disabled").await;
     // The server says what it thinks of it.
     for line in page.log().await {

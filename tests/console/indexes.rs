@@ -29,7 +29,7 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.click("button", "New index").await;
     page.fill("Name", "by_city").await;
     page.fill("Found by", "city").await;
-    page.sees("a path begins with \"/\"").await;
+    page.sees("a path must begin with \"/\"").await;
     page.is_accessible().await;
     page.fill("Found by", "").await;
     // What bags hold is offered.
@@ -37,7 +37,7 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.holds("document.querySelector('dialog textarea').value === '/address/city'").await;
     page.fill_the("combobox", "Ordered by", "/age").await;
     page.is_accessible().await;
-    page.click("button", "Make the index").await;
+    page.click("button", "Create the index").await;
     page.sees("The index by_city is being built").await;
     // It is watched until all bags are in it, and stands among the jobs.
     page.sees("ready").await;
@@ -94,7 +94,7 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.the("dialog", "Drop this index?").await;
     page.is_accessible().await;
     page.fill("Type by_city to drop it", "by_city").await;
-    page.click("button", "Drop for ever").await;
+    page.click("button", "Drop permanently").await;
     page.sees("No index yet").await;
     assert_eq!(api.get("/v1/entity-types/user/indexes").await["indexes"], json!([]));
     page.open(&api.url("/console/entities/type/user/history")).await;

@@ -48,7 +48,7 @@ pub async fn items_are_added_looked_at_and_removed(page: Rc<Page>) {
     page.click("button", "Remove this value").await;
     page.the("dialog", "Remove this value?").await;
     page.is_accessible().await;
-    page.choose("What goes", "this item alone").await;
+    page.choose("What to remove", "only this item").await;
     page.sees("Others with").await;
     page.click("button", "Remove").await;
     page.sees("1 item was removed").await;
@@ -154,11 +154,11 @@ pub async fn why_an_item_is_missing_is_told(page: Rc<Page>) {
     page.run("document.querySelector('.missing').open = true").await;
     for (time, value, verdict) in [
         ("-3h", "", "It has expired"),
-        ("-30m", "", "It is not stored, though it would not have expired."),
+        ("-30m", "", "It is not stored, although it would not have expired yet."),
         (at.as_str(), "there", "It is in another version: v2."),
-        ("-1m", "here", "It is there"),
+        ("-1m", "here", "It exists"),
     ] {
-        page.fill("When it happened", time).await;
+        page.fill("Time of the item", time).await;
         page.fill("Its value, if you know it", value).await;
         page.click("button", "Find out").await;
         page.sees(verdict).await;
@@ -176,13 +176,13 @@ pub async fn what_happened_since_is_told(page: Rc<Page>) {
     page.open(&api.url(LIST)).await;
     page.sees("This list is empty").await;
     page.run("document.querySelector('.missing').open = true").await;
-    page.fill("When it happened", "-2h").await;
+    page.fill("Time of the item", "-2h").await;
     page.click("button", "Find out").await;
-    page.sees("the time to live was 1 hour: it had expired by that").await;
+    page.sees("the time to live was 1 hour: the item had expired by then").await;
     page.sees("ada erased the entity on").await;
-    page.fill("When it happened", "-1m").await;
+    page.fill("Time of the item", "-1m").await;
     page.click("button", "Find out").await;
-    page.sees_no("it had expired by that").await;
+    page.sees_no("the item had expired by then").await;
     page.sees("ada erased the entity on").await;
     // Wherever one has scrolled to: here the list's buttons are half beneath those of the head.
     page.run("const { top } = document.querySelector('.list .actions').getBoundingClientRect(); scrollBy(0, top - 34)")
@@ -216,12 +216,12 @@ pub async fn what_happened_long_ago_is_told(page: Rc<Page>) {
     )
     .await;
     page.run("document.querySelector('.missing').open = true").await;
-    page.fill("When it happened", "-1m").await;
+    page.fill("Time of the item", "-1m").await;
     page.click("button", "Find out").await;
     page.sees("ada erased the entity on").await;
     page.run("window.emptyPages = Infinity").await;
     page.click("button", "Find out").await;
-    page.sees("The audit trail is too long to be searched to its end here").await;
+    page.sees("The audit trail is too long to search completely").await;
     page.sees_no("ada erased the entity on").await;
 }
 

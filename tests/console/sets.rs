@@ -14,15 +14,15 @@ pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     page.open(&api.url("/console/features/new")).await;
     page.fill("Entity type", "user").await;
     page.fill("Name", "seen").await;
-    page.choose("What stands once", "Key").await;
-    page.sees("each key stands once, with a value").await;
-    page.choose("Of two", "the newest item stays").await;
-    page.fill("Items of a list, at most", "50").await;
+    page.choose("Identity", "Key").await;
+    page.sees("each key occurs once, with a value").await;
+    page.choose("Kept item", "the newest item is kept").await;
+    page.fill("Maximum items per list", "50").await;
     page.fill("Timestamps ahead, at most", "12h").await;
     page.is_accessible().await;
     page.click("button", "Create feature").await;
     page.the("heading", "user.seen").await;
-    page.sees("the newest item stays").await;
+    page.sees("the newest item is kept").await;
     page.is_accessible().await;
     let made = api.get("/v1/features/user/seen").await;
     assert_eq!((&made["identity"], &made["keep"], &made["max_items"]), (&json!("key"), &json!("newest"), &json!(50)));
@@ -76,12 +76,12 @@ pub async fn a_version_is_a_set_of_values(page: Rc<Page>) {
     page.open(&api.url("/console/features/user/seen")).await;
     page.click("button", "Add a version").await;
     page.fill("Version", "first").await;
-    page.choose("What stands once", "Value").await;
-    page.choose("Of two", "the oldest item stays").await;
+    page.choose("Identity", "Value").await;
+    page.choose("Kept item", "the oldest item is kept").await;
     page.is_accessible().await;
     page.click("button", "Add").await;
     page.sees("Version first was added").await;
-    page.sees("the oldest item stays").await;
+    page.sees("the oldest item is kept").await;
     let version = api.get("/v1/features/user/seen/versions/first").await;
     assert_eq!((&version["identity"], &version["keep"]), (&json!("value"), &json!("oldest")));
     page.open(&api.url("/console/lists?type=user&feature=seen&version=first&id=u-1")).await;
@@ -98,10 +98,10 @@ pub async fn a_version_is_a_set_of_values(page: Rc<Page>) {
     page.click("button", "Look up").await;
     page.sees("It is in the list.").await;
     page.run("document.querySelector('.missing').open = true").await;
-    page.fill("When it happened", "-1h").await;
+    page.fill("Time of the item", "-1h").await;
     page.fill("Its value, if you know it", "story-1").await;
     page.click("button", "Find out").await;
-    page.sees("An older item of its value stands in its place.").await;
+    page.sees("An older item with its value has replaced it.").await;
     page.is_accessible().await;
 }
 
@@ -120,12 +120,12 @@ pub async fn what_a_newer_item_replaced_or_pushed_out_is_told(page: Rc<Page>) {
     page.sees("the newest 3 of them").await;
     page.run("document.querySelector('.missing').open = true").await;
     for (ago, key, verdict) in [
-        (5_000, "d", "A newer item of its key stands in its place."),
+        (5_000, "d", "A newer item with its key has replaced it."),
         (7_200, "a", "It is beyond the newest 3 items."),
-        (3_600, "e", "It is there"),
-        (30, "e", "It is not stored, though it would not have expired."),
+        (3_600, "e", "It exists"),
+        (30, "e", "It is not stored, although it would not have expired yet."),
     ] {
-        page.fill("When it happened", &ago_text(ago)).await;
+        page.fill("Time of the item", &ago_text(ago)).await;
         page.fill("Its key, if you know it", key).await;
         page.click("button", "Find out").await;
         page.sees(verdict).await;

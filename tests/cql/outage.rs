@@ -108,7 +108,7 @@ async fn without_any_node_operations_are_refused_at_once_until_one_is_back() {
             );
             match (one, other) {
                 (Err(StoreError::Unavailable { reason, outcome_unknown: false }), Err(_))
-                    if reason.contains("is reached") && began.elapsed() < Duration::from_millis(500) =>
+                    if reason.contains("is reachable") && began.elapsed() < Duration::from_millis(500) =>
                 {
                     Ok(reason)
                 }
@@ -118,7 +118,7 @@ async fn without_any_node_operations_are_refused_at_once_until_one_is_back() {
         .await;
         assert!(server.metric("liststore_cql_refused_total", "") >= 1.0, "{case}");
         let warning = server.store.warning().unwrap();
-        assert!(warning.contains("none of the cluster's 1 nodes is reached"), "{case}: {warning}");
+        assert!(warning.contains("none of the cluster's 1 nodes is reachable"), "{case}: {warning}");
         assert_eq!(server.metric("liststore_cql_nodes_reached", ""), 0.0, "{case}: {quick}");
         if case == "gone" {
             assert_eq!(server.metric("liststore_cql_connections", ""), 0.0);
@@ -158,7 +158,7 @@ async fn a_silent_node_that_answers_again_is_found_without_any_operation() {
     forger.on_requests(vec![RequestRule(statements, RequestReaction::drop_frame())]);
     eventually("it is found silent", async || {
         let _ = server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await;
-        server.store.warning().filter(|warning| warning.contains("does not answer")).ok_or(())
+        server.store.warning().filter(|warning| warning.contains("does not respond")).ok_or(())
     })
     .await;
     eventually("operations are refused", async || {
@@ -260,7 +260,7 @@ async fn a_cluster_with_logins_and_tls_lets_in_who_may() {
     std::fs::write(&secret, "cassandra\n").unwrap();
     assert!(store.open_session().await.is_ok(), "the password was read again");
     let nobody = why_no_session(&CqlOptions { credentials: None, ..options.clone() }).await;
-    assert!(nobody.contains("asks for a login"), "{nobody}");
+    assert!(nobody.contains("requires a login"), "{nobody}");
     let plain = why_no_session(&CqlOptions { tls: None, ..options.clone() }).await;
     assert!(plain.contains("items.cql.tls.ca_file"), "{plain}");
     let nameless = Some(CqlTls { client: None, ..tls.clone() });

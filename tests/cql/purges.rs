@@ -144,7 +144,7 @@ async fn a_purge_whose_server_is_killed_is_finished_by_another() {
     until("it stands still", || (job(&two, &id)["lists_cleared"].as_u64()? > before).then_some(()));
     let (_, log, _) = one.end(Signal::SIGKILL);
     let killed = Instant::now();
-    assert!(log.contains("a job goes on"), "it was not the one that died which was at it: {log}");
+    assert!(log.contains("job resumed"), "it was not the one that died which was at it: {log}");
     let last = job(&two, &id);
     assert_eq!(last["state"], "running", "{last}");
     let remaining = left(&two, &purged);
@@ -161,7 +161,7 @@ async fn a_purge_whose_server_is_killed_is_finished_by_another() {
     let again = start(&database);
     assert_eq!(shown(&again, &purged, LISTS, ""), 2);
     let (_, log, _) = two.end(Signal::SIGTERM);
-    assert_eq!(log.matches("a job goes on").count(), 1, "{log}");
+    assert_eq!(log.matches("job resumed").count(), 1, "{log}");
     assert_eq!(job(&again, &id)["state"], "done");
 }
 

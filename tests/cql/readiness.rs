@@ -23,7 +23,7 @@ fn metric(server: &Server, name: &str) -> f64 {
 /// For how long nothing has been reached, as it is told.
 fn lost_for_secs(health: &Value) -> u64 {
     let reason = health["reasons"]["item_store"].as_str().unwrap_or_default();
-    let rest = reason.split_once("is reached for ").map(|(_, rest)| rest);
+    let rest = reason.split_once("is reachable for ").map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split_once(" s").and_then(|(secs, _)| secs.parse().ok())).unwrap_or(0)
 }
 
@@ -38,7 +38,7 @@ async fn all_nodes_gone_or_silent_is_a_warning_at_once_with_its_reason_and_refus
         Condition::RequestOpcode(RequestOpcode::Execute).or(Condition::RequestOpcode(RequestOpcode::Batch));
     for (case, rule, reason) in [
         ("gone", RequestRule(Condition::True, RequestReaction::drop_connection()), "(not connected)"),
-        ("silent", RequestRule(statements, RequestReaction::drop_frame()), "does not answer"),
+        ("silent", RequestRule(statements, RequestReaction::drop_frame()), "does not respond"),
     ] {
         let mut forger = Forger::start().await;
         let options = &forger.options;
@@ -108,9 +108,9 @@ async fn all_nodes_gone_or_silent_is_a_warning_at_once_with_its_reason_and_refus
         ok(&server, "GET", &items(0), &Value::Null);
         let (status, log, _) = server.end(Signal::SIGTERM);
         assert_eq!(status, Some(0), "{case}: {log}");
-        assert_eq!(lines(&log, "no node of the cluster is reached").len(), 1, "{case}: {log}");
-        assert!(lines(&log, "no node of the cluster is reached")[0].contains(&node), "{case}: {log}");
-        assert_eq!(lines(&log, "the cluster is reached again").len(), 1, "{case}: {log}");
+        assert_eq!(lines(&log, "no node of the cluster is reachable").len(), 1, "{case}: {log}");
+        assert!(lines(&log, "no node of the cluster is reachable")[0].contains(&node), "{case}: {log}");
+        assert_eq!(lines(&log, "the cluster is reachable again").len(), 1, "{case}: {log}");
         assert!(!log.contains("\"target\":\"scylla"), "{case}: the driver speaks: {log}");
         assert!(log.lines().count() < 40, "{case}: {log}");
     }

@@ -155,7 +155,7 @@ async fn a_silent_node_is_asked_by_no_operation() {
     let get = async |server: &Server| {
         let _ = server.session.get(&server.op(), &fresh_list(), &crate::probe::EVERYTHING).await;
     };
-    while !server.store.warning().is_some_and(|warning| warning.contains("does not answer")) {
+    while !server.store.warning().is_some_and(|warning| warning.contains("does not respond")) {
         assert!(Instant::now() < patience, "nobody notices");
         join_all((0..8).map(|_| get(&server))).await;
     }

@@ -112,7 +112,7 @@ fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
         assert!(error.outcome_unknown(), "{error}");
         let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();
         assert!(!error.outcome_unknown(), "{error}");
-        assert!(opened.store.read_only().unwrap().contains("start the server again"));
+        assert!(opened.store.read_only().unwrap().contains("restart the server"));
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
         assert_eq!(page.items.len(), 1, "what may be taken back must not be seen");
         assert!(opened.store.close().await.is_err());
@@ -152,7 +152,7 @@ fn a_write_to_the_log_that_fails_is_undone_or_its_outcome_is_unknown() {
             } else {
                 let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();
                 assert!(!error.outcome_unknown(), "{error}");
-                assert!(opened.store.read_only().unwrap().contains("start the server again"));
+                assert!(opened.store.read_only().unwrap().contains("restart the server"));
             }
             drop(opened);
             let opened = open(&disk.killed(), small_options(Fsync::Group)).await;
@@ -173,7 +173,7 @@ fn a_panic_of_the_logs_thread_ends_writing_and_not_reading() {
         disk.fail_write_of(b"during", WriteFault::Panics);
         let error = carry_out(&opened.session, &op, 0, &add(b"during")).await.unwrap_err();
         assert!(error.outcome_unknown(), "{error}");
-        until(|| opened.store.read_only().is_some_and(|why| why.contains("start the server again"))).await;
+        until(|| opened.store.read_only().is_some_and(|why| why.contains("restart the server"))).await;
         let error = carry_out(&opened.session, &op, 0, &add(b"after")).await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { outcome_unknown: false, .. }), "{error}");
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();

@@ -37,7 +37,7 @@ async fn fill(disk: &SimDisk, opened: &Opened) -> u64 {
     for n in 0.. {
         let Err(refused) = add(opened, n).await else { continue };
         let told = refused.to_string();
-        assert!(told.contains("no adds are taken, removals are") && told.contains("KiB left"), "{told}");
+        assert!(told.contains("adds are refused, removals are accepted") && told.contains("KiB left"), "{told}");
         assert!(matches!(refused, StoreError::Unavailable { outcome_unknown: false, .. }) && refused.is_retryable());
         assert!(opened.store.read_only().is_some_and(|reason| told.contains(&reason)));
         return n;

@@ -167,8 +167,8 @@ async fn a_newer_schema_is_refused_and_never_taken_back() {
     let error = migrate(&database.url, false).await.unwrap_err();
     assert!(matches!(error, MigrateError::Refused(state) if state == newer));
     let error = store(&database.url).definitions().await.unwrap_err();
-    assert!(error.to_string().contains(&format!("newer than the {NEWEST} that this server knows")), "{error}");
-    let told = format!("run a newer `liststore serve`, one that knows version {}", NEWEST + 1);
+    assert!(error.to_string().contains(&format!("newer than this server's {NEWEST}")), "{error}");
+    let told = format!("run a newer liststore that supports version {}", NEWEST + 1);
     assert!(error.to_string().contains(&told), "{error}");
 }
 

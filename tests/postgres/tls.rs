@@ -75,7 +75,7 @@ fn certificates_are_verified_and_may_be_replaced_while_a_server_runs() {
         until("it refuses the certificate", || {
             node.handle
                 .unavailable_reason()
-                .is_some_and(|reason| reason.contains("is by no authority that is believed"))
+                .is_some_and(|reason| reason.contains("is not signed by a trusted authority"))
         })
         .await;
         fs::copy(second.path().join("ca.pem"), &authority).unwrap();

@@ -40,9 +40,8 @@ fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Liststore",
-            "description": "Time-ordered lists of expiring items that belong to an entity. HEAD and OPTIONS are \
-                            answered wherever they make sense. Unknown fields and parameters are refused. A GET may \
-                            be sent as HEAD.",
+            "description": "Time-ordered lists of expiring items that belong to an entity. Paths with GET also support \
+                            HEAD, and all paths support OPTIONS. Unknown fields and parameters are refused.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "version": env!("CARGO_PKG_VERSION"),
         },
@@ -58,13 +57,14 @@ fn security_schemes() -> Value {
             "type": "http",
             "scheme": "bearer",
             "bearerFormat": "ls_<id>_<secret>",
-            "description": "An API key, as `liststore key create` shows it, or a token of an identity provider that the \
-                            server trusts. Servers that are open need none.",
+            "description": "An API key from `liststore key create`, or a token of a trusted identity provider. Open \
+                            servers do not require one.",
         },
         CLIENT_CERTIFICATE: {
             "type": "mutualTLS",
-            "description": "A client certificate whose name the server's settings give roles (`http.tls.client_ca_file`). \
-                            A request with an `Authorization` header is decided by that header alone.",
+            "description": "A client certificate whose name has roles in the server's settings \
+                            (`access.certificates`). If a request has an `Authorization` header, only that header \
+                            counts.",
         },
     })
 }
@@ -206,7 +206,7 @@ fn error_response(codes: &[ErrorCode], schemas: &mut Schemas) -> Value {
         headers[RETRY_AFTER] = header("integer", "Seconds to wait before the request is sent again.");
     }
     if codes.contains(&ErrorCode::Unauthenticated) {
-        headers["WWW-Authenticate"] = header("string", "Bearer: what to send.");
+        headers["WWW-Authenticate"] = header("string", "The authentication scheme: Bearer.");
     }
     let schema = schemas.reference(&Type::of::<ProblemBody>());
     let content = json!({problem::CONTENT_TYPE: {"schema": schema, "examples": examples}});

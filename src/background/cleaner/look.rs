@@ -37,7 +37,7 @@ pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle,
                 page.swaps
             }
             Err(error) => {
-                tracing::debug!(%error, "unfinished swaps of bags cannot be looked for");
+                tracing::debug!(%error, "cannot read unfinished bag swaps");
                 sleep(LOOK_INTERVAL).await;
                 Vec::new()
             }

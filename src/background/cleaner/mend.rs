@@ -26,7 +26,7 @@ pub(super) enum NotNow {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// There may be indexes that this server does not know.
-    #[error("the definitions were not read for long")]
+    #[error("the definitions have not been refreshed for too long")]
     OutOfStep,
 }
 
@@ -93,8 +93,8 @@ impl Mender {
             let entries = entry_changes(indexes.iter(), &list.entity_id, None, stands.as_ref()).unwrap_or_else(|_| {
                 tracing::warn!(
                     bags = list.feature_key.as_str(),
-                    "a bag would have more than {ENTRIES_MAX} entries in all indexes of its type: those that it is not \
-                     in yet do not get it"
+                    "a bag would have more than {ENTRIES_MAX} entries in the indexes of its type: it is left out of \
+                     the indexes it is not in yet"
                 );
                 Vec::new()
             });

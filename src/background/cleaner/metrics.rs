@@ -35,15 +35,15 @@ impl CleanerMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let repairs = Opts::new(
             "liststore_cleaner_repairs_total",
-            "Entries of indexes that were mended: bags whose entries were written again, and entries that were removed.",
+            "Repaired index entries: bags whose entries were written again, and entries that were removed.",
         );
         let metrics = Self {
             repairs: IntCounterVec::new(repairs, &["kind"])?,
-            waiting: IntGauge::new("liststore_cleaner_waiting", "Bags and entries that wait to be mended.")?,
-            lag: Gauge::new("liststore_cleaner_lag_seconds", "For how long the oldest of them has been known.")?,
+            waiting: IntGauge::new("liststore_cleaner_waiting", "Bags and entries waiting for repair.")?,
+            lag: Gauge::new("liststore_cleaner_lag_seconds", "Time since the oldest of them was detected.")?,
             dropped: IntCounter::new(
                 "liststore_cleaner_dropped_total",
-                "Bags and entries that were to be mended and for which there was no room.",
+                "Bags and entries dropped because the repair queue was full.",
             )?,
         };
         for repair in Repair::ALL {

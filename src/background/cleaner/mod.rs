@@ -101,7 +101,7 @@ impl Cleaner {
                     Ok(Some(repair)) => self.metrics.mended(repair),
                     Ok(None) => {}
                     Err(error) => {
-                        tracing::debug!(%error, "entries of an index cannot be mended for now");
+                        tracing::debug!(%error, "cannot repair index entries: retrying");
                         failed.push(due);
                     }
                 }

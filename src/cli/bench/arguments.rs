@@ -15,129 +15,125 @@ const RATE_MAX: f64 = 10_000_000.0;
 
 const EXAMPLES: &str = "\
 Examples:
-  Load 10,000 lists of 200 items, once, then see how many gets 50 connections
-  can do:
+  Load 10,000 lists of 200 items once, then measure gets over 50 connections:
     liststore bench --load
     liststore bench
 
-  A mix of nine gets to one add of 10 items, from 100 connections, on popular
-  lists:
+  Nine gets for each add of 10 items, over 100 connections, on popular lists:
     liststore bench --gets 9 --adds 1 --connections 100 --zipf 1.1
 
-  What latency do callers see at 2,000 gets and 500 adds a second? (An open
-  loop: requests are sent at these rates whatever the server does, and latency
-  counts from when each was due.)
+  Measure latency at 2,000 gets and 500 adds per second. (An open loop: requests
+  are sent at these rates regardless of the server's speed, and latency counts
+  from the time each request was due.)
     liststore bench --get-rate 2000 --add-rate 500 --duration 1m
 
-  Load another data set under a name of its own, and measure nothing:
+  Load another data set under a separate name, without measuring:
     liststore bench --load --feature long --lists 1000 --length 10000 \\
       --duration 0s
 
-  What does an operation cost? (CPU time of the server's processes on this
-  machine)
+  Measure the CPU time of operations, for a server on this machine:
     liststore bench --server-pid $(pidof -s liststore) --output json
 
-The table: requests and items a second, latency in milliseconds (half of the
-requests were at most as slow as p50, 99 in 100 as p99), and errors by the
-server's code. Exit status 1 if an answer was found wrong, or no request
-succeeded.";
+The table shows requests and items per second, latency percentiles in
+milliseconds (p50, p99), and errors by the server's code. The exit status is 1
+if a response was wrong or no request succeeded.";
 
-/// Generate load for a running server, and measure it
+/// Generate load for a running server and measure it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct Arguments {
     #[command(flatten)]
     pub server: Server,
-    /// Measure a Redis instead, with the same loop: a list is a sorted set (ZRANGE, ZADD, ZREM)
+    /// Measure a Redis server instead; lists are sorted sets (ZRANGE, ZADD, ZREM)
     #[arg(long, value_name = "HOST:PORT")]
     pub redis: Option<String>,
     /// How to print the results
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
 
-    /// Create the feature and load the data set first, unless it is there
+    /// First create the feature and load the data set, unless it exists
     #[arg(long, help_heading = "Data set")]
     pub load: bool,
     /// The entity type of the lists
     #[arg(long, default_value = "bench", value_parser = EntityType::new, help_heading = "Data set")]
     pub entity_type: EntityType,
-    /// The feature of the lists, whose labels describe the data set
+    /// The feature of the lists; its labels describe the data set
     #[arg(long, default_value = "lists", value_parser = FeatureName::new, help_heading = "Data set")]
     pub feature: FeatureName,
-    /// How many lists [default: all that are there; 10000 are loaded]
+    /// Number of lists [default: all existing lists; 10000 with --load]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=LISTS_MAX), help_heading = "Data set")]
     pub lists: Option<u64>,
-    /// Items in each list when it is loaded [default: 200]
+    /// Items per list with --load [default: 200]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000), help_heading = "Data set")]
     pub length: Option<u64>,
     /// Bytes of a value [default: 12]
     #[arg(long, value_name = "BYTES", value_parser = value_bytes, help_heading = "Data set")]
     pub value_size: Option<usize>,
-    /// Time between the loaded items of a list, the newest of which is of the present [default: 1m]
+    /// Time between the loaded items of a list; the newest item is from now [default: 1m]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Data set")]
     pub spacing: Option<Duration>,
-    /// The feature's time to live, when it is created
+    /// The feature's time to live if the command creates it
     #[arg(long, default_value = TTL_DEFAULT, value_parser = parse::ttl, help_heading = "Data set")]
     pub ttl: Ttl,
 
-    /// Weight of gets in the mix [default: 1, unless another weight or a rate of a kind is given]
-    #[arg(long, value_name = "WEIGHT", value_parser = weight, help_heading = "What to send")]
+    /// Weight of gets in the mix [default: 1, unless another weight or a rate is given]
+    #[arg(long, value_name = "WEIGHT", value_parser = weight, help_heading = "Load")]
     pub gets: Option<f64>,
     /// Weight of adds in the mix
-    #[arg(long, value_name = "WEIGHT", value_parser = weight, help_heading = "What to send")]
+    #[arg(long, value_name = "WEIGHT", value_parser = weight, help_heading = "Load")]
     pub adds: Option<f64>,
     /// Weight of removes (of one loaded value) in the mix
-    #[arg(long, value_name = "WEIGHT", value_parser = weight, help_heading = "What to send")]
+    #[arg(long, value_name = "WEIGHT", value_parser = weight, help_heading = "Load")]
     pub removes: Option<f64>,
-    /// Items that a get asks for: the newest
-    #[arg(long, default_value_t = 50, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=Limit::ITEMS_MAX as u64), help_heading = "What to send")]
+    /// Number of newest items per get
+    #[arg(long, default_value_t = 50, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=Limit::ITEMS_MAX as u64), help_heading = "Load")]
     pub limit: u64,
-    /// Lists that a get asks for: above 1 in one call for many lists, of a Redis in pipelined commands
-    #[arg(long, default_value_t = 1, value_name = "LISTS", value_parser = clap::value_parser!(u64).range(1..=BATCH_LISTS_MAX as u64), help_heading = "What to send")]
+    /// Lists per get; above 1, one batch call or, for Redis, pipelined commands
+    #[arg(long, default_value_t = 1, value_name = "LISTS", value_parser = clap::value_parser!(u64).range(1..=BATCH_LISTS_MAX as u64), help_heading = "Load")]
     pub lists_per_get: u64,
-    /// Items that an add brings, all of the present
-    #[arg(long, default_value_t = 10, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=ADD_ITEMS_MAX as u64), help_heading = "What to send")]
+    /// Items per add, all from now
+    #[arg(long, default_value_t = 10, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..=ADD_ITEMS_MAX as u64), help_heading = "Load")]
     pub batch: u64,
-    /// Popular lists: list k is asked for with a probability like 1 / k^EXPONENT [default: all alike]
-    #[arg(long, value_name = "EXPONENT", value_parser = weight, help_heading = "What to send")]
+    /// Popularity of lists: list k has the probability 1 / k^EXPONENT [default: uniform]
+    #[arg(long, value_name = "EXPONENT", value_parser = weight, help_heading = "Load")]
     pub zipf: Option<f64>,
-    /// Other seeds make other choices of operations and lists
-    #[arg(long, default_value_t = 1, help_heading = "What to send")]
+    /// Seed for the choice of operations and lists
+    #[arg(long, default_value_t = 1, help_heading = "Load")]
     pub seed: u64,
 
-    /// Requests a second in all, in the proportions of the mix (open loop) [default: closed loop]
-    #[arg(long, value_name = "PER SECOND", value_parser = rate, help_heading = "How fast and how long")]
+    /// Total requests per second in the proportions of the mix (open loop) [default: closed loop]
+    #[arg(long, value_name = "PER SECOND", value_parser = rate, help_heading = "Rate and duration")]
     pub rate: Option<f64>,
-    /// Gets a second (open loop)
-    #[arg(long, value_name = "PER SECOND", value_parser = rate, conflicts_with_all = MIX, help_heading = "How fast and how long")]
+    /// Gets per second (open loop)
+    #[arg(long, value_name = "PER SECOND", value_parser = rate, conflicts_with_all = MIX, help_heading = "Rate and duration")]
     pub get_rate: Option<f64>,
-    /// Adds a second (open loop)
-    #[arg(long, value_name = "PER SECOND", value_parser = rate, conflicts_with_all = MIX, help_heading = "How fast and how long")]
+    /// Adds per second (open loop)
+    #[arg(long, value_name = "PER SECOND", value_parser = rate, conflicts_with_all = MIX, help_heading = "Rate and duration")]
     pub add_rate: Option<f64>,
-    /// Removes a second (open loop)
-    #[arg(long, value_name = "PER SECOND", value_parser = rate, conflicts_with_all = MIX, help_heading = "How fast and how long")]
+    /// Removes per second (open loop)
+    #[arg(long, value_name = "PER SECOND", value_parser = rate, conflicts_with_all = MIX, help_heading = "Rate and duration")]
     pub remove_rate: Option<f64>,
     /// Connections, each with one request at a time
-    #[arg(long, short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "How fast and how long")]
+    #[arg(long, short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Rate and duration")]
     pub connections: u32,
-    /// Threads of the generator; one serves some 100,000 requests a second
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "How fast and how long")]
+    /// Threads of the generator; one thread sends about 100,000 requests per second
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Rate and duration")]
     pub threads: u32,
-    /// Time before measuring begins
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration, help_heading = "How fast and how long")]
+    /// Warm-up time before measuring
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration, help_heading = "Rate and duration")]
     pub warmup: Duration,
     /// Time to measure, such as 30s or 5m; 0s measures nothing
-    #[arg(long, short, default_value = "10s", value_name = "TIME", value_parser = duration, help_heading = "How fast and how long")]
+    #[arg(long, short, default_value = "10s", value_name = "TIME", value_parser = duration, help_heading = "Rate and duration")]
     pub duration: Duration,
-    /// An answer that takes longer is an error
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration, help_heading = "How fast and how long")]
+    /// Timeout of a request; slower responses are errors
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration, help_heading = "Rate and duration")]
     pub timeout: Duration,
 
-    /// Check one in so many answers for form, order and content; 0 checks none
-    #[arg(long, default_value_t = 100, value_name = "N", help_heading = "What to look at")]
+    /// Check one in this many responses for form, order and content; 0 disables checks
+    #[arg(long, default_value_t = 100, value_name = "N", help_heading = "Checks and measurements")]
     pub check_every: u64,
-    /// A process of the server on this machine: tells what CPU time it and its children take
-    #[arg(long, value_name = "PID", help_heading = "What to look at")]
+    /// A server process on this machine; reports the CPU time of it and its children
+    #[arg(long, value_name = "PID", help_heading = "Checks and measurements")]
     pub server_pid: Option<u32>,
 }
 
@@ -179,10 +175,10 @@ impl Arguments {
 
     fn check(&self) -> Result<(), String> {
         if self.threads > self.connections {
-            return Err(format!("--threads {} needs as many connections: see --connections", self.threads));
+            return Err(format!("--threads {} needs at least as many --connections", self.threads));
         }
         if self.timeout.is_zero() || self.spacing.is_some_and(|spacing| spacing.is_zero()) {
-            return Err("--timeout and --spacing must be longer than nothing".to_owned());
+            return Err("--timeout and --spacing must be above 0".to_owned());
         }
         if self.redis.as_ref().is_some_and(|address| !address.contains(':')) {
             return Err("--redis must be HOST:PORT".to_owned());

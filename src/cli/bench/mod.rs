@@ -18,7 +18,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     print::print(&report, arguments.output)?;
     match lost {
         Some(reason) => Err(Failure::failed(format!("the server was lost: {reason}"))),
-        None if report.wrong_answers > 0 => Err(Failure::failed("answers were found wrong")),
+        None if report.wrong_answers > 0 => Err(Failure::failed("wrong answers were found")),
         None if report.total.requests == 0 && !interrupted => Err(Failure::failed("no request succeeded")),
         None => Ok(()),
     }

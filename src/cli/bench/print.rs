@@ -43,7 +43,7 @@ fn notes(report: &Report) -> Vec<String> {
             && line.requests_per_sec < asked * RATE_MISSED
         {
             notes.push(format!(
-                "the rate was not reached: {} of {} {}s a second were answered, {} were never sent",
+                "the rate was not reached: {} of {} {}s per second were answered, {} were never sent",
                 grouped(line.requests_per_sec),
                 grouped(asked),
                 line.operation,
@@ -56,7 +56,7 @@ fn notes(report: &Report) -> Vec<String> {
     }
     match (report.checked_answers, report.wrong_answers) {
         (0, _) => {}
-        (checked, 0) => notes.push(format!("checked {} answers: all are right", grouped(checked as f64))),
+        (checked, 0) => notes.push(format!("checked {} answers: all are correct", grouped(checked as f64))),
         (checked, wrong) => {
             notes.push(format!("checked {} answers: {} ARE WRONG", grouped(checked as f64), grouped(wrong as f64)));
         }
@@ -64,18 +64,18 @@ fn notes(report: &Report) -> Vec<String> {
     notes.extend(report.examples.iter().map(|example| format!("  {example}")));
     if let Some(server) = &report.server {
         notes.push(format!(
-            "server: {:.1} µs of CPU a request, {} items per CPU-second, {:.2} cores",
+            "server: {:.1} µs of CPU per request, {} items per CPU-second, {:.2} cores",
             server.cpu_micros_per_request,
             grouped(server.items_per_cpu_sec),
             server.cores
         ));
     }
     if let Some(generator) = &report.generator {
-        notes.push(format!("generator: {:.1} µs of CPU a request", generator.cpu_micros_per_request));
+        notes.push(format!("generator: {:.1} µs of CPU per request", generator.cpu_micros_per_request));
         if generator.busiest_thread > BUSY_MAX {
             notes.push(format!(
-                "a thread of the generator was busy for {:.0}% of the time, so the server may be faster than this: \
-                 give more --threads",
+                "a generator thread was busy {:.0}% of the time, so the server may be faster than measured: raise \
+                 --threads",
                 generator.busiest_thread * 100.0
             ));
         }

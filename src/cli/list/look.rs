@@ -14,7 +14,7 @@ use crate::service::OperationId;
 use crate::wire::parameters::COUNT_MAX;
 use crate::wire::{Contained, ContainsInput, Counted, Feature, LookupInput, LookupKeysInput, LookupValuesInput};
 
-/// Say when each of some values was added last
+/// Show when each of the given values was last added
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
   liststore list contains user story_presented u-123 story-9 \\
     --min-timestamp 2024-08-01T00:00:00Z
 
-A dash stands for a value that the list does not contain.")]
+A dash marks a value that the list does not contain.")]
 pub(super) struct Contains {
     #[command(flatten)]
     list: ListArguments,
@@ -34,18 +34,18 @@ pub(super) struct Contains {
     options: ServerOptions,
 }
 
-/// Look members of a set up: by their keys, or by their values where these stand once
+/// Look up members of a set by key, or by value if values are unique
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   liststore list lookup status suspended spam u-17 u-18
   liststore list lookup user story_seen u-123 story-9
 
-A dash stands for a member that is not there.")]
+A dash marks a missing member.")]
 pub(super) struct Lookup {
     #[command(flatten)]
     list: ListArguments,
-    /// The keys; or the values, as text of the feature's type
+    /// The keys, or the values as text of the feature's type
     #[arg(value_name = "MEMBER", required = true)]
     members: Vec<String>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(super) struct Count {
     list: ListArguments,
     #[command(flatten)]
     bounds: BoundsArguments,
-    /// Count no further than this [default: 10000]
+    /// Maximum count [default: 10000]
     #[arg(long, value_parser = max)]
     max: Option<usize>,
     #[command(flatten)]

@@ -28,7 +28,7 @@ Examples:
   liststore list clear user story_presented u-123
   liststore list batch-get requests.ndjson
 
-Any text may be an ENTITY_ID; put -- before one that begins with a dash.";
+An ENTITY_ID can be any text; write -- before an ID that begins with a dash.";
 
 /// Read and change the items of one list
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ struct ListArguments {
 /// Values, as text.
 #[derive(Debug, Args)]
 struct Values {
-    /// The values, as text of the feature's type: string as it is, bytes as Base64, json as JSON
+    /// The values as text of the feature's type: string unchanged, bytes as Base64, json as JSON
     #[arg(value_name = "VALUE", required_unless_present = "values")]
     values_given: Vec<String>,
     /// The same as VALUE; may be given several times
@@ -82,10 +82,10 @@ impl Values {
 /// Moments between which items are looked at.
 #[derive(Debug, Args)]
 struct BoundsArguments {
-    /// Only items from this moment on: RFC 3339, or nanoseconds since the Unix epoch
+    /// Only items at or after this time: RFC 3339, or nanoseconds since the Unix epoch
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     min_timestamp: Option<Timestamp>,
-    /// Only items up to this moment
+    /// Only items at or before this time
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     max_timestamp: Option<Timestamp>,
 }
@@ -113,26 +113,26 @@ struct Get {
     list: ListArguments,
     #[command(flatten)]
     bounds: BoundsArguments,
-    /// The list as it was at this moment, without what has expired or was removed since
+    /// The list as of this time, without items that have expired or been removed since
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     as_of: Option<Timestamp>,
     /// Which end of the list comes first: newest or oldest [default: newest]
     #[arg(long, value_parser = order)]
     order: Option<Order>,
-    /// How many items a page has [default: 100]
+    /// Number of items per page [default: 100]
     #[arg(long, value_parser = limit)]
     limit: Option<usize>,
-    /// Go on where a page ended
+    /// Continue after the page that returned this token
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
-    /// All items, page by page
+    /// Show all items
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     options: ServerOptions,
 }
 
-/// Add items; adding one again changes nothing
+/// Add items; adding the same item again changes nothing
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -145,10 +145,10 @@ struct Add {
     list: ListArguments,
     #[command(flatten)]
     values: Values,
-    /// When it happened: RFC 3339, or nanoseconds since the Unix epoch [default: now]
+    /// The timestamp of the items: RFC 3339, or nanoseconds since the Unix epoch [default: now]
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     timestamp: Option<Timestamp>,
-    /// The key of the value, where items have keys; of several values as many, in their order
+    /// The key of the value, if items have keys; one for each value, in order
     #[arg(long = "key", value_name = "KEY", allow_hyphen_values = true)]
     keys: Vec<String>,
     #[command(flatten)]
@@ -261,7 +261,10 @@ impl Shown {
                 self.output.line(&format!("{open}]{token}}}"))?;
             }
             (_, Some(token)) => {
-                eprintln!("there are more: --page-token {} goes on, --all shows all", printable(token));
+                eprintln!(
+                    "more items follow: pass --page-token {} for the next page, or --all for all",
+                    printable(token)
+                );
             }
             (Format::Table, None) if self.items == 0 => eprintln!("the list is empty"),
             (_, None) => {}
@@ -286,7 +289,7 @@ async fn typed(client: &Client, list: &ListArguments, values: &Values) -> Result
 fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failure> {
     let mut json = Vec::new();
     write_json(value_type, text, &mut json)
-        .map_err(|reason| Failure::Usage(format!("the value {text:?} does not fit: {reason}")))?;
+        .map_err(|reason| Failure::Usage(format!("invalid value {text:?}: {reason}")))?;
     Ok(read(&json)?)
 }
 
@@ -297,7 +300,7 @@ async fn add(arguments: Add) -> Result<(), Failure> {
     let keys: Vec<_> = arguments.keys.iter().map(|key| json!(key).to_string()).collect();
     if !keys.is_empty() && keys.len() != values.len() {
         return Err(Failure::Usage(format!(
-            "there are {} keys for {} values: give each its own",
+            "{} keys given for {} values: pass one --key for each value",
             keys.len(),
             values.len()
         )));

@@ -13,7 +13,7 @@ use crate::wire::{
     check_bounds,
 };
 
-/// Remove items: those with a value, at one time or at any, or with a key, or all between two moments
+/// Remove items by value, by key or by time range
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,13 +26,13 @@ Examples:
 pub(super) struct Remove {
     #[command(flatten)]
     list: ListArguments,
-    /// The values, as text of the feature's type: string as it is, bytes as Base64, json as JSON
+    /// The values as text of the feature's type: string unchanged, bytes as Base64, json as JSON
     #[arg(value_name = "VALUE", required_unless_present_any = ["values", "keys", "min_timestamp", "max_timestamp"])]
     values_given: Vec<String>,
     /// The same as VALUE; may be given several times
     #[arg(long = "value", value_name = "VALUE", allow_hyphen_values = true)]
     values: Vec<String>,
-    /// The key of an item, where items have keys; may be given several times
+    /// The key of an item, if items have keys; may be given several times
     #[arg(
         long = "key",
         value_name = "KEY",
@@ -40,10 +40,10 @@ pub(super) struct Remove {
         conflicts_with_all = ["values_given", "values", "timestamp", "min_timestamp", "max_timestamp"]
     )]
     keys: Vec<String>,
-    /// Only items of this very moment: RFC 3339, or nanoseconds since the Unix epoch
+    /// Only items with exactly this timestamp: RFC 3339, or nanoseconds since the Unix epoch
     #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
     timestamp: Option<Timestamp>,
-    /// All items from this moment on
+    /// All items at or after this time
     #[arg(
         long,
         value_name = "TIME",
@@ -51,7 +51,7 @@ pub(super) struct Remove {
         conflicts_with_all = ["values_given", "values", "timestamp"]
     )]
     min_timestamp: Option<Timestamp>,
-    /// All items up to this moment
+    /// All items at or before this time
     #[arg(
         long,
         value_name = "TIME",

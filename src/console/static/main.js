@@ -33,7 +33,7 @@ function Page({ path }) {
     setProblem(null);
     load().then(
       (page) => current && setLoaded({ load, page }),
-      (error) => current && setProblem({ title: "This page could not be fetched", detail: error.message }),
+      (error) => current && setProblem({ title: "Cannot load this page", detail: error.message }),
     );
     return () => { current = false; };
   }, [load]);
@@ -47,7 +47,7 @@ function Offline() {
   if (online) return null;
   return html`
     <div class="banner bad" role="alert">
-      <strong>The server does not answer.</strong> What you see is what it said last. Trying again…
+      <strong>The server does not respond.</strong> The page shows its last data. Retrying…
     </div>`;
 }
 
@@ -60,16 +60,16 @@ function App() {
   const isSignInNeeded = state === "out" && !path.startsWith("/docs");
   return html`
     <div class="app" onClick=${followLinks}>
-      <a class="skip" href="#main">Skip to the content</a>
+      <a class="skip" href="#main">Skip to content</a>
       <${Header} onMenu=${() => setMenuOpen(!isMenuOpen)} isMenuOpen=${isMenuOpen}/>
       <${Navigation} path=${path} isOpen=${isMenuOpen}/>
       <main id="main" tabindex="-1">
         <${Offline}/>
         ${state === "unknown" && html`
-          <${Notice} kind="warn" title="Who you are could not be found out.">
+          <${Notice} kind="warn" title="Cannot determine who you are.">
             <p>${problem.detail ?? problem.message}</p>
           </${Notice}>`}
-        ${state === "starting" ? html`<${Loading} what="Asking the server"/>`
+        ${state === "starting" ? html`<${Loading} what="Contacting the server"/>`
           : isSignInNeeded ? html`<${SignIn} problem=${problem}/>`
           : html`<${Page} path=${path}/>`}
       </main>

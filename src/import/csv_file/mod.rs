@@ -20,9 +20,9 @@ use quotes::{QuoteError, Quotes};
 pub const EXPORT_COLUMNS: [&str; 7] = ["entity_type", "feature", "version", "entity_id", "timestamp", "value", "key"];
 
 /// The warning about an open end.
-pub(crate) const OPEN_END: &str = "no line end follows this last row: if the file was cut off, the row may be, too";
+pub(crate) const OPEN_END: &str = "the last row has no line end: the file and this row may be truncated";
 
-const CUT_OFF: &str = "the file ends in the middle of this row: was it cut off?";
+const CUT_OFF: &str = "the file ends within this row: it may be truncated";
 
 pub(crate) struct CsvFile {
     reader: csv::Reader<LineStarts<Quotes<Input>>>,
@@ -81,7 +81,7 @@ impl CsvFile {
         }
         let is_export = |columns: &[&str]| self.header.iter().eq(columns.iter().map(|column| column.as_bytes()));
         if is_export(&EXPORT_COLUMNS) || is_export(&EXPORT_COLUMNS[..6]) {
-            let why = "no line end follows, as in every export: the file was cut off (append one if it is whole)";
+            let why = "the last line has no line end: the file is truncated (append a line end if it is complete)";
             return Err(Unreadable::at(line, why));
         }
         self.open_end = Some(line);

@@ -1,7 +1,7 @@
 //! The quotes of a CSV file, followed by the states of the csv crate's parser.
 //!
 //! That parser finds a reading of every text (csv-core, section "RFC 4180" of its documentation): an open quote ends
-//! with the file, and text behind a closing quote belongs to the cell. Both are signs of a file that was cut off or
+//! with the file, and text after a closing quote belongs to the cell. Both are signs of a file that was cut off or
 //! has another dialect. All rows behind such a place are in doubt, so reading ends there with an error.
 
 use std::fmt;
@@ -52,14 +52,14 @@ impl std::error::Error for QuoteError {}
 impl fmt::Display for QuoteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.fault, self.escape) {
-            (Fault::NotClosed, _) => "a quote is not closed: the file was cut off, or a quote is missing",
+            (Fault::NotClosed, _) => "unclosed quote: the file is truncated, or a quote is missing",
             (Fault::TextBehind, None) => {
-                "text behind a closing quote: write a quote within quotes twice (\"\"), or pass --csv-escape backslash \
-                 if the file has \\\" for it"
+                "text after a closing quote: double a quote within quotes (\"\"), or pass --csv-escape backslash if \
+                 the file has \\\" instead"
             }
-            (Fault::TextBehind, Some(_)) => "text behind a closing quote: write a quote within quotes as \\\" or \"\"",
+            (Fault::TextBehind, Some(_)) => "text after a closing quote: write a quote within quotes as \\\" or \"\"",
             (Fault::UnknownEscape, _) => {
-                "unknown escape: --csv-escape backslash reads a quote, a backslash, a comma or a line end behind a \
+                "unknown escape: --csv-escape backslash allows a quote, a backslash, a comma or a line end after a \
                  backslash"
             }
         })?;
@@ -187,16 +187,16 @@ mod tests {
     #[test]
     fn open_quotes_and_text_behind_quotes_end_the_file_with_their_line() {
         let refused = |text: &str, escape| read(text, escape).1.unwrap();
-        assert!(refused("a\n\"b\nc\n", None).starts_with("2: a quote is not closed"));
-        assert!(refused("\"a\"\"", None).starts_with("1: a quote is not closed"));
+        assert!(refused("a\n\"b\nc\n", None).starts_with("2: unclosed quote"));
+        assert!(refused("\"a\"\"", None).starts_with("1: unclosed quote"));
         let (passed, error, _) = read("a\n\"b\nc,\"d\n", None);
         assert_eq!(passed, "a\n\"b\nc,\"");
         let error = error.unwrap();
-        assert!(error.starts_with("3: text behind a closing quote") && error.contains("--csv-escape"), "{error}");
+        assert!(error.starts_with("3: text after a closing quote") && error.contains("--csv-escape"), "{error}");
         assert!(error.ends_with("(the cell begins in line 2)"), "{error}");
         let escape = Some(CsvEscape::Backslash);
         assert!(refused("\"a\\n\"\n", escape).starts_with("1: unknown escape"));
-        assert!(refused("\"a\\", escape).starts_with("1: a quote is not closed"));
+        assert!(refused("\"a\\", escape).starts_with("1: unclosed quote"));
         assert!(!refused("\"a\"b", escape).contains("--csv-escape"));
     }
 }

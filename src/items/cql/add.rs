@@ -130,15 +130,14 @@ async fn send(
 pub fn check_size(items: &[NewItem], bytes_of: impl Fn(&NewItem) -> usize) -> Result<(), Invalid> {
     if items.len() > ADD_ITEMS_MAX {
         return Err(Invalid::argument(format!(
-            "one add may have at most {ADD_ITEMS_MAX} items; this one has {}: send them in several adds",
+            "an add must have at most {ADD_ITEMS_MAX} items; this one has {}: split it",
             items.len()
         )));
     }
     let bytes: usize = items.iter().map(bytes_of).sum();
     if bytes > ADD_BYTES_MAX {
         return Err(Invalid::argument(format!(
-            "the items of one add may have at most {ADD_BYTES_MAX} bytes in keys and values; these have {bytes}: send \
-             them in several adds"
+            "the keys and values of an add must have at most {ADD_BYTES_MAX} bytes; these have {bytes}: split it"
         )));
     }
     Ok(())
@@ -186,7 +185,7 @@ mod tests {
         let fitting = ADD_BYTES_MAX / row;
         let of = |count| (0..count).map(|n| item(n as u64, value.clone(), 1)).collect::<Vec<_>>();
         assert!(check_size(&of(fitting), bytes_of).is_ok());
-        assert!(check_size(&of(fitting + 1), bytes_of).unwrap_err().detail.contains("several adds"));
+        assert!(check_size(&of(fitting + 1), bytes_of).unwrap_err().detail.contains("split it"));
         let small = vec![item(1, Bytes::from_static(b"v"), 1); ADD_ITEMS_MAX + 1];
         assert!(check_size(&small[1..], bytes_of).is_ok());
         assert!(check_size(&small, bytes_of).unwrap_err().detail.contains("1000 items"));

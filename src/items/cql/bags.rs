@@ -257,7 +257,7 @@ async fn put(
     if is_alone || (fate == Fate::NotMade && is_certain) {
         return Ok((false, permit));
     }
-    let reason = "a repeated attempt to change a bag found more changes than its row remembers";
+    let reason = "a retried bag change found more later changes than its row records: its outcome is unknown";
     Err(StoreError::Unavailable { reason: reason.to_owned(), outcome_unknown: true })
 }
 

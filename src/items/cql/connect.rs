@@ -75,7 +75,7 @@ pub async fn connect(
     };
     match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
         Ok(opened) => opened,
-        Err(_) => Err(unavailable("the cluster does not answer".to_owned())),
+        Err(_) => Err(unavailable("the cluster does not respond".to_owned())),
     }
 }
 
@@ -142,13 +142,13 @@ pub fn plan(datacenter: &str, rack: Option<&str>) -> Arc<dyn LoadBalancingPolicy
 fn why_no_session(error: &NewSessionError) -> String {
     match error {
         NewSessionError::FailedToResolveAnyHostname(names) => {
-            format!("no address is known for {}: check items.cql.contact_points", names.join(", "))
+            format!("cannot resolve {}: check items.cql.contact_points", names.join(", "))
         }
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
             last_connection_error,
             ..
         })) => why_no_connection(last_connection_error),
         NewSessionError::MetadataError(_) => NoDatacenter::Unreadable.to_string(),
-        _ => "the driver opens no session".to_owned(),
+        _ => "the driver cannot open a session".to_owned(),
     }
 }

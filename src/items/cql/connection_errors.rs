@@ -18,8 +18,8 @@ pub fn unavailable(reason: String) -> StoreError {
 pub fn why_no_more(error: &ConnectionError) -> String {
     match why_no_connection(error) {
         setup if setup == BROKEN_SETUP => {
-            "nodes take connections and close them at once: do they start or stop, or want \
-                                           another login or TLS than before?"
+            "nodes accept connections and close them immediately: check whether they are starting or stopping, or \
+             whether their login or TLS settings changed"
                 .to_owned()
         }
         other => other,
@@ -30,12 +30,12 @@ pub fn why_no_more(error: &ConnectionError) -> String {
 pub fn why_no_connection(error: &ConnectionError) -> String {
     match error {
         ConnectionError::ConnectTimeout => {
-            "a node takes too long to connect to: is its machine on, and does a firewall drop what is sent to it?"
+            "connecting to a node timed out: check that its machine is running and that no firewall drops the packets"
                 .to_owned()
         }
         ConnectionError::IoError(error) => why_io(error),
         ConnectionError::BrokenConnection(error) => {
-            let closed = "a node closed its connections, or they were cut: was it stopped?";
+            let closed = "connections to a node were closed: check whether it was stopped";
             why_broken(error).unwrap_or(closed).to_owned()
         }
         ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
@@ -43,10 +43,10 @@ pub fn why_no_connection(error: &ConnectionError) -> String {
                 "the cluster refuses this login: check items.cql.username and items.cql.password".to_owned()
             }
             ConnectionSetupRequestErrorKind::StartAuthSessionError(_) => {
-                "items.cql.password_file cannot be read; the server's log says why".to_owned()
+                "cannot read items.cql.password_file; see the server's log".to_owned()
             }
             ConnectionSetupRequestErrorKind::MissingAuthentication => {
-                "the cluster asks for a login: set items.cql.username and items.cql.password".to_owned()
+                "the cluster requires a login: set items.cql.username and items.cql.password".to_owned()
             }
             ConnectionSetupRequestErrorKind::BrokenConnection(error) => {
                 why_broken(error).unwrap_or(BROKEN_SETUP).to_owned()
@@ -62,15 +62,16 @@ pub fn why_no_connection(error: &ConnectionError) -> String {
 fn why_broken(error: &BrokenConnectionError) -> Option<&'static str> {
     match error.downcast_ref::<BrokenConnectionErrorKind>()? {
         BrokenConnectionErrorKind::KeepaliveTimeout(_) | BrokenConnectionErrorKind::TooManyOrphanedStreamIds(_) => {
-            Some("a node takes connections and does not answer: is its process frozen, or the machine overloaded?")
+            Some("a node accepts connections but does not respond: check for a frozen process or an overloaded machine")
         }
         _ => None,
     }
 }
 
-pub const NOT_CQL: &str = "what listens there does not speak CQL version 4";
-pub const BROKEN_SETUP: &str = "a node closed the connection at once: if it wants TLS, set items.cql.tls.ca_file, and if it \
-                            wants a certificate of ours, items.cql.tls.cert_file and key_file";
+pub const NOT_CQL: &str = "the peer does not speak CQL version 4";
+pub const BROKEN_SETUP: &str = "a node closed the connection immediately: if it requires TLS, set \
+                                items.cql.tls.ca_file; if it requires client certificates, set items.cql.tls.cert_file \
+                                and key_file";
 
 pub fn why_io(error: &io::Error) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -79,18 +80,16 @@ pub fn why_io(error: &io::Error) -> String {
             format!("a node's certificate is not accepted: {}", why_no_certificate(why))
         }
         Some(rustls::Error::AlertReceived(alert)) => format!(
-            "a node refuses our side of TLS ({alert:?}): check items.cql.tls.cert_file and items.cql.tls.key_file"
+            "a node refuses the TLS handshake ({alert:?}): check items.cql.tls.cert_file and items.cql.tls.key_file"
         ),
-        Some(_) => "a node does not speak TLS, or not ours".to_owned(),
+        Some(_) => "a node does not speak TLS, or no supported version of it".to_owned(),
         None => format!("no connection to the cluster: {}", error.kind()),
     }
 }
 
 fn why_no_certificate(why: &CertificateError) -> String {
     match why {
-        CertificateError::UnknownIssuer => {
-            "the authority that signed it is not among those of items.cql.tls.ca_file".to_owned()
-        }
+        CertificateError::UnknownIssuer => "its certificate authority is not in items.cql.tls.ca_file".to_owned(),
         CertificateError::NotValidForName => NAMES_ANOTHER.to_owned(),
         CertificateError::NotValidForNameContext { presented, .. } => {
             format!("{NAMES_ANOTHER} (it names {})", presented.join(", "))
@@ -101,9 +100,9 @@ fn why_no_certificate(why: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet, or this machine's clock is wrong".to_owned()
         }
-        other => format!("it cannot be checked against items.cql.tls.ca_file ({other:?})"),
+        other => format!("it cannot be verified with items.cql.tls.ca_file ({other:?})"),
     }
 }
 
-const NAMES_ANOTHER: &str = "it names neither the node's address nor what was expected; set items.cql.tls.server_name to \
-                             what nodes' certificates name";
+const NAMES_ANOTHER: &str = "it names neither the node's address nor an expected name; set items.cql.tls.server_name \
+                             to the names in the nodes' certificates";

@@ -97,8 +97,9 @@ impl Core {
         let (datacenter, dialect, index_defect) = check(&driver, shared).await?;
         let unprepared = |error| {
             tracing::debug!(%error, "cannot prepare the statements");
-            let reason = "the cluster does not prepare the statements: may this login read and write the tables \
-                          list_items, list_members, list_bags, list_bag_swaps and list_buckets, and does it answer?";
+            let reason = "the cluster does not prepare the statements: check that it responds, and that this login can \
+                          read and write the tables list_items, list_members, list_bags, list_bag_swaps and \
+                          list_buckets";
             unavailable(reason.to_owned())
         };
         let preparing = Prepared::prepare(&driver, options, dialect);

@@ -61,8 +61,8 @@ impl LocalDatacenter {
         let name = self.name.get_or_init(|| {
             tracing::warn!(
                 datacenter = first,
-                "items.cql.datacenter is not set: the only datacenter is ours from now on; set it, so that this server can \
-                 start once the cluster has another one"
+                "items.cql.datacenter is not set: using the only datacenter; set it so that this server can still \
+                 start after another datacenter is added"
             );
             first.clone()
         });
@@ -93,12 +93,14 @@ impl fmt::Display for NoDatacenter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |known: &BTreeSet<String>| known.iter().cloned().collect::<Vec<_>>().join(", ");
         match self {
-            Self::Unreadable => {
-                f.write_str("the cluster's own tables cannot be read: is it whole, and may this login read them?")
-            }
+            Self::Unreadable => f.write_str(
+                "cannot read the cluster's system tables: check that the cluster is healthy and that this login can \
+                 read them",
+            ),
             Self::Unknown { wanted, known } => write!(
                 f,
-                "the cluster has no datacenter {wanted:?}, only: {}; set items.cql.datacenter, and items.cql.replication, to such as it has",
+                "the cluster has no datacenter {wanted:?}, only: {}; correct items.cql.datacenter and \
+                 items.cql.replication",
                 names(known)
             ),
             Self::Several { known } => write!(

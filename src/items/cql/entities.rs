@@ -145,7 +145,7 @@ async fn partitions_between(
             }
             Err(error) if to.abs_diff(from) <= 1 || left < ATTEMPT_MIN => return Err(error),
             Err(error) => {
-                tracing::debug!(%error, from, to, "a part of a walk over partitions is made narrower");
+                tracing::debug!(%error, from, to, "narrowed a token range of a partition scan");
                 while nearer(from, to, narrowed) == to {
                     narrowed += 1;
                 }

@@ -17,8 +17,8 @@ pub const NO_CONNECTION: &str = "no_connection";
 pub const NO_TABLE: &str = "no_table";
 
 /// Why items cannot be removed by value while there is no index to find them.
-pub const NO_INDEX: &str = "the index list_items_by_value is missing or not built: items are read and added, but cannot be \
-                            removed by value; run `liststore migrate`, which builds it again";
+pub const NO_INDEX: &str = "the index list_items_by_value is missing or not built: items can be read and added, but \
+                            not removed by value; run `liststore migrate` to rebuild it";
 
 /// One attempt that failed.
 #[derive(Debug, Clone)]
@@ -43,15 +43,15 @@ impl Failure {
             ExecutionError::ConnectionPoolError(_) => unavailable(NO_CONNECTION, "no connection to any node"),
             ExecutionError::EmptyPlan => unavailable(
                 "no_node",
-                "no node may be asked: is items.cql.datacenter the name of a datacenter of this cluster?",
+                "no eligible node: check that items.cql.datacenter names a datacenter of this cluster",
             ),
             ExecutionError::LastAttemptError(error) => Self::of_attempt(error, writes),
             ExecutionError::RequestTimeout(_) => timeout("client_timeout").unsure_if(writes),
             // The statement was never sent.
             ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => {
-                internal("bad_statement", "a statement that cannot be sent")
+                internal("bad_statement", "cannot send the statement")
             }
-            _ => internal("unexpected", "the driver failed in an unforeseen way").unsure_if(writes),
+            _ => internal("unexpected", "unexpected driver error").unsure_if(writes),
         }
     }
 
@@ -86,10 +86,8 @@ impl Failure {
             RequestAttemptError::SerializationError(_)
             | RequestAttemptError::CqlRequestSerialization(_)
             | RequestAttemptError::RepreparedIdChanged { .. }
-            | RequestAttemptError::RepreparedIdMissingInBatch => {
-                internal("bad_statement", "a statement that cannot be sent")
-            }
-            _ => internal("bad_answer", "a node gave an answer that cannot be read").unsure_if(writes),
+            | RequestAttemptError::RepreparedIdMissingInBatch => internal("bad_statement", "cannot send the statement"),
+            _ => internal("bad_answer", "cannot parse the response of a node").unsure_if(writes),
         }
     }
 
@@ -101,7 +99,7 @@ impl Failure {
                 &format!("{alive} of {required} needed replicas are alive, for consistency {consistency}"),
             ),
             DbError::IsBootstrapping => unavailable("bootstrapping", "a node is still joining the cluster"),
-            DbError::Overloaded => overloaded("overloaded", "a node asks for less load"),
+            DbError::Overloaded => overloaded("overloaded", "a node is overloaded"),
             DbError::RateLimitReached { op_type, rejected_by_coordinator } => {
                 let reason = "the rate limit of the list's partition was reached";
                 let may_be_done = matches!(op_type, OperationType::Write) && !rejected_by_coordinator;
@@ -131,19 +129,19 @@ impl Failure {
             DbError::WriteFailure { .. } => {
                 unavailable("write_failure", "replicas failed while they wrote").unsure_if(writes)
             }
-            DbError::Unprepared { .. } => unavailable("unprepared", "a node forgot a statement over and over"),
+            DbError::Unprepared { .. } => unavailable("unprepared", "a node repeatedly lost a prepared statement"),
             DbError::ServerError => {
-                internal("server_error", "a node failed in an unforeseen way").unsure_if(writes).retried()
+                internal("server_error", "unexpected failure of a node").unsure_if(writes).retried()
             }
             DbError::AuthenticationError | DbError::Unauthorized => {
-                let reason = "the cluster does not let our user do this: grant it SELECT and MODIFY on the keyspace";
+                let reason = "permission denied by the cluster: grant this user SELECT and MODIFY on the keyspace";
                 Self { retry: false, ..unavailable("unauthorized", reason) }
             }
             DbError::Invalid => Self::of_invalid(text),
             DbError::SyntaxError | DbError::ProtocolError | DbError::ConfigError => {
-                internal("refused_statement", "the cluster does not understand a statement of ours")
+                internal("refused_statement", "the cluster does not support a statement")
             }
-            _ => internal("unexpected", "a node answered with an unforeseen error").unsure_if(writes),
+            _ => internal("unexpected", "a node returned an unexpected error").unsure_if(writes),
         }
     }
 
@@ -155,11 +153,12 @@ impl Failure {
         if text.contains("expiration date") {
             // Cassandra's ExpirationDateOverflowHandling: storage_compatibility_mode below NONE.
             return refused(Invalid::ttl_too_long(
-                "this cluster stores no expiry after 2038-01-19: Cassandra's storage_compatibility_mode must be NONE",
+                "this cluster cannot store expiries after 2038-01-19: set Cassandra's storage_compatibility_mode to \
+                 NONE",
             ));
         }
         if text.contains("too large") || text.contains("larger than") || text.contains("exceeds the maximum") {
-            return refused(Invalid::argument("too large for this cluster: send fewer or smaller items at once"));
+            return refused(Invalid::argument("too large for this cluster: send fewer or smaller items per request"));
         }
         if text.contains("allow filtering") {
             // What both databases say where no index can answer a query.
@@ -208,7 +207,7 @@ pub fn after_unknown(error: StoreError, unknown: bool) -> StoreError {
 
 /// A row that is not what this store writes.
 pub fn damaged_row() -> StoreError {
-    StoreError::Internal { reason: "a row that is not of this store".into(), outcome_unknown: false }
+    StoreError::Internal { reason: "a row that this store did not write".into(), outcome_unknown: false }
 }
 
 #[cfg(test)]

@@ -75,18 +75,16 @@ impl fmt::Display for IndexDefect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => write!(f, "the index {INDEX} is missing")?,
-            Self::Wrong(on) => write!(f, "the index {INDEX} is another than this program's ({on})")?,
+            Self::Wrong(on) => write!(f, "the index {INDEX} differs from the expected one ({on})")?,
             Self::Building(nodes) => {
                 return write!(
                     f,
-                    "the index {INDEX} is being built on {nodes} node(s): items are read and added, but cannot be removed \
-                     by value until it is whole; `nodetool viewbuildstatus` shows how far it is"
+                    "the index {INDEX} is being built on {nodes} node(s): items can be read and added, but not removed \
+                     by value until it is complete; `nodetool viewbuildstatus` shows the progress"
                 );
             }
         }
-        f.write_str(
-            ": items are read and added, but cannot be removed by value; run `liststore migrate`, which builds it again",
-        )
+        f.write_str(": items can be read and added, but not removed by value; run `liststore migrate` to rebuild it")
     }
 }
 
@@ -172,7 +170,7 @@ async fn building_on(session: &Session, keyspace: &str) -> usize {
             // A table that is there and is not in use is empty.
             Ok(statuses) if !statuses.is_empty() => return unbuilt(nodes(), &statuses),
             Ok(_) => is_noted = true,
-            Err(error) => tracing::debug!(%error, table, "the state of the index cannot be read"),
+            Err(error) => tracing::debug!(%error, table, "cannot read the state of the index"),
         }
     }
     if is_noted { nodes().count() } else { 0 }

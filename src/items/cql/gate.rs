@@ -78,10 +78,8 @@ impl Gate {
 
     /// What an operation is told for which no node is there.
     pub fn refusal(&self) -> StoreError {
-        let why = self.why().unwrap_or_else(|| "why is not known yet".to_owned());
-        unavailable(format!(
-            "no node of the cluster is reached ({why}): nothing was done; nodes are tried all the time"
-        ))
+        let why = self.why().unwrap_or_else(|| "cause not known yet".to_owned());
+        unavailable(format!("no node of the cluster is reachable ({why}): nothing was done; retrying"))
     }
 }
 

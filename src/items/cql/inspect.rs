@@ -90,8 +90,8 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
     cautions.extend(tombstone_gc::note(&session, dialect, &options.keyspace, replicas).await);
     if options.datacenter.is_none() {
         cautions.push(format!(
-            "items.cql.datacenter is not set: set it to {datacenter}, since a server cannot start without it once the \
-             cluster has another datacenter"
+            "items.cql.datacenter is not set: set it to {datacenter}, because a server cannot start without it after \
+             another datacenter is added"
         ));
     }
     let mut nodes = Vec::new();

@@ -23,8 +23,8 @@ impl AuthenticatorProvider for Login {
             Password::Given(password) => password.clone(),
             Password::File(path) => {
                 let text = tokio::fs::read_to_string(path).await.map_err(|error| {
-                    tracing::warn!(path = %path.display(), %error, "items.cql.password_file cannot be read");
-                    "the password cannot be read".to_owned()
+                    tracing::warn!(path = %path.display(), %error, "cannot read items.cql.password_file");
+                    "cannot read the password".to_owned()
                 })?;
                 text.trim().to_owned()
             }

@@ -38,33 +38,34 @@ impl CqlMetrics {
         let seconds = HistogramVec::new(
             HistogramOpts::new(
                 "liststore_cql_request_duration_seconds",
-                "Time of one request to the CQL cluster, with all its attempts.",
+                "Duration of one request to the CQL cluster, including all attempts.",
             )
             .buckets(prometheus::exponential_buckets(0.000_25, 2.0, 15)?),
             &["statement"],
         )?;
         let failures = IntCounterVec::new(
-            Opts::new("liststore_cql_attempt_failures_total", "Attempts of requests that failed, by kind."),
+            Opts::new("liststore_cql_attempt_failures_total", "Failed request attempts, by kind."),
             &["statement", "kind"],
         )?;
         let retries = IntCounterVec::new(
             Opts::new(
                 "liststore_cql_retries_total",
-                "Attempts beyond the first, by what the one before died of; no_answer and speculation: it was only slow.",
+                "Retried attempts, by the cause of the previous failure. For no_answer and speculation, the previous \
+                 attempt was only slow.",
             ),
             &["statement", "kind"],
         )?;
         let budget_exhausted = IntCounter::new(
             "liststore_cql_retry_budget_exhausted_total",
-            "Attempts that were not made because the retry budget was used up.",
+            "Retries not made because the retry budget was exhausted.",
         )?;
         let reads_joined = IntCounter::new(
             "liststore_cql_reads_joined_total",
-            "Gets that were answered by the request of an identical one, which had not been sent yet.",
+            "Gets that shared the request of an identical waiting get.",
         )?;
         let trims = IntCounter::new(
             "liststore_cql_trims_total",
-            "Deletions of the items of a list that lie beyond the `max_items` of its version.",
+            "Deletions of items beyond the `max_items` of a list's version.",
         )?;
         let swept = IntCounter::new(
             "liststore_cql_sweeps_total",
@@ -72,16 +73,16 @@ impl CqlMetrics {
         )?;
         let wide_lists = IntCounter::new(
             "liststore_cql_wide_lists_total",
-            "Lists without buckets that were met with 100,000 items or more, each about once an hour.",
+            "Lists without buckets that had 100,000 items or more, each counted about once an hour.",
         )?;
         let widest = IntGauge::new(
             "liststore_cql_widest_list_items",
-            "The most items of a list without buckets that were met, where that was 100,000 or more.",
+            "Largest number of items seen in a list without buckets, if 100,000 or more.",
         )?;
         let mended = IntCounterVec::new(
             Opts::new(
                 "liststore_cql_members_mended_total",
-                "Rows and reverse entries of sets that did not agree and were mended, by what was wrong.",
+                "Repaired inconsistencies between rows and reverse entries of sets, by kind.",
             ),
             &["what"],
         )?;
@@ -146,23 +147,26 @@ impl StateCollector {
         Ok(Self {
             watch,
             skew,
-            sessions: IntGauge::new("liststore_cql_sessions", "Sessions with the CQL cluster that are open.")?,
+            sessions: IntGauge::new("liststore_cql_sessions", "Open sessions with the CQL cluster.")?,
             connections: IntGauge::new(
                 "liststore_cql_connections",
-                "Connections to the CQL cluster that carry list operations, of all sessions.",
+                "Connections to the CQL cluster for list operations, over all sessions.",
             )?,
-            nodes: IntGauge::new("liststore_cql_nodes", "Nodes of our datacenter of the CQL cluster, up or down.")?,
+            nodes: IntGauge::new(
+                "liststore_cql_nodes",
+                "Nodes of the local datacenter of the CQL cluster, up or down.",
+            )?,
             reached: IntGauge::new(
                 "liststore_cql_nodes_reached",
-                "Of these, those that are connected and answer in at least one session.",
+                "Nodes of the local datacenter that are connected and responding in at least one session.",
             )?,
             refused: IntCounter::new(
                 "liststore_cql_refused_total",
-                "List operations that were refused at once since no node of the CQL cluster was reached.",
+                "List operations refused immediately because no node of the CQL cluster was reachable.",
             )?,
             ahead: Gauge::new(
                 "liststore_cql_clock_skew_seconds",
-                "How far a write timestamp that was found lately was ahead of this server's clock, at most.",
+                "Largest recent lead of a stored write timestamp over this server's clock.",
             )?,
         })
     }

@@ -125,7 +125,7 @@ fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &Cql
     let rebuilt = found.applied.contains(&migrations::INDEX_FILE) && !found.columns.is_empty();
     if rebuilt && found.index_defect(dialect).is_some_and(|defect| defect.is_mended_by_migrate()) {
         let statements = migrations::rebuild_of_index(parameters, dialect.migrations());
-        steps.push(MigrationStep { name: "list_items_by_value anew".to_owned(), statements });
+        steps.push(MigrationStep { name: "rebuild list_items_by_value".to_owned(), statements });
     }
     let wanted = i32::try_from(options.default_ttl_secs).unwrap_or(i32::MAX);
     let tables = [
@@ -175,7 +175,7 @@ fn added_column(text: &str) -> Option<(&str, &str, &str)> {
     Some((keyspace, table, added.split(' ').next()?))
 }
 
-const DISAGREEMENT: &str = "the nodes do not agree on the schema: is one of them down? run this again when all are up";
+const DISAGREEMENT: &str = "the nodes do not agree on the schema: check that all nodes are up, and run this again";
 
 fn words(error: &ExecutionError) -> String {
     match error {
@@ -196,7 +196,7 @@ fn notes(options: &CqlOptions, replicas: Option<u32>, wanted: u32) -> Vec<String
     };
     let setting = if options.replication.is_empty() { "replication_factor" } else { "replication" };
     vec![format!(
-        "the keyspace {} has {replicas} replicas and items.cql.{setting} asks for {wanted}: change one of them (ALTER \
+        "the keyspace {} has {replicas} replicas but items.cql.{setting} is {wanted}: change one of them (ALTER \
          KEYSPACE, then a full repair)",
         options.keyspace
     )]

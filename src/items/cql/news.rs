@@ -120,14 +120,14 @@ impl News {
                 nodes = view.named(nodes.iter().copied()),
                 reached,
                 of,
-                "nodes of the cluster are not reached: list operations go on with the others as far as their \
-                 consistency level allows; look at these nodes and the network to them"
+                "nodes of the cluster are unreachable: list operations continue on the other nodes if their \
+                 consistency level allows; check these nodes and their network"
             ),
             Self::Silence => tracing::error!(
                 of,
                 nodes = view.named(view.lost()),
                 why = view.why(),
-                "no node of the cluster is reached: list operations are refused until one is, which is tried all the time"
+                "no node of the cluster is reachable: list operations are refused; retrying"
             ),
             Self::Regained { nodes, after } => tracing::info!(
                 regained = nodes.len(),
@@ -135,23 +135,23 @@ impl News {
                 reached,
                 of,
                 after_secs = after.as_secs(),
-                "nodes of the cluster are reached again, or have left it"
+                "nodes of the cluster are reachable again, or have left it"
             ),
             Self::SilenceEnds { after, refused } => tracing::info!(
                 reached,
                 of,
                 after_secs = after.as_secs(),
                 refused,
-                "the cluster is reached again: list operations are carried out"
+                "the cluster is reachable again: list operations continue"
             ),
             Self::Deafness => tracing::warn!(
                 actors = view.deaf,
                 of = view.sessions,
                 why = view.why(),
-                "some list actors reach no node of the cluster, and others do: operations on their lists are refused"
+                "some list actors cannot reach any node of the cluster: operations on their lists are refused"
             ),
             Self::DeafnessEnds { after } => {
-                tracing::info!(after_secs = after.as_secs(), "all list actors reach the cluster again");
+                tracing::info!(after_secs = after.as_secs(), "all list actors can reach the cluster again");
             }
         }
     }

@@ -108,7 +108,7 @@ impl CqlOptions {
             return Err(OpenError::Option { option: "keyspace", problem });
         }
         if self.datacenter.as_ref().is_some_and(|name| name.is_empty() || name.contains(|c: char| c.is_control())) {
-            return Err(OpenError::Option { option: "datacenter", problem: "must be a datacenter's name" });
+            return Err(OpenError::Option { option: "datacenter", problem: "must be a datacenter name" });
         }
         if self.replication.iter().any(|(name, _)| name.is_empty() || name.contains(|c: char| c.is_control())) {
             return Err(OpenError::Option { option: "replication", problem: "must name datacenters" });

@@ -83,7 +83,7 @@ impl State {
             });
             match judged.reduce(|one, other| one || other) {
                 Some(true) if !self.slow.contains_key(node) => {
-                    tracing::debug!(%node, "a node is much slower than others: asking others first");
+                    tracing::debug!(%node, "a node is much slower than others: preferring other nodes");
                     self.slow.insert(*node, now + PROBE_INTERVAL);
                 }
                 Some(false) => {
@@ -146,7 +146,7 @@ impl Paces {
     pub fn probed(&self, node: Uuid, latency: Duration, now: Instant) {
         let mut state = self.state();
         if state.bound(Kind::Read, now).is_none_or(|bound| latency <= bound) && state.slow.remove(&node).is_some() {
-            tracing::debug!(%node, "a node that was slow keeps up again");
+            tracing::debug!(%node, "a slow node has recovered");
             // Its latencies while it was slow no longer count.
             state.nodes.remove(&node);
         }

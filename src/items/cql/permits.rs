@@ -77,7 +77,7 @@ impl Permits {
             Ok(Ok(place)) => Ok(self.taken(place)),
             _ => {
                 self.refused.fetch_add(1, Ordering::Relaxed);
-                let reason = "too many requests are with the cluster at once".to_owned();
+                let reason = "too many unfinished requests to the cluster".to_owned();
                 Err(StoreError::Overloaded { reason })
             }
         }

@@ -73,8 +73,7 @@ pub async fn ask_all(contact_points: &[String], tls: Option<&Tls>) -> Result<Rea
     Ok(Reached { answering, all })
 }
 
-const TOO_LONG: &str = "it does not answer: is its machine on, its process not frozen, and does a firewall drop what is \
-                        sent to it?";
+const TOO_LONG: &str = "it does not respond: check its machine, its process, and that no firewall drops the packets";
 
 /// What is wrong with each contact point; those of which the same is wrong, together.
 fn why_none(failed: &BTreeMap<SocketAddr, String>) -> String {
@@ -84,7 +83,7 @@ fn why_none(failed: &BTreeMap<SocketAddr, String>) -> String {
     }
     let reasons: Vec<String> =
         by_reason.into_iter().map(|(reason, addresses)| format!("{}: {reason}", addresses.join(", "))).collect();
-    format!("no contact point of the cluster can be used; {}", reasons.join("; "))
+    format!("no contact point of the cluster is usable; {}", reasons.join("; "))
 }
 
 /// All addresses of all contact points.
@@ -93,7 +92,7 @@ async fn resolve(contact_points: &[String]) -> Result<BTreeSet<SocketAddr>, Stri
     let addresses: BTreeSet<SocketAddr> = looked_up.into_iter().flatten().flatten().flatten().collect();
     if addresses.is_empty() {
         let names = contact_points.join(", ");
-        return Err(format!("no address is known for {names}: check items.cql.contact_points"));
+        return Err(format!("cannot resolve {names}: check items.cql.contact_points"));
     }
     Ok(addresses)
 }

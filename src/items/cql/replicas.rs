@@ -32,7 +32,7 @@ pub fn check_replicas(
     if replicas == 0 {
         return Err(unavailable(format!(
             "the keyspace {} has no replicas in the datacenter {datacenter}: add some with ALTER KEYSPACE, or set \
-             items.cql.datacenter to one that has",
+             items.cql.datacenter to a datacenter with replicas",
             options.keyspace
         )));
     }
@@ -79,9 +79,9 @@ pub fn cautions(options: &CqlOptions, cluster: &ClusterState, datacenter: &str) 
 
 fn on_tablets(keyspace: &str) -> String {
     format!(
-        "the keyspace {keyspace} has tablets: while a node is down, the index of values may miss items that are added, and \
-         a removal by value leaves them; migrate into a keyspace of another name with items.cql.tablets = \"disabled\", \
-         and copy"
+        "the keyspace {keyspace} uses tablets: while a node is down, the value index may miss added items, and a \
+         removal by value then leaves them; migrate to a new keyspace with items.cql.tablets = \"disabled\", and copy \
+         the items"
     )
 }
 
@@ -91,21 +91,21 @@ fn cautions_of(options: &CqlOptions, replicas: u32, simple_strategy: bool) -> Ve
     let mut cautions = Vec::new();
     if simple_strategy {
         cautions.push(format!(
-            "the keyspace {keyspace} has SimpleStrategy, which knows of no datacenters and racks: change it to \
+            "the keyspace {keyspace} uses SimpleStrategy, which ignores datacenters and racks: change it to \
              NetworkTopologyStrategy with ALTER KEYSPACE, and repair"
         ));
     }
     if replicas < 3 && needed == replicas {
         cautions.push(format!(
-            "the keyspace {keyspace} has {replicas} replica(s): while one of its nodes is down, the lists there can be \
-             neither read nor written; have 3 (ALTER KEYSPACE, then a full repair)"
+            "the keyspace {keyspace} has {replicas} replica(s): while a node is down, its lists can be neither read \
+             nor written; use 3 replicas (ALTER KEYSPACE, then a full repair)"
         ));
     }
     let (reads, writes) = (read.needs_of(replicas), write.needs_of(replicas));
     if reads + writes <= replicas {
         cautions.push(format!(
-            "items.cql.read_consistency {} and write_consistency {} ask {reads} and {writes} of {replicas} replicas: a read \
-             may miss what was acknowledged before it, and a removal what it was to remove; LOCAL_QUORUM for both does not",
+            "items.cql.read_consistency {} and write_consistency {} use {reads} and {writes} of {replicas} replicas: a \
+             read may miss acknowledged writes, and a removal may miss items; set both to LOCAL_QUORUM",
             read.as_str(),
             write.as_str(),
         ));

@@ -81,7 +81,7 @@ impl NodeHealth {
         let strikes = nodes.entry(host_id).or_insert(Strikes { count: 0, next_probe: now });
         strikes.count = strikes.count.saturating_add(1);
         if strikes.count == STRIKES_MAX {
-            tracing::debug!(node = %host_id, "a node hangs: asking others first");
+            tracing::debug!(node = %host_id, "a node hangs: preferring other nodes");
             strikes.next_probe = now + PROBE_INTERVAL;
         }
         self.struck.store(nodes.len(), Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl NodeHealth {
         }
         let mut nodes = self.nodes();
         if nodes.remove(&host_id).is_some_and(|strikes| strikes.count >= STRIKES_MAX) {
-            tracing::debug!(node = %host_id, "a node that hung answers again");
+            tracing::debug!(node = %host_id, "a hung node responds again");
         }
         self.struck.store(nodes.len(), Ordering::Relaxed);
     }

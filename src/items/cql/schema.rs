@@ -47,24 +47,21 @@ impl fmt::Display for SchemaState {
             ),
             Self::Newer { applied, known } => write!(
                 f,
-                "the schema is newer than this program (version {applied}, known {known}), and asks for one that knows it: \
-                 run the release that made it, or a later one"
+                "the schema is newer than this program supports (version {applied}, known {known}): run the release \
+                 that created it, or a later one"
             ),
-            Self::NewerServed { applied, known } => write!(
-                f,
-                "the schema is newer than this program (version {applied}, known {known}), which may serve it all the same"
-            ),
+            Self::NewerServed { applied, known } => {
+                write!(f, "the schema is newer than this program (version {applied}, known {known}), but compatible")
+            }
             Self::NoIndex(defect) => defect.fmt(f),
             Self::TableDropped(table) => write!(
                 f,
-                "the table {table} was there and is not: restore it from a snapshot of the cluster, or set \
-                 items.cql.keyspace to a new name to begin with empty lists"
+                "the table {table} has disappeared: restore it from a snapshot of the cluster, or set \
+                 items.cql.keyspace to a new name to start with empty lists"
             ),
-            Self::Foreign { detail } => write!(
-                f,
-                "the keyspace holds something else than this program's schema ({detail}): set items.cql.keyspace to \
-                 another name"
-            ),
+            Self::Foreign { detail } => {
+                write!(f, "the keyspace has a foreign schema ({detail}): set items.cql.keyspace to another name")
+            }
         }
     }
 }
@@ -160,7 +157,7 @@ impl Found {
             let mut others = found.iter().filter(|found| !is_known(found));
             let only_added = others.all(|found| newer.is_some() && found.contains(" regular "));
             if !ours || !only_added {
-                return foreign(format!("the table {table} has other columns: {}", found.join(", ")));
+                return foreign(format!("the table {table} has unexpected columns: {}", found.join(", ")));
             }
         }
         match newer {

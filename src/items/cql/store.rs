@@ -148,15 +148,15 @@ impl CqlStore {
         let (ahead, set_back) = (self.skew(), self.shared.write_clock.set_back_by());
         if set_back > allowed {
             return Some(format!(
-                "this server's clock was set back by {} ms: until it has caught up, its writes win over later ones of \
-                 other servers",
+                "this server's clock was set back by {} ms: until it has caught up, its writes override later writes \
+                 of other servers",
                 set_back.as_millis()
             ));
         }
         (ahead > allowed).then(|| {
             format!(
-                "another server's clock is {} ms ahead of this one's, or was lately, or this one's was before it \
-                 started: later writes here may lose to earlier ones",
+                "another server's clock is or was recently {} ms ahead of this server's, or this server's clock was \
+                 before it started: later writes here may lose to earlier ones",
                 ahead.as_millis()
             )
         })

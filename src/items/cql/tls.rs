@@ -75,7 +75,7 @@ impl Loaded {
         let roots = tls_files::authorities(&options.ca_file, authorities)?;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
             .build()
-            .map_err(|_| FileProblem::of(&options.ca_file, "its certificates cannot be used to check others"))?;
+            .map_err(|_| FileProblem::of(&options.ca_file, "its certificates cannot be used to verify others"))?;
         let ours = match (&options.client, ours) {
             (Some(client), [chain, key]) => {
                 let key = tls_files::private_key(&client.key_file, key)?;

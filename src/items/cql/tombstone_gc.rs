@@ -28,7 +28,7 @@ pub async fn note(session: &Session, dialect: Dialect, keyspace: &str, replicas:
     for text in [tables, views] {
         match select(session, text, (keyspace,), Consistency::One).await {
             Ok(rows) => found.extend(rows),
-            Err(error) => tracing::debug!(%error, "the options of tables cannot be read"),
+            Err(error) => tracing::debug!(%error, "cannot read the table options"),
         }
     }
     judge(keyspace, replicas, &found)
@@ -52,8 +52,8 @@ fn judge(keyspace: &str, replicas: u32, found: &[(String, Extensions)]) -> Optio
     changes.extend(is_by_time(&view).then(|| change("MATERIALIZED VIEW", &view)));
     (!changes.is_empty()).then(|| {
         format!(
-            "the keyspace {keyspace} has {replicas} replicas and drops tombstones by time, as with one replica, whether or \
-             not they are repaired: repair it, and run {}",
+            "the keyspace {keyspace} has {replicas} replicas but drops tombstones by time, whether or not they are \
+             repaired: repair it, and run {}",
             changes.join("; ")
         )
     })

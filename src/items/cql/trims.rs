@@ -31,7 +31,7 @@ pub async fn cut(core: Arc<Core>) {
         sleep_until(met.at + core.write_clock.until_settled()).await;
         // Whoever meets the list next has it looked at again.
         if let Err(error) = look(&core, &met.what).await {
-            tracing::debug!(%error, "a list that is longer than it shows was not cut");
+            tracing::debug!(%error, "cannot trim a list beyond its max_items");
         }
     }
 }

@@ -135,7 +135,7 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
                 swaps.extend(found.into_iter().map(|found| UnfinishedSwap { is_recent: minute >= now - 1, ..found }));
             }
             Err(error) => {
-                tracing::debug!(%error, minute, shard, "unfinished swaps of bags cannot be read");
+                tracing::debug!(%error, minute, shard, "cannot read unfinished bag swaps");
                 // What had only the time that others left is the first of the next part. One that cannot be read
                 // though it had all the time does not hold up the others.
                 if !is_first && op.begin().is_err() {

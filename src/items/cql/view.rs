@@ -8,7 +8,7 @@ use std::time::Duration;
 /// As many nodes are named in a sentence.
 const NAMED_MAX: usize = 4;
 /// Why nothing is reached where nodes are connected.
-pub const SILENT: &str = "nodes are connected and do not answer";
+pub const SILENT: &str = "nodes are connected but do not respond";
 
 /// How a node is reached. Of several sessions, the best counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ impl View {
 
     /// Why no node is reached, as far as that is known.
     pub fn why(&self) -> &str {
-        self.why.as_deref().unwrap_or("why is not known yet")
+        self.why.as_deref().unwrap_or("cause not known yet")
     }
 
     /// What an operator should look after, in a sentence. `lost_for` tells for how long a node has not been
@@ -79,18 +79,20 @@ impl View {
         let longest = self.lost().filter_map(&lost_for).max().map(for_secs).unwrap_or_default();
         if self.is_silent() {
             return Some(format!(
-                "none of the cluster's {all} nodes is reached{longest} ({}): list operations are refused until one is; {}",
+                "none of the cluster's {all} nodes is reachable{longest} ({}): list operations are refused until one \
+                 is; {}",
                 self.why(),
                 self.named(self.lost())
             ));
         }
         let lost = all - self.reached();
         let nodes = (lost > 0).then(|| {
-            format!("{lost} of the cluster's {all} nodes are not reached{longest}: {}", self.named(self.lost()))
+            format!("{lost} of the cluster's {all} nodes are unreachable{longest}: {}", self.named(self.lost()))
         });
         let actors = (self.deaf > 0).then(|| {
             format!(
-                "{} of {} list actors reach no node of the cluster ({}): their operations are refused until they do",
+                "{} of {} list actors cannot reach any node of the cluster ({}): their operations are refused until \
+                 they can",
                 self.deaf,
                 self.sessions,
                 self.why()
@@ -103,7 +105,7 @@ impl View {
     /// A few nodes, those that are connected and silent marked, and how many more there are.
     pub fn named(&self, addresses: impl Iterator<Item = SocketAddr>) -> String {
         let mark = |address: SocketAddr| match self.nodes.get(&address) {
-            Some(Contact::Silent) => format!("{address} (connected, does not answer)"),
+            Some(Contact::Silent) => format!("{address} (connected, does not respond)"),
             Some(Contact::Gone) => format!("{address} (not connected)"),
             _ => address.to_string(),
         };
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn it_says_which_nodes_since_when_and_how() {
         let told = warning(&[[Answers, Silent, Gone]]).unwrap();
-        let expected = "2 of the cluster's 3 nodes are not reached for 95 s: 10.0.0.2:9042 (connected, does not answer), \
+        let expected = "2 of the cluster's 3 nodes are unreachable for 95 s: 10.0.0.2:9042 (connected, does not respond), \
                         10.0.0.3:9042 (not connected)";
         assert_eq!(told, expected);
         let deaf = warning(&[[Answers; 3], [Gone; 3]]).unwrap();
@@ -164,8 +166,8 @@ mod tests {
     #[test]
     fn without_any_it_says_why() {
         let told = warning(&[[Gone; 3], [Gone, Gone, Silent]]).unwrap();
-        assert!(told.starts_with("none of the cluster's 3 nodes is reached for 95 s (connection refused)"), "{told}");
-        assert!(told.contains("10.0.0.3:9042 (connected, does not answer)"), "{told}");
+        assert!(told.starts_with("none of the cluster's 3 nodes is reachable for 95 s (connection refused)"), "{told}");
+        assert!(told.contains("10.0.0.3:9042 (connected, does not respond)"), "{told}");
     }
 
     #[test]

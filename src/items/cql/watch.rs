@@ -93,7 +93,7 @@ impl Watch {
         if *known != defect {
             match &defect {
                 Some(defect) => tracing::warn!(defect, "items cannot be removed by value"),
-                None => tracing::info!("items can be removed by value again: the index of values is as it must be"),
+                None => tracing::info!("items can be removed by value again: the value index is correct"),
             }
             *known = defect;
         }

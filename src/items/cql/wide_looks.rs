@@ -22,7 +22,7 @@ pub async fn look_for_wide(core: Arc<Core>) {
         sleep(INTERVAL).await;
         let Some((list, ttl)) = core.wide_sample.take() else { continue };
         if let Err(error) = look(&core, &list, ttl).await {
-            tracing::debug!(%error, "a list was not looked at");
+            tracing::debug!(%error, "cannot check the length of a list");
         }
     }
 }

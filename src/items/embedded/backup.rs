@@ -86,7 +86,7 @@ struct Pin<'a>(&'a Engine);
 
 impl<'a> Pin<'a> {
     fn new(engine: &'a Engine) -> Result<Self, StoreError> {
-        let reason = || "another backup is being made".to_owned();
+        let reason = || "another backup is in progress".to_owned();
         let pinned = engine.progress.pin();
         pinned.then_some(Self(engine)).ok_or_else(|| StoreError::Overloaded { reason: reason() })
     }
@@ -113,7 +113,7 @@ struct Copier<'a, H: Fn() -> bool> {
 
 impl<H: Fn() -> bool> Copier<'_, H> {
     fn go_on(&self) -> Result<(), StoreError> {
-        let reason = "the backup was broken off: the server is stopping".to_owned();
+        let reason = "the backup was interrupted: the server is stopping".to_owned();
         if (self.stop)() { Err(StoreError::Unavailable { reason, outcome_unknown: false }) } else { Ok(()) }
     }
 

@@ -54,7 +54,7 @@ impl Changes {
         let changes: SmallVec<[ListChange; 1]> = changes.collect();
         debug_assert!(
             changes.iter().enumerate().all(|(i, one)| changes[..i].iter().all(|other| other.list != one.list)),
-            "one change of a list says it all"
+            "a removal of all items must be the only change of its list"
         );
         (!changes.is_empty()).then_some(Self(changes))
     }

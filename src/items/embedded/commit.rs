@@ -182,7 +182,7 @@ impl Committer {
                 Err(unavailable(&reason))
             }
             Err(WriteError::Unknown(error)) => {
-                let reason = format!("{}; start the server again", cannot_write(&error));
+                let reason = format!("{}; restart the server", cannot_write(&error));
                 self.engine.health.fail(reason.clone());
                 Err(StoreError::Unavailable { reason: format!("read-only: {reason}"), outcome_unknown: true })
             }
@@ -298,7 +298,7 @@ struct Unattended(Arc<Engine>);
 impl Drop for Unattended {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.health.fail("the log's thread panicked; start the server again".into());
+            self.0.health.fail("the log thread panicked; restart the server".into());
         }
         self.0.queue.abandon();
     }

@@ -153,7 +153,7 @@ impl Compactor<'_> {
             Err(OutputError::Write(WriteError::NotWritten(error))) => {
                 let delay = self.waiting[partition].map_or(RETRY_MIN, |before| (2 * before.delay).min(RETRY_MAX));
                 if self.waiting[partition].is_none() {
-                    tracing::warn!(partition, %error, "data files cannot be merged for now");
+                    tracing::warn!(partition, %error, "cannot compact data files: retrying");
                 }
                 let weights = self.weigh(engine.tables.view().files.partition(partition));
                 let given_back = gives_back(&weights).unwrap_or(0);

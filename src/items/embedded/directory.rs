@@ -57,7 +57,7 @@ impl Directory {
         let format = match check_format(disk, dir, &names)? {
             Some(format) => format,
             None => {
-                sync_above(disk, dir).map_err(OpenError::io("sync what leads to", dir))?;
+                sync_above(disk, dir).map_err(OpenError::io("sync the parent directories of", dir))?;
                 write_format(disk, dir).map_err(cannot_write(dir))?;
                 FORMAT_NUMBER
             }
@@ -226,7 +226,7 @@ fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Option<
         Some(found) if found > FORMAT_NUMBER => {
             Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT_NUMBER })
         }
-        _ => Err(foreign(&format!("its file {FORMAT} is not one of ours"))),
+        _ => Err(foreign(&format!("its file {FORMAT} has an unknown format"))),
     }
 }
 
@@ -248,7 +248,7 @@ fn first_manifest(disk: &dyn Disk, dir: &Path, names: &[String], belonging: Belo
         }
         if used || !belonging.may_begin() {
             let file = dir.join(manifest::NAME);
-            return Err(Damage { file, offset: 0, what: "it is missing, although there are items" }.into());
+            return Err(Damage { file, offset: 0, what: "it is missing, although items exist" }.into());
         }
     }
     let header = SegmentHeader { number: first.segment, salt: new_salt(), durable: first, store };

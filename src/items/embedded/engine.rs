@@ -77,7 +77,7 @@ impl Engine {
         match &synced {
             Ok(()) => self.known.tell(began, self.progress.durable()),
             Err(error) => {
-                self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
+                self.health.fail(format!("an fsync of the log failed: {error}; restart the server"));
                 self.bell.ring();
             }
         }
@@ -95,7 +95,7 @@ impl Engine {
                     self.bell.wait_until(Some(RETRY), || false);
                 }
                 Err(WriteError::Unknown(error)) => {
-                    self.health.fail(format!("an fsync of the log failed: {error}; start the server again"));
+                    self.health.fail(format!("an fsync of the log failed: {error}; restart the server"));
                     self.bell.ring();
                 }
             }
@@ -108,7 +108,7 @@ impl Engine {
             Ok(()) => self.health.clear(part),
             Err(WriteError::NotWritten(error)) => self.health.block(part, format!("cannot write data files: {error}")),
             Err(WriteError::Unknown(error)) => {
-                self.health.fail(format!("an fsync of data files failed: {error}; start the server again"));
+                self.health.fail(format!("an fsync of data files failed: {error}; restart the server"));
             }
         }
     }
@@ -191,7 +191,7 @@ impl Engine {
     /// Ends adds if a partition has all the runs that it may have, and merges wait for room.
     fn judge_runs(&self, files: &Files) {
         if self.lacks_room.load(Ordering::Acquire) && files.most_in_a_partition() >= RUNS_MAX {
-            self.health.block(Part::Compaction, "data files wait to be merged, which there is no room for".into());
+            self.health.block(Part::Compaction, "not enough free disk space to compact data files".into());
         } else {
             self.health.clear(Part::Compaction);
         }

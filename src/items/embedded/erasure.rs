@@ -73,11 +73,11 @@ fn keep(engine: &Engine, due: Promise) {
     promised.is_running = false;
     let erased = erased.and_then(|()| note(engine, promised.waiting.map(|promise| promise.by)));
     match erased {
-        Ok(()) => tracing::info!("the bytes of removed items have left all files"),
+        Ok(()) => tracing::info!("erased the bytes of removed items from all files"),
         Err(_) if engine.bell.is_stopping() => promised.waiting = Some(due),
         Err(error) => {
             let is_late = engine.clock.now().as_nanos() > due.by;
-            tracing::warn!(%error, is_late, "the bytes of removed items stay in files for now");
+            tracing::warn!(%error, is_late, "cannot erase the bytes of removed items yet");
             promised.waiting = Some(Promise { begin_at: Instant::now() + RETRY, ..due });
         }
     }
@@ -101,7 +101,7 @@ pub fn erase(engine: &Engine) -> Result<(), StoreError> {
     if engine.progress.first_in_use() > last {
         return Ok(());
     }
-    let reason = "a backup is being made, and needs the log as it is".to_owned();
+    let reason = "a backup is in progress and needs the current log".to_owned();
     Err(StoreError::Unavailable { reason, outcome_unknown: false })
 }
 
@@ -110,7 +110,7 @@ pub fn compact(engine: &Engine) -> Result<(), StoreError> {
     engine.compact_all.store(true, Ordering::Release);
     engine.bell.ring();
     wait_for(engine, || !engine.compact_all.load(Ordering::Acquire))?;
-    let failed = || StoreError::Unavailable { reason: "data files cannot be merged".into(), outcome_unknown: false };
+    let failed = || StoreError::Unavailable { reason: "cannot compact data files".into(), outcome_unknown: false };
     if engine.compacted_all.load(Ordering::Acquire) { Ok(()) } else { Err(failed()) }
 }
 

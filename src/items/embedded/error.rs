@@ -20,18 +20,18 @@ pub struct Damage {
 pub enum OpenError {
     #[error("{} is in use by another process: stop it, or choose another directory", dir.display())]
     Locked { dir: PathBuf },
-    #[error("{} holds something else than liststore items ({found}): choose another directory; items of an earlier \
-             format are brought over by exporting them over HTTP from the version that wrote them, and `liststore import`", dir.display())]
+    #[error("{} does not have liststore items ({found}): choose another directory; to move items of an earlier format, \
+             export them over HTTP from the version that wrote them, and run `liststore import`", dir.display())]
     Foreign { dir: PathBuf, found: String },
-    #[error("{} has item format {found}, and this version knows format {known}: start a newer version on it", dir.display())]
+    #[error("{} has item format {found} but this version supports only {known}: start a newer version", dir.display())]
     Newer { dir: PathBuf, found: u32, known: u32 },
     #[error("{0}; nothing was changed: restore the directory from a backup")]
     Damaged(#[from] Damage),
-    #[error("{} is missing, although it has been a part of store {store}: bring it back, or restore the whole data \
-             directory from a backup", path.display())]
+    #[error("{} is missing, although it was a part of store {store}: put it back, or restore the whole data directory \
+             from a backup", path.display())]
     Missing { path: PathBuf, store: StoreId },
-    #[error("{} belongs to {}, and not to store {expected}, as the data directory does: bring back what belongs to it, \
-             or restore the whole directory from a backup",
+    #[error("{} belongs to {}, but the data directory belongs to store {expected}: put back the matching part, or \
+             restore the whole directory from a backup",
              path.display(), found.map_or("no store yet".to_owned(), |found| format!("store {found}")))]
     OtherStore { path: PathBuf, found: Option<StoreId>, expected: StoreId },
     #[error("cannot {what} {}: {source}", path.display())]

@@ -44,7 +44,7 @@ pub fn run(engine: &Arc<Engine>) {
             Err(OutputError::Stopped) => return,
             Err(OutputError::Write(error)) => Err(error),
             Err(OutputError::Read(error)) => {
-                engine.health.fail(format!("{error}; start the server again"));
+                engine.health.fail(format!("{error}; restart the server"));
                 continue;
             }
         };

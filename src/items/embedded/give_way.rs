@@ -41,10 +41,7 @@ impl GiveWay {
 
     /// To be called after each little piece of work. At the end of a turn, unless there is a hurry, gives the core to
     /// whoever waits for it (sched_yield(2)), and if somebody did, takes it up again only after a pause.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "these threads are no arbiters, and a core is all that they wait for"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "only threads that wait for a core may yield")]
     pub fn worked(&mut self, hurry: impl Fn() -> bool) {
         self.calls += 1;
         if self.calls < CALLS {

@@ -93,7 +93,7 @@ impl Health {
     pub fn fail(&self, reason: String) {
         let mut reasons = self.reasons();
         if reasons.failed.is_none() {
-            tracing::error!(reason, "the item store takes no more writes until it is started again");
+            tracing::error!(reason, "the item store refuses all writes until the server is restarted");
             reasons.failed = Some(reason);
         }
         self.impaired.store(true, Ordering::Release);
@@ -105,7 +105,7 @@ impl Health {
         let slot = &mut reasons.blocked[part as usize];
         if slot.is_none() {
             let refused = if part == Part::Log { "writes" } else { "adds" };
-            tracing::error!(reason, "the item store takes no {refused} until this is mended");
+            tracing::error!(reason, "the item store refuses {refused} until this is fixed");
         }
         *slot = Some(reason);
         self.impaired.store(true, Ordering::Release);
@@ -118,7 +118,7 @@ impl Health {
         }
         let mut reasons = self.reasons();
         if reasons.blocked[part as usize].take().is_some() && reasons.blocked.iter().all(Option::is_none) {
-            tracing::info!("the item store takes all writes again");
+            tracing::info!("the item store accepts all writes again");
         }
         let impaired = reasons.failed.is_some() || reasons.blocked.iter().any(Option::is_some);
         self.impaired.store(impaired, Ordering::Release);
@@ -126,7 +126,7 @@ impl Health {
 }
 
 fn adds_end(reason: &str) -> String {
-    format!("no adds are taken, removals are: {reason}")
+    format!("adds are refused, removals are accepted: {reason}")
 }
 
 /// The error of a write that was not carried out.

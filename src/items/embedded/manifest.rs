@@ -185,7 +185,7 @@ impl Manifest {
         let bytes =
             disk.open_read_only(&path).and_then(|file| read_all(&*file)).map_err(OpenError::io("read", &path))?;
         let manifest = str::from_utf8(&bytes).ok().and_then(Self::decode);
-        let damage = Damage { file: path, offset: 0, what: "the checksum of the manifest does not hold" };
+        let damage = Damage { file: path, offset: 0, what: "checksum mismatch of the manifest" };
         manifest.ok_or_else(|| damage.into())
     }
 }

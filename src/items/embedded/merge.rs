@@ -63,7 +63,7 @@ impl MemorySource {
 }
 
 pub fn broken() -> ReadError {
-    let source = std::io::Error::other("a row in memory is malformed");
+    let source = std::io::Error::other("a memtable row is malformed");
     ReadError::Io { file: "memory".into(), source }
 }
 

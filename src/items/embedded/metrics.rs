@@ -38,57 +38,54 @@ impl Metrics {
             commit_groups: counter("liststore_commit_groups_total", "Groups of writes committed to the log.")?,
             commit_group_size: histogram(
                 "liststore_commit_group_size",
-                "Writes committed together.",
+                "Writes per committed group.",
                 prometheus::exponential_buckets(1.0, 2.0, 11)?,
             )?,
             fsync_seconds: histogram(
                 "liststore_fsync_seconds",
-                "Time that making the log durable took.",
+                "Latency of an fsync of the log.",
                 prometheus::exponential_buckets(0.000_1, 2.0, 15)?,
             )?,
-            disk_bytes: gauge("liststore_disk_bytes", "Bytes of data files; the log is extra.")?,
+            disk_bytes: gauge("liststore_disk_bytes", "Bytes of data files, without the log.")?,
             data_files: gauge("liststore_data_files", "Data files.")?,
             hidden_bytes: gauge(
                 "liststore_hidden_bytes",
-                "Bytes of data files that nothing can show any more, and that merges give back: estimated.",
+                "Estimated bytes of data files that compaction can reclaim.",
             )?,
-            flushes: counter("liststore_flushes_total", "Times that pending items were written to data files.")?,
-            compactions: counter("liststore_compactions_total", "Merges of data files.")?,
-            compaction_bytes: counter("liststore_compaction_bytes_total", "Bytes of data files written by merges.")?,
+            flushes: counter("liststore_flushes_total", "Flushes of the memtable to data files.")?,
+            compactions: counter("liststore_compactions_total", "Compactions of data files.")?,
+            compaction_bytes: counter(
+                "liststore_compaction_bytes_total",
+                "Bytes of data files written by compactions.",
+            )?,
             taken_over_bytes: counter(
                 "liststore_compaction_taken_over_bytes_total",
-                "Bytes of data files that merges took over as they were.",
+                "Bytes of data files that compactions kept without rewriting.",
             )?,
             flush_gave_way: counter(
                 "liststore_flush_gave_way_total",
-                "Times that a flush offered its core to other threads.",
+                "Times that a flush yielded its core to other threads.",
             )?,
             compaction_gave_way: counter(
                 "liststore_compaction_gave_way_total",
-                "Times that a merge offered its core to other threads.",
+                "Times that a compaction yielded its core to other threads.",
             )?,
             expired_dropped: counter(
                 "liststore_expired_items_dropped_total",
-                "Expired items that flushes and merges left out.",
+                "Expired items dropped by flushes and compactions.",
             )?,
             surplus_dropped: counter(
                 "liststore_surplus_items_dropped_total",
-                "Items beyond the `max_items` of their list's version that merges left out.",
+                "Items beyond the `max_items` of their list's version dropped by compactions.",
             )?,
             set_adds_joined: counter(
                 "liststore_set_adds_joined_total",
-                "Adds to sets that were written together with the one before them.",
+                "Adds to sets that were written in one write with the previous add.",
             )?,
-            member_hits: counter(
-                "liststore_member_hits_total",
-                "Times that members of a set were found by what memory has of it.",
-            )?,
-            member_misses: counter(
-                "liststore_member_misses_total",
-                "Times that members of a set were looked for by their reverse entries.",
-            )?,
+            member_hits: counter("liststore_member_hits_total", "Lookups of set members answered from memory.")?,
+            member_misses: counter("liststore_member_misses_total", "Lookups of set members through reverse entries.")?,
             head_hits: counter("liststore_head_hits_total", "Gets answered from list heads in memory.")?,
-            head_misses: counter("liststore_head_misses_total", "Gets that had to look further than list heads.")?,
+            head_misses: counter("liststore_head_misses_total", "Gets that read beyond the list heads.")?,
         })
     }
 }
@@ -120,7 +117,7 @@ pub fn register_memory(
     registry: &Registry,
     read: impl Fn() -> Option<Memory> + Send + Sync + 'static,
 ) -> Result<(), prometheus::Error> {
-    let pending_help = "Memory of items that are not in data files yet.";
+    let pending_help = "Memory of the memtable: items not yet flushed to data files.";
     registry.register(Box::new(MemoryGauges {
         pending_bytes: IntGauge::new("liststore_pending_bytes", pending_help)?,
         head_bytes: IntGauge::new("liststore_head_bytes", "Memory of list heads, and of sets by member.")?,

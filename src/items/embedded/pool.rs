@@ -72,7 +72,7 @@ impl Pool {
         deadline: Instant,
         mut turn: impl FnMut() -> Option<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let full = || StoreError::Overloaded { reason: "too many reads wait for the disk".into() };
+        let full = || StoreError::Overloaded { reason: "too many reads are waiting for the disk".into() };
         let place = timeout_at(deadline, self.places.clone().acquire_owned());
         let place = place.await.map_err(|_| full())?.map_err(|_| closed())?;
         let (answer, answered) = oneshot::channel();
@@ -91,7 +91,7 @@ impl Pool {
         self.push((job, place))?;
         self.wake.notify_one();
         let answer = timeout_at(deadline, answered).await;
-        let lost = || StoreError::Internal { reason: "a read broke off".into(), outcome_unknown: false };
+        let lost = || StoreError::Internal { reason: "a read was interrupted".into(), outcome_unknown: false };
         answer.map_err(|_| StoreError::Timeout { outcome_unknown: false })?.map_err(|_| lost())
     }
 

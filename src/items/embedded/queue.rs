@@ -80,7 +80,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(done) = self.0.take() {
             // Nobody knows how far the thread came.
-            done(Err(StoreError::Internal { reason: "the log's thread ended".into(), outcome_unknown: true }));
+            done(Err(StoreError::Internal { reason: "the log thread ended".into(), outcome_unknown: true }));
         }
     }
 }
@@ -164,7 +164,7 @@ impl CommitQueue {
     ) -> Result<Placed, StoreError> {
         let units = self.units(part, &changes)?;
         let places = self.places(part).free.clone().acquire_many_owned(units);
-        let overloaded = || StoreError::Overloaded { reason: "writes wait for the log".into() };
+        let overloaded = || StoreError::Overloaded { reason: "too many writes are waiting for the log".into() };
         let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
         Ok(Placed { part, changes, _place: place })
     }
@@ -184,10 +184,10 @@ impl CommitQueue {
         let (bytes, lists) = (changes.bytes(), changes.as_slice().len());
         let refused = |text: String| Err(StoreError::Refused(Invalid::argument(text)));
         if bytes > WRITE_BYTES_MAX {
-            return refused(format!("a single write may have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}"));
+            return refused(format!("a write must have at most {WRITE_BYTES_MAX} bytes; this one has {bytes}"));
         }
         if lists > WRITE_LISTS_MAX {
-            return refused(format!("a single write may change at most {WRITE_LISTS_MAX} lists; this one has {lists}"));
+            return refused(format!("a write must change at most {WRITE_LISTS_MAX} lists; this one changes {lists}"));
         }
         let beside = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
         let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
@@ -196,7 +196,7 @@ impl CommitQueue {
         let comes_in_parts = part == Part::Removals && lists <= 2;
         if comes_in_parts && bytes + beside > self.removal_bytes_max() {
             let most = self.removal_bytes_max();
-            return refused(format!("a single removal may have at most {most} bytes; this one has {}", bytes + beside));
+            return refused(format!("a removal must have at most {most} bytes; this one has {}", bytes + beside));
         }
         let units = ((bytes + beside) / UNIT_BYTES).clamp(1, self.places(part).max);
         Ok(u32::try_from(units).unwrap_or(u32::MAX))

@@ -81,8 +81,8 @@ impl Room {
         self.is_low().then(|| {
             let (free, reserve) = (self.free.load(Ordering::Relaxed), self.reserve.load(Ordering::Relaxed));
             format!(
-                "the disk has {} KiB left, and {} KiB, beside room for what is not in data files yet, are kept for \
-                 removals and for merges",
+                "the disk has {} KiB left, but {} KiB, plus room for the memtable, are reserved for removals and \
+                 compactions",
                 free >> 10,
                 reserve >> 10
             )

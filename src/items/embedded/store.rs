@@ -188,7 +188,7 @@ impl EmbeddedStore {
         spawn(name, move || {
             let guarded = scopeguard::guard(engine, |engine| {
                 if std::thread::panicking() {
-                    engine.health.fail(format!("the thread {name} panicked; start the server again"));
+                    engine.health.fail(format!("the thread {name} panicked; restart the server"));
                     engine.bell.ring();
                 }
             });
@@ -325,7 +325,7 @@ impl ItemStore for EmbeddedStore {
         });
         let internal = |reason: String| StoreError::Internal { reason, outcome_unknown: false };
         stopper.map_err(|error| internal(error.to_string()))?;
-        stopped.await.map_err(|_| internal("closing broke off".into()))?;
+        stopped.await.map_err(|_| internal("closing was interrupted".into()))?;
         match self.engine.health.has_failed() {
             true => Err(super::health::unavailable(&self.engine.health.read_only().unwrap_or_default())),
             false => Ok(()),

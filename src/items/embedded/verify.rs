@@ -123,10 +123,10 @@ fn data_file(
     let mut scan = Scan::new(vec![file.clone()], None, hash)?;
     while let Some(list) = scan.list().cloned() {
         if partition_of(list.hash()) != partition || before.is_some_and(|before| before >= list) {
-            return Err(wrong("a list stands where it should not").into());
+            return Err(wrong("a list is out of order").into());
         }
         if !file.index.may_hold(list.hash()) {
-            return Err(wrong("its filter does not know a list that it holds").into());
+            return Err(wrong("its bloom filter lacks a list in it").into());
         }
         note_feature(feature_keys, &list);
         let mut source = ScanSource::new(&mut scan)?;
@@ -137,7 +137,7 @@ fn data_file(
         before = Some(list);
     }
     if items != file.summary.items {
-        return Err(wrong("it holds another number of items than it says").into());
+        return Err(wrong("its number of items differs from its footer").into());
     }
     Ok(file)
 }

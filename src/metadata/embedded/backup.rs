@@ -118,7 +118,7 @@ pub fn look(dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
 fn check(overlay: Overlay) -> Result<Verified, JournalError> {
     let mut database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(overlay)?;
     if !database.check_integrity()? {
-        return Err(JournalError::Storage(redb::Error::Corrupted("a checksum does not hold".to_owned())));
+        return Err(JournalError::Storage(redb::Error::Corrupted("checksum mismatch".to_owned())));
     }
     let State { features, .. } = read_state(&database)?;
     Ok(Verified {

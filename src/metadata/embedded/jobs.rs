@@ -16,7 +16,7 @@ pub(super) const JOBS: TableDefinition<&str, &str> = TableDefinition::new("jobs"
 pub(super) struct Record(String, String);
 
 pub(super) fn record(job: &Job) -> Result<Record, MetadataError> {
-    let reason = "a job has no JSON form";
+    let reason = "cannot serialize a job";
     let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
     Ok(Record(job.id.to_string(), jobs::write(job).map_err(failed)?))
 }

@@ -63,7 +63,7 @@ impl RedbJournal {
         let Err(failure) = written else { return Ok(()) };
         tracing::error!(
             error = %failure.error,
-            "the metadata file failed; changes are refused until it can be opened again"
+            "the metadata file failed: changes are refused until it can be reopened"
         );
         self.database = None;
         Err(unavailable_after(failure.outcome_unknown))
@@ -75,7 +75,7 @@ fn unreadable(what: &'static str) -> impl FnOnce(JournalError) -> MetadataError 
     move |error| match error {
         JournalError::Inconsistent(error) => error,
         error => {
-            tracing::error!(?error, "{what} cannot be read");
+            tracing::error!(?error, "cannot read {what}");
             unavailable()
         }
     }
@@ -92,7 +92,7 @@ impl Journal for RedbJournal {
     }
 
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
-        let reason = "a key has no JSON form";
+        let reason = "cannot serialize a key";
         let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
         let key = record::write(&transition.key).map_err(failed)?;
         let entry = record::write_entry(&transition.entry).map_err(failed)?;
@@ -101,7 +101,7 @@ impl Journal for RedbJournal {
     }
 
     fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError> {
-        let reason = "an erasure has no JSON form";
+        let reason = "cannot serialize an erasure";
         let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
         let text = write_erasure(entry).map_err(failed)?;
         let job = job.map(jobs::record).transpose()?;
@@ -110,7 +110,7 @@ impl Journal for RedbJournal {
     }
 
     fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError> {
-        let reason = "a change of a server has no JSON form";
+        let reason = "cannot serialize a server change";
         let failed = |_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false };
         let text = write_server_change(entry).map_err(failed)?;
         let written = server_changes::write(self.database()?, entry.revision, &text);
@@ -153,18 +153,18 @@ impl Journal for RedbJournal {
         let (state, database) = load(&self.opener).map_err(|error| match error {
             JournalError::Inconsistent(error) => error,
             error => {
-                tracing::debug!(?error, "the metadata file cannot be opened again yet");
+                tracing::debug!(?error, "cannot reopen the metadata file yet");
                 unavailable()
             }
         })?;
-        tracing::info!(revision = state.revision.0, "the metadata file works again");
+        tracing::info!(revision = state.revision.0, "the metadata file is available again");
         self.database = Some(database);
         Ok(Some(state))
     }
 
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetadataError> {
         let transaction = self.database()?.begin_read().map_err(|error| {
-            tracing::error!(%error, "the metadata file cannot be read");
+            tracing::error!(%error, "cannot read the metadata file");
             unavailable()
         })?;
         Ok(Box::new(transaction))
@@ -186,7 +186,7 @@ fn unavailable() -> MetadataError {
 }
 
 fn unavailable_after(outcome_unknown: bool) -> MetadataError {
-    MetadataError::Unavailable { reason: "the metadata file cannot be read or written".to_owned(), outcome_unknown }
+    MetadataError::Unavailable { reason: "cannot read or write the metadata file".to_owned(), outcome_unknown }
 }
 
 /// What is written with a change of a feature.
@@ -238,7 +238,7 @@ fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
         Err(JournalError::Storage(redb::Error::Io(error))) => {
             tracing::warn!(
                 %error,
-                "the table of the audit trail cannot be written; pages of the trail take longer until a start can"
+                "cannot write the index of the audit trail: its pages are slower until a later start writes it"
             );
             drop(database);
             open(opener)
@@ -252,7 +252,7 @@ fn open(opener: &Opener) -> Result<(State, Database), JournalError> {
         let mut database = opener()?;
         // By itself redb looks at its checksums only after a crash; damage must not be believed.
         if !database.check_integrity()? {
-            tracing::warn!("the metadata file was repaired: no change that had been acknowledged is lost");
+            tracing::warn!("the metadata file was repaired without losing acknowledged changes");
         }
         Ok((read_state(&database)?, database))
     })
@@ -263,7 +263,7 @@ fn open(opener: &Opener) -> Result<(State, Database), JournalError> {
 pub(super) fn mistrusting<T>(read: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
     // Nothing of what was being opened outlives the panic.
     catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(JournalError::Storage(redb::Error::Corrupted("its pages make no sense".to_owned()))))
+        .unwrap_or_else(|_| Err(JournalError::Storage(redb::Error::Corrupted("malformed pages".to_owned()))))
 }
 
 pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {

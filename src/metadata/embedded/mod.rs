@@ -41,10 +41,10 @@ const CACHE_BYTES: usize = 4 << 20;
 /// Why the embedded metadata store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{} is in use by another server: each needs a data directory of its own", path.display())]
+    #[error("{} is in use by another server: give each server a separate data directory", path.display())]
     Locked { path: PathBuf },
     #[error(
-        "{} was written by a newer liststore (format {found}, this one knows {}): start that one",
+        "{} was written by a newer liststore (format {found}, this version supports {}): start that version",
         path.display(),
         format::NEWEST
     )]
@@ -53,11 +53,11 @@ pub enum OpenError {
     Foreign { path: PathBuf },
     #[error("{} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
-    #[error("{} is missing, although it has been a part of store {store}: bring it back, or restore the whole data \
-             directory from a backup", path.display())]
+    #[error("{} is missing, although it was a part of store {store}: put it back, or restore the whole data directory \
+             from a backup", path.display())]
     Missing { path: PathBuf, store: StoreId },
-    #[error("{} belongs to {}, and not to store {expected}, as the data directory does: bring back what belongs to it, \
-             or restore the whole directory from a backup",
+    #[error("{} belongs to {}, but the data directory belongs to store {expected}: put back the matching part, or \
+             restore the whole directory from a backup",
              path.display(), found.map_or("no store yet".to_owned(), |found| format!("store {found}")))]
     OtherStore { path: PathBuf, found: Option<StoreId>, expected: StoreId },
     #[error("cannot open {}: {source}", path.display())]

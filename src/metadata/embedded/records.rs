@@ -57,7 +57,7 @@ impl Source<'_> {
 }
 
 fn write(record: &impl Serialize) -> Result<Vec<u8>, MetadataError> {
-    let reason = "a definition has no JSON form";
+    let reason = "cannot serialize a definition";
     serde_json::to_vec(record).map_err(|_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false })
 }
 

@@ -48,7 +48,7 @@ impl Connections {
     pub fn new(hosts: Arc<Hosts>, count_max: u32, registry: &Registry) -> prometheus::Result<Self> {
         let renewals = IntCounter::new(
             "liststore_metadata_postgres_pool_renewals_total",
-            "Times that all connections to Postgres were given up since one of them hung.",
+            "Times that all connections to Postgres were closed because one of them hung.",
         )?;
         registry.register(Box::new(renewals.clone()))?;
         Ok(Self {
@@ -73,7 +73,7 @@ impl Connections {
     /// Uses the server of this number from now on.
     pub fn set_host(&self, number: usize) {
         if self.present.swap(number, Ordering::AcqRel) != number {
-            tracing::warn!("definitions are now read from and written to another postgres server");
+            tracing::warn!("switched to another postgres server");
             self.schema_known.store(false, Ordering::Release);
             self.renew(&self.pool.load_full());
         }
@@ -94,7 +94,7 @@ impl Connections {
         let patience = if self.away.load().is_some() { CONNECT_TIME_WHILE_AWAY } else { CONNECT_TIME_MAX };
         let permit = timeout(patience, self.free.acquire())
             .await
-            .map_err(|_| unavailable("all connections to postgres are busy"))?
+            .map_err(|_| unavailable("all connections to postgres are in use"))?
             .map_err(|_| unavailable("the server is stopping"))?;
         let changes = self.hosts.refresh().await;
         let pool = self.pool.load_full();
@@ -140,14 +140,14 @@ impl Connections {
         timeout(time_max, call).await.unwrap_or_else(|_| {
             self.suspect();
             self.renew(&self.pool.load_full());
-            Err(unavailable("postgres did not answer in time"))
+            Err(unavailable("postgres timed out"))
         })
     }
 
     fn unreachable(&self) -> MetadataError {
         match &*self.away.load() {
             Some(reason) => unavailable(reason.as_str()),
-            None => unavailable("postgres gave no connection in time"),
+            None => unavailable("timed out waiting for a postgres connection"),
         }
     }
 
@@ -168,7 +168,7 @@ impl Connections {
         self.free.close();
         let pool = self.pool.load_full();
         if timeout(patience, pool.close()).await.is_err() {
-            tracing::warn!("connections to postgres did not close in time and were left open");
+            tracing::warn!("connections to postgres did not close in time and were abandoned");
         }
     }
 }

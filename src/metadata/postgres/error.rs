@@ -90,17 +90,17 @@ pub(super) fn translate(error: &sqlx::Error) -> MetadataError {
             None => unavailable(format!("no connection to postgres: {}", error.kind())),
         },
         sqlx::Error::Tls(_) => unavailable("the TLS handshake with postgres failed"),
-        sqlx::Error::Protocol(_) => unavailable("postgres answered in no way that is understood"),
-        sqlx::Error::PoolTimedOut => unavailable("postgres gave no connection in time"),
+        sqlx::Error::Protocol(_) => unavailable("unexpected response from postgres"),
+        sqlx::Error::PoolTimedOut => unavailable("timed out waiting for a postgres connection"),
         sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => unavailable("the connections are being closed"),
-        sqlx::Error::Configuration(_) => unavailable("metadata.postgres.url asks for what cannot be done"),
+        sqlx::Error::Configuration(_) => unavailable("metadata.postgres.url has an unsupported option"),
         sqlx::Error::Database(_) => match database_error(error) {
             Some(error) => refused(error),
             None => internal("postgres refused a statement"),
         },
         other => {
-            tracing::error!(error = %other, "cannot read an answer from postgres");
-            internal("cannot read an answer from postgres")
+            tracing::error!(error = %other, "cannot parse a response from postgres");
+            internal("cannot parse a response from postgres")
         }
     }
 }
@@ -112,7 +112,7 @@ fn handshake_failure(error: &rustls::Error) -> String {
     let problem = match error {
         // By another key of an authority of the same name.
         rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
-            "is by no authority that is believed (sslrootcert)"
+            "is not signed by a trusted authority (sslrootcert)"
         }
         rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => "has expired",
         rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
@@ -128,25 +128,25 @@ fn refused(error: &PgDatabaseError) -> MetadataError {
     let code = error.code();
     match (code, code.get(..2).unwrap_or_default()) {
         ("28P01", _) | (_, "28") => unavailable("postgres refuses the login: check user and password"),
-        ("3D000", _) => unavailable("postgres has no such database"),
+        ("3D000", _) => unavailable("the database does not exist"),
         ("42P01" | "3F000", _) => unavailable("the schema is missing: run `liststore migrate`"),
-        ("42501", _) => unavailable("the postgres role lacks a permission: grant it the schema's tables"),
-        ("25006", _) => unavailable("postgres takes no writes here: it is read-only, or a standby"),
-        ("53300", _) => unavailable("postgres has no connection left"),
-        ("55P03", _) => unavailable("another change took too long: a lock was not free in time"),
+        ("42501", _) => unavailable("permission denied by postgres: grant the role access to the schema's tables"),
+        ("25006", _) => unavailable("this postgres server is read-only or a standby"),
+        ("53300", _) => unavailable("postgres has reached its connection limit"),
+        ("55P03", _) => unavailable("timed out waiting for a lock held by another change"),
         ("08P01", _) if error.message().contains("statement pooling") => unavailable(
-            "a pooler in statement mode is before postgres, and changes need transactions: set its pool_mode to \
-             session or transaction",
+            "changes need transactions, but the postgres pooler is in statement mode: set its pool_mode to session or \
+             transaction",
         ),
         ("08P01", _) => unavailable(
-            "postgres, or a pooler before it, refuses how the connection begins (SQLSTATE 08P01): a pooler takes no \
-             `options` in metadata.postgres.url",
+            "postgres or its pooler refuses the connection's startup parameters (SQLSTATE 08P01): remove `options` \
+             from metadata.postgres.url if you use a pooler",
         ),
-        ("57014", _) => unavailable("postgres took too long"),
+        ("57014", _) => unavailable("postgres timed out"),
         ("57P03", _) => unavailable("postgres is starting up or shutting down"),
         ("57P01" | "57P02", _) => unavailable("postgres ended the connection"),
-        ("40001" | "40P01", _) => unavailable("the change collided with others again and again"),
-        (_, "08" | "25" | "53" | "57" | "58") => unavailable(format!("postgres cannot serve now (SQLSTATE {code})")),
+        ("40001" | "40P01", _) => unavailable("the change conflicted with other changes too often"),
+        (_, "08" | "25" | "53" | "57" | "58") => unavailable(format!("postgres is unavailable (SQLSTATE {code})")),
         _ => {
             tracing::error!(sqlstate = code, reason = error.message(), "postgres refused a statement");
             internal(format!("postgres refused a statement (SQLSTATE {code})"))

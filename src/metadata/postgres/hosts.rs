@@ -17,7 +17,7 @@ use crate::metadata::postgres_url::{Host, PostgresUrl, SessionKind};
 
 /// In one simple message, which every pooler passes on.
 const KIND: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN 'is a standby' \
-                    WHEN current_setting('transaction_read_only') = 'on' THEN 'takes no writes' ELSE '' END AS kind";
+                    WHEN current_setting('transaction_read_only') = 'on' THEN 'refuses writes' ELSE '' END AS kind";
 
 /// All servers that a URL names, in its order.
 pub(super) struct Hosts {
@@ -71,12 +71,13 @@ impl Hosts {
                     Ok(servers) => {
                         self.servers.store(Arc::new(servers));
                         read.changes += 1;
-                        tracing::info!(%path, "metadata.postgres.url_file has changed: new connections are made by it");
+                        tracing::info!(%path, "metadata.postgres.url_file changed: new connections use it");
                     }
-                    Err(error) => tracing::warn!(%path, %error, "metadata.postgres.url_file is not used as it is now"),
+                    Err(error) => tracing::warn!(%path, %error, "ignoring the new content of \
+                                                                 metadata.postgres.url_file"),
                 }
             }
-            Err(error) => tracing::debug!(%path, %error, "metadata.postgres.url_file cannot be read"),
+            Err(error) => tracing::debug!(%path, %error, "cannot read metadata.postgres.url_file"),
         }
         read.changes
     }
@@ -90,7 +91,7 @@ impl Hosts {
             servers.iter().map(place).collect()
         };
         if place(&next) != place(&present) || url.kind != self.kind {
-            return Err(unavailable("it names other servers or another database than at the start: restart this one"));
+            return Err(unavailable("it names other servers or another database than at start: restart this server"));
         }
         Ok(next)
     }
@@ -114,7 +115,7 @@ impl Hosts {
                 Ok(connection)
             };
             let connected = timeout(each_time_max, connected).await;
-            match connected.unwrap_or_else(|_| Err(unavailable("postgres gave no connection in time"))) {
+            match connected.unwrap_or_else(|_| Err(unavailable("timed out waiting for a postgres connection"))) {
                 Ok(connection) => return Ok((number, connection)),
                 Err(error) => problems.push((host, error)),
             }
@@ -123,7 +124,7 @@ impl Hosts {
             [(host, error)] => Err(of_host(host, error.clone())),
             several => {
                 let told: Vec<_> = several.iter().map(|(host, error)| format!("{host}: {}", error.reason())).collect();
-                Err(unavailable(format!("no server takes writes: {}", told.join("; "))))
+                Err(unavailable(format!("no server accepts writes: {}", told.join("; "))))
             }
         }
     }
@@ -142,7 +143,7 @@ impl Hosts {
         let row = sqlx::raw_sql(KIND).fetch_one(connection).await.map_err(|error| translate(&error))?;
         let kind: String = row.try_get("kind").map_err(|error| translate(&error))?;
         match (kind.as_str(), self.kind) {
-            ("", _) | ("takes no writes", SessionKind::Primary) => Ok(()),
+            ("", _) | ("refuses writes", SessionKind::Primary) => Ok(()),
             (problem, _) => Err(unavailable(format!("postgres {problem}"))),
         }
     }
@@ -195,8 +196,8 @@ fn options(url: &PostgresUrl, host: &Host, application_name: &str) -> Result<PgC
             made += &format!("&{parameter}={}", encoded(value));
         }
     }
-    let options = PgConnectOptions::from_str(&made)
-        .map_err(|_| unavailable("metadata.postgres.url names a host that cannot be one"))?;
+    let options =
+        PgConnectOptions::from_str(&made).map_err(|_| unavailable("metadata.postgres.url has an invalid host name"))?;
     Ok(options
         .application_name(url.application_name.as_deref().unwrap_or(application_name))
         // A pooler refuses what it does not know of when a connection begins, and nothing here is a fraction.

@@ -53,12 +53,12 @@ pub(super) fn key(row: KeyRow) -> Result<ApiKey, MetadataError> {
 
 pub(super) fn record(key: &ApiKey) -> Result<Json, MetadataError> {
     let text = record::write(key).and_then(|text| serde_json::from_str(&text));
-    text.map_err(|_| MetadataError::Internal { reason: "a key has no JSON form".to_owned(), outcome_unknown: false })
+    text.map_err(|_| MetadataError::Internal { reason: "cannot serialize a key".to_owned(), outcome_unknown: false })
 }
 
 pub(super) fn erasure_record(entry: &ErasureEntry) -> Result<Json, MetadataError> {
     let text = erasures::write(entry).and_then(|text| serde_json::from_str(&text));
-    let reason = "an erasure has no JSON form".to_owned();
+    let reason = "cannot serialize an erasure".to_owned();
     text.map_err(|_| MetadataError::Internal { reason, outcome_unknown: false })
 }
 

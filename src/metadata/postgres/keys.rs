@@ -125,7 +125,7 @@ impl Work for ErasureWork<'_> {
         if let Some(job) = self.job
             && !put_job(connection, job).await?
         {
-            let reason = "a job of the same ID is there".to_owned();
+            let reason = "a job with this ID already exists".to_owned();
             return Err(Failure::Refused(MetadataError::Internal { reason, outcome_unknown: false }));
         }
         notify(connection, revision).await?;

@@ -58,15 +58,15 @@ impl Metrics {
         let metrics = Self {
             notifications: IntCounter::new(
                 "liststore_metadata_postgres_notifications_total",
-                "Changes that Postgres told this server of, its own included.",
+                "Change notifications from Postgres, including this server's changes.",
             )?,
             connections: IntCounter::new(
                 "liststore_metadata_postgres_listens_total",
-                "Times that this server began to listen for changes: once, and after each lost connection.",
+                "Times that this server started to listen for changes: once at start and after each lost connection.",
             )?,
             connected: IntGauge::new(
                 "liststore_metadata_postgres_listening",
-                "Whether this server listens for changes at present (1) or has no connection for it (0).",
+                "1 while this server listens for changes, 0 while it has no connection for it.",
             )?,
         };
         registry.register(Box::new(metrics.notifications.clone()))?;
@@ -123,7 +123,7 @@ impl Listener {
             }
         };
         if let Err(error) = told {
-            tracing::debug!(%error, "no longer listening for changes of definitions");
+            tracing::debug!(%error, "stopped listening for definition changes");
             self.metrics.connected.set(0);
             state.listener = None;
         }
@@ -136,7 +136,7 @@ impl Listener {
     async fn answers(&self, listener: &mut PgListener) -> Result<(), MetadataError> {
         timeout(CONNECT_TIME_MAX, self.ask(listener))
             .await
-            .unwrap_or_else(|_| Err(unavailable("postgres does not answer")))
+            .unwrap_or_else(|_| Err(unavailable("postgres does not respond")))
     }
 
     async fn ask(&self, listener: &mut PgListener) -> Result<(), MetadataError> {
@@ -168,7 +168,7 @@ impl Listener {
         // try again and again while connections are refused, and never say that they are.
         let (number, probe) = self.hosts.connect(CONNECT_TIME_MAX).await?;
         let listen = timeout(CONNECT_TIME_MAX * 2, self.listen(number, probe)).await;
-        let listener = listen.unwrap_or_else(|_| Err(unavailable("postgres gave no connection in time")))?;
+        let listener = listen.unwrap_or_else(|_| Err(unavailable("timed out waiting for a postgres connection")))?;
         Ok((number, listener))
     }
 
@@ -187,9 +187,9 @@ impl Listener {
         self.metrics.connected.set(i64::from(hears));
         if !hears {
             tracing::warn!(
-                "postgres passes no notifications on, as behind a pooler in transaction mode: changes that other \
-                 servers make are seen at every poll only (metadata.poll_interval_secs); a direct connection, or a \
-                 pooler in session mode, tells of them at once"
+                "postgres notifications do not arrive, as behind a pooler in transaction mode: changes of other \
+                 servers are detected only by polling (metadata.poll_interval_secs); use a direct connection or a \
+                 pooler in session mode for immediate updates"
             );
         }
         Ok(listener)

@@ -62,7 +62,7 @@ pub async fn inspect(url: &str) -> Result<Inspection, MetadataError> {
         let _ = connection.close().await;
         Ok(inspection)
     };
-    timeout(LOOK_TIME_MAX, look).await.unwrap_or_else(|_| Err(unavailable("postgres did not answer within 5 s")))
+    timeout(LOOK_TIME_MAX, look).await.unwrap_or_else(|_| Err(unavailable("postgres did not respond within 5 s")))
 }
 
 /// What the URL says of encryption, and what came of it, for `liststore check`.

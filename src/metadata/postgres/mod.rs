@@ -107,7 +107,7 @@ impl PostgresStore {
     fn with_metrics(options: &PostgresOptions, hosts: Arc<Hosts>, registry: &Registry) -> prometheus::Result<Self> {
         let collisions = IntCounter::new(
             "liststore_metadata_postgres_collisions_total",
-            "Changes that Postgres undid since they collided with others; they were tried again.",
+            "Changes that Postgres rolled back because of conflicts; they were retried.",
         )?;
         registry.register(Box::new(collisions.clone()))?;
         // One connection listens.

@@ -280,7 +280,7 @@ pub(super) async fn history(
 /// Stores a state of a job. Returns whether it did: not if the job has changed since it was read.
 pub(super) async fn put_job(connection: &mut Connection, job: &Job) -> Result<bool, Failure> {
     let text = jobs::write(job).and_then(|text| serde_json::from_str(&text));
-    let reason = || "a job has no JSON form".to_owned();
+    let reason = || "cannot serialize a job".to_owned();
     let record: Json = text.map_err(|_| MetadataError::Internal { reason: reason(), outcome_unknown: false })?;
     let (id, number) = (job.id.to_string(), rows::number(job.number));
     let kept =

@@ -255,7 +255,7 @@ fn action_named(text: &str) -> Option<Action> {
 /// Nanoseconds as the tables hold them: up to 2^63 - 1, which is in the year 2262.
 pub(super) fn nanos(at: Timestamp) -> Result<i64, MetadataError> {
     i64::try_from(at.as_nanos()).map_err(|_| MetadataError::Internal {
-        reason: "the clock is past the year 2262, the last that the tables can hold".to_owned(),
+        reason: "the clock is past the year 2262, the last year that the tables support".to_owned(),
         outcome_unknown: false,
     })
 }

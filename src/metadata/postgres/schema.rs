@@ -24,29 +24,25 @@ const MIGRATIONS: [(i64, &str, &str); 12] = [
     ),
     (
         2,
-        "which older servers can work with the schema, and the form of history entries",
+        "compatibility with older servers, and the form of history entries",
         include_str!("../../../metadata_sql/migrations/0002_compatibility.sql"),
     ),
     (
         3,
-        "API keys, their history, and on whose behalf changes were made",
+        "API keys and their history, and the users on whose behalf changes were made",
         include_str!("../../../metadata_sql/migrations/0003_api_keys.sql"),
     ),
     (4, "the audit trail of erasures", include_str!("../../../metadata_sql/migrations/0004_erasures.sql")),
-    (5, "jobs: work that outlives a restart", include_str!("../../../metadata_sql/migrations/0005_jobs.sql")),
+    (5, "background jobs", include_str!("../../../metadata_sql/migrations/0005_jobs.sql")),
     (
         6,
-        "how many items of a list are shown, at most",
+        "the maximum number of items that a list shows",
         include_str!("../../../metadata_sql/migrations/0006_max_items.sql"),
     ),
-    (
-        7,
-        "what tells the items of a version's lists from each other",
-        include_str!("../../../metadata_sql/migrations/0007_identity.sql"),
-    ),
-    (8, "entity types whose entities have bags", include_str!("../../../metadata_sql/migrations/0008_bags.sql")),
+    (7, "the identity of items", include_str!("../../../metadata_sql/migrations/0007_identity.sql")),
+    (8, "entity types", include_str!("../../../metadata_sql/migrations/0008_bags.sql")),
     (9, "indexes of property bags", include_str!("../../../metadata_sql/migrations/0009_indexes.sql")),
-    (10, "the periods by which lists are cut", include_str!("../../../metadata_sql/migrations/0010_buckets.sql")),
+    (10, "the buckets of lists", include_str!("../../../metadata_sql/migrations/0010_buckets.sql")),
     (11, "the audit trail of servers", include_str!("../../../metadata_sql/migrations/0011_servers.sql")),
     (
         12,
@@ -114,27 +110,26 @@ impl fmt::Display for SchemaState {
             Self::Current { version } => write!(f, "the schema is up to date (version {version})"),
             Self::Missing { .. } => f.write_str("the schema is missing: run `liststore migrate`"),
             Self::Older { found, known } => {
-                write!(f, "the schema is at version {found}, and this server needs {known}: run `liststore migrate`")
+                write!(f, "the schema is at version {found} but this server needs {known}: run `liststore migrate`")
             }
-            Self::NewerServed { found, known } => write!(
-                f,
-                "the schema is at version {found}, newer than the {known} that this server knows, and can be served by it"
-            ),
+            Self::NewerServed { found, known } => {
+                write!(f, "the schema is at version {found}, newer than this server's {known}, but compatible")
+            }
             Self::Newer { found, known, served_from } => {
                 write!(
                     f,
-                    "the schema is at version {found}, newer than the {known} that this server knows, which cannot \
-                     work with it: run a newer `liststore serve`"
+                    "the schema is at version {found}, newer than this server's {known}, and incompatible: run a newer \
+                     liststore"
                 )?;
                 match served_from {
-                    Some(needed) => write!(f, ", one that knows version {needed}"),
+                    Some(needed) => write!(f, " that supports version {needed}"),
                     None => Ok(()),
                 }
             }
             Self::Foreign { version } => write!(
                 f,
-                "migration {version} in this database is not the one that this server knows: \
-                 run the `liststore` that made it, or use another database"
+                "migration {version} in this database differs from this server's: run the version of liststore that \
+                 applied it, or use another database"
             ),
         }
     }

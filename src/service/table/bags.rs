@@ -9,24 +9,22 @@ use crate::wire::parameters::{BAG_IF_NONE_MATCH, IF_MATCH, Parameter, REQUEST_ID
 use crate::wire::{Bag, BagStored, BatchGetBagsInput, BatchGetBagsResults, EntityPage, ErrorCode, Properties, Type};
 
 const CONDITIONS: &[Parameter] = &[IF_MATCH, BAG_IF_NONE_MATCH, REQUEST_ID, TIMEOUT];
-const ETAG: (&str, &str) = ("ETag", "The bag's entity tag: another one after every change.");
+const ETAG: (&str, &str) = ("ETag", "The bag's entity tag, which changes with every update.");
 
 /// What every operation on bags of a type may fail with.
 const BAGS: &[ErrorCode] =
     &[ErrorCode::EntityTypeNotFound, ErrorCode::StoreUnavailable, ErrorCode::TooManyTombstones, ErrorCode::Draining];
 
-const STORED: ReplyForm = ReplyForm {
-    headers: &[ETAG],
-    ..json(200, "Stored, in the place of the bag that was there.", Type::of::<BagStored>())
-};
+const STORED: ReplyForm =
+    ReplyForm { headers: &[ETAG], ..json(200, "Stored; the previous bag was replaced.", Type::of::<BagStored>()) };
 
 pub const ROWS: [Descriptor; 7] = [
     Descriptor {
         id: OperationId::GetBag,
         name: "get_bag",
         summary: "Get the bag of an entity",
-        description: "With `lists`, items of lists of the entity come along; the entity tag of such an answer is weak, and \
-                      no condition of a write.",
+        description: "With `lists`, the response includes items of the entity's lists. Its entity tag is then weak and \
+                      cannot be used in a write condition.",
         group: Group::Entities,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -39,7 +37,7 @@ pub const ROWS: [Descriptor; 7] = [
             ReplyForm { headers: &[ETAG], ..json(200, "The bag.", Type::of::<Bag>()) },
             ReplyForm {
                 status: 304,
-                description: "The caller has it already: one of the tags in `If-None-Match` is its tag.",
+                description: "Not modified: `If-None-Match` has the bag's current tag.",
                 content: None,
                 headers: &[ETAG],
             },
@@ -50,8 +48,8 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::PutBag,
         name: "put_bag",
         summary: "Put the bag of an entity",
-        description: "Stores a JSON object of at most 256 KiB as the whole bag. `If-Match` makes it take the place of \
-                      a bag that has one of these tags only, and `If-None-Match: *` only where there is none.",
+        description: "Stores a JSON object of at most 256 KiB as the whole bag. `If-Match` replaces only a bag with \
+                      one of these tags. `If-None-Match: *` stores only if there is no bag.",
         group: Group::Entities,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -60,7 +58,7 @@ pub const ROWS: [Descriptor; 7] = [
         query: &queries::NONE,
         headers: CONDITIONS,
         request: Some(Type::of::<Properties>()),
-        replies: &[STORED, ReplyForm { status: 201, description: "Stored, where there was none.", ..STORED }],
+        replies: &[STORED, ReplyForm { status: 201, description: "Stored; there was no bag before.", ..STORED }],
         errors: &[
             ANY,
             WRITE,
@@ -73,8 +71,8 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::PatchBag,
         name: "patch_bag",
         summary: "Change the bag of an entity",
-        description: "Merges a JSON object into the bag (RFC 7396): members that are `null` go, objects are merged, \
-                      all else takes the place of what was there. No change that is made meanwhile is lost.",
+        description: "Merges a JSON object into the bag (RFC 7396): `null` removes a member, objects are merged, and \
+                      other values replace existing ones. Concurrent changes are not lost.",
         group: Group::Entities,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -83,7 +81,7 @@ pub const ROWS: [Descriptor; 7] = [
         query: &queries::NONE,
         headers: CONDITIONS,
         request: Some(Type::of::<Properties>()),
-        replies: &[ReplyForm { headers: &[ETAG], ..json(200, "The bag as it is now.", Type::of::<Bag>()) }],
+        replies: &[ReplyForm { headers: &[ETAG], ..json(200, "The bag after the change.", Type::of::<Bag>()) }],
         errors: &[
             ANY,
             WRITE,
@@ -96,7 +94,7 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::DeleteBag,
         name: "delete_bag",
         summary: "Delete the bag of an entity",
-        description: "The bag alone: lists of the entity stay.",
+        description: "Deletes only the bag. The entity's lists remain.",
         group: Group::Entities,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -130,9 +128,9 @@ pub const ROWS: [Descriptor; 7] = [
     Descriptor {
         id: OperationId::ListBags,
         name: "list_bags",
-        summary: "List which entities have bags",
-        description: "In the order of a hash that stays, each once. A page may have fewer than it may, or none, and \
-                      not be the last: go on until there is no token.",
+        summary: "List the entities that have bags",
+        description: "Lists each entity once, in a stable hash order. A page may have fewer entities than `page_size`, \
+                      or none, without being the last. Continue until there is no token.",
         group: Group::Entities,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -141,15 +139,16 @@ pub const ROWS: [Descriptor; 7] = [
         query: &queries::PAGE,
         headers: REQUEST,
         request: None,
-        replies: &[json(200, "A part of them.", Type::of::<EntityPage>())],
+        replies: &[json(200, "A page of entity IDs.", Type::of::<EntityPage>())],
         errors: &[ANY, BAGS, &[ErrorCode::InvalidPageToken]],
     },
     Descriptor {
         id: OperationId::BatchGetBags,
         name: "batch_get_bags",
         summary: "Get many bags",
-        description: "Each as by a get of its own. What came of each request stands in its place; the status is 200 \
-                      also where some or all have failed. With `lists`, items of lists of each entity come along.",
+        description: "Reads each bag as a single get does, and returns the results in the order of the requests. The \
+                      status is 200 even if some or all requests failed. With `lists`, the response includes items of \
+                      each entity's lists.",
         group: Group::Entities,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -158,7 +157,7 @@ pub const ROWS: [Descriptor; 7] = [
         query: &queries::JOINED,
         headers: REQUEST,
         request: Some(Type::of::<BatchGetBagsInput>()),
-        replies: &[json(200, "What came of each request.", Type::of::<BatchGetBagsResults>())],
+        replies: &[json(200, "One result for each request.", Type::of::<BatchGetBagsResults>())],
         errors: &[ANY, BODY, &[ErrorCode::Draining]],
     },
 ];

@@ -12,10 +12,10 @@ pub const ROWS: [Descriptor; 2] = [
         id: OperationId::BatchGet,
         name: "batch_get",
         summary: "Get List Items of many lists",
-        description: "Answers with a page or a problem for each request, in their order; equal requests are done once. \
-                      All have one deadline, and all pages together the bytes of one answer: a list for which there is \
-                      no room left has the problem `response_too_large`, and is to be asked for again. A name, an ID \
-                      or a moment that cannot exist is a problem of its request alone.",
+        description: "Returns a page or a problem for each request, in order. Identical requests are read once. All \
+                      requests share one deadline and the size limit of one response. A list that no longer fits has \
+                      the problem `response_too_large`: request it again. An invalid name, ID or timestamp is a \
+                      problem of its request only.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -24,16 +24,16 @@ pub const ROWS: [Descriptor; 2] = [
         query: &queries::NONE,
         headers: REQUEST,
         request: Some(Type::of::<BatchGetInput<'static>>()),
-        replies: &[json(200, "What came of each request.", Type::of::<BatchGetResults>())],
+        replies: &[json(200, "One result for each request.", Type::of::<BatchGetResults>())],
         errors: &[ANY, WRITE, BODY],
     },
     Descriptor {
         id: OperationId::BatchAdd,
         name: "batch_add",
         summary: "Add List Items to many lists",
-        description: "Each request is done whole or not at all, by itself; those for one list in their order. Answers \
-                      with what came of each, in their order, and with 200 also where some failed. A name, an ID, a \
-                      key or a moment that cannot exist is a problem of its request alone.",
+        description: "Each request is atomic on its own. Requests for the same list are applied in order. Returns one \
+                      result for each request, in order, with status 200 even if some failed. An invalid name, ID, key \
+                      or timestamp is a problem of its request only.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::RepeatableWrite,
@@ -42,7 +42,7 @@ pub const ROWS: [Descriptor; 2] = [
         query: &queries::NONE,
         headers: REQUEST,
         request: Some(Type::of::<BatchAddInput<'static>>()),
-        replies: &[json(200, "What came of each request.", Type::of::<BatchAddResults>())],
+        replies: &[json(200, "One result for each request.", Type::of::<BatchAddResults>())],
         errors: &[ANY, WRITE, BODY],
     },
 ];

@@ -20,7 +20,7 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::ListEntityTypes,
         name: "list_entity_types",
         summary: "List entity types",
-        description: "Those whose entities have bags, by name, in byte order.",
+        description: "Lists the entity types whose entities can have bags, by name in byte order.",
         group: Group::Entities,
         permission: Permission::FeaturesRead,
         effect: Effect::Read,
@@ -36,9 +36,9 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::CreateEntityType,
         name: "create_entity_type",
         summary: "Create an entity type",
-        description: "From then on its entities may have bags. One that was deleted before starts without any. A bag \
-                      lives for the `ttl` after it was changed last, and for 20 years, the longest, where none is \
-                      given.",
+        description: "Allows the entities of this type to have bags. An entity type that is created again after a \
+                      deletion starts without bags. A bag expires `ttl` after its last change. The default is 20 \
+                      years, the maximum.",
         group: Group::Entities,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -73,7 +73,8 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::UpdateEntityType,
         name: "update_entity_type",
         summary: "Change an entity type",
-        description: "Absent fields stay as they are; `labels` is replaced whole. A shorter `ttl` hides bags at once.",
+        description: "Absent fields remain unchanged; `labels` is replaced as a whole. A shorter `ttl` hides bags \
+                      immediately.",
         group: Group::Entities,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -82,15 +83,15 @@ pub const ROWS: [Descriptor; 7] = [
         query: &queries::NONE,
         headers: CHANGE,
         request: Some(Type::of::<EntityTypePatch>()),
-        replies: &[ReplyForm { description: "The entity type as it is now.", ..ENTITY_TYPE }],
+        replies: &[ReplyForm { description: "The entity type after the change.", ..ENTITY_TYPE }],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeNotFound, ErrorCode::EtagMismatch, ErrorCode::TtlTooLong]],
     },
     Descriptor {
         id: OperationId::DeleteEntityType,
         name: "delete_entity_type",
         summary: "Delete an entity type",
-        description: "Its bags are no longer reachable, and leave the store as they expire. Lists of its entities \
-                      stay: they are of features.",
+        description: "Its bags become unreachable and leave the store as they expire. The lists of its entities remain \
+                      because they belong to features.",
         group: Group::Entities,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -106,7 +107,7 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::GetEntityTypeHistory,
         name: "get_entity_type_history",
         summary: "Read the audit trail of an entity type",
-        description: "Newest first; still there after the entity type's deletion.",
+        description: "Newest first. The audit trail remains after the entity type is deleted.",
         group: Group::Entities,
         permission: Permission::FeaturesRead,
         effect: Effect::Read,
@@ -122,9 +123,9 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::PurgeEntityType,
         name: "purge_entity_type",
         summary: "Purge the bags of an entity type",
-        description: "Removes all its bags, those of deleted generations too, by a job that goes on by itself and \
-                      over restarts. The entity type stays, and so do lists of its entities. What is written \
-                      meanwhile may stay.",
+        description: "Starts a background job that removes all bags of the entity type, including deleted generations. \
+                      The job survives restarts. The entity type and the lists of its entities remain. Bags written \
+                      during the purge may remain.",
         group: Group::Entities,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -133,7 +134,7 @@ pub const ROWS: [Descriptor; 7] = [
         query: &queries::NONE,
         headers: CREATION,
         request: Some(Type::of::<PurgeBagsInput>()),
-        replies: &[json(202, "The job that does it.", Type::of::<Job>())],
+        replies: &[json(202, "The job.", Type::of::<Job>())],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeNotFound, ErrorCode::TooManyJobs]],
     },
 ];

@@ -12,12 +12,12 @@ pub const ROWS: [Descriptor; 1] = [Descriptor {
     id: OperationId::EraseEntity,
     name: "erase_entity",
     summary: "Erase an entity",
-    description: "Removes all lists of an entity and its bag, of every feature and version of its type, deleted ones too, whose \
-                  items may not have expired yet. The answer is a receipt that names each list; where `complete` is \
-                  false, some could not be cleared: send the call again. The audit trail keeps who erased what, with \
-                  the entity's ID. What is added meanwhile may stay. It needs `lists:write` for the entity type as a \
-                  whole. A condition is about the bag, and if it does not hold nothing is erased. `bytes_erased_by` says when no \
-                  file of the data directory holds the erased bytes any more.",
+    description: "Removes the bag and all lists of an entity, of every feature and version of its type, including \
+                  deleted ones with unexpired items. Returns a receipt that names each list. If `complete` is false, \
+                  some lists could not be cleared: send the request again. The audit trail records the caller and the \
+                  entity's ID. Items added during the erasure may remain. Requires `lists:write` for the whole entity \
+                  type. A condition refers to the bag; if it does not match, nothing is erased. From `bytes_erased_by` \
+                  on, no file of the data directory contains the erased bytes.",
     group: Group::Lists,
     permission: Permission::ListsWrite,
     effect: Effect::RepeatableWrite,
@@ -26,7 +26,7 @@ pub const ROWS: [Descriptor; 1] = [Descriptor {
     query: &queries::NONE,
     headers: &[IF_MATCH, BAG_IF_NONE_MATCH, USER, REQUEST_ID, TIMEOUT],
     request: None,
-    replies: &[json(200, "What became of each list.", Type::of::<EntityErased>())],
+    replies: &[json(200, "The result for each list.", Type::of::<EntityErased>())],
     errors: &[
         ANY,
         WRITE,

@@ -39,7 +39,8 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::CreateFeature,
         name: "create_feature",
         summary: "Create List Feature",
-        description: "Creates the feature with its default version. One that was deleted before starts empty.",
+        description: "Creates the feature with its default version. A feature that is created again after a deletion \
+                      starts empty.",
         group: Group::Features,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -86,15 +87,15 @@ pub const ROWS: [Descriptor; 10] = [
         query: &queries::NONE,
         headers: CHANGE,
         request: Some(Type::of::<FeaturePatch>()),
-        replies: &[ReplyForm { description: "The feature as it is now.", ..FEATURE }],
+        replies: &[ReplyForm { description: "The feature after the change.", ..FEATURE }],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::EtagMismatch, ErrorCode::TtlTooLong]],
     },
     Descriptor {
         id: OperationId::DeleteFeature,
         name: "delete_feature",
         summary: "Delete List Feature",
-        description: "Deletes the feature with all its versions. Its items are no longer reachable, and leave the \
-                      store as they expire.",
+        description: "Deletes the feature with all its versions. Its items become unreachable and leave the store as \
+                      they expire.",
         group: Group::Features,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -110,7 +111,7 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::GetHistory,
         name: "get_history",
         summary: "Read the audit trail of a feature",
-        description: "Newest first; still there after the feature's deletion.",
+        description: "Newest first. The audit trail remains after the feature is deleted.",
         group: Group::Features,
         permission: Permission::FeaturesRead,
         effect: Effect::Read,
@@ -162,7 +163,7 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::UpdateVersion,
         name: "update_version",
         summary: "Change a version",
-        description: "Absent fields stay as they are. The default version changes with its feature only.",
+        description: "Absent fields remain unchanged. Change the default version through its feature.",
         group: Group::Versions,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -171,7 +172,7 @@ pub const ROWS: [Descriptor; 10] = [
         query: &queries::NONE,
         headers: CHANGE,
         request: Some(Type::of::<VersionPatch>()),
-        replies: &[ReplyForm { description: "The version as it is now.", ..FEATURE_VERSION }],
+        replies: &[ReplyForm { description: "The version after the change.", ..FEATURE_VERSION }],
         errors: &[
             ANY,
             WRITE,
@@ -189,8 +190,8 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::DeleteVersion,
         name: "delete_version",
         summary: "Delete a version",
-        description: "Its items are no longer reachable, and leave the store as they expire. The default version is \
-                      deleted with its feature only.",
+        description: "Its items become unreachable and leave the store as they expire. The default version can only be \
+                      deleted with its feature.",
         group: Group::Versions,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,

@@ -16,8 +16,8 @@ pub const ROWS: [Descriptor; 6] = [
         id: OperationId::CreateIndex,
         name: "create_index",
         summary: "Create an index of bags",
-        description: "At any time: whatever is written from then on is in it, and bags that were there before are \
-                      entered in the background. A name that was deleted before starts empty.",
+        description: "Later writes update the index immediately; a background job adds existing bags. An index that is \
+                      created again after a deletion starts empty.",
         group: Group::Entities,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -28,7 +28,7 @@ pub const ROWS: [Descriptor; 6] = [
         request: Some(Type::of::<IndexInput>()),
         replies: &[ReplyForm {
             headers: &[("Location", "The index's path."), ETAG],
-            ..json(201, "Created; it is being built.", Type::of::<Index>())
+            ..json(201, "Created; the index is being built.", Type::of::<Index>())
         }],
         errors: &[
             ANY,
@@ -41,7 +41,7 @@ pub const ROWS: [Descriptor; 6] = [
         id: OperationId::ListIndexes,
         name: "list_indexes",
         summary: "List the indexes of an entity type",
-        description: "By name; those that are dropped come last.",
+        description: "Ordered by name; indexes that are being dropped come last.",
         group: Group::Entities,
         permission: Permission::FeaturesRead,
         effect: Effect::Read,
@@ -56,7 +56,7 @@ pub const ROWS: [Descriptor; 6] = [
     Descriptor {
         id: OperationId::GetIndex,
         name: "get_index",
-        summary: "Get an index, and how far it is",
+        summary: "Get an index and its build progress",
         description: "",
         group: Group::Entities,
         permission: Permission::FeaturesRead,
@@ -73,8 +73,8 @@ pub const ROWS: [Descriptor; 6] = [
         id: OperationId::DeleteIndex,
         name: "delete_index",
         summary: "Delete an index",
-        description: "Nothing is entered into it from then on, and nothing is found by it. What is left of it is \
-                      cleared in the background. Bags stay as they are.",
+        description: "Writes and queries stop using the index immediately. A background job clears its entries. Bags \
+                      remain unchanged.",
         group: Group::Entities,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -94,9 +94,9 @@ pub const ROWS: [Descriptor; 6] = [
         id: OperationId::CleanIndexes,
         name: "clean_indexes",
         summary: "Clean indexes of an entity type",
-        description: "Looks at all bags and at all entries of its indexes, or of one, by a job that goes on by itself and \
-                      over restarts: adds entries that are missing, removes those that no bag has, and counts the \
-                      others. Nothing waits for it.",
+        description: "Starts a background job that checks all bags and all entries of its indexes, or of one index. It \
+                      adds missing entries, removes entries without a bag, and counts the correct ones. The job \
+                      survives restarts.",
         group: Group::Entities,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -105,15 +105,16 @@ pub const ROWS: [Descriptor; 6] = [
         query: &queries::NONE,
         headers: CREATION,
         request: Some(Type::of::<CleanInput>()),
-        replies: &[json(202, "The job that does it.", Type::of::<Job>())],
+        replies: &[json(202, "The job.", Type::of::<Job>())],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeNotFound, ErrorCode::IndexNotFound, ErrorCode::TooManyJobs]],
     },
     Descriptor {
         id: OperationId::FindBags,
         name: "find_bags",
         summary: "Find bags by an index",
-        description: "The bags whose properties have these values now, in the order of the index: newest, or greatest, \
-                      first. Each once. While the index is built, bags that were there before it may be missing.",
+        description: "Returns each bag whose properties currently have these values, once, in the order of the index: \
+                      newest or greatest first. While the index is being built, bags older than the index may be \
+                      missing.",
         group: Group::Entities,
         permission: Permission::ListsRead,
         effect: Effect::Read,

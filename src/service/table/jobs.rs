@@ -7,14 +7,16 @@ use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
 use crate::wire::{ErrorCode, Job, JobList, JobPatch, PurgeInput, Type};
 
-const JOB: ReplyForm = json(200, "The job as it is now.", Type::of::<Job>());
+const JOB: ReplyForm = json(200, "The job.", Type::of::<Job>());
 
 pub const ROWS: [Descriptor; 7] = [
     Descriptor {
         id: OperationId::PurgeFeature,
         name: "purge_feature",
         summary: "Purge a feature",
-        description: "Removes all lists of a feature and its versions, deleted generations too, by a job that goes on by itself and over restarts. The feature stays. What is added meanwhile may stay.",
+        description: "Starts a background job that removes all lists of a feature and its versions, including deleted \
+                      generations. The job survives restarts. The feature remains. Items added during the purge may \
+                      remain.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -23,14 +25,14 @@ pub const ROWS: [Descriptor; 7] = [
         query: &queries::NONE,
         headers: CREATION,
         request: Some(Type::of::<PurgeInput>()),
-        replies: &[json(202, "The job that does it.", Type::of::<Job>())],
+        replies: &[json(202, "The job.", Type::of::<Job>())],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::VersionNotFound, ErrorCode::TooManyJobs]],
     },
     Descriptor {
         id: OperationId::ListJobs,
         name: "list_jobs",
         summary: "List jobs",
-        description: "The newest first; of those that are over, the last 1,000.",
+        description: "Newest first. Of finished jobs, the last 1,000 are listed.",
         group: Group::Lists,
         permission: Permission::FeaturesRead,
         effect: Effect::Read,
@@ -62,7 +64,7 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::UpdateJob,
         name: "update_job",
         summary: "Change the rate of a job",
-        description: "It goes on at that rate from where it is, within seconds.",
+        description: "The job continues at the new rate within seconds.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::RepeatableWrite,
@@ -78,7 +80,7 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::PauseJob,
         name: "pause_job",
         summary: "Pause a job",
-        description: "It ends what it is at, within seconds.",
+        description: "The job stops within seconds, after its current step.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::RepeatableWrite,
@@ -110,7 +112,7 @@ pub const ROWS: [Descriptor; 7] = [
         id: OperationId::CancelJob,
         name: "cancel_job",
         summary: "Cancel a job",
-        description: "What was cleared by then stays so.",
+        description: "Work that is already done is not undone.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::RepeatableWrite,

@@ -13,9 +13,9 @@ pub const ROWS: [Descriptor; 8] = [
     Descriptor {
         id: OperationId::GetMe,
         name: "get_me",
-        summary: "Who am I, and what may I do",
-        description: "Whoever shows an API key is told its name, roles and permissions. Where the server is open, \
-                      everybody is `anonymous` and may do anything.",
+        summary: "Get the caller's identity and permissions",
+        description: "Returns the name, roles and permissions of the API key or token. On an open server, every caller \
+                      is `anonymous` with full access.",
         group: Group::Access,
         permission: Permission::Known,
         effect: Effect::Read,
@@ -39,8 +39,8 @@ pub const ROWS: [Descriptor; 8] = [
     Descriptor {
         id: OperationId::GetSignIn,
         name: "get_sign_in",
-        summary: "How people sign in to the console",
-        description: "The identity providers that know the console as a client, if there are any.",
+        summary: "Get the console's sign-in options",
+        description: "The identity providers with a client for the console, if any.",
         group: Group::Access,
         permission: Permission::Open,
         effect: Effect::Read,
@@ -56,10 +56,10 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::CreateKey,
         name: "create_key",
         summary: "Create an API key",
-        description: "The answer has the key's token, which nobody can show again. From the first key on, servers whose \
-                      `access.mode` is `auto` ask for one. A caller whose own key, token or certificate expires makes keys \
-                      that expire within `access.keys.lifetime_max_secs`: a longer `expires` is refused, and \
-                      without `expires` that is the lifetime.",
+        description: "The response has the key's token, which is not shown again. After the first key is created, \
+                      servers with the `access.mode` `auto` require one. If the caller's key, token or certificate \
+                      expires, the new key must expire within `access.keys.lifetime_max_secs`. A longer `expires` is \
+                      refused. The default is this maximum.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Write,
@@ -78,7 +78,7 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::ListKeys,
         name: "list_keys",
         summary: "List API keys",
-        description: "Ordered by name, revoked ones too. No token is shown.",
+        description: "Ordered by name, including revoked keys. Tokens are not shown.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Read,
@@ -94,8 +94,8 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::GetKey,
         name: "get_key",
         summary: "Get an API key",
-        description: "Without its token. `created_keys` names the keys that it created, directly or through another key, and \
-                      that are not revoked.",
+        description: "The response does not include the token. `created_keys` names the active keys that this key \
+                      created, directly or through another key.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Read,
@@ -110,10 +110,10 @@ pub const ROWS: [Descriptor; 8] = [
     Descriptor {
         id: OperationId::RotateKey,
         name: "rotate_key",
-        summary: "Give an API key another token",
-        description: "The present token holds for the `overlap` yet, so that services can change over. One before that \
-                      ends at once. A caller whose own key, token or certificate expires leaves the key a lifetime of \
-                      `access.keys.lifetime_max_secs` at most: a longer `expires` is refused.",
+        summary: "Rotate an API key",
+        description: "Creates a new token. The current token stays valid for the `overlap`, so that services can \
+                      switch. Older tokens end immediately. If the caller's key, token or certificate expires, the key \
+                      must expire within `access.keys.lifetime_max_secs`. A longer `expires` is refused.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Write,
@@ -134,10 +134,10 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::RevokeKey,
         name: "revoke_key",
         summary: "Revoke an API key",
-        description: "It holds no more, on this server when this is answered and on all others as soon as they hear of \
-                      it. It stays in the list, and its name is free again. The answer names the keys in \
-                      `created_keys` that the key created, directly or through another key, and that are not revoked. \
-                      With `created_keys=true` they are revoked too, and none is left to name.",
+        description: "The key becomes invalid on this server before the response, and on other servers as soon as they \
+                      are notified. It remains in the list, and its name can be used again. `created_keys` names the \
+                      active keys that this key created, directly or through another key. With `created_keys=true` \
+                      they are revoked too.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::RepeatableWrite,
@@ -152,10 +152,10 @@ pub const ROWS: [Descriptor; 8] = [
     Descriptor {
         id: OperationId::ListAudit,
         name: "list_audit",
-        summary: "Read the audit trail of everything",
-        description: "Changes of definitions, API keys and servers (pool, log, jobs, backups), newest first. The action `refuse` asks for what this \
-                      server has refused lately in their place: what is refused alike within a minute is one entry, with \
-                      how often in `after.count`.",
+        summary: "Read the audit trail",
+        description: "Changes of definitions, API keys and servers (pool, log, jobs, backups), newest first. The \
+                      action `refuse` lists this server's recent refusals instead. Equal refusals within a minute are \
+                      one entry, with their number in `after.count`.",
         group: Group::Access,
         permission: Permission::KeysWrite,
         effect: Effect::Read,

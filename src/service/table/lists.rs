@@ -18,17 +18,17 @@ const PAGE: ReplyForm = ReplyForm {
     headers: &[ETAG],
 };
 const UNCHANGED: ReplyForm =
-    ReplyForm { status: 304, description: "The page is one that the caller has.", content: None, headers: &[ETAG] };
+    ReplyForm { status: 304, description: "Not modified: the caller has this page.", content: None, headers: &[ETAG] };
 
 pub const ROWS: [Descriptor; 8] = [
     Descriptor {
         id: OperationId::GetItems,
         name: "get_items",
         summary: "Get List Items",
-        description: "Newest first; equal timestamps by item key, descending; with `order=oldest` exactly reversed. A \
-                      list that nobody wrote is empty. A page may end before `limit` items: trust the token, not the count. With `Accept: \
-                      application/x-ndjson` it comes as one item a line, and a last line with the token if there is \
-                      one.",
+        description: "Newest first. Equal timestamps are ordered by item key, descending. `order=oldest` reverses this \
+                      order. A list without writes is empty. A page may have fewer than `limit` items: rely on the \
+                      token, not on the count. With `Accept: application/x-ndjson`, the response has one item per line \
+                      and the token, if any, in the last line.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -44,9 +44,9 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::AddItems,
         name: "add_items",
         summary: "Add List Items",
-        description: "All of them or none. The same (timestamp, value) added twice is one item, so that adding again \
-                      is safe whenever an outcome is unknown; in a set a value or key stands once. An item that has \
-                      expired already is counted, not stored.",
+        description: "Adds all items or none. Adding the same timestamp and value again does not create a second item, \
+                      so retries are safe. In a set, each value or key occurs once. Items that have already expired \
+                      are counted but not stored.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::RepeatableWrite,
@@ -90,9 +90,8 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::RemoveItems,
         name: "remove_items",
         summary: "Remove List Items",
-        description: "Removes every item with a value, at whatever time; or up to 1,000 items by timestamp and value; \
-                      or every item between two moments, both inclusive, of which one may be left out; or, of a set \
-                      with keys, up to 1,000 items by key.",
+        description: "Removes all items with a value, up to 1,000 items by timestamp and value, all items between two \
+                      timestamps (inclusive, one of them optional), or up to 1,000 items of a keyed set by key.",
         group: Group::Lists,
         permission: Permission::ListsWrite,
         effect: Effect::Write,
@@ -114,8 +113,7 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::CountItems,
         name: "count_items",
         summary: "Count List Items",
-        description: "The visible items within the bounds. Counts no further than `max`, and says whether there are \
-                      more.",
+        description: "Counts the visible items within the bounds, up to `max`, and reports whether there are more.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -131,8 +129,8 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::ContainsItems,
         name: "contains_items",
         summary: "Find values in a list",
-        description: "For each of 1 to 1,000 values, in the order of the request, the timestamp of its newest visible \
-                      item within the bounds, or null. A value that is asked for twice is answered twice.",
+        description: "Returns, for each of 1 to 1,000 values in request order, the timestamp of the newest visible \
+                      item within the bounds, or null. Duplicate values get duplicate results.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -141,7 +139,7 @@ pub const ROWS: [Descriptor; 8] = [
         query: &queries::WITHIN,
         headers: REQUEST,
         request: Some(Type::of::<ContainsInput<'static>>()),
-        replies: &[json(200, "An answer for each value.", Type::of::<Contained>())],
+        replies: &[json(200, "One result for each value.", Type::of::<Contained>())],
         // A browser's page of another site is not told from one that writes.
         errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
     },
@@ -149,9 +147,9 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::LookupItems,
         name: "lookup_items",
         summary: "Look up members of a set",
-        description: "For each of 1 to 1,000 keys, or values where the feature's identity is value, in the order of the \
-                      request, its visible item, or null. It takes as long in a long list as in a short one. What is \
-                      asked for twice is answered twice.",
+        description: "Returns, for each of 1 to 1,000 keys in request order, the visible item or null. For the \
+                      identity `value`, send values instead. The time does not depend on the list's length. Duplicates \
+                      get duplicate results.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -167,10 +165,10 @@ pub const ROWS: [Descriptor; 8] = [
         id: OperationId::ListEntities,
         name: "list_entities",
         summary: "List the entities of a feature version",
-        description: "The IDs of the entities whose lists of the feature version have visible items, each once, in the \
-                      order of a hash of theirs, which stays the same. A page may have fewer entities than `page_size`, \
-                      or none, and not be the last: trust the token, not the count. An entity whose list is filled or \
-                      emptied during a walk may be in it or not.",
+        description: "Lists each entity that has visible items in this feature version once, in a stable hash order. A \
+                      page may have fewer entities than `page_size`, or none, without being the last: rely on the \
+                      token, not on the count. Entities whose list is filled or emptied during the walk may be missing \
+                      or included.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,

@@ -12,8 +12,7 @@ pub const ROWS: [Descriptor; 9] = [
         id: OperationId::GetPool,
         name: "get_pool",
         summary: "Show the pool of list actors",
-        description: "Its size, what its actors do, and how many operations have a permit. It is this server's own: \
-                      every server has one.",
+        description: "Returns the size of this server's pool, the states of its actors and the permits in use.",
         group: Group::Operations,
         permission: Permission::ServerRead,
         effect: Effect::Read,
@@ -29,10 +28,11 @@ pub const ROWS: [Descriptor; 9] = [
         id: OperationId::ResizePool,
         name: "resize_pool",
         summary: "Change the size of the pool of list actors",
-        description: "While operations go on, and of this server alone. It is answered when the pool has its new size: \
-                      new actors open their sessions first, and those that leave end what they have begun. About \
-                      1/(n + 1) of the lists move to one more actor. Once begun it goes on if its caller leaves. A \
-                      restart begins with the settings again. The audit trail has the change first.",
+        description: "Resizes the pool of this server without interrupting operations. The response is sent when the \
+                      pool has its new size: new actors open their sessions first, and removed actors finish their \
+                      operations. Adding one actor to n moves about 1/(n + 1) of the lists. The resize continues if \
+                      the caller disconnects. A restart uses the settings again. The change is written to the audit \
+                      trail first.",
         group: Group::Operations,
         permission: Permission::PoolsWrite,
         effect: Effect::RepeatableWrite,
@@ -41,14 +41,14 @@ pub const ROWS: [Descriptor; 9] = [
         query: &queries::NONE,
         headers: CREATION,
         request: Some(Type::of::<PoolInput>()),
-        replies: &[json(200, "The pool as it is now.", Type::of::<Pool>())],
+        replies: &[json(200, "The pool after the change.", Type::of::<Pool>())],
         errors: &[ANY, WRITE, BODY, &[ErrorCode::PoolResizing, ErrorCode::StoreUnavailable, ErrorCode::Draining]],
     },
     Descriptor {
         id: OperationId::GetLog,
         name: "get_log",
-        summary: "Show what the log has",
-        description: "Its filter, and of which requests it has a line. It is this server's own.",
+        summary: "Show the log's configuration",
+        description: "Returns this server's log filter and the requests that it logs.",
         group: Group::Operations,
         permission: Permission::ServerRead,
         effect: Effect::Read,
@@ -57,15 +57,15 @@ pub const ROWS: [Descriptor; 9] = [
         query: &queries::NONE,
         headers: REQUEST,
         request: None,
-        replies: &[json(200, "What the log has.", Type::of::<LogState>())],
+        replies: &[json(200, "The log's configuration.", Type::of::<LogState>())],
         errors: &[ANY],
     },
     Descriptor {
         id: OperationId::ChangeLog,
         name: "change_log",
-        summary: "Change what the log has",
-        description: "At once, and of this server alone. A restart begins with the settings again. The audit trail has the change \
-                      first: without an entry, nothing changes.",
+        summary: "Change the log's configuration",
+        description: "Takes effect immediately, on this server only. A restart uses the settings again. The change is \
+                      written to the audit trail first; if that fails, nothing changes.",
         group: Group::Operations,
         permission: Permission::ServerWrite,
         effect: Effect::RepeatableWrite,
@@ -74,18 +74,17 @@ pub const ROWS: [Descriptor; 9] = [
         query: &queries::NONE,
         headers: CREATION,
         request: Some(Type::of::<LogInput>()),
-        replies: &[json(200, "What the log has now.", Type::of::<LogState>())],
+        replies: &[json(200, "The log's configuration after the change.", Type::of::<LogState>())],
         errors: &[ANY, WRITE, BODY],
     },
     Descriptor {
         id: OperationId::CreateBackup,
         name: "create_backup",
         summary: "Make a backup of the embedded stores",
-        description: "Only over the socket in the server's data directory (`admin.sock`), since it writes on the \
-                      server's machine: on the data port it is refused. It has everything that was acknowledged \
-                      before the call. The answer comes when it is complete, which takes as long as the disk needs; \
-                      nothing that is half made ever stands under the directory's name. One backup at a time; it \
-                      goes on if the caller leaves.",
+        description: "Available only over the socket in the server's data directory (`admin.sock`) because the backup \
+                      is written on the server's machine. The backup contains everything acknowledged before the call. \
+                      The response is sent when the backup is complete. An incomplete backup never has the final \
+                      directory name. One backup runs at a time, and it continues if the caller disconnects.",
         group: Group::Operations,
         permission: Permission::LocalAdministration,
         effect: Effect::Write,
@@ -94,7 +93,7 @@ pub const ROWS: [Descriptor; 9] = [
         query: &queries::NONE,
         headers: CREATION,
         request: Some(Type::of::<BackupInput>()),
-        replies: &[json(201, "The backup is there.", Type::of::<Backup>())],
+        replies: &[json(201, "The backup is complete.", Type::of::<Backup>())],
         errors: &[
             WRITE,
             BODY,
@@ -119,8 +118,8 @@ pub const ROWS: [Descriptor; 9] = [
     Descriptor {
         id: OperationId::Livez,
         name: "livez",
-        summary: "The process runs",
-        description: "Never asks a database: a server whose databases are away is not mended by a restart.",
+        summary: "Liveness",
+        description: "Does not check databases, because a restart does not fix an unavailable database.",
         group: Group::Health,
         permission: Permission::Open,
         effect: Effect::Read,
@@ -135,10 +134,10 @@ pub const ROWS: [Descriptor; 9] = [
     Descriptor {
         id: OperationId::Readyz,
         name: "readyz",
-        summary: "The server can do its work",
-        description: "`fail`: no live list actor, or one that is still starting; no catalog yet; or the server is \
-                      stopping. `warn`: it does its work with something missing: some list actors, the metadata \
-                      store, or writing.",
+        summary: "Readiness",
+        description: "`fail`: no live list actor, an actor that is still starting, no catalog yet, or the server is \
+                      stopping. `warn`: the server works, but some list actors, the metadata store or writes are \
+                      unavailable.",
         group: Group::Health,
         permission: Permission::Open,
         effect: Effect::Read,
@@ -148,7 +147,7 @@ pub const ROWS: [Descriptor; 9] = [
         headers: &[],
         request: None,
         replies: &[
-            json(200, "Ready, perhaps with warnings.", Type::of::<Health>()),
+            json(200, "Ready, possibly with warnings.", Type::of::<Health>()),
             ReplyForm {
                 headers: &[("Retry-After", "Seconds to wait before the request is sent again.")],
                 ..json(503, "Not ready: at least one check fails.", Type::of::<Health>())

@@ -43,7 +43,7 @@ pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) 
     };
     if target.ttl != source.ttl {
         return Err(Failure::failed(format!(
-            "{entity_type} has the ttl {} in the source, and {} in the target: change one of them first",
+            "{entity_type} has the ttl {} in the source but {} in the target: change one of them first",
             source.ttl, target.ttl
         )));
     }
@@ -74,13 +74,13 @@ fn is_alike(entity_type: &EntityType, source: &Index, target: &Index) -> Result<
     let name = &source.name;
     if (&source.properties, &source.order_by) != (&target.properties, &target.order_by) {
         return Err(Failure::failed(format!(
-            "the index {name} of {entity_type} has other properties, or another order, in the source than in the \
-             target: drop one of them first"
+            "the index {name} of {entity_type} has different properties or order in source and target: drop one of \
+             them first"
         )));
     }
     if is_dropping(target) {
         return Err(Failure::failed(format!(
-            "the index {name} of {entity_type} is being dropped in the target: copy again once it is gone"
+            "the index {name} of {entity_type} is being dropped in the target: copy again when it is gone"
         )));
     }
     Ok(())

@@ -50,7 +50,7 @@ pub async fn import(options: ImportBagsOptions) -> Result<u64, Failure> {
             let read = input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text);
             let is_last = read.map_err(|error| failed(number, &error))? == 0;
             if text.len() as u64 == LINE_BYTES_MAX {
-                return Err(failed(number, &"the line is too long to be a bag"));
+                return Err(failed(number, &"the line is longer than a bag may be"));
             }
             if !text.trim_ascii().is_empty() {
                 let Line { entity_id, properties } =

@@ -71,7 +71,7 @@ async fn read(
     let request = Request::new(OperationId::BatchGetBags, &[]).body(&input)?;
     let BatchResults { results } = client.ask(&request).await?;
     if results.len() != ids.len() {
-        return Err(Failure::failed("the server answered with fewer or more results than it was asked for"));
+        return Err(Failure::failed("the server returned an unexpected number of results"));
     }
     let mut taken = 0;
     for (entity_id, result) in ids.iter().zip(results) {

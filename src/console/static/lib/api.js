@@ -53,8 +53,8 @@ export async function send(method, path, { query, body, headers = {}, signal, au
     if (error.name === "AbortError") throw error;
     lost();
     throw new Problem({
-      code: "offline", title: "The server does not answer", retryable: true, status: 0,
-      detail: "The server does not answer. What was being done may have been done, or not.",
+      code: "offline", title: "The server does not respond", retryable: true, status: 0,
+      detail: "The server does not respond. The last request may or may not have been applied.",
     });
   }
   if (!connection.get().online) connection.set({ online: true });

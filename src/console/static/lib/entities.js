@@ -84,4 +84,4 @@ export const bagsOf = async (type, ids, signal) =>
 export const entityAsCommand = (type, id) => shell("liststore entity get", [], [type, id]);
 export const idError = (id) =>
   new TextEncoder().encode(id).length > 512 ? "At most 512 bytes." : [".", ".."].includes(id) ? "Not . or .."
-    : id.includes("\0") ? "It has no NUL." : null;
+    : id.includes("\0") ? "It must not contain NUL." : null;

@@ -9,20 +9,20 @@ export const FEATURES_MAX = 20000;
 
 export const TYPES = {
   string: ["Text", "story-17", "Any UTF-8 text."],
-  int64: ["Whole numbers", "-42", "From −2⁶³ to 2⁶³−1. Beyond 2⁵³ send them as text: many JSON libraries round."],
-  double: ["Floating point", "0.75", "64 bits. NaN and infinities have no JSON, and are refused."],
+  int64: ["Whole numbers", "-42", "From −2⁶³ to 2⁶³−1. Send values beyond 2⁵³ as text, because many JSON libraries round them."],
+  double: ["Floating point", "0.75", "64 bits. NaN and infinity are refused."],
   bool: ["Yes or no", "true", "true or false: each list has at most two different values."],
-  bytes: ["Bytes", "3q2+7w==", "Sent and returned as Base64: for what is serialised already."],
-  json: ["JSON", '{"id": 7, "shown": true}', "Kept in the canonical form of RFC 8785: equal values are one value."],
+  bytes: ["Bytes", "3q2+7w==", "Sent and returned as Base64, for serialised data."],
+  json: ["JSON", '{"id": 7, "shown": true}', "Stored in the canonical form of RFC 8785, so that equal values are identical."],
 };
 
 /** What tells the items of a list from each other, where a feature says so. */
 export const IDENTITIES = {
-  item: ["Time and value", "A list of whatever happens."],
-  value: ["Value", "A set: each value stands once."],
-  key: ["Key", "A set: each key stands once, with a value."],
+  item: ["Time and value", "A list of events."],
+  value: ["Value", "A set: each value occurs once."],
+  key: ["Key", "A set: each key occurs once, with a value."],
 };
-export const KEEPS = { newest: "the newest item stays", oldest: "the oldest item stays" };
+export const KEEPS = { newest: "the newest item is kept", oldest: "the oldest item is kept" };
 /** What it is of a version; of servers that know no other it is that of items. */
 export const identityOf = (feature, version) => version?.identity ?? feature.identity ?? "item";
 /** A bound on the items of a list that are shown. */
@@ -56,7 +56,7 @@ export const deprecationLabel = (version) => (version === undefined ? DEPRECATED
 export const isDeprecation = (key) => key === DEPRECATED || key.startsWith(`${DEPRECATED}/`);
 /** Why a version cannot be marked; null if it can. */
 export const deprecationError = (version = "") =>
-  deprecationLabel(version).length > LABEL_KEY_CHARS_MAX ? "Its name is too long for a label." : null;
+  deprecationLabel(version).length > LABEL_KEY_CHARS_MAX ? "The version's name is too long for a label." : null;
 /** What is said of the whole feature, or of a version alone; undefined where that is not deprecated. */
 export const deprecationOf = (feature, version) => ownLabel(feature, deprecationLabel(version));
 /** What is said of a version, by its own label or by its feature's. */
@@ -91,23 +91,23 @@ const LABEL = /^[A-Za-z0-9_./:-]*$/;
 
 /** What the server would say of a name; null if it is fine. */
 export function nameError(text) {
-  if (!text) return "It is needed.";
-  if (text.length > 128) return `It has at most 128 characters; this has ${text.length}.`;
-  if (text === "." || text === "..") return "It is not . or ..";
-  return NAME.test(text) ? null : "It has letters A–Z and a–z, digits, and _ . - only.";
+  if (!text) return "Required.";
+  if (text.length > 128) return `At most 128 characters are allowed; this has ${text.length}.`;
+  if (text === "." || text === "..") return "It must not be . or ..";
+  return NAME.test(text) ? null : "Only letters A–Z and a–z, digits, and _ . - are allowed.";
 }
 
 export function versionError(text) {
-  if (!text) return "It is needed: the version without a label is the default one, and is there already.";
-  if (text.length > 64) return `It has at most 64 characters; this has ${text.length}.`;
-  if (text === "." || text === "..") return "It is not . or ..";
-  return LABEL.test(text) ? null : "It has letters A–Z and a–z, digits, and _ . / : - only.";
+  if (!text) return "Required: the version without a label is the default version, which already exists.";
+  if (text.length > 64) return `At most 64 characters are allowed; this has ${text.length}.`;
+  if (text === "." || text === "..") return "It must not be . or ..";
+  return LABEL.test(text) ? null : "Only letters A–Z and a–z, digits, and _ . / : - are allowed.";
 }
 
 export const textError = (text, max) =>
-  text.length > 2 * max ? `It has at most ${max} characters.`
-    : [...text].length > max ? `It has at most ${max} characters; this has ${[...text].length}.`
-    : text.includes("\0") ? "It has no NUL." : null;
+  text.length > 2 * max ? `At most ${max} characters are allowed.`
+    : [...text].length > max ? `At most ${max} characters are allowed; this has ${[...text].length}.`
+    : text.includes("\0") ? "It must not contain NUL." : null;
 
 /** Labels as they are written in a field: one key=value a line. */
 export const labelsText = (labels) => Object.entries(labels).map(([key, value]) => `${key}=${value}`).join("\n");
@@ -118,11 +118,11 @@ export function readLabels(text) {
     const at = line.indexOf("=");
     const key = (at < 0 ? line : line.slice(0, at)).trim();
     const value = at < 0 ? "" : line.slice(at + 1).trim();
-    if (!key || [...key].length > 63) return { error: `"${key.slice(0, 70)}": a key has 1 to 63 characters.` };
-    if ([...value].length > 255) return { error: `"${key}": a value has at most 255 characters.` };
-    if (Object.hasOwn(labels, key)) return { error: `"${key}" is there twice.` };
+    if (!key || [...key].length > 63) return { error: `"${key.slice(0, 70)}": a key must have 1 to 63 characters.` };
+    if ([...value].length > 255) return { error: `"${key}": a value must have at most 255 characters.` };
+    if (Object.hasOwn(labels, key)) return { error: `Duplicate label "${key}".` };
     labels[key] = value;
   }
-  if (Object.keys(labels).length > 64) return { error: "There are at most 64 labels." };
+  if (Object.keys(labels).length > 64) return { error: "At most 64 labels are allowed." };
   return { labels };
 }

@@ -8,12 +8,12 @@ export const TTL_SECS_MAX = 630720000;
 export function readTtl(text) {
   const malformed = 'A TTL is whole numbers with units, the largest first, such as "30d" or "1d12h".';
   if (!text) return { error: malformed };
-  if (text.length > 64) return { error: "A TTL has 64 characters at most." };
+  if (text.length > 64) return { error: "A TTL must have at most 64 characters." };
   const found = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text);
   if (!found) return { error: malformed };
   const secs = UNITS.reduce((sum, [, unit], i) => sum + Number(found[i + 1] ?? 0) * unit, 0);
-  if (secs < 1) return { error: "A TTL is at least 1s." };
-  if (secs > TTL_SECS_MAX) return { error: "A TTL is at most 7300d, which is 20 years." };
+  if (secs < 1) return { error: "A TTL must be at least 1s." };
+  if (secs > TTL_SECS_MAX) return { error: "A TTL must be at most 7300d (20 years)." };
   return { secs };
 }
 

@@ -18,14 +18,14 @@ export const dropIndex = (type, name) => call("DELETE", indexPath(type, name));
 export const readPointers = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 export const pointerError = (pointer) =>
-  !pointer.startsWith("/") ? `"${pointer.slice(0, 60)}": a path begins with "/", such as /city or /address/city.`
-    : /~(?![01])/.test(pointer) ? `"${pointer.slice(0, 60)}": "~" is written "~0", and "/" within a name "~1".` : null;
+  !pointer.startsWith("/") ? `"${pointer.slice(0, 60)}": a path must begin with "/", such as /city or /address/city.`
+    : /~(?![01])/.test(pointer) ? `"${pointer.slice(0, 60)}": write "~" as "~0", and "/" within a name as "~1".` : null;
 
 export function pointersError(pointers) {
-  if (!pointers.length) return "It is needed: at least one path.";
+  if (!pointers.length) return "Required: at least one path.";
   if (pointers.length > PROPERTIES_MAX) return `At most ${PROPERTIES_MAX}.`;
   const malformed = pointers.map(pointerError).find(Boolean);
-  return malformed ?? (new Set(pointers).size < pointers.length ? "One is there twice." : null);
+  return malformed ?? (new Set(pointers).size < pointers.length ? "Duplicate path." : null);
 }
 
 /** How many bags are looked at for what they hold, and how deep. */

@@ -37,30 +37,30 @@ export async function explain(list, feature, ttl, ns, json, key) {
   }
   if (elsewhere.length) {
     return { kind: "warn", title: `It is in another version: ${elsewhere.join(", ")}.`, points: [
-      "Whoever adds and whoever reads must name the same version." ] };
+      "Writers and readers must use the same version." ] };
   }
   const beyond = await beyondNewest(list, feature, ns);
   if (beyond) return beyond;
   const known = [...await whatHistoryTells(list, ns), ...await whatTrailTells(list, ns)];
-  return { kind: "warn", title: "It is not stored, though it would not have expired.", points: [
-    near.length ? `${near.length} other items are within a second of that time, with other values.`
+  return { kind: "warn", title: "It is not stored, although it would not have expired yet.", points: [
+    near.length ? `${near.length} other items, with other values, are within a second of that time.`
       : "No item is within a second of that time.",
     ...known,
-    known.length ? "Else it was never added, was removed, or was added under another time or entity ID."
-      : "It was never added, was removed by its value or with the whole list, or was added under another time or entity ID.",
+    known.length ? "Otherwise it was never added, was removed, or was added with another time or entity ID."
+      : "It was never added, was removed, or was added with another time or entity ID.",
   ] };
 }
 
 const expired = (ns, ttl, end) => ({ kind: "warn", title: `It has expired, ${relative(end)}.`, points: [
-  `The time to live is ${ttlWords(ttl)}: an item of ${dayTime(millis(ns))} counted until ${dayTime(end)}.`,
-  "A longer time to live brings it back only as long as the store has not given its space back, and not beyond the " +
-    "expiry that it was stored with.",
+  `The time to live is ${ttlWords(ttl)}: an item of ${dayTime(millis(ns))} was visible until ${dayTime(end)}.`,
+  "A longer time to live shows it again only until the store reclaims its space, and not beyond the " +
+    "expiry it was stored with.",
 ] });
 
-const there = (item, secs, end) => ({ kind: "good", title: secs === 0 ? "It is there." : `It is there, ${span(secs)} from that time.`, points: [
-  `It has the time ${item.timestamp}, and counts until ${dayTime(end)}.`,
-  "A reader that does not see it asks for fewer items than stand before it (limit), between other times, of another " +
-    "version, or of another entity ID.",
+const there = (item, secs, end) => ({ kind: "good", title: secs === 0 ? "It exists." : `It exists, ${span(secs)} from that time.`, points: [
+  `Its time is ${item.timestamp}, and it is visible until ${dayTime(end)}.`,
+  "A reader that does not see it uses a smaller limit, other times, another " +
+    "version or another entity ID.",
 ] });
 
 /** Of a member of a set one item stays: it may be another one. */
@@ -72,8 +72,8 @@ async function otherOfMember(list, feature, ns, json, key) {
   const isNewest = (version?.keep ?? feature.keep) !== "oldest";
   if (!found || (nanos(found.timestamp) > ns) !== isNewest) return null;
   const [which, stays] = isNewest ? ["A newer", "newest"] : ["An older", "oldest"];
-  return { kind: "warn", title: `${which} item of its ${identity} stands in its place.`, points: [
-    `Each ${identity} stands once in this list, and the ${stays} item of it stays: that of ${dayTime(millisOf(found.timestamp))} (${found.timestamp}).` ] };
+  return { kind: "warn", title: `${which} item with its ${identity} has replaced it.`, points: [
+    `Each ${identity} occurs once in this list, and its ${stays} item is kept: the item of ${dayTime(millisOf(found.timestamp))} (${found.timestamp}).` ] };
 }
 
 /** A version may show so many items and no more: whatever is older than those is hidden. */
@@ -83,8 +83,8 @@ async function beyondNewest(list, feature, ns) {
   const query = { version: list.version, min_timestamp: rfc3339(ns), max };
   const { count } = (await get(`${itemsPath(list)}:count`, query)).data;
   return count < max ? null : { kind: "warn", title: `It is beyond the newest ${group(max)} items.`, points: [
-    `This version shows ${group(max)} items of a list at most (max_items), and so many are newer.`,
-    "A larger bound brings it back only as long as the store has not given its space back.",
+    `This version shows at most ${group(max)} items of a list (max_items), and as many are newer.`,
+    "A larger bound shows it again only until the store reclaims its space.",
   ] };
 }
 
@@ -96,13 +96,13 @@ async function whatHistoryTells({ type, feature, version }, ns) {
     if (nanos(at) < ns) break;
     const isDeletion = action === "delete_feature" || (action === "delete_version" && changed === version);
     if (isDeletion) {
-      said.push(`${by} deleted the ${action === "delete_feature" ? "feature" : "version"} on ${dayTime(millisOf(at))}: what was added before is out of reach.`);
+      said.push(`${by} deleted the ${action === "delete_feature" ? "feature" : "version"} on ${dayTime(millisOf(at))}: earlier items are unreachable.`);
       break;
     }
     const then = before?.versions ? before.versions.find((one) => one.version === version)?.ttl
       : changed === version ? before?.ttl : undefined;
     if (then && millis(ns) + (readTtl(then).secs ?? Infinity) * 1000 <= millisOf(at)) {
-      said.push(`Until ${dayTime(millisOf(at))} the time to live was ${ttlWords(then)}: it had expired by that, and the store may have given it back.`);
+      said.push(`Until ${dayTime(millisOf(at))} the time to live was ${ttlWords(then)}: the item had expired by then, and the store may have reclaimed it.`);
     }
   }
   return said;
@@ -117,7 +117,7 @@ async function whatTrailTells({ type, feature, id }, ns) {
     return change && `${change.by} ${words} on ${dayTime(millisOf(change.at))}.`;
   }));
   if (found.includes(undefined)) {
-    found.push("The audit trail is too long to be searched to its end here: whether somebody erased the entity or purged the feature is not known.");
+    found.push("The audit trail is too long to search completely: the entity may have been erased or the feature purged.");
   }
   return found.filter(Boolean);
 }

@@ -14,9 +14,9 @@ export const nameOfProvider = ({ label, issuer }) => label ?? new URL(issuer).ho
 
 /** Why this browser cannot do it here; null if it can. */
 export const unable = () =>
-  globalThis.crypto?.subtle ? null : "Browsers sign in this way over https only, or on the server's own machine.";
+  globalThis.crypto?.subtle ? null : "Browsers allow this sign-in only over https or on the server's machine.";
 
-const failed = (detail) => new Problem({ code: "sign_in_failed", title: "Signing in did not work", status: 0, detail });
+const failed = (detail) => new Problem({ code: "sign_in_failed", title: "Sign-in failed", status: 0, detail });
 const text64 = (bytes) =>
   btoa(String.fromCharCode(...new Uint8Array(bytes))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 const random = () => text64(crypto.getRandomValues(new Uint8Array(32)));
@@ -29,9 +29,9 @@ async function ask(url, options) {
     response = await fetch(url, { cache: "no-store", credentials: "omit", redirect: "error", ...options });
     data = await response.json();
   } catch {
-    throw failed("The identity provider does not answer, or not to pages of this server.");
+    throw failed("The identity provider does not respond, or does not allow requests from this page.");
   }
-  if (!response.ok) throw failed(`The identity provider refused it: ${data.error_description ?? data.error ?? response.status}`);
+  if (!response.ok) throw failed(`The identity provider refused the sign-in: ${data.error_description ?? data.error ?? response.status}`);
   return data;
 }
 
@@ -40,7 +40,7 @@ async function described(issuer) {
   const isOfIt = (url) => URL.canParse(url) && new URL(url).origin === new URL(issuer).origin;
   const isWeb = (url) => URL.canParse(url) && (new URL(url).protocol === "https:" || isOfIt(url));
   if (found.issuer !== issuer || !isWeb(found.authorization_endpoint) || !isOfIt(found.token_endpoint)) {
-    throw failed("The identity provider describes itself as another one.");
+    throw failed("The identity provider's metadata names another issuer.");
   }
   return found;
 }
@@ -72,11 +72,11 @@ export async function arrive(query) {
   const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null");
   sessionStorage.removeItem(PENDING);
   // Whoever leads somebody here by a link of their own would sign them in as somebody else.
-  if (!pending || query.get("state") !== pending.state) throw failed("It was not begun in this tab. Sign in again.");
-  if (query.has("iss") && query.get("iss") !== pending.issuer) throw failed("Another identity provider answered.");
-  if (!query.get("code")) throw failed(query.get("error_description") ?? query.get("error") ?? "There is no code.");
+  if (!pending || query.get("state") !== pending.state) throw failed("The sign-in was not started in this tab. Sign in again.");
+  if (query.has("iss") && query.get("iss") !== pending.issuer) throw failed("The response came from another identity provider.");
+  if (!query.get("code")) throw failed(query.get("error_description") ?? query.get("error") ?? "The response has no code.");
   const provider = (await providers()).find(({ issuer }) => issuer === pending.issuer);
-  if (!provider) throw failed("This server does not know the identity provider any more.");
+  if (!provider) throw failed("The identity provider is no longer configured on this server.");
   const { token_endpoint } = await described(provider.issuer);
   const tokens = await ask(token_endpoint, {
     method: "POST",
@@ -88,9 +88,9 @@ export async function arrive(query) {
       code_verifier: pending.verifier,
     }),
   });
-  if (tokens.id_token && nonceOf(tokens.id_token) !== pending.nonce) throw failed("The token is of another sign-in.");
+  if (tokens.id_token && nonceOf(tokens.id_token) !== pending.nonce) throw failed("The token belongs to another sign-in.");
   const token = tokens[provider.token];
-  if (!token) throw failed(`The identity provider gave no ${provider.token}.`);
+  if (!token) throw failed(`The identity provider returned no ${provider.token}.`);
   return { token, back: pending.back };
 }
 

@@ -10,7 +10,7 @@ import { createStore } from "./store.js";
 export const session = createStore({ state: "starting", me: null, problem: null });
 
 onUnauthenticated.call = (problem) => {
-  const before = { ...problem, detail: problem.detail, title: "The key that was used before does not hold any more" };
+  const before = { ...problem, detail: problem.detail, title: "The previous key is no longer valid" };
   session.set({ state: "out", me: null, problem: token.get() ? before : null });
 };
 
@@ -38,7 +38,7 @@ export async function start() {
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     await refresh();
-    if (session.get().state === "out") session.set({ state: "out", me: null, problem: { ...problem, detail: problem.detail, title: "Signing in did not work" } });
+    if (session.get().state === "out") session.set({ state: "out", me: null, problem: { ...problem, detail: problem.detail, title: "Sign-in failed" } });
   }
 }
 
@@ -61,12 +61,12 @@ export const isOpen = () => session.get().me?.kind === "anonymous";
 const ABOUT = {
   "lists:read": "read lists",
   "lists:write": "change lists",
-  "features:read": "see features",
+  "features:read": "read features",
   "features:write": "create, change and delete features",
-  "server:read": "see metrics",
-  "server:write": "change what the server's log has",
-  "pools:write": "change the pool of list actors",
-  "keys:write": "manage API keys and see the audit trail",
+  "server:read": "read metrics",
+  "server:write": "change the server's log configuration",
+  "pools:write": "resize the pool of list actors",
+  "keys:write": "manage API keys and read the audit trail",
 };
 export const permissions = Object.keys(ABOUT);
 export const aboutPermission = (permission) => ABOUT[permission] ?? permission;
@@ -79,9 +79,9 @@ export const nameOf = (me) => me.name.replace(/^(key|jwt|cert):/, "");
  */
 export function refusal(permission, entityType, feature) {
   const { me } = session.get();
-  if (!me) return "It is not known yet who you are.";
+  if (!me) return "Your permissions are not loaded yet.";
   const scopes = me.permissions[permission];
-  if (!scopes) return `${nameOf(me)} has no role with ${permission}.`;
+  if (!scopes) return `${nameOf(me)} has no role with the permission ${permission}.`;
   if (entityType === undefined || scopes.some((scope) => matches(scope, entityType, feature))) return null;
   return `${nameOf(me)} has ${permission} for ${scopes.join(", ")} only.`;
 }

@@ -1,4 +1,4 @@
-// The same for a shell. A key is never part of it: it is read from the environment.
+// The same as a command. A key is never part of it: it is read from the environment.
 
 import { isOpen } from "./session.js";
 import { quoted } from "./values.js";

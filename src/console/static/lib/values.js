@@ -10,7 +10,7 @@ const VALUE_BYTES_MAX = 64000;
 export function readValue(type, text) {
   const read = readTyped(type, text);
   const bytes = read.error ? 0 : storedBytes(type, parse(read.json));
-  return bytes > VALUE_BYTES_MAX ? { error: `A value has at most ${group(VALUE_BYTES_MAX)} bytes; this has ${group(bytes)}.` } : read;
+  return bytes > VALUE_BYTES_MAX ? { error: `A value must have at most ${group(VALUE_BYTES_MAX)} bytes; this has ${group(bytes)}.` } : read;
 }
 
 function readTyped(type, text) {
@@ -18,27 +18,27 @@ function readTyped(type, text) {
     case "string": return { json: JSON.stringify(text) };
     case "int64": return readInteger(text.trim());
     case "double": return readDouble(text.trim());
-    case "bool": return /^(true|false)$/.test(text) ? { json: text } : { error: "true or false." };
+    case "bool": return /^(true|false)$/.test(text) ? { json: text } : { error: "Expected true or false." };
     case "bytes": return readBase64(text.trim());
     default: return readJson(text);
   }
 }
 
 function readInteger(text) {
-  if (!/^-?(0|[1-9]\d*)$/.test(text)) return { error: "A whole number, such as -42." };
+  if (!/^-?(0|[1-9]\d*)$/.test(text)) return { error: "Expected a whole number, such as -42." };
   const value = BigInt(text);
   const fits = value >= -(2n ** 63n) && value < 2n ** 63n;
-  return fits ? { json: text } : { error: "It is beyond 64 bits: from −9223372036854775808 to 9223372036854775807." };
+  return fits ? { json: text } : { error: "Out of the 64-bit range: from −9223372036854775808 to 9223372036854775807." };
 }
 
 function readDouble(text) {
   const isNumber = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text);
-  return isNumber && Number.isFinite(Number(text)) ? { json: text } : { error: "A number, such as 0.75 or 1e-3." };
+  return isNumber && Number.isFinite(Number(text)) ? { json: text } : { error: "Expected a number, such as 0.75 or 1e-3." };
 }
 
 function readBase64(text) {
   const isBase64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text);
-  return isBase64 ? { json: JSON.stringify(text) } : { error: "Base64 with its padding, such as 3q2+7w==" };
+  return isBase64 ? { json: JSON.stringify(text) } : { error: "Expected Base64 with padding, such as 3q2+7w==" };
 }
 
 function readJson(text) {
@@ -46,7 +46,7 @@ function readJson(text) {
     JSON.parse(text);
     return { json: text };
   } catch (error) {
-    return { error: `That is not JSON: ${error.message}` };
+    return { error: `Not valid JSON: ${error.message}` };
   }
 }
 

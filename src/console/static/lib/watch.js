@@ -34,7 +34,7 @@ async function once(withMetrics) {
     if (!withMetrics) return;
     const { status, text } = await send("GET", "/metrics");
     if (status !== 200) {
-      const apart = "They are served at another address: that of admin.listen.";
+      const apart = "Health and metrics are served at the address of admin.listen.";
       watched.set({ ...watched.get(), refused: status === 404 ? apart : `The server answered ${status}.` });
       return;
     }

@@ -12,15 +12,15 @@ export function Access({ segments: [, , view = ""] }) {
   const { me } = useStore(session);
   const refused = refusal("keys:write");
   return html`
-    <${PageHead} title="Access" about="Who may do what, and who did what."/>
+    <${PageHead} title="Access" about="API keys, permissions and the audit trail."/>
     <${Tabs} label="Views of access" current=${view} tabs=${[
       ["", "You", "/console/access"], ["keys", "API keys", "/console/access/keys"],
       ["audit", "Audit trail", "/console/access/audit"],
     ]}/>
     ${isOpen() && html`
-      <${Notice} kind="warn" title="This server is open: anybody who reaches it may do anything.">
-        <p>The first API key ends that, for ever, and for all servers that share its definitions. Make it for yourself,
-          with the role admin: you go on with it at once.</p>
+      <${Notice} kind="warn" title="This server is open: anyone who can reach it has full access.">
+        <p>The first API key ends this permanently, for all servers that share its definitions. Create it for yourself
+          with the role admin. The console then uses it.</p>
       </${Notice}>`}
     ${view === "keys" ? html`<${Keys} refused=${refused}/>`
       : view === "audit" ? html`<${Audit} refused=${refused}/>`
@@ -29,8 +29,8 @@ export function Access({ segments: [, , view = ""] }) {
 
 const You = ({ me }) => html`
   <div class="split">
-    <section class="card" aria-label="What you may do">
-      <h2>What you may do</h2>
+    <section class="card" aria-label="Your permissions">
+      <h2>Your permissions</h2>
       <ul class="rights">
         ${permissions.map((permission) => {
           const scopes = me.permissions[permission];
@@ -44,10 +44,10 @@ const You = ({ me }) => html`
         })}
       </ul>
     </section>
-    <section class="card quiet-card" aria-label="Who you are">
-      <h2>${me.kind === "anonymous" ? "You are nobody in particular" : html`You are <bdi>${nameOf(me)}</bdi>`}</h2>
-      <p>${me.kind === "anonymous" ? "Changes stand in the audit trail as those of "
-        : "Changes that you make stand in the audit trail as those of "}<code>${me.name}</code>.</p>
+    <section class="card quiet-card" aria-label="Your identity">
+      <h2>${me.kind === "anonymous" ? "You are anonymous" : html`You are <bdi>${nameOf(me)}</bdi>`}</h2>
+      <p>${me.kind === "anonymous" ? "The audit trail records your changes as "
+        : "The audit trail records your changes as "}<code>${me.name}</code>.</p>
       ${me.kind === "known" && html`<p class="actions after"><${Button} icon="out" onClick=${signOut}>Sign out</${Button}></p>`}
     </section>
   </div>`;

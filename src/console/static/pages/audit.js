@@ -17,10 +17,10 @@ export function Audit({ refused }) {
   const filter = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
   const key = JSON.stringify(filter);
   if (refused) {
-    return html`<section class="card"><${Empty} icon="access" title="You may not see the trail"><p>${refused}</p></${Empty}></section>`;
+    return html`<section class="card"><${Empty} icon="access" title="You may not read the audit trail"><p>${refused}</p></${Empty}></section>`;
   }
   return html`
-    <nav class="chips before" aria-label="What the trail is of">
+    <nav class="chips before" aria-label="Kind of entries">
       ${[["", "Changes"], [REFUSE, "Refused requests"]].map(([action, words]) => html`
         <a class="chip" href=${withQuery({ action })} aria-current=${(filter.action === REFUSE) === (action === REFUSE) ? "true" : undefined}
           >${words}</a>`)}
@@ -33,7 +33,7 @@ function Filters({ filter }) {
   const [draft, setDraft] = useState(filter);
   const field = (name) => ({ value: draft[name], onInput: (text) => setDraft({ ...draft, [name]: text }) });
   return html`
-    <form class="card trail-filters" aria-label="Which changes"
+    <form class="card trail-filters" aria-label="Filter of changes"
       onSubmit=${(event) => { event.preventDefault(); go(withQuery(draft)); }}>
       <${TextField} label="By" placeholder="key:feed" ...${field("by")}/>
       ${filter.action === REFUSE
@@ -62,19 +62,19 @@ function Changes({ filter }) {
   return html`
     <section class="card" aria-label="Audit trail">
       <${Trouble} problem=${first.problem ?? problem} onRetry=${first.again}/>
-      ${first.data === undefined ? first.loading && html`<${Loading} what="Loading the trail"/>`
+      ${first.data === undefined ? first.loading && html`<${Loading} what="Loading the audit trail"/>`
         : changes.length ? filter.action === REFUSE ? html`<${Refusals} refusals=${changes}/>`
             : html`<${Trail} changes=${changes} target/>`
-        : token ? html`<p class="fine">None of the newest changes is one of these. There are earlier ones.</p>`
-        : filter.action === REFUSE ? html`<${Empty} icon="check" title="Nobody was refused lately">
-            <p>This server keeps the newest 1,000 refusals of callers who are known, and of those who are not, until it stops.</p></${Empty}>`
-        : html`<${Empty} icon="clock" title="No changes"><p>Changes of features, keys and servers stand here, with who made them.</p></${Empty}>`}
+        : token ? html`<p class="fine">None of the newest changes matches. There are earlier changes.</p>`
+        : filter.action === REFUSE ? html`<${Empty} icon="check" title="No recent refusals">
+            <p>This server keeps the newest 1,000 refusals of identified callers, and of unidentified callers, until it stops.</p></${Empty}>`
+        : html`<${Empty} icon="clock" title="No changes"><p>Changes of features, keys and servers appear here with their author.</p></${Empty}>`}
       ${token && html`<${Button} onClick=${more}>Show earlier changes</${Button}>`}
     </section>`;
 }
 
 const Refusals = ({ refusals }) => html`
-  <p class="fine before">As this server has seen them since it started. What is alike within a minute is one line.</p>
+  <p class="fine before">Refusals of this server since it started. Equal refusals within a minute are one line.</p>
   <table class="table cards-when-narrow">
     <caption class="unseen">Refused requests</caption>
     <thead><tr><th scope="col">When</th><th scope="col">Who</th><th scope="col">Operation</th><th scope="col">Why</th>

@@ -17,10 +17,10 @@ function syntaxError(text) {
   try {
     JSON.parse(text);
   } catch (error) {
-    return `That is not JSON: ${error.message}`;
+    return `Not valid JSON: ${error.message}`;
   }
   const bytes = new TextEncoder().encode(text).length;
-  return bytes > BAG_BYTES_MAX ? `A bag has at most ${group(BAG_BYTES_MAX)} bytes; this has ${group(bytes)}.` : null;
+  return bytes > BAG_BYTES_MAX ? `A bag must have at most ${group(BAG_BYTES_MAX)} bytes; this has ${group(bytes)}.` : null;
 }
 
 const isObject = (text) => /^\s*\{/.test(text);
@@ -54,7 +54,7 @@ export function EditBag({ type, id, bag, refused, onClose, onDone }) {
   };
   if (theirs !== undefined) {
     return html`<${Race} base=${based?.text ?? EMPTY} mine=${isPatch ? null : text} theirs=${theirs?.text ?? EMPTY} isGone=${theirs === null}
-      onSettle=${settle} onLeave=${() => onDone("It stays as it is now")}/>`;
+      onSettle=${settle} onLeave=${() => onDone("The bag remains unchanged")}/>`;
   }
   const method = isPatch ? "PATCH" : "PUT";
   const condition = based ? { "If-Match": based.etag } : { "If-None-Match": "*" };
@@ -62,12 +62,12 @@ export function EditBag({ type, id, bag, refused, onClose, onDone }) {
   return html`
     <form class="card" novalidate aria-label="The bag" onSubmit=${(event) => { event.preventDefault(); if (!error) save(); }}>
       <div class="card-head"><h2>${based ? "Edit the bag" : "Put a bag"}</h2></div>
-      ${based && html`<${SelectField} label="What is sent" value=${how} onChange=${setHow}
-        options=${[["put", "the whole bag"], ["patch", "a merge patch: only what changes"]]}/>`}
+      ${based && html`<${SelectField} label="Send as" value=${how} onChange=${setHow}
+        options=${[["put", "the whole bag"], ["patch", "a merge patch (only the changes)"]]}/>`}
       <${TextField} label=${isPatch ? "Merge patch" : "Properties"} area mono rows=${Math.min(24, Math.max(8, text.split("\n").length + 1))}
         value=${text} onInput=${setText} error=${error}
-        hint=${isPatch ? "What it names is set, null takes out, objects are merged, arrays are replaced whole." : "A JSON object."}/>
-      ${changes.length > 0 && html`<h3 class="before">What changes</h3><${BagDifferences} changes=${changes} label="What changes"/>`}
+        hint=${isPatch ? "Members are set, null removes a member, objects are merged, arrays are replaced." : "A JSON object."}/>
+      ${changes.length > 0 && html`<h3 class="before">Changes</h3><${BagDifferences} changes=${changes} label="Changes"/>`}
       <${Trouble} problem=${task.problem}/>
       <div class="actions after">
         <${Button} kind="primary" type="submit" disabled=${task.busy || error || (based && !isPatch && isObject(text) && !changes.length)}
@@ -75,7 +75,7 @@ export function EditBag({ type, id, bag, refused, onClose, onDone }) {
         <${Button} onClick=${onClose}>Cancel</${Button}>
       </div>
       ${command && command.length < COMMAND_CHARS_MAX && html`
-        <details class="after"><summary>The same for a shell</summary><${Command} label="command" text=${command}/></details>`}
+        <details class="after"><summary>The same as a command</summary><${Command} label="command" text=${command}/></details>`}
     </form>`;
 }
 
@@ -92,18 +92,18 @@ function Race({ base, mine, theirs, isGone, onSettle, onLeave }) {
   };
   return html`
     <section class="card" aria-label="Both changes">
-      <${Notice} kind="warn" title=${isGone ? "Somebody deleted it while you were at it." : "Somebody changed it while you were at it."}>
-        <p>Nothing of yours was saved. You see the change again before it is made.</p></${Notice}>
+      <${Notice} kind="warn" title=${isGone ? "Deleted by someone else during your edit." : "Changed by someone else during your edit."}>
+        <p>Your changes were not saved. You can review them again before you save.</p></${Notice}>
       <div class="columns">
-        <div><h2 class="before">What they changed</h2>${their.length ? html`<${BagDifferences} changes=${their} label="What they changed"/>`
-          : html`<p class="muted">Nothing of its properties.</p>`}</div>
-        ${mine !== null && html`<div><h2 class="before">What you changed</h2><${BagDifferences} changes=${own} label="What you changed"/></div>`}
+        <div><h2 class="before">Their changes</h2>${their.length ? html`<${BagDifferences} changes=${their} label="Their changes"/>`
+          : html`<p class="muted">No properties.</p>`}</div>
+        ${mine !== null && html`<div><h2 class="before">Your changes</h2><${BagDifferences} changes=${own} label="Your changes"/></div>`}
       </div>
       <div class="actions after">
-        ${mine === null ? html`<${Button} kind="primary" disabled=${isGone} onClick=${() => onSettle()}>Go on with the patch</${Button}>` : html`
-          <${Button} kind="primary" onClick=${() => onSettle(merged())}>Make my changes to theirs</${Button}>
-          <${Button} onClick=${() => onSettle(mine)}>Put all of mine in its place</${Button}>`}
-        <${Button} onClick=${onLeave}>Keep it as it is now</${Button}>
+        ${mine === null ? html`<${Button} kind="primary" disabled=${isGone} onClick=${() => onSettle()}>Continue with the patch</${Button}>` : html`
+          <${Button} kind="primary" onClick=${() => onSettle(merged())}>Apply my changes to theirs</${Button}>
+          <${Button} onClick=${() => onSettle(mine)}>Replace with my version</${Button}>`}
+        <${Button} onClick=${onLeave}>Keep the current state</${Button}>
       </div>
     </section>`;
 }
@@ -118,10 +118,10 @@ export function DeleteBag({ type, id, bag, onClose, onDone }) {
     <${Dialog} title="Delete this bag?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
       <${Button} kind="danger solid" onClick=${remove} disabled=${task.busy}>Delete</${Button}>`}>
-      <p>What is known of <strong><bdi>${id}</bdi></strong> goes, and leaves all indexes. Nothing brings it back. Its lists stay.</p>
+      <p>The bag of <strong><bdi>${id}</bdi></strong> and its index entries are deleted. This cannot be undone. Its lists remain.</p>
       ${task.problem?.code === "etag_mismatch"
-        ? html`<${Notice} kind="warn" title="It was changed since you looked at it.">
-            <p>Nothing was deleted: close this, and read it again.</p></${Notice}>`
+        ? html`<${Notice} kind="warn" title="It changed after you opened it.">
+            <p>Nothing was deleted. Close this dialog and read the bag again.</p></${Notice}>`
         : html`<${Trouble} problem=${task.problem}/>`}
     </${Dialog}>`;
 }

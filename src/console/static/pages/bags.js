@@ -25,7 +25,7 @@ export function BagsOfType({ type }) {
   return html`
     <section class="card" aria-label="Bags">
       <div class="card-head">
-        <div><h2>Entities with bags</h2><p class="muted">In no order that means anything. Indexes find them by what they hold.</p></div>
+        <div><h2>Entities with bags</h2><p class="muted">In hash order. Use an index to find bags by their properties.</p></div>
         <div class="actions">
           <${Copy} text=${curl(`/v1/entities${path(type)}`, { page_size: PAGE_SIZE, page_token: walk.token })} label="Copy as curl">curl</${Copy}>
           <${LinkButton} kind="small" icon="search" href=${`/console/entities/type${path(type)}/find`}>Find</${LinkButton}>
@@ -35,7 +35,7 @@ export function BagsOfType({ type }) {
       ${page.data === undefined ? page.loading && html`<${Loading} what="Loading bags"/>`
         : bags.length ? html`<${BagRows} type=${type} bags=${bags} caption="Bags on this page"/>`
         : html`<${Empty} icon="entities" title=${next || walk.token ? "None on this page" : "No entity has a bag"}>
-            <p>${next ? "There may be some on the next." : "Nobody has put one, or all of them have expired. Look at an entity to put the first."}</p>
+            <p>${next ? "The next page may have some." : "No bag was stored yet, or all have expired. Open an entity to store the first one."}</p>
           </${Empty}>`}
       <${WalkPager} walk=${walk} next=${next} label="Pages of bags"/>
     </section>`;

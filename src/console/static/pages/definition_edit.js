@@ -67,7 +67,7 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
     <form class="split" novalidate
       onSubmit=${(event) => { event.preventDefault(); if (isFine && changes.length) setReviewing(true); }}>
       <div class="card form">
-        ${refused && html`<${Notice} kind="warn" title="You may look, and not change."><p>${refused}</p></${Notice}>`}
+        ${refused && html`<${Notice} kind="warn" title="You may view but not change this."><p>${refused}</p></${Notice}>`}
         <${TtlField} required what=${ttlWhat} ...${field("ttl")}/>
         ${fields.includes("max_items") && html`<${MaxItemsField} ...${field("max_items")}/>`}
         ${fields.includes("timestamp_ahead_max") && html`<${AheadMaxField} ...${field("timestamp_ahead_max")}/>`}
@@ -82,8 +82,8 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
             <${LinkButton} href=${page}>Cancel</${LinkButton}>
           </div>`}
       </div>
-      <section class="card" aria-label="What changes" aria-live="polite">
-        <h2>What changes</h2>
+      <section class="card" aria-label="Changes" aria-live="polite">
+        <h2>Changes</h2>
         ${changes.length ? html`<${Differences} changes=${changes}/>` : html`<p class="muted">Nothing yet.</p>`}
         ${happens && html`<${Notice} kind="warn"><p>${happens}</p></${Notice}>`}
         <${Trouble} problem=${task.problem}/>
@@ -91,7 +91,7 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
           <div class="actions">
             <${Button} kind="primary" onClick=${save} disabled=${task.busy || !isFine} refused=${refused}
               >Save the change</${Button}>
-            <${Button} onClick=${() => setReviewing(false)}>Change more</${Button}>
+            <${Button} onClick=${() => setReviewing(false)}>Continue editing</${Button}>
           </div>`}
       </section>
     </form>`;
@@ -110,14 +110,14 @@ function Race({ base, mine, theirs, onSettle }) {
     (name === "labels" ? labelsText(value) : value) || html`<em class="muted">nothing</em>`;
   return html`
     <section class="card" aria-label="Both changes">
-      <${Notice} kind="warn" title="Somebody changed it while you were at it.">
-        <p>Nothing of yours was saved. Choose for each field what it is to be; you see the change again before it is
+      <${Notice} kind="warn" title="Changed by someone else during your edit.">
+        <p>Your changes were not saved. Choose a value for each field; you can review the change again before it is
           made.</p>
       </${Notice}>
       <div class="scroll-x" tabindex="0" role="region" aria-label="Both changes, field by field">
         <table class="table race">
-          <thead><tr><th scope="col">Field</th><th scope="col">You began with</th><th scope="col">It is now</th>
-            <th scope="col">You want</th></tr></thead>
+          <thead><tr><th scope="col">Field</th><th scope="col">Original</th><th scope="col">Current</th>
+            <th scope="col">Yours</th></tr></thead>
           <tbody>
             ${rows.map((name) => html`
               <tr key=${name}>
@@ -132,8 +132,8 @@ function Race({ base, mine, theirs, onSettle }) {
         </table>
       </div>
       <div class="actions">
-        <${Button} kind="primary" onClick=${() => onSettle(chosen)}>Go on with this</${Button}>
-        <${Button} onClick=${() => onSettle(theirs)}>Keep it as it is now</${Button}>
+        <${Button} kind="primary" onClick=${() => onSettle(chosen)}>Continue with this</${Button}>
+        <${Button} onClick=${() => onSettle(theirs)}>Keep the current state</${Button}>
       </div>
     </section>`;
 }

@@ -28,16 +28,16 @@ export function Deprecate({ feature, etag, version, onClose, onDone }) {
     const { [deprecationLabel(version)]: _, ...others } = feature.labels;
     const labels = value === undefined ? others : { ...others, [deprecationLabel(version)]: value };
     await changeFeature(feature.entity_type, feature.name, { labels }, etag);
-    onDone(value === undefined ? `${name} is deprecated no more` : `${name} is deprecated`);
+    onDone(value === undefined ? `${name} is no longer deprecated` : `${name} is deprecated`);
   });
   return html`
     <${Dialog} title=${`Deprecate ${version === undefined ? "this feature" : name.toLowerCase()}?`} onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
-      ${present !== undefined && html`<${Button} onClick=${() => label(undefined)} disabled=${task.busy}>Take it back</${Button}>`}
+      ${present !== undefined && html`<${Button} onClick=${() => label(undefined)} disabled=${task.busy}>Remove the deprecation</${Button}>`}
       <${Button} kind="primary" onClick=${() => label(note)} disabled=${task.busy || error || note === present}
         >${present === undefined ? "Deprecate" : "Save the note"}</${Button}>`}>
-      <p>People see it wherever <strong><bdi>${name}</bdi></strong> is shown, and programs in the feature's label
-        ${" "}<code>${deprecationLabel(version)}</code>. Reading and adding go on as before.</p>
+      <p>The console shows it next to <strong><bdi>${name}</bdi></strong>, and programs find it in the feature's label
+        ${" "}<code>${deprecationLabel(version)}</code>. Reads and writes continue as before.</p>
       <${TextField} label="What to use instead" value=${note} onInput=${setNote} error=${error}
         placeholder="version v2, since March"/>
       <${Trouble} problem=${task.problem}/>

@@ -31,11 +31,11 @@ function Types() {
   const create = html`
     <${LinkButton} kind="primary" icon="plus" href="/console/entities/new" refused=${refusal("features:write")}>New entity type</${LinkButton}>`;
   return html`
-    <${PageHead} title="Entities" about="What is known of each, beside its lists: a bag of properties.">${create}</${PageHead}>
+    <${PageHead} title="Entities" about="Entities have lists and, optionally, a bag of properties.">${create}</${PageHead}>
     <${EntityForm} type="" id="" types=${types.map(({ entity_type: type }) => type)} label="Which entity"
       onGo=${(type, id) => go(pageOfEntity(type, id))}/>
     <${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>
-    ${refused ? html`<section class="card"><${Empty} icon="entities" title="You may not see entity types"><p>${refused}</p></${Empty}></section>`
+    ${refused ? html`<section class="card"><${Empty} icon="entities" title="You may not read entity types"><p>${refused}</p></${Empty}></section>`
       : !loaded.data ? loaded.loading && html`<${Loading} what="Loading entity types"/>`
       : types.length ? html`<${Found} types=${types}/>`
       : html`<${First} create=${create}/>`}`;
@@ -58,7 +58,7 @@ function Found({ types }) {
             value=${q} onInput=${(event) => setQ(event.target.value)}/></div>
       </div>
       ${found.length ? html`<${Table} rows=${found.slice((at - 1) * ROWS, at * ROWS)}/>`
-        : html`<${Empty} icon="search" title="No entity type is like that"><p>Search looks at names, descriptions and owners.</p></${Empty}>`}
+        : html`<${Empty} icon="search" title="No matching entity type"><p>Search looks at names, descriptions and owners.</p></${Empty}>`}
       <${Pager} page=${at} pages=${pages} label="Pages of entity types" onPage=${(next) => { go(withQuery({ page: next === 1 ? "" : next })); scrollTo(0, 0); }}/>
     </section>`;
 }
@@ -84,8 +84,8 @@ const Table = ({ rows }) => html`
 
 const First = ({ create }) => html`
   <section class="card"><${Empty} icon="entities" title="No entity types yet" actions=${create}>
-    <p>Whoever has lists may have a <em>bag</em>, too: one JSON object, such as the name, the city and the scores of
-      ${" "}<em>user u-123</em>. Say first which kind of entity has bags; then put one, and find it again by what it holds.</p>
+    <p>Entities with lists can also have a <em>bag</em>: one JSON object, such as the name, city and scores of
+      ${" "}<em>user u-123</em>. First create an entity type, then store a bag and find it by its properties.</p>
     ${isOpen() && html`<p>Or on the command line:</p>
       <${Command} label="command" text="liststore entity-type create user --ttl 365d"/>`}
   </${Empty}></section>`;

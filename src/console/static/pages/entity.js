@@ -31,7 +31,7 @@ export function EntityPage() {
         <${BagCard} key=${`bag ${type}/${id}`} type=${type} id=${id}/>
         <${EntityLists} key=${`lists ${type}/${id}`} type=${type} id=${id}/>`
       : html`<section class="card"><${Empty} icon="entities" title="Which entity?">
-          <p>Name its type and its ID: you see what is known of it, and which lists it has.</p></${Empty}></section>`}`;
+          <p>Enter its type and ID to see its bag and its lists.</p></${Empty}></section>`}`;
 }
 
 function BagCard({ type, id }) {
@@ -67,8 +67,8 @@ function BagCard({ type, id }) {
         : bag ? html`<${Bag} bag=${bag} ttl=${ttl}/>`
         : html`<${Empty} icon="entities" title="This entity has no bag"
             actions=${html`<${Button} kind="primary" icon="plus" refused=${writing} onClick=${() => setOpen("edit")}>Put a bag</${Button}>`}>
-            <p>Nobody has put one, it was deleted, or it has expired. A bag is any JSON object: put one, and it is there until
-              the time to live of <bdi>${type}</bdi> has passed since it was changed last.</p></${Empty}>`}
+            <p>No bag was stored, or it was deleted or has expired. A bag is any JSON object. It is stored until
+              the time to live of <bdi>${type}</bdi> has passed after its last change.</p></${Empty}>`}
       ${open === "delete" && html`<${DeleteBag} type=${type} id=${id} bag=${bag} onClose=${close} onDone=${done}/>`}
     </section>`;
 }
@@ -77,15 +77,15 @@ const Bag = ({ bag, ttl }) => html`
   <div class="bag"><${Value} key=${bag.etag} type="json" value=${parseExact(bag.text)} isOpen/></div>
   <dl class="facts bag-facts">
     ${ttl && html`<div><dt>Expires</dt><dd><${Expiry} updatedAt=${bag.updatedAt} ttl=${ttl}/>
-      <p class="fine">If nobody changes it; earlier if it was written while the time to live was shorter.</p></dd></div>`}
+      <p class="fine">If it is not changed. Earlier if it was written with a shorter time to live.</p></dd></div>`}
     <div><dt>Entity tag</dt><dd><code>${bag.etag}</code></dd></div>
-    <div><dt>Size</dt><dd>${bytes(new TextEncoder().encode(bag.text).length)} <span class="muted">of 262 kB at most</span>
+    <div><dt>Size</dt><dd>${bytes(new TextEncoder().encode(bag.text).length)} <span class="muted">of at most 262 kB</span>
       ${" "}<${Copy} kind="small quiet" label="Copy the bag" text=${pretty(bag.text)}/></dd></div>
   </dl>`;
 
 const NoType = ({ type }) => html`
-  <${Empty} icon="entities" title="Entities of this kind have no bags" actions=${html`
+  <${Empty} icon="entities" title="This entity type has no bags" actions=${html`
       <${LinkButton} kind="primary" icon="plus" refused=${refusal("features:write", type, "")}
         href=${`/console/entities/new?${new URLSearchParams({ type })}`}>Create the entity type</${LinkButton}>`}>
-    <p>That entities of <bdi>${type}</bdi> may have bags is said once, by its entity type. Lists need none.</p>
+    <p>Create the entity type <bdi>${type}</bdi> once to allow bags. Lists do not need it.</p>
   </${Empty}>`;

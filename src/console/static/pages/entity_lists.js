@@ -22,13 +22,13 @@ export function EntityLists({ type, id }) {
   return html`
     <section class="card" aria-label="Lists">
       <div class="card-head"><div><h2>Lists${lists.length > 0 && html` <span class="muted">${group(lists.length)}</span>`}</h2>
-        ${loaded.data && !refused && !isWhole && html`<p class="muted">Not all could be read: there may be more.</p>`}</div></div>
+        ${loaded.data && !refused && !isWhole && html`<p class="muted">Some lists could not be read: there may be more.</p>`}</div></div>
       <${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>
       ${refused ? html`<p class="muted">${refused}</p>`
         : loaded.data === undefined ? loaded.loading && html`<${Loading} what="Looking for its lists"/>`
         : lists.length ? html`<${Rows} type=${type} id=${id} lists=${lists}/>`
         : html`<${Empty} icon="lists" title="It has no list with items">
-            <p>Of the features of <bdi>${type}</bdi>, none has an item of it now.</p></${Empty}>`}
+            <p>No feature of <bdi>${type}</bdi> currently has items of this entity.</p></${Empty}>`}
     </section>`;
 }
 

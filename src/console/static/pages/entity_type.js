@@ -40,7 +40,7 @@ export function EntityTypePage({ segments: [, , , type = "", view = ""] }) {
       : !definition ? !loaded.problem && html`<${Loading} what="Loading the entity type"/>`
       : view === "edit" ? html`
         <${EditDefinition} key=${etag} definition=${definition} etag=${etag} refused=${refused} title=${type} page=${pageOfType(type)}
-          fields=${["ttl", "description", "owner", "labels"]} about="The name never changes." ttlWhat=${BAG} consequence=${consequence}
+          fields=${["ttl", "description", "owner", "labels"]} about="The name cannot be changed." ttlWhat=${BAG} consequence=${consequence}
           onSaved=${loaded.again} change=${(patch, etag) => changeType(type, patch, etag)} load=${() => loadType(type)}/>`
       : view === "bags" ? html`<${BagsOfType} type=${type}/>`
       : view === "indexes" ? html`<${Indexes} type=${type} refused=${refused}/>`
@@ -54,19 +54,19 @@ function consequence(before, after) {
   const [old, next] = [readTtl(before).secs, readTtl(after).secs];
   if (!old || !next || old === next) return null;
   return next < old
-    ? html`Bags that nobody changed for <strong>${ttlWords(after)}</strong> are hidden at once, and their space is given back later.`
-    : html`Bags that are written from now on live longer. Those that are there go when the life that they were written with ends.`;
+    ? html`Bags unchanged for <strong>${ttlWords(after)}</strong> are hidden immediately, and their space is reclaimed later.`
+    : html`Bags written from now on live longer. Existing bags keep the expiry they were written with.`;
 }
 
 const Overview = ({ definition }) => html`
   <div class="split">
     <section class="card" aria-label="Definition">
       <dl class="facts">
-        <div><dt>Bags live for</dt><dd><strong>${ttlWords(definition.ttl)}</strong><p class="fine">After they were changed last.</p></dd></div>
+        <div><dt>Bags live for</dt><dd><strong>${ttlWords(definition.ttl)}</strong><p class="fine">After their last change.</p></dd></div>
         <div><dt>Description</dt><dd>${definition.description
           ? html`<bdi class="long">${definition.description}</bdi>` : html`<span class="muted">none</span>`}</dd></div>
         <div><dt>Owner</dt><dd>${definition.owner
-          ? html`<bdi class="long">${definition.owner}</bdi>` : html`<span class="muted">nobody is named</span>`}</dd></div>
+          ? html`<bdi class="long">${definition.owner}</bdi>` : html`<span class="muted">none</span>`}</dd></div>
         <div><dt>Labels</dt><dd>${Object.keys(definition.labels).length
           ? html`<${Labels} labels=${definition.labels}/>` : html`<span class="muted">none</span>`}</dd></div>
         <div><dt>Created</dt><dd><${Time} at=${definition.created_at}/></dd></div>
@@ -79,9 +79,9 @@ const Overview = ({ definition }) => html`
 function LookInto({ type }) {
   const [id, setId] = useState("");
   return html`
-    <section class="card quiet-card" aria-label="Look at an entity">
-      <h2>Look at an entity</h2>
-      <p>What is known of one <bdi>${type}</bdi>, and which lists does it have? To put a bag, name its entity.</p>
+    <section class="card quiet-card" aria-label="Open an entity">
+      <h2>Open an entity</h2>
+      <p>Enter the ID of a <bdi>${type}</bdi> to see its bag and lists, or to store a bag.</p>
       <form class="inline-form" onSubmit=${(event) => { event.preventDefault(); if (id) go(pageOfEntity(type, id)); }}>
         <input class="input" type="text" aria-label="Entity ID" placeholder=${`${type} ID`} value=${id}
           autocomplete="off" spellcheck=${false} onInput=${(event) => setId(event.target.value)}/>
@@ -92,10 +92,10 @@ function LookInto({ type }) {
 
 const Gone = ({ type }) => html`
   <${PageHead} title=${type} before=${CRUMBS}/>
-  <${Empty} icon="search" title="There is no such entity type" actions=${html`
+  <${Empty} icon="search" title="Entity type not found" actions=${html`
       <${LinkButton} href="/console/entities">All entity types</${LinkButton}>
       <${LinkButton} href=${pageOfType(type, "history")}>Its history</${LinkButton}>
       <${LinkButton} kind="primary" icon="plus" refused=${refusal("features:write", type, "")}
         href=${`/console/entities/new?${new URLSearchParams({ type })}`}>New entity type</${LinkButton}>`}>
-    <p>If it was deleted, its history tells when, and by whom. Lists of its entities are still there.</p>
+    <p>If it was deleted, its history shows when and by whom. The lists of its entities remain.</p>
   </${Empty}>`;

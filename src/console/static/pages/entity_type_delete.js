@@ -24,29 +24,29 @@ export function DeleteType({ definition, etag, onClose, onStale }) {
     const millis = millisOf(gone.items_expire_by);
     return html`
       <${Dialog} title="Deleted" onClose=${leave} actions=${html`<${Button} kind="primary" onClick=${leave}>To the entities</${Button}>`}>
-        <p><strong><bdi>${type}</bdi></strong> is gone, and the bags of its entities are out of reach.</p>
-        <p>The last of them will have left the store by <strong>${dayTime(millis)}</strong>, ${relative(millis)}.</p>
+        <p><strong><bdi>${type}</bdi></strong> is deleted, and its bags are unreachable.</p>
+        <p>The last of them leave the store by <strong>${dayTime(millis)}</strong>, ${relative(millis)}.</p>
       </${Dialog}>`;
   }
   const some = count && `${count.next_page_token ? "at least " : ""}${group(count.entities.length)}`;
   return html`
     <${Dialog} title="Delete this entity type?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
-      <${Button} kind="danger solid" disabled=${typed !== type || task.busy} onClick=${remove}>Delete for ever</${Button}>`}>
+      <${Button} kind="danger solid" disabled=${typed !== type || task.busy} onClick=${remove}>Delete permanently</${Button}>`}>
       <ul class="points">
-        <li><strong><bdi>${type}</bdi></strong> goes with all bags of its entities and all indexes. Nothing brings them back.</li>
-        <li aria-live="polite">${!mayRead ? "You may not read its bags: how many there are is not told."
-          : !count ? "Its bags are being counted…"
-          : !count.entities.length && !count.next_page_token ? html`<strong>No entity</strong> has a bag: there is nothing to lose.`
+        <li><strong><bdi>${type}</bdi></strong>, all its bags and all its indexes are deleted. This cannot be undone.</li>
+        <li aria-live="polite">${!mayRead ? "You may not read its bags, so their number is not shown."
+          : !count ? "Counting its bags…"
+          : !count.entities.length && !count.next_page_token ? html`<strong>No entity</strong> has a bag.`
           : html`<strong>${some}</strong> ${count.entities.length === 1 ? "entity has a bag" : "entities have bags"}.`}</li>
-        <li>They expire by <strong>${dayTime(Date.now() + readTtl(ttl).secs * 1000)}</strong>, and leave the store with that; later
-          if their time to live was longer once.</li>
-        <li>Lists of its entities stay. Created again, it starts without any bag. Its history stays.</li>
+        <li>They expire by <strong>${dayTime(Date.now() + readTtl(ttl).secs * 1000)}</strong> and then leave the store. This is later
+          if their time to live was longer before.</li>
+        <li>The lists of its entities and its history remain. If it is created again, it starts without bags.</li>
       </ul>
       ${task.problem?.code === "etag_mismatch"
-        ? html`<${Notice} kind="warn" title="It was changed since you looked at it.">
-            <p>Nothing was deleted. Look at it again before you delete it.</p>
-            <${Button} kind="small" onClick=${() => { task.clear(); onStale(); }}>Look again</${Button}></${Notice}>`
+        ? html`<${Notice} kind="warn" title="It changed after you opened it.">
+            <p>Nothing was deleted. Review it again before you delete it.</p>
+            <${Button} kind="small" onClick=${() => { task.clear(); onStale(); }}>Reload</${Button}></${Notice}>`
         : html`<${Trouble} problem=${task.problem}/>`}
       <${TextField} label=${html`Type <code class="typed"><bdi>${type}</bdi></code> to delete it`} value=${typed} onInput=${setTyped}/>
     </${Dialog}>`;

@@ -47,16 +47,16 @@ export function EntityTypeNew() {
   };
   const command = shell("liststore entity-type create", [["--ttl", draft.ttl], ["--owner", draft.owner]], [draft.entity_type || "user"]);
   return html`
-    <${PageHead} title="New entity type" about="Its entities may have bags: what is known of each of them."
+    <${PageHead} title="New entity type" about="Its entities can have bags of properties."
       before=${html`<p class="crumbs"><a href="/console/entities">Entities</a></p>`}/>
-    ${refused && html`<${Notice} kind="warn" title="You may look, and not create."><p>${refused}</p></${Notice}>`}
+    ${refused && html`<${Notice} kind="warn" title="You may not create one."><p>${refused}</p></${Notice}>`}
     <form class="split" onSubmit=${submit} novalidate>
       <div class="card form">
-        <${TextField} label="Entity type" required hint="What has bags: user, customer, device. Lists name it, too." ...${field("entity_type")}/>
+        <${TextField} label="Entity type" required hint="The kind of entity, such as user, customer or device. Lists use it too." ...${field("entity_type")}/>
         <${TtlField} what=${BAG} ...${field("ttl")}/>
-        ${!draft.ttl && html`<p class="fine before">Left empty, it is ${TTL_DEFAULT}: 20 years.</p>`}
-        <${TextField} label="Description" area rows="2" hint="For those who find it later." ...${field("description")}/>
-        <${TextField} label="Owner" hint="Whom to ask." ...${field("owner")}/>
+        ${!draft.ttl && html`<p class="fine before">Default: ${TTL_DEFAULT} (20 years).</p>`}
+        <${TextField} label="Description" area rows="2" hint="The purpose, for other users." ...${field("description")}/>
+        <${TextField} label="Owner" hint="The responsible team or person." ...${field("owner")}/>
         <${LabelsField} ...${field("labels")}/>
         <${Trouble} problem=${task.problem}/>
         <div class="actions">
@@ -64,13 +64,13 @@ export function EntityTypeNew() {
           <${LinkButton} href="/console/entities">Cancel</${LinkButton}>
         </div>
       </div>
-      <aside class="card quiet-card" aria-label="What this means">
-        <h2>What this means</h2>
+      <aside class="card quiet-card" aria-label="About this">
+        <h2>About this</h2>
         <ul class="points">
           <li><strong>A bag is one JSON object of an entity</strong>, of at most 256 KiB, without a schema.</li>
-          <li><strong>Every write begins its life anew.</strong> The time to live may change, at any time and at once.</li>
-          <li><strong>Indexes find bags by what they hold.</strong> They may be made at any time, also of millions of bags.</li>
-          <li>Lists need no entity type, and stay when it is deleted.</li>
+          <li><strong>Every write restarts the time to live.</strong> You can change the time to live at any time, with immediate effect.</li>
+          <li><strong>Indexes find bags by their properties.</strong> You can create indexes at any time, even for millions of bags.</li>
+          <li>Lists do not need an entity type, and remain when it is deleted.</li>
         </ul>
         <h3>The same on the command line</h3>
         <${Command} label="command" text=${command.slice(0, COMMAND_CHARS_MAX)}/>

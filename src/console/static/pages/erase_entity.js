@@ -19,8 +19,8 @@ export function EraseEntity() {
   return html`<${EntityForm} key=${`${type}/${id}`} type=${type} id=${id} label="Which entity" onGo=${(type, id) => go(urlOf(type, id))}/>
     ${state?.receipt ? html`<${Receipt} receipt=${state.receipt}/>`
       : type && id ? html`<${What} key=${`${type}/${id}`} type=${type} id=${id}/>`
-      : html`<section class="card"><${Empty} icon="bin" title="Whose lists are to go?">
-          <p>For somebody who asks to be forgotten: all lists of one entity go at once, of every feature, and you get a
+      : html`<section class="card"><${Empty} icon="bin" title="Which entity should be erased?">
+          <p>For erasure requests: the bag and all lists of one entity are removed, for every feature, and you get a
             receipt.</p></${Empty}></section>`}`;
 }
 
@@ -39,7 +39,7 @@ function What({ type, id }) {
       <div class="card-head">
         <div><h2><bdi>${type}</bdi> <bdi class="clip-id">${id}</bdi></h2>
           <p class="muted">${loaded.data === undefined ? "" : loaded.data === null ? "You may not read its lists."
-            : lists.length === 0 && isWhole ? "It has no list with items; deleted features may have left some."
+            : lists.length === 0 && isWhole ? "It has no list with items. Deleted features may have left some."
             : `It has items in ${group(lists.length)} ${lists.length === 1 ? "list" : "lists"}${isWhole ? "" : " at least"}.`}</p></div>
         <${Button} kind="danger" icon="bin" refused=${refused} onClick=${() => setAsking(true)}>Erase</${Button}>
       </div>
@@ -64,12 +64,12 @@ function Ask({ type, id, onClose }) {
   return html`
     <${Dialog} title="Erase this entity?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep its lists</${Button}>
-      <${Button} kind="danger solid" disabled=${typed !== id || task.busy} onClick=${erase}>Erase for ever</${Button}>`}>
+      <${Button} kind="danger solid" disabled=${typed !== id || task.busy} onClick=${erase}>Erase permanently</${Button}>`}>
       <ul class="points">
-        <li>Every list of <strong><bdi>${id}</bdi></strong> goes, of all features of <bdi>${type}</bdi> and their versions,
-          deleted ones too. Nothing brings the items back.</li>
-        <li>The audit trail keeps that it was erased, with this ID.</li>
-        <li>What is added meanwhile may stay. Backups keep what they hold.</li>
+        <li>Every list of <strong><bdi>${id}</bdi></strong> is removed, for all features of <bdi>${type}</bdi> and their versions,
+          including deleted ones. This cannot be undone.</li>
+        <li>The audit trail records the erasure with this ID.</li>
+        <li>Items added during the erasure may remain. Backups are not changed.</li>
       </ul>
       <${TextField} label=${html`Type <code class="typed"><bdi>${id}</bdi></code> to erase it`} value=${typed} onInput=${setTyped}/>
       <${Trouble} problem=${task.problem}/>
@@ -88,13 +88,13 @@ function Receipt({ receipt }) {
             && html` for <bdi>${receipt.on_behalf_of}</bdi>`}</p></div>
         <${Copy} text=${text} label="Copy the receipt">Copy</${Copy}></div>
       ${receipt.complete
-        ? html`<${Notice} kind="good" title="It is complete."><p>${group(receipt.lists.length)} lists that there could be were cleared.</p></${Notice}>`
+        ? html`<${Notice} kind="good" title="The erasure is complete."><p>${group(receipt.lists.length)} possible lists were cleared.</p></${Notice}>`
         : html`<${Notice} kind="bad" title=${`${group(left)} of ${group(receipt.lists.length)} lists were not cleared.`}
             action=${html`<${Button} onClick=${() => setAsking(true)}>Erase again</${Button}>`}>
-            <p>It can be sent again, any number of times.</p></${Notice}>`}
+            <p>You can repeat the erasure safely.</p></${Notice}>`}
       <table class="table cards-when-narrow">
-        <caption class="unseen">What became of each list</caption>
-        <thead><tr><th scope="col">Feature</th><th scope="col">Version</th><th scope="col">Creation</th><th scope="col">What became of it</th></tr></thead>
+        <caption class="unseen">Result for each list</caption>
+        <thead><tr><th scope="col">Feature</th><th scope="col">Version</th><th scope="col">Creation</th><th scope="col">Result</th></tr></thead>
         <tbody>${receipt.lists.map((list) => html`
           <tr><td class="main-cell"><bdi>${list.feature}</bdi></td>
             <td data-title="Version"><${Badge}>${versionName(list.version)}</${Badge}></td>

@@ -10,7 +10,7 @@ import { Purges } from "./purges.js";
 export function Erasure({ segments: [, , view = ""] }) {
   useStore(session);
   return html`
-    <${PageHead} title="Erasure" about="Erase what is not to wait until it expires."/>
+    <${PageHead} title="Erasure" about="Remove data before it expires."/>
     <${Tabs} label="Views of erasure" current=${view} tabs=${[
       ["", "Features", "/console/erasure"], ["entity", "An entity", "/console/erasure/entity"],
     ]}/>

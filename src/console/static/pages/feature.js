@@ -61,19 +61,19 @@ function Overview({ feature, etag, refused, onChanged }) {
         <dl class="facts">
           <div><dt>Value type</dt><dd><${TypeBadge} type=${feature.value_type}/>${" "}<span class="muted">${TYPES[feature.value_type]?.[0]}</span></dd></div>
           <div><dt>Time to live</dt><dd><strong>${ttlWords(feature.ttl)}</strong>
-            <p class="fine">Now shown: items since ${dayTime(now - secs * 1000)}.</p></dd></div>
+            <p class="fine">Currently shows items since ${dayTime(now - secs * 1000)}.</p></dd></div>
           ${feature.max_items && html`<div><dt>At most</dt><dd><strong>${group(feature.max_items)}</strong> items of a list are shown,
             the newest</dd></div>`}
           ${feature.timestamp_ahead_max && html`<div><dt>Timestamps ahead</dt><dd><strong>${aheadWords(feature.timestamp_ahead_max)}</strong>,
             by the server's clock</dd></div>`}
-          ${identityOf(feature) !== "item" && html`<div><dt>Stands once</dt><dd><strong>${IDENTITIES[feature.identity]?.[0] ?? feature.identity}</strong>:
+          ${identityOf(feature) !== "item" && html`<div><dt>Identity</dt><dd><strong>${IDENTITIES[feature.identity]?.[0] ?? feature.identity}</strong>:
             ${" "}${KEEPS[feature.keep] ?? feature.keep}</dd></div>`}
-          ${feature.bucket && html`<div><dt>Kept by</dt><dd><strong>${feature.bucket}</strong>: a partition of a list for each,
+          ${feature.bucket && html`<div><dt>Bucket</dt><dd><strong>${feature.bucket}</strong>: a partition of a list for each,
             on ScyllaDB and Cassandra</dd></div>`}
           <div><dt>Description</dt><dd>${feature.description
             ? html`<bdi class="long">${feature.description}</bdi>` : html`<span class="muted">none</span>`}</dd></div>
           <div><dt>Owner</dt><dd>${feature.owner
-            ? html`<bdi class="long">${feature.owner}</bdi>` : html`<span class="muted">nobody is named</span>`}</dd></div>
+            ? html`<bdi class="long">${feature.owner}</bdi>` : html`<span class="muted">none</span>`}</dd></div>
           <div><dt>Labels</dt><dd>${Object.keys(feature.labels).length
             ? html`<${Labels} labels=${feature.labels}/>` : html`<span class="muted">none</span>`}</dd></div>
           <div><dt>Created</dt><dd><${Time} at=${feature.created_at}/></dd></div>
@@ -92,9 +92,9 @@ function LookInto({ feature }) {
   if (refused) return null;
   const query = new URLSearchParams({ type: feature.entity_type, feature: feature.name, id });
   return html`
-    <section class="card quiet-card" aria-label="Look into a list">
-      <h2>Look into a list</h2>
-      <p>Which items does one <bdi>${feature.entity_type}</bdi> have, and why is one of them missing?</p>
+    <section class="card quiet-card" aria-label="Open a list">
+      <h2>Open a list</h2>
+      <p>Show the items of one <bdi>${feature.entity_type}</bdi>, or find out why an item is missing.</p>
       <div class="inline-form">
         <input class="input" type="text" aria-label="Entity ID" placeholder=${`${feature.entity_type} ID`} value=${id}
           autocomplete="off" spellcheck=${false} onInput=${(event) => setId(event.target.value)}
@@ -107,12 +107,12 @@ function LookInto({ feature }) {
 const Gone = ({ entityType, name, at }) => html`
   <${PageHead} title=${`${entityType}.${name}`}
     before=${html`<p class="crumbs"><a href="/console/features">Features</a></p>`}/>
-  <${Empty} icon="search" title="There is no such feature" actions=${html`
+  <${Empty} icon="search" title="Feature not found" actions=${html`
       <${LinkButton} href="/console/features">All features</${LinkButton}>
       <${LinkButton} href=${`${at}/history`}>Its history</${LinkButton}>
-      <${LinkButton} href=${purgeOf({ entity_type: entityType, name })}>Erase what it left</${LinkButton}>
+      <${LinkButton} href=${purgeOf({ entity_type: entityType, name })}>Erase remaining items</${LinkButton}>
       <${LinkButton} kind="primary" icon="plus" refused=${refusal("features:write", entityType, name)}
         href=${`/console/features/new?${new URLSearchParams({ entity: entityType })}`}>New feature</${LinkButton}>`}>
-    <p>If it was deleted, its history tells when, and by whom.</p>
+    <p>If it was deleted, its history shows when and by whom.</p>
   </${Empty}>`;
 

@@ -34,27 +34,27 @@ export function DeleteFeature({ feature, etag, onClose, onStale }) {
         <${LinkButton} href=${purgeOf(feature)} refused=${refusal("lists:write", feature.entity_type, feature.name)}
           >Erase its items now</${LinkButton}>
         <${Button} kind="primary" onClick=${leave}>To the features</${Button}>`}>
-        <p><strong><bdi>${title}</bdi></strong> is gone, and its items are out of reach.</p>
-        <p>The last of them will have left the store by <strong>${dayTime(millis)}</strong>, ${relative(millis)}.</p>
+        <p><strong><bdi>${title}</bdi></strong> is deleted, and its items are unreachable.</p>
+        <p>The last of them leave the store by <strong>${dayTime(millis)}</strong>, ${relative(millis)}.</p>
       </${Dialog}>`;
   }
   return html`
     <${Dialog} title="Delete this feature?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
-      <${Button} kind="danger solid" disabled=${typed !== title || task.busy} onClick=${remove}>Delete for ever</${Button}>`}>
+      <${Button} kind="danger solid" disabled=${typed !== title || task.busy} onClick=${remove}>Delete permanently</${Button}>`}>
       <ul class="points">
-        <li><strong><bdi>${title}</bdi></strong> goes with ${count === 1 ? "its version" : `all ${count} of its versions`}
-          ${" "}and every list of them. Nothing brings them back.</li>
+        <li><strong><bdi>${title}</bdi></strong> is deleted with ${count === 1 ? "its version" : `all ${count} of its versions`}
+          ${" "}and all its lists. This cannot be undone.</li>
         <${Weight} feature=${feature} versions=${feature.versions.map(({ version }) => version)}/>
         <li>Its items expire by <strong>${dayTime(Date.now() + readTtl(ttl).secs * 1000)}</strong>, ${ttlWords(ttl)} from
-          now, and leave the store with that; later if its time to live was longer once, or if they are of the future.</li>
-        <li>Whoever reads or adds is told <code>feature_not_found</code> from the deletion on.</li>
-        <li>Created again, it starts empty. Its history stays.</li>
+          now, and then leave the store. This is later if the time to live was longer before, or for items in the future.</li>
+        <li>Reads and adds then fail with <code>feature_not_found</code>.</li>
+        <li>Its history remains. If it is created again, it starts empty.</li>
       </ul>
       ${task.problem?.code === "etag_mismatch"
-        ? html`<${Notice} kind="warn" title="It was changed since you looked at it.">
-            <p>Nothing was deleted. Look at it again before you delete it.</p>
-            <${Button} kind="small" onClick=${() => { task.clear(); onStale(); }}>Look again</${Button}></${Notice}>`
+        ? html`<${Notice} kind="warn" title="It changed after you opened it.">
+            <p>Nothing was deleted. Review it again before you delete it.</p>
+            <${Button} kind="small" onClick=${() => { task.clear(); onStale(); }}>Reload</${Button}></${Notice}>`
         : html`<${Trouble} problem=${task.problem}/>`}
       <${TextField} label=${html`Type <code class="typed"><bdi>${title}</bdi></code> to delete it`} value=${typed}
         onInput=${setTyped}/>

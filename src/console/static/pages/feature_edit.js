@@ -8,8 +8,8 @@ import { ttlConsequence } from "../ui/feature_parts.js";
 import { useLoad } from "../ui/use.js";
 import { EditDefinition } from "./definition_edit.js";
 
-const ABOUT = "The entity type, the name and the value type never change. The time to live is that of the default version, " +
-  "and of versions that are made later.";
+const ABOUT = "The entity type, name and value type cannot be changed. The time to live applies to the default version " +
+  "and is the default of later versions.";
 
 export function EditFeature({ feature, etag, refused, onSaved }) {
   const bounds = useLoad(async () => {

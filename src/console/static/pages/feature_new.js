@@ -102,20 +102,20 @@ export function FeatureNew() {
   };
   return html`
     <${PageHead} title="New feature" about="A list that every entity of a kind has."/>
-    ${refused && html`<${Notice} kind="warn" title="You may look, and not create."><p>${refused}</p></${Notice}>`}
+    ${refused && html`<${Notice} kind="warn" title="You may not create one."><p>${refused}</p></${Notice}>`}
     <form class="split" onSubmit=${submit} novalidate>
       <div class="card form">
         <div class="columns">
-          <${TextField} label="Entity type" required hint="What has the list: user, customer, device." ...${field("entity_type")}/>
-          <${TextField} label="Name" required hint="What the list is of: story_presented." ...${field("name")}/>
+          <${TextField} label="Entity type" required hint="The kind of entity, such as user, customer or device." ...${field("entity_type")}/>
+          <${TextField} label="Name" required hint="The content of the list, such as story_presented." ...${field("name")}/>
         </div>
         <${TypeChoice} value=${draft.value_type} onChange=${(value_type) => change({ value_type })}/>
         <${TtlField} required value=${draft.ttl} onInput=${(ttl) => change({ ttl })} error=${shown("ttl")}/>
         ${takes.maxItems && html`<${MaxItemsField} ...${field("max_items")}/>`}
         ${takes.aheadMax && html`<${AheadMaxField} ...${field("timestamp_ahead_max")}/>`}
         ${takes.identity && html`<${IdentityChoice} draft=${draft} onChange=${change}/>`}
-        <${TextField} label="Description" area rows="2" hint="For those who find it later." ...${field("description")}/>
-        <${TextField} label="Owner" hint="Whom to ask." ...${field("owner")}/>
+        <${TextField} label="Description" area rows="2" hint="The purpose, for other users." ...${field("description")}/>
+        <${TextField} label="Owner" hint="The responsible team or person." ...${field("owner")}/>
         <${LabelsField} ...${field("labels")}/>
         <${Trouble} problem=${task.problem}/>
         <div class="actions">
@@ -123,13 +123,13 @@ export function FeatureNew() {
           <${LinkButton} href="/console/features">Cancel</${LinkButton}>
         </div>
       </div>
-      <aside class="card quiet-card" aria-label="What this means">
-        <h2>What this means</h2>
+      <aside class="card quiet-card" aria-label="About this">
+        <h2>About this</h2>
         <ul class="points">
-          <li><strong>The names and the value type never change.</strong> For another type, create another feature.</li>
-          <li><strong>The time to live may change</strong>, at any time and at once: a shorter one hides items.</li>
+          <li><strong>The names and the value type cannot be changed.</strong> For another type, create another feature.</li>
+          <li><strong>You can change the time to live</strong> at any time, with immediate effect: a shorter one hides items.</li>
           <li><strong>The same value at the same time is one item.</strong> Adding again is always safe.</li>
-          <li>A value has at most 64,000 bytes.</li>
+          <li>A value must have at most 64,000 bytes.</li>
         </ul>
         <h3>The same on the command line</h3>
         <${Command} label="command" text=${command(input)}/>

@@ -83,7 +83,7 @@ export function Features() {
     <${PageHead} title="Features" about=${about}>${create}</${PageHead}>
     <${Trouble} problem=${problem} onRetry=${again}/>
     ${more && html`<${Notice} kind="warn" title=${`Only the first ${group(FEATURES_MAX)} are shown.`}>
-      <p>The API finds the others: <code>GET /v1/features?q=…</code></p></${Notice}>`}
+      <p>Use the API to find the rest: <code>GET /v1/features?q=…</code></p></${Notice}>`}
     ${features.length ? html`<${Found} features=${features} loading=${loading}/>`
       : loading ? html`<${Loading} what="Loading features"/>`
       : !problem && html`<${First} create=${create}/>`}`;
@@ -107,10 +107,10 @@ function Found({ features, loading }) {
     <p class="count" role="status">
       ${isFiltered ? `${group(found.length)} of ${group(features.length)} features` : ""}
       ${isFiltered && html` <a href="/console/features">Show all</a>`}
-      ${loading && " Reading on…"}
+      ${loading && " Loading more…"}
     </p>
     ${found.length === 0
-      ? html`<${Empty} icon="search" title="No feature is like that"
+      ? html`<${Empty} icon="search" title="No matching feature"
           actions=${html`<${LinkButton} href="/console/features">Show all</${LinkButton}>`}>
           <p>Search looks at names, descriptions and owners.</p></${Empty}>`
       : html`<${Table} rows=${rows} order=${order} onOrder=${setOrder}/>`}
@@ -197,7 +197,7 @@ const Table = ({ rows, order, onOrder }) => html`
 const First = ({ create }) => html`
   <${Empty} icon="features" title="No features yet" actions=${create}>
     <p>A feature is a list that every entity of a kind has, such as <code>user.story_presented</code>: the stories that
-      each user was shown. Say what its values are and how long they count; the rest happens by itself.</p>
+      each user was shown. Choose the type of its values and how long they are visible.</p>
     ${isOpen() && html`<p>Or on the command line:</p>
       <${Command} label="command" text="liststore feature create user story_presented --value-type string --ttl 30d"/>`}
   </${Empty}>`;

@@ -25,15 +25,15 @@ export function Find({ type }) {
   if (!indexes.length) {
     return html`<section class="card"><${Empty} icon="search" title="No index yet" actions=${html`
         <${LinkButton} kind="primary" icon="plus" href=${pageOfType(type, "indexes")}>To the indexes</${LinkButton}>`}>
-      <p>Bags are found by indexes: make one by the properties that you look for.</p></${Empty}></section>`;
+      <p>Create an index with the properties that you want to search by.</p></${Empty}></section>`;
   }
   const isAsked = index && wanted.texts.length === index.properties.length && wanted.texts.every(Boolean);
   return html`
     <${Choice} key=${JSON.stringify(wanted)} type=${type} indexes=${indexes} index=${index} wanted=${wanted}/>
-    ${!index ? html`<${Notice} kind="warn" title="There is no such index."/>`
+    ${!index ? html`<${Notice} kind="warn" title="Index not found."/>`
       : isAsked ? html`<${Results} type=${type} index=${index} wanted=${wanted}/>`
       : html`<section class="card"><${Empty} icon="search" title="Which bags?">
-          <p>Say what ${index.properties.length === 1 ? "this property is" : "these properties are"}, all of it: an index finds equal values.</p></${Empty}></section>`}`;
+          <p>Enter the full value of ${index.properties.length === 1 ? "this property" : "these properties"}. An index finds equal values.</p></${Empty}></section>`}`;
 }
 
 /** It becomes the address when it is sent. */
@@ -55,21 +55,21 @@ function Choice({ type, indexes, index, wanted }) {
     setTried(true);
     if (index && texts.every(Boolean)) go(url({ ...draft, texts }));
   };
-  const sent = (text) => (text ? `Sent as ${scalarOf(text).slice(0, 80)}` : "A text, or JSON: 17, true, null, \"17\".");
+  const sent = (text) => (text ? `Sent as ${scalarOf(text).slice(0, 80)}` : "Text, or JSON: 17, true, null, \"17\".");
   return html`
-    <form class="card find" onSubmit=${submit} novalidate aria-label="What to find">
+    <form class="card find" onSubmit=${submit} novalidate aria-label="Search">
       <div class="find-row">
         <${SelectField} label="Index" value=${draft.index} onChange=${(name) => go(url({ index: name }))}
           options=${[...(index ? [] : [[draft.index, draft.index]]), ...indexes.map(({ name }) => [name, name])]}/>
         ${properties.map((property, i) => html`
           <${TextField} key=${property} label=${html`Value of <code><bdi>${property}</bdi></code>`} value=${texts[i]} hint=${sent(texts[i])}
-            error=${isTried && !texts[i] ? "It is needed." : null}
+            error=${isTried && !texts[i] ? "Required." : null}
             onInput=${(text) => set({ texts: texts.map((one, at) => (at === i ? text : one)) })}/>`)}
       </div>
       <div class="find-row">
         <${TextField} label="From" value=${draft.min} onInput=${(min) => set({ min })} placeholder=${order ? "7.5" : "2024-08-29T16:44:05Z"}
-          hint=${order ? html`Of <code><bdi>${order}</bdi></code>: a number, or a time.` : "Updated then, or later."}/>
-        <${TextField} label="To" value=${draft.max} onInput=${(max) => set({ max })} hint="Both are inclusive."/>
+          hint=${order ? html`Of <code><bdi>${order}</bdi></code>: a number, or a time.` : "Updated at or after this time."}/>
+        <${TextField} label="To" value=${draft.max} onInput=${(max) => set({ max })} hint="Both bounds are inclusive."/>
         <${SelectField} label="Order" value=${draft.order} onChange=${(order) => set({ order })}
           options=${order ? [["", "greatest first"], ["oldest", "least first"]] : [["", "newest first"], ["oldest", "oldest first"]]}/>
         <${Button} kind="primary" icon="search" type="submit">Find</${Button}>
@@ -83,7 +83,7 @@ function Results({ type, index, wanted }) {
   const page = useLoad((signal) => findBags(type, asked, { limit: LIMIT, token: walk.token }, signal), [type, JSON.stringify(asked), walk.token]);
   const { bags = [], next } = page.data ?? {};
   return html`
-    <section class="card" aria-label="What was found">
+    <section class="card" aria-label="Results">
       <div class="card-head">
         <div><h2>Found${page.data && bags.length > 0 && html` <span class="muted">${bags.length}${next || walk.token ? " on this page" : ""}</span>`}</h2></div>
         <div class="actions">
@@ -93,15 +93,15 @@ function Results({ type, index, wanted }) {
         </div>
       </div>
       ${index.state === "cancelled" && html`<${Notice} kind="warn" title="The build of the index was cancelled.">
-        <p>Bags that were there before it are missing until a cleaning adds them.</p></${Notice}>`}
+        <p>Bags older than the index are missing until a cleaning adds them.</p></${Notice}>`}
       ${index.state === "building" && html`<${Notice} kind="warn" title="The index is being built.">
-        <p>Bags that were there before it may be missing yet.</p></${Notice}>`}
+        <p>Bags older than the index may still be missing.</p></${Notice}>`}
       <${Trouble} problem=${page.problem} onRetry=${page.again}/>
       ${page.data === undefined ? page.loading && html`<${Loading} what="Looking for bags"/>`
-        : bags.length ? html`<${BagRows} type=${type} bags=${bags} order=${index.order_by} caption="Bags that were found"/>`
-        : html`<${Empty} icon="search" title=${next || walk.token ? "None on this page" : "No bag is like that"}>
-            <p>${next ? "There may be some on the next." : html`Values are typed: <code>1</code> is a number, <code>"1"</code> a text. A bag of which
-              one of these properties is missing is not in the index.`}</p></${Empty}>`}
-      <${WalkPager} walk=${walk} next=${next} label="Pages of what was found"/>
+        : bags.length ? html`<${BagRows} type=${type} bags=${bags} order=${index.order_by} caption="Matching bags"/>`
+        : html`<${Empty} icon="search" title=${next || walk.token ? "None on this page" : "No matching bag"}>
+            <p>${next ? "The next page may have some." : html`Values are typed: <code>1</code> is a number, <code>"1"</code> a text. A bag
+              without one of these properties is not in the index.`}</p></${Empty}>`}
+      <${WalkPager} walk=${walk} next=${next} label="Pages of results"/>
     </section>`;
 }

@@ -11,11 +11,11 @@ import { Graph } from "../ui/graph.js";
 import { Pool } from "./pool.js";
 
 const CHECKS = {
-  item_store: ["Item store", "The list actors, and the store that they write to."],
+  item_store: ["Item store", "The list actors and their store."],
   catalog: ["Catalog", "The definitions in memory, which every list operation reads."],
-  metadata_store: ["Metadata store", "Where definitions are kept."],
-  access: ["Access", "Whether strangers are kept out."],
-  accepting: ["Accepting", "Whether new requests are taken."],
+  metadata_store: ["Metadata store", "Stores the definitions."],
+  access: ["Access", "Whether callers must identify themselves."],
+  accepting: ["Accepting", "Whether new requests are accepted."],
 };
 const KINDS = { pass: ["good", "fine"], warn: ["warn", "warning"], fail: ["bad", "failing"] };
 const WORSE = ["fail", "warn", "pass"];
@@ -26,30 +26,30 @@ export function Health() {
   const { health, readings, problem, refused: unread } = useStore(watched);
   useEffect(() => watch(!refused), [refused]);
   return html`
-    <${PageHead} title="Health" about="As it is now, looked at every two seconds."/>
-    ${!health ? !problem && html`<${Loading} what="Asking the server"/>` : html`<${Verdict} health=${health}/>`}
+    <${PageHead} title="Health" about="The current state, refreshed every two seconds."/>
+    ${!health ? !problem && html`<${Loading} what="Contacting the server"/>` : html`<${Verdict} health=${health}/>`}
     ${isOpen() && html`
-      <${Notice} kind="warn" title="Anybody who reaches this server may do anything."
-        action=${html`<${LinkButton} kind="small" href="/console/access">Make an API key</${LinkButton}>`}>
-        <p>That is so until its first API key is made.</p>
+      <${Notice} kind="warn" title="Anyone who can reach this server has full access."
+        action=${html`<${LinkButton} kind="small" href="/console/access">Create an API key</${LinkButton}>`}>
+        <p>Creating the first API key ends this.</p>
       </${Notice}>`}
     ${!refused && html`<${Pool}/>`}
     ${refused ? html`
-      <${Empty} icon="health" title="You may not see the metrics"><p>${refused}</p></${Empty}>`
+      <${Empty} icon="health" title="You may not read the metrics"><p>${refused}</p></${Empty}>`
       : unread && !readings.length ? html`<${Notice} kind="warn" title="There are no metrics."><p>${unread}</p></${Notice}>`
       : readings.length > 0 && html`<${Metrics} readings=${readings}/>`}`;
 }
 
 function Verdict({ health }) {
   const checks = Object.entries(health.checks).sort((a, b) => WORSE.indexOf(a[1]) - WORSE.indexOf(b[1]));
-  const words = { pass: "Everything is fine", warn: "It works, with something missing", fail: "It does not take requests" };
+  const words = { pass: "All checks pass", warn: "Working, with warnings", fail: "Not accepting requests" };
   return html`
     <section class="card" aria-label="Checks">
       <div class=${`verdict ${health.status}`} role="status"><span class="light" aria-hidden="true"/>
         <h2>${words[health.status]}</h2></div>
       ${checks.filter(([, check]) => check !== "pass").map(([name, check]) => html`
         <${Notice} key=${name} kind=${KINDS[check][0]} title=${CHECKS[name]?.[0] ?? name}>
-          <p>${health.reasons?.[name] ?? "It does not say why."}</p>
+          <p>${health.reasons?.[name] ?? "No reason is given."}</p>
         </${Notice}>`)}
       <ul class="checks">
         ${checks.map(([name, check]) => html`
@@ -78,7 +78,7 @@ const GRAPHS = [
     ["failed", (a, b) => rate(a, b, REQUESTS, hasFailed)],
   ]],
   ["Time of list operations", seconds, [
-    ["half", (a, b) => quantile(a, b, DURATION, 0.5, isList)], ["99%", (a, b) => quantile(a, b, DURATION, 0.99, isList)],
+    ["p50", (a, b) => quantile(a, b, DURATION, 0.5, isList)], ["p99", (a, b) => quantile(a, b, DURATION, 0.99, isList)],
   ]],
   ["Permits", whole, [
     ["in use", (_, b) => total(b, "liststore_list_permits_in_use")],
@@ -91,22 +91,22 @@ const GRAPHS = [
     ["removed", (a, b) => rate(a, b, "liststore_items_removed_total")],
   ]],
   ["On disk", bytes, [
-    ["data files", (_, b) => total(b, "liststore_disk_bytes")], ["hidden", (_, b) => total(b, "liststore_hidden_bytes")],
-    ["not in files yet", (_, b) => total(b, "liststore_pending_bytes")],
+    ["data files", (_, b) => total(b, "liststore_disk_bytes")], ["reclaimable", (_, b) => total(b, "liststore_hidden_bytes")],
+    ["memtable", (_, b) => total(b, "liststore_pending_bytes")],
   ]],
   ["Merging", (value) => `${bytes(value)}/s`, [
-    ["written by merges", (a, b) => rate(a, b, "liststore_compaction_bytes_total")],
+    ["written by compaction", (a, b) => rate(a, b, "liststore_compaction_bytes_total")],
   ]],
-  ["Making the log durable", seconds, [
-    ["half", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.5)],
-    ["99%", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.99)],
+  ["Fsync latency", seconds, [
+    ["p50", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.5)],
+    ["p99", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.99)],
   ]],
   ["Nodes of the cluster", whole, [
     ["reached", (_, b) => total(b, "liststore_cql_nodes_reached")], ["known", (_, b) => total(b, "liststore_cql_nodes")],
   ]],
   ["Requests to the cluster", seconds, [
-    ["half", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.5)],
-    ["99%", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.99)],
+    ["p50", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.5)],
+    ["p99", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.99)],
   ]],
   ["Memory", bytes, [["resident", (_, b) => total(b, "process_resident_memory_bytes")]]],
   ["Processor", (value) => `${short(value * 100)} %`, [["of one core", (a, b) => rate(a, b, "process_cpu_seconds_total")]]],
@@ -116,7 +116,7 @@ const GRAPHS = [
 /** What a graph is of: the metrics that must be there for it to be drawn. */
 const NEEDS = {
   "On disk": "liststore_disk_bytes", Merging: "liststore_compaction_bytes_total",
-  "Making the log durable": "liststore_fsync_seconds_bucket", "Nodes of the cluster": "liststore_cql_nodes",
+  "Fsync latency": "liststore_fsync_seconds_bucket", "Nodes of the cluster": "liststore_cql_nodes",
   "Requests to the cluster": "liststore_cql_request_duration_seconds_bucket",
 };
 
@@ -137,10 +137,10 @@ function Metrics({ readings }) {
     ["Running", started && span(Date.now() / 1000 - started), "since the last start"],
     ["Catalog", group(total(last, "liststore_catalog_revision") ?? 0),
       age === null ? "revision" : age < 2 ? "revision, current" : `revision, current ${span(age)} ago`],
-    ["Permits", group(total(last, "liststore_list_permits_limit") ?? 0), `of ${group(total(last, "liststore_list_permits_bound") ?? 0)} at most`],
-    ["Refused", group(refused ?? 0), "for want of a permit"],
+    ["Permits", group(total(last, "liststore_list_permits_limit") ?? 0), `of at most ${group(total(last, "liststore_list_permits_bound") ?? 0)}`],
+    ["Refused", group(refused ?? 0), "no permit available"],
     ["Actors replaced", group(restarts ?? 0), "since the start"],
-    ["Data files", total(last, "liststore_data_files"), `${group(total(last, "liststore_compactions_total") ?? 0)} merges`],
+    ["Data files", total(last, "liststore_data_files"), `${group(total(last, "liststore_compactions_total") ?? 0)} compactions`],
     ["Open files", total(last, "process_open_fds"), `of ${short(total(last, "process_max_fds") ?? 0)}`],
   ].filter(([, value]) => value !== null && value !== false);
   return html`
@@ -152,5 +152,5 @@ function Metrics({ readings }) {
       ${graphs.map(({ title, show, series }) => html`
         <${Graph} key=${title} title=${title} show=${show} series=${series} times=${times}/>`)}
     </div>
-    <p class="fine">${readings.length < 3 ? "Graphs grow as you look." : "What was seen stays while this tab is open."}</p>`;
+    <p class="fine">${readings.length < 3 ? "The graphs start when you open this page." : "The graphs keep their data while this tab is open."}</p>`;
 }

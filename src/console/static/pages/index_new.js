@@ -8,7 +8,7 @@ import { Button, Command, Dialog, Field, TextField, Trouble } from "../ui/parts.
 import { useLoad, useTask } from "../ui/use.js";
 
 const CHARS_SHOWN = 30;
-const nameError = (name) => (name ? versionError(name) : "It is needed.");
+const nameError = (name) => (name ? versionError(name) : "Required.");
 
 export function NewIndex({ type, indexes, onClose, onDone }) {
   const [name, setName] = useState("");
@@ -19,7 +19,7 @@ export function NewIndex({ type, indexes, onClose, onDone }) {
   // What bags hold is a hint: who gets none types it.
   const paths = useLoad((signal) => (mayRead ? sampledPaths(type, signal) : Promise.resolve([])), [type]).data ?? [];
   const pointers = readPointers(properties);
-  const taken = indexes.some((index) => index.name === name && index.state !== "dropping") ? "There is one of this name." : null;
+  const taken = indexes.some((index) => index.name === name && index.state !== "dropping") ? "This name is already in use." : null;
   const errors = { name: nameError(name) ?? taken, properties: pointersError(pointers), order_by: order ? pointerError(order) : null };
   const input = { name, properties: pointers, ...(order && { order_by: order }) };
   const told = (field) => (task.problem?.field?.startsWith(field) ? task.problem.detail : null);
@@ -32,17 +32,17 @@ export function NewIndex({ type, indexes, onClose, onDone }) {
   return html`
     <${Dialog} title="New index" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
-      <${Button} kind="primary" onClick=${create} disabled=${task.busy || !isFine}>Make the index</${Button}>`}>
+      <${Button} kind="primary" onClick=${create} disabled=${task.busy || !isFine}>Create the index</${Button}>`}>
       <${TextField} label="Name" required value=${name} onInput=${setName} placeholder="by_city" error=${name ? errors.name : told("name")}/>
       <${TextField} label="Found by" required area mono rows="3" value=${properties} onInput=${setProperties} placeholder=${"/city\n/address/zip"}
         error=${properties ? errors.properties : told("properties")}
-        hint="One path a line, 1 to 8. A bag is found by all of them together; of an array, each element is a value."/>
+        hint="1 to 8 paths, one per line. A bag matches all of them together. Each element of an array is a value."/>
       ${paths.length > 0 && html`
-        <div class="chips" role="group" aria-label="What bags hold">${paths.map(([pointer, value]) => html`
+        <div class="chips" role="group" aria-label="Properties in bags">${paths.map(([pointer, value]) => html`
           <button type="button" class="chip" title=${value.slice(0, 200)} aria-pressed=${pointers.includes(pointer)}
             onClick=${() => toggle(pointer)}><bdi>${pointer.slice(0, CHARS_SHOWN)}</bdi></button>`)}</div>`}
       <${Field} label="Ordered by" error=${order ? errors.order_by : told("order_by")}
-        hint="A number, or a time in RFC 3339: a bag that has neither there is not in the index. Left empty: when bags were updated.">
+        hint="A number or an RFC 3339 time. Bags without either are not in the index. Default: the time of the last update.">
         ${(ties) => html`<input class="input" type="text" list="orders" value=${order} placeholder="when they were updated" autocomplete="off"
             spellcheck=${false} onInput=${(event) => setOrder(event.target.value)} ...${ties}/>
           <datalist id="orders">${paths.filter(([, , isOrder]) => isOrder).map(([pointer]) => html`<option value=${pointer}/>`)}</datalist>`}

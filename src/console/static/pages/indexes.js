@@ -37,7 +37,7 @@ export function Indexes({ type, refused }) {
     <section class="card" aria-labelledby="indexes">
       <div class="card-head">
         <div><h2 id="indexes">Indexes${indexes.length > 0 && html` <span class="muted">${indexes.length}</span>`}</h2>
-          <p class="muted">Each finds bags by the values of some of their properties, in an order.</p></div>
+          <p class="muted">Each index finds bags by the values of some properties, in an order.</p></div>
         ${indexes.length > 0 && create}
       </div>
       <${Trouble} problem=${loaded.problem ?? task.problem} onRetry=${loaded.problem && loaded.again}/>
@@ -46,8 +46,8 @@ export function Indexes({ type, refused }) {
             <${Row} key=${`${index.name} ${index.created_at}`} type=${type} index=${index} refused=${refused} onTell=${tell}
               onDrop=${() => setOpen(["drop", index])}/>`)}</ul>`
         : html`<${Empty} icon="search" title="No index yet" actions=${create}>
-            <p>Which entities live in Paris, the oldest first? An index by <code>/city</code>, ordered by <code>/age</code>, tells.
-              Make one at any time: bags that are there already are entered in the background, and nothing waits for it.</p></${Empty}>`}
+            <p>Which entities live in Paris, the oldest first? An index by <code>/city</code>, ordered by <code>/age</code>, answers that.
+              You can create an index at any time: existing bags are added in the background.</p></${Empty}>`}
     </section>
     ${open?.[0] === "new" && html`<${NewIndex} type=${type} indexes=${indexes} onClose=${close} onDone=${done}/>`}
     ${open?.[0] === "drop" && html`<${Drop} type=${type} index=${open[1]} onClose=${close} onDone=${done}/>`}`;
@@ -61,7 +61,7 @@ function Row({ type, index, refused, onTell, onDrop }) {
   const facts = [
     index.entries !== undefined && `${group(index.entries)} entries`,
     index.lag !== undefined && `behind by ${typeof index.lag === "object" ? JSON.stringify(index.lag) : index.lag}`,
-    index.bags_left_out && `${group(index.bags_left_out)} bags left out, which have too many values`,
+    index.bags_left_out && `${group(index.bags_left_out)} bags left out because they have too many values`,
   ].filter(Boolean);
   return html`
     <li class="job">
@@ -74,18 +74,18 @@ function Row({ type, index, refused, onTell, onDrop }) {
       <p>by ${properties.map((property, i) => html`${i ? ", " : ""}<code><bdi>${property}</bdi></code>`)}
         <span class="muted"> · ordered by </span>${order ? html`<code><bdi>${order}</bdi></code>` : html`<span class="muted">when they were updated</span>`}</p>
       ${state === "cancelled" && html`<${Notice} kind="warn" title="Its build was cancelled.">
-        <p>Bags that were there before it are missing. A cleaning of the index adds them.</p></${Notice}>`}
+        <p>Bags older than the index are missing. A cleaning of the index adds them.</p></${Notice}>`}
       ${(state === "building" || state === "dropping") && html`<progress aria-label=${`${state} ${name}`}/>
         <p class="fine" aria-live="polite">${state === "building"
-          ? html`<strong>${group(index.bags_done ?? 0)}</strong> bags were looked at so far. What is written meanwhile is in it at once.`
-          : "What is left of it goes by and by."}</p>`}
+          ? html`<strong>${group(index.bags_done ?? 0)}</strong> bags processed so far. New writes are indexed immediately.`
+          : "Its entries are being cleared."}</p>`}
       ${facts.length > 0 && html`<p class="fine">${facts.join(" · ")}</p>`}
-      ${index.problem && html`<${Notice} kind="warn" title="It does not go on at present."><p>${index.problem}</p></${Notice}>`}
+      ${index.problem && html`<${Notice} kind="warn" title="The job is blocked."><p>${index.problem}</p></${Notice}>`}
       <div class="actions">
         ${state !== "dropping" && html`<${LinkButton} kind="small" icon="search" href=${find} refused=${refusal("lists:read", type, "")}>Find</${LinkButton}>
-          <${Copy} kind="small" label=${`Copy the command that makes ${name}`} text=${creationAsCommand(type, index)}>Command</${Copy}>`}
+          <${Copy} kind="small" label=${`Copy the command that creates ${name}`} text=${creationAsCommand(type, index)}>Command</${Copy}>`}
         ${job && !isOver(job) && html`<${Button} kind="small" refused=${writing} label=${`${isPaused ? "Resume" : "Pause"} ${name}`}
-          onClick=${() => (isPaused ? onTell(job, "resume", "It goes on") : onTell(job, "pause", "It pauses"))}>${isPaused ? "Resume" : "Pause"}</${Button}>`}
+          onClick=${() => (isPaused ? onTell(job, "resume", "Resumed") : onTell(job, "pause", "Paused"))}>${isPaused ? "Resume" : "Pause"}</${Button}>`}
         ${state !== "dropping" && html`<${Button} kind="small danger" icon="bin" refused=${refused} label=${`Drop ${name}`} onClick=${onDrop}>Drop</${Button}>`}
       </div>
     </li>`;
@@ -101,10 +101,10 @@ function Drop({ type, index: { name }, onClose, onDone }) {
   return html`
     <${Dialog} title="Drop this index?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
-      <${Button} kind="danger solid" disabled=${typed !== name || task.busy} onClick=${drop}>Drop for ever</${Button}>`}>
+      <${Button} kind="danger solid" disabled=${typed !== name || task.busy} onClick=${drop}>Drop permanently</${Button}>`}>
       <ul class="points">
-        <li>Nothing is found by <strong><bdi>${name}</bdi></strong> from then on: whoever asks is told <code>index_not_found</code>.</li>
-        <li>The bags stay as they are. An index can be made again, which looks at all of them again.</li>
+        <li>Queries of <strong><bdi>${name}</bdi></strong> then fail with <code>index_not_found</code>.</li>
+        <li>Bags remain unchanged. If you create the index again, all bags are read again.</li>
       </ul>
       <${TextField} label=${html`Type <code class="typed"><bdi>${name}</bdi></code> to drop it`} value=${typed} onInput=${setTyped}/>
       <${Trouble} problem=${task.problem}/>

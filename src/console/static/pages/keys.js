@@ -9,7 +9,7 @@ import { useLoad, useTask } from "../ui/use.js";
 
 const ROLES = {
   reader: "reads lists and features", writer: "reads and changes lists", editor: "changes features",
-  operator: "sees metrics and features", admin: "does everything, keys too",
+  operator: "reads metrics and features", admin: "full access, including keys",
 };
 const STATES = { active: "good", expired: "warn", revoked: "bad" };
 const OPEN = "/v1/keys";
@@ -40,14 +40,14 @@ export function Keys({ refused }) {
     <section class="card" aria-labelledby="keys">
       <div class="card-head"><h2 id="keys">API keys</h2><div class="actions">
         ${hidden > 0 && html`<label class="check"><input type="checkbox" checked=${all}
-          onChange=${(event) => setAll(event.target.checked)}/> Expired and revoked ones too (${hidden})</label>`}
+          onChange=${(event) => setAll(event.target.checked)}/> Include expired and revoked keys (${hidden})</label>`}
         ${create}</div></div>
       <${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>
-      ${refused ? html`<${Empty} icon="access" title="You may not see keys"><p>${refused}</p></${Empty}>`
+      ${refused ? html`<${Empty} icon="access" title="You may not read keys"><p>${refused}</p></${Empty}>`
         : !loaded.data ? html`<${Loading} what="Loading keys"/>`
         : keys.length ? html`<${Table} keys=${keys} onOpen=${setOpen}/>`
         : html`<${Empty} icon="access" title=${hidden ? "No key is active" : "No keys yet"}>
-            <p>A service shows its key with each request. Give each service one of its own, with no more than it needs.</p></${Empty}>`}
+            <p>A service sends its key with each request. Create a separate key for each service, with only the roles it needs.</p></${Empty}>`}
     </section>
     ${open?.[0] === "new" && html`<${NewKey} onClose=${close} onMade=${made}/>`}
     ${open?.[0] === "made" && html`<${Made} made=${open[1]} onClose=${close}/>`}
@@ -60,7 +60,7 @@ const Table = ({ keys, onOpen }) => html`
     <caption class="unseen">API keys</caption>
     <thead><tr><th scope="col">Name</th><th scope="col">Roles</th><th scope="col">For</th><th scope="col">State</th>
       <th scope="col">Last used</th><th scope="col">Expires</th>
-      <th scope="col"><span class="unseen">What may be done</span></th></tr></thead>
+      <th scope="col"><span class="unseen">Actions</span></th></tr></thead>
     <tbody>
       ${keys.map((key) => html`
         <tr key=${key.id}>
@@ -106,22 +106,22 @@ function NewKey({ onClose, onMade }) {
   return html`
     <${Dialog} title="New API key" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
-      <${Button} kind="primary" onClick=${make} disabled=${task.busy || !name || !roles.length || life.error}>Make the key</${Button}>`}>
-      ${open && html`<${Notice} kind="warn" title="This ends that anybody may do anything.">
+      <${Button} kind="primary" onClick=${make} disabled=${task.busy || !name || !roles.length || life.error}>Create the key</${Button}>`}>
+      ${open && html`<${Notice} kind="warn" title="This ends open access.">
         <p>${locksOut
-          ? "Without the role admin for everything, nobody could make another key from here: only the command line on the server's machine."
-          : "You go on with this key. Every service needs one of its own from now on."}</p></${Notice}>`}
+          ? "Without the role admin for all features, further keys can only be created on the server's machine."
+          : "The console then uses this key. Every service needs its own key from then on."}</p></${Notice}>`}
       <${TextField} label="Name" required value=${name} onInput=${setName} error=${at("name")} placeholder="feed"
-        hint="Of the service or person that will use it. The audit trail shows it."/>
+        hint="The service or person that uses the key. The audit trail shows this name."/>
       <fieldset><legend>Roles</legend>
         ${Object.entries(ROLES).map(([role, about]) => html`
           <label class="check"><input type="checkbox" checked=${roles.includes(role)} onChange=${() => toggle(role)}/>
             <span><strong>${role}</strong> <span class="muted">${about}</span></span></label>`)}
       </fieldset>
       <${TextField} label="Only for these features" area mono rows="2" value=${scopes} onInput=${setScopes} error=${at("scopes")}
-        placeholder=${"user.*"} hint="Such as user.*, customer.purchase or user.story_*, one a line. Left empty, all."/>
+        placeholder=${"user.*"} hint="Such as user.*, customer.purchase or user.story_*, one per line. Default: all."/>
       <${TextField} label="Expires after" value=${expires} onInput=${setExpires} error=${life.error ?? at("expires")}
-        placeholder="never" hint=${life.secs ? `${ttlWords(expires)} from now.` : "Left empty, never. Such as 90d."}/>
+        placeholder="never" hint=${life.secs ? `${ttlWords(expires)} from now.` : "Such as 90d. Default: never."}/>
       ${!["name", "scopes", "expires"].some(at) && html`<${Trouble} problem=${task.problem}/>`}
     </${Dialog}>`;
 }
@@ -129,9 +129,9 @@ function NewKey({ onClose, onMade }) {
 /** The one time that a token is shown. */
 const Made = ({ made: { token, key }, onClose }) => html`
   <${Dialog} title="Here is the key" onClose=${onClose}
-    actions=${html`<${Button} kind="primary" onClick=${onClose}>I have kept it</${Button}>`}>
-    <${Notice} kind="warn" title="It is shown this once."><p>Nobody can show it again. Keep it where secrets are kept.</p></${Notice}>
-    <p>The key of <strong><bdi>${key.name}</bdi></strong>, to be sent as <code>Authorization: Bearer …</code>:</p>
+    actions=${html`<${Button} kind="primary" onClick=${onClose}>I have stored it</${Button}>`}>
+    <${Notice} kind="warn" title="Store the key now."><p>It is shown only once and cannot be shown again.</p></${Notice}>
+    <p>The key of <strong><bdi>${key.name}</bdi></strong>; send it as <code>Authorization: Bearer …</code>:</p>
     <div class="token"><code tabindex="0" aria-label="The key">${token}</code><${Copy} text=${token} kind="" label="Copy the key">Copy</${Copy}></div>
   </${Dialog}>`;
 
@@ -148,9 +148,9 @@ function Rotate({ of, onClose, onMade }) {
     <${Dialog} title=${`Rotate ${of.name}?`} onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
       <${Button} kind="primary" onClick=${rotate} disabled=${task.busy || life.error}>Rotate</${Button}>`}>
-      <p>It gets another secret. The present one holds for a while yet, so that its service can be changed over; one before
-        that ends at once.</p>
-      <${TextField} label="The present one holds for" value=${overlap} onInput=${setOverlap} error=${life.error}
+      <p>The key gets a new secret. The current secret stays valid for a while, so that its service can switch. Older secrets
+        end immediately.</p>
+      <${TextField} label="The current secret stays valid for" value=${overlap} onInput=${setOverlap} error=${life.error}
         hint=${life.secs ? `${ttlWords(overlap)} from now.` : ""}/>
       <${Trouble} problem=${task.problem}/>
     </${Dialog}>`;
@@ -165,18 +165,18 @@ function Revoke({ of, onClose, onDone }) {
   const task = useTask();
   const revoke = () => task.run(async () => {
     await call("DELETE", withCreated ? `${path}?created_keys=true` : path);
-    onDone(withCreated ? `The key ${of.name} and the keys that it created are revoked` : `The key ${of.name} is revoked`);
+    onDone(withCreated ? `The key ${of.name} and the keys it created are revoked` : `The key ${of.name} is revoked`);
     if (isMine(of)) refresh();
   });
   return html`
     <${Dialog} title=${`Revoke ${of.name}?`} kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
-      <${Button} kind="danger solid" onClick=${revoke} disabled=${typed !== of.name || task.busy}>Revoke for ever</${Button}>`}>
-      <p>Whoever uses it is refused from now on${of.last_used_at
-        ? html`. It was last used <${Time} at=${of.last_used_at} kind="relative"/>` : ""}. It cannot be given back.</p>
-      ${isMine(of) && html`<${Notice} kind="warn" title="This is the key that you are using."><p>You will be signed out.</p></${Notice}>`}
+      <${Button} kind="danger solid" onClick=${revoke} disabled=${typed !== of.name || task.busy}>Revoke permanently</${Button}>`}>
+      <p>Requests with this key are then refused${of.last_used_at
+        ? html`. It was last used <${Time} at=${of.last_used_at} kind="relative"/>` : ""}. This cannot be undone.</p>
+      ${isMine(of) && html`<${Notice} kind="warn" title="You are using this key."><p>You will be signed out.</p></${Notice}>`}
       ${created.length > 0 && html`<label class="check"><input type="checkbox" checked=${withCreated}
-        onChange=${(event) => setWithCreated(event.target.checked)}/> Revoke the keys that it created too:
+        onChange=${(event) => setWithCreated(event.target.checked)}/> Also revoke the keys it created:
         ${created.map(({ id, name }, n) => html`${n ? ", " : " "}<bdi key=${id}>${name}</bdi>`)}</label>`}
       <${TextField} label=${html`Type <code class="typed"><bdi>${of.name}</bdi></code> to revoke it`} value=${typed} onInput=${setTyped}/>
       <${Trouble} problem=${task.problem}/>

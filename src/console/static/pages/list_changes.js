@@ -11,13 +11,13 @@ import { Value } from "../ui/value.js";
 import { useTask } from "../ui/use.js";
 
 const HINTS = {
-  string: "Any text.", int64: "A whole number.", double: "A number.", bytes: "Base64, with its padding.",
-  json: "JSON. It is kept in its canonical form.",
+  string: "Any text.", int64: "A whole number.", double: "A number.", bytes: "Base64 with padding.",
+  json: "JSON. It is stored in canonical form.",
 };
 
 /** What the server would say of a key; null if it is fine. */
-const keyError = (key) => (!key ? "It is needed." : new TextEncoder().encode(key).length > 512 ? "At most 512 bytes."
-  : key.includes("\0") ? "It has no NUL." : null);
+const keyError = (key) => (!key ? "Required." : new TextEncoder().encode(key).length > 512 ? "At most 512 bytes."
+  : key.includes("\0") ? "It must not contain NUL." : null);
 
 /** A value of the feature's type. */
 export const ValueField = ({ type, value, onInput, error, label = "Value" }) =>
@@ -42,20 +42,20 @@ export function AddItem({ list, feature, ttl, isKeyed, onClose, onDone }) {
   const add = () => task.run(async () => {
     const stamp = rfc3339(moment.ns ?? nowNanos());
     const { added } = await addItem(list, stamp, read.json, isKeyed ? key : undefined);
-    onDone(added ? "The item was added" : "Nothing was stored: an item of that time has expired already");
+    onDone(added ? "The item was added" : "Nothing was stored: an item with this time has already expired");
   });
   return html`
     <${Dialog} title="Add an item" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
       <${Button} kind="primary" onClick=${add} disabled=${task.busy || read.error || moment.error || (isKeyed && keyError(key))}>Add</${Button}>`}>
       <p class="muted">To <strong><bdi>${list.id}</bdi></strong> of <bdi>${titleOf(feature)}</bdi></p>
-      ${keyed && html`<${TextField} label="Key" required ...${keyed} onInput=${setKey} hint="It stands once in the list."/>`}
+      ${keyed && html`<${TextField} label="Key" required ...${keyed} onInput=${setKey} hint="It occurs once in the list."/>`}
       <${ValueField} type=${type} value=${text} onInput=${setText} error=${error}/>
       <${TextField} label="Time" value=${at} onInput=${setAt} error=${moment.error} placeholder="now"
-        hint="Left empty, it is now. Else a time, or -1h for an hour ago."/>
+        hint="A time, or -1h for an hour ago. Default: now."/>
       ${!moment.error && (end <= Date.now()
-        ? html`<${Notice} kind="warn"><p>An item of ${dayTime(millis)} has expired already: it would not be stored.</p></${Notice}>`
-        : html`<p class="fine">It will be there until ${dayTime(end)}, ${relative(end)}. Added twice, it is one item.</p>`)}
+        ? html`<${Notice} kind="warn"><p>An item of ${dayTime(millis)} has already expired and would not be stored.</p></${Notice}>`
+        : html`<p class="fine">Visible until ${dayTime(end)}, ${relative(end)}. Adding it twice creates one item.</p>`)}
       <${Trouble} problem=${task.problem}/>
     </${Dialog}>`;
 }
@@ -74,17 +74,17 @@ export function RemoveValue({ list, feature, item, onClose, onDone }) {
     <${Dialog} title="Remove this value?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
       <${Button} kind="danger solid" onClick=${remove} disabled=${task.busy}>Remove</${Button}>`}>
-      <${SelectField} label="What goes" value=${what} onChange=${setWhat}
-        options=${[...(hasKey ? [["key", "what has this key"]] : []), ["value", "every item with this value"],
-          ["item", "this item alone"]]}/>
-      ${what === "key" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong> the item with the key <code><bdi>${visible(item.key)}</bdi></code> goes, at whatever
-            time it happened:</p>`
-        : what === "item" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong> the item of ${dayTime(millisOf(item.timestamp))} goes. Others with
-            this value stay:</p>`
-        : html`<p>Every item of <strong><bdi>${list.id}</bdi></strong> with this value goes, at whatever time it happened:</p>`}
+      <${SelectField} label="What to remove" value=${what} onChange=${setWhat}
+        options=${[...(hasKey ? [["key", "the item with this key"]] : []), ["value", "every item with this value"],
+          ["item", "only this item"]]}/>
+      ${what === "key" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong>, the item with the key <code><bdi>${visible(item.key)}</bdi></code> is removed, at any
+            time:</p>`
+        : what === "item" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong>, the item of ${dayTime(millisOf(item.timestamp))} is removed. Others with
+            this value remain:</p>`
+        : html`<p>Every item of <strong><bdi>${list.id}</bdi></strong> with this value is removed, at any time:</p>`}
       <div class="quote"><${Value} type=${feature.value_type} value=${item.value}/></div>
       <${Trouble} problem=${task.problem}/>
-      <details><summary>The same for a shell</summary>
+      <details><summary>The same as a command</summary>
         <${Command} label="command" text=${removalAsCurl(list, { ...item, what }, !isOpen())}/></details>
     </${Dialog}>`;
 }
@@ -101,7 +101,7 @@ export function RemoveAll({ list, feature, onClose, onDone }) {
       <${Button} onClick=${onClose}>Keep them</${Button}>
       <${Button} kind="danger solid" disabled=${typed !== list.id || task.busy} onClick=${remove}>Remove all</${Button}>`}>
       <p>The list of <strong><bdi>${list.id}</bdi></strong> in <bdi>${titleOf(feature)}</bdi>
-        ${list.version && html` (version <bdi>${list.version}</bdi>)`} will be empty. Nothing brings the items back.</p>
+        ${list.version && html` (version <bdi>${list.version}</bdi>)`} will be empty. This cannot be undone.</p>
       <p class="fine">For its lists of all features, <a href=${`/console/erasure/entity?${new URLSearchParams({ type: list.type, id: list.id })}`}
         >erase the entity</a>.</p>
       <${TextField} label=${html`Type <code class="typed"><bdi>${list.id}</bdi></code> to remove them`} value=${typed}

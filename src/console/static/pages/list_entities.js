@@ -22,7 +22,7 @@ export function Entities({ wanted, feature }) {
     <section class="card" aria-label="Entities">
       <div class="card-head"><div>
         <h2>Entities with lists of <bdi>${titleOf(feature)}</bdi></h2>
-        <p class="muted">In no order that means anything. Choose one, or name another above.</p>
+        <p class="muted">In hash order. Choose one, or enter another above.</p>
       </div></div>
       <${Trouble} problem=${page.problem} onRetry=${page.again}/>
       ${page.data === undefined ? page.loading && html`<${Loading} what="Loading entities"/>`
@@ -32,7 +32,7 @@ export function Entities({ wanted, feature }) {
               <li key=${id}><a href=${withQuery({ id, token: "" })}><bdi>${id}</bdi></a></li>`)}
           </ul>`
         : html`<${Empty} icon="lists" title=${next || token ? "None on this page" : "No entity has a list here"}>
-            <p>${next ? "There may be some on the next." : "Nobody has added an item, or all of them have expired."}</p>
+            <p>${next ? "The next page may have some." : "No items were added, or all of them have expired."}</p>
           </${Empty}>`}
       <${WalkPager} walk=${walk} next=${next} label="Pages of entities"/>
     </section>`;

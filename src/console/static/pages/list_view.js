@@ -121,7 +121,7 @@ const Items = ({ items, feature, isKeyed, ttl, now, refused, onRemove }) => {
       <caption class="unseen">${group(items.length)} items of the list</caption>
       <thead><tr><th scope="col">Time</th>
         ${isKeyed && html`<th scope="col">Key</th>`}<th scope="col">Value</th><th scope="col">Expires</th>
-        <th scope="col"><span class="unseen">What may be done</span></th></tr></thead>
+        <th scope="col"><span class="unseen">Actions</span></th></tr></thead>
       <tbody>
         ${items.map((item) => {
           const millis = millisOf(item.timestamp);
@@ -146,8 +146,8 @@ const Items = ({ items, feature, isKeyed, ttl, now, refused, onRemove }) => {
 };
 
 const NoItems = ({ wanted, token, refused, onAdd }) => html`
-  <${Empty} icon="clock" title=${token ? "No more items" : wanted.min || wanted.max ? "No items of that time" : "This list is empty"}
+  <${Empty} icon="clock" title=${token ? "No more items" : wanted.min || wanted.max ? "No items in this time range" : "This list is empty"}
     actions=${!token && html`<${Button} icon="plus" refused=${refused} onClick=${onAdd}>Add an item</${Button}>`}>
     ${token ? html`<p>This is the end of the list.</p>`
-      : html`<p>Nobody has added an item, all of them have expired, or they were removed. Below you can ask after one.</p>`}
+      : html`<p>No items were added, all have expired, or they were removed. You can look for a missing item below.</p>`}
   </${Empty}>`;

@@ -29,7 +29,7 @@ export function Lists() {
   const refused = isNamed ? refusal("lists:read", wanted.type, wanted.feature) : refusal("lists:read");
   const feature = loaded.data;
   return html`
-    <${PageHead} title="Lists" about="Look into the list of one entity."/>
+    <${PageHead} title="Lists" about="The items of one entity."/>
     <${Choice} key=${JSON.stringify(wanted)} wanted=${wanted} features=${features.data} feature=${feature}/>
     <${Trouble} problem=${features.problem} onRetry=${features.again}/>
     ${refused ? html`<${Notice} kind="warn" title="You may not read lists here."><p>${refused}</p></${Notice}>`
@@ -43,13 +43,13 @@ export function Lists() {
 const Start = ({ features }) => features.length
   ? html`
     <${Empty} icon="lists" title="Which list?">
-      <p>A list belongs to an entity and a feature: the stories that <em>user u-123</em> was shown. Choose the feature,
-        and name the entity, or leave it out to see which entities have one.</p>
+      <p>A list belongs to an entity and a feature, such as the stories that <em>user u-123</em> was shown. Choose the feature
+        and enter the entity, or leave it out to list the entities.</p>
     </${Empty}>`
   : html`
-    <${Empty} icon="lists" title="There are no features yet"
+    <${Empty} icon="lists" title="No features yet"
       actions=${html`<${LinkButton} kind="primary" icon="plus" href="/console/features/new">New feature</${LinkButton}>`}>
-      <p>Lists are of features: create one first.</p>
+      <p>Create a feature first.</p>
     </${Empty}>`;
 
 /** Which list, and between which times. It becomes the address when it is sent. */
@@ -63,7 +63,7 @@ function Choice({ wanted, features, feature }) {
   const versions = picked?.versions ?? [];
   const [min, max] = [readMoment(draft.min), readMoment(draft.max)];
   const errors = {
-    name: !name ? "Choose a feature." : features && !picked ? "There is no such feature." : null,
+    name: !name ? "Choose a feature." : features && !picked ? "Feature not found." : null,
     id: new TextEncoder().encode(draft.id).length > 512 ? "At most 512 bytes."
       : [".", ".."].includes(draft.id) ? "Not . or .." : null,
     min: min.error, max: max.error,
@@ -108,13 +108,13 @@ function Choice({ wanted, features, feature }) {
         <${Button} kind="primary" type="submit">Show items</${Button}>
       </div>
       <details class="bounds" open=${Boolean(wanted.min || wanted.max)}>
-        <summary>Only items of some time</summary>
+        <summary>Time range</summary>
         <div class="choice-row">
           <${TextField} label="From" value=${draft.min} onInput=${(min) => set({ min })} error=${shown("min")}
             placeholder="-7d" hint=${relative(draft.min) || "A time, or -7d for 7 days ago."}/>
           <${TextField} label="To" value=${draft.max} onInput=${(max) => set({ max })} error=${shown("max")}
-            placeholder="2024-08-29T16:44:05Z" hint=${relative(draft.max) || "Both are inclusive."}/>
-          <div class="chips" role="group" aria-label="Common stretches of time">
+            placeholder="2024-08-29T16:44:05Z" hint=${relative(draft.max) || "Both bounds are inclusive."}/>
+          <div class="chips" role="group" aria-label="Common time ranges">
             ${[["-1h", "last hour"], ["-1d", "last day"], ["-7d", "last 7 days"], ["", "any time"]].map(([ago, words]) => html`
               <button type="button" class="chip" aria-pressed=${draft.min === ago && !draft.max}
                 onClick=${() => set({ min: ago, max: "" })}>${words}</button>`)}

@@ -26,7 +26,7 @@ export function Pool() {
             ${" "}${states.map(([state, count]) => html`<${Badge} kind=${KINDS[state]}>${count} ${state}</${Badge}> `)}</p></div>
         <${Button} kind="small" refused=${refusal("pools:write")} onClick=${() => setOpen(true)}>Resize</${Button}>
       </div>
-      ${pool.resizing_to && html`<${Notice} kind="warn"><p>It is being changed to ${pool.resizing_to} actors.</p></${Notice}>`}
+      ${pool.resizing_to && html`<${Notice} kind="warn"><p>Resizing to ${pool.resizing_to} actors.</p></${Notice}>`}
     </section>
     ${isOpen && html`<${Resize} pool=${pool} onClose=${() => setOpen(false)}
       onDone=${() => { setOpen(false); say("The pool was resized"); loaded.again(); }}/>`}`;
@@ -47,11 +47,11 @@ function Resize({ pool, onClose, onDone }) {
       <${Button} onClick=${onClose}>Cancel</${Button}>
       <${Button} kind="primary" onClick=${resize} disabled=${task.busy || isSame || errors.some(Boolean)}
         >${task.busy ? "Resizing…" : "Resize"}</${Button}>`}>
-      <p>It changes while operations go on. Each actor is a thread with a session of its own with the item store. A
-        restart begins with the settings again, and other servers have pools of their own.</p>
+      <p>Operations continue during the resize. Each actor has one thread and one session with the item store. A
+        restart uses the settings again. Other servers are not affected.</p>
       <${TextField} label="Actors" value=${actors} onInput=${setActors} error=${errors[0]} inputmode="numeric"/>
-      <${TextField} label="Permits of each" value=${permits} onInput=${setPermits} error=${errors[1]} inputmode="numeric"
-        hint="Operations that one actor has in flight at most."/>
+      <${TextField} label="Permits per actor" value=${permits} onInput=${setPermits} error=${errors[1]} inputmode="numeric"
+        hint="Maximum number of operations in flight per actor."/>
       <${Trouble} problem=${task.problem}/>
     </${Dialog}>`;
 }

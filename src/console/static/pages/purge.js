@@ -33,7 +33,7 @@ function Choice({ given, onBegun }) {
   const dot = name.indexOf(".");
   const [entityType, title] = feature ? [feature.entity_type, feature.name] : [name.slice(0, dot), name.slice(dot + 1)];
   const isName = dot > 0 && !nameError(entityType) && !nameError(title);
-  const options = [[ALL, "everything of it"], [DELETED, "only what was deleted"],
+  const options = [[ALL, "all lists"], [DELETED, "only deleted versions"],
     ...(feature ? feature.versions.map(({ version }) => [`=${version}`, `version ${versionName(version)}`]) : [])];
   const chosen = options.some(([option]) => option === what) ? what : ALL;
   const paceError = pace && !(/^\d+$/.test(pace) && Number(pace) >= 1 && Number(pace) <= PACE_MAX)
@@ -48,7 +48,7 @@ function Choice({ given, onBegun }) {
       onSubmit=${(event) => { event.preventDefault(); if (isName && !paceError && !refused) setAsking(true); }}>
       <div class="choice-row">
         <${Field} label="Feature" error=${name && !isName ? "A feature such as user.story_presented." : null}
-          hint=${isName && features && !feature ? "It is not there: what it left behind is purged." : null}>
+          hint=${isName && features && !feature ? "This feature does not exist: its remaining items are purged." : null}>
           ${(ties) => html`
             <input class="input" type="text" list="purgeable" value=${name} placeholder="user.story_presented"
               autocomplete="off" spellcheck=${false} onInput=${(event) => setName(event.target.value)} ...${ties}/>
@@ -56,9 +56,9 @@ function Choice({ given, onBegun }) {
               ${(features ?? []).slice(0, 2000).map((feature) => html`<option value=${titleOf(feature)}/>`)}
             </datalist>`}
         </${Field}>
-        <${SelectField} label="What goes" value=${chosen} onChange=${setWhat} options=${options}/>
-        <${TextField} label="Lists a second, at most" value=${pace} onInput=${setPace} error=${paceError}
-          placeholder="no bound" inputmode="numeric"/>
+        <${SelectField} label="What to remove" value=${chosen} onChange=${setWhat} options=${options}/>
+        <${TextField} label="Maximum lists per second" value=${pace} onInput=${setPace} error=${paceError}
+          placeholder="no limit" inputmode="numeric"/>
         <${Button} kind="danger" icon="bin" type="submit" disabled=${!isName || paceError} refused=${refused}>Purge</${Button}>
       </div>
     </form>
@@ -80,16 +80,16 @@ function Ask({ entityType, name, feature, input, onClose, onBegun }) {
   return html`
     <${Dialog} title="Purge its items?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep them</${Button}>
-      <${Button} kind="danger solid" disabled=${typed !== title || task.busy} onClick=${begin}>Purge for ever</${Button}>`}>
+      <${Button} kind="danger solid" disabled=${typed !== title || task.busy} onClick=${begin}>Purge permanently</${Button}>`}>
       <ul class="points">
         ${input.deleted_only || !feature
-          ? html`<li>What is left of deleted versions of <strong><bdi>${title}</bdi></strong> goes. Lists that can be read now
-              stay.</li>`
+          ? html`<li>The remaining items of deleted versions of <strong><bdi>${title}</bdi></strong> are removed. Lists of
+              existing versions remain.</li>`
           : html`<li>All items of <strong><bdi>${title}</bdi></strong>${input.version !== undefined
-              && html` (version <bdi>${versionName(input.version)}</bdi>)`} go, at once and for ever. Its definition stays.</li>
+              && html` (version <bdi>${versionName(input.version)}</bdi>)`} are removed. This cannot be undone. The definition remains.</li>
             <${Weight} feature=${feature} versions=${versions}/>`}
-        <li>It goes on by itself, over restarts too. You can pause it.</li>
-        <li>Items that are added meanwhile may stay, and backups keep what they hold.</li>
+        <li>The purge runs in the background and survives restarts. You can pause it.</li>
+        <li>Items added during the purge may remain. Backups are not changed.</li>
       </ul>
       <${TextField} label=${html`Type <code class="typed"><bdi>${title}</bdi></code> to purge it`} value=${typed} onInput=${setTyped}/>
       <${Trouble} problem=${task.problem}/>

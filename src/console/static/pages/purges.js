@@ -32,17 +32,17 @@ export function Purges() {
     loaded.again();
   });
   return html`
-    <${NewPurge} onBegun=${() => { say("The purge has begun"); loaded.again(); }}/>
+    <${NewPurge} onBegun=${() => { say("The purge has started"); loaded.again(); }}/>
     <section class="card" aria-labelledby="purges">
       <div class="card-head"><h2 id="purges">Purges${jobs.length > 0 && html` <span class="muted">${jobs.length}</span>`}</h2></div>
       <${Trouble} problem=${loaded.problem ?? (cancelled ? null : task.problem)} onRetry=${loaded.problem && loaded.again}/>
-      ${refused ? html`<${Empty} icon="bin" title="You may not see purges"><p>${refused}</p></${Empty}>`
+      ${refused ? html`<${Empty} icon="bin" title="You may not read purges"><p>${refused}</p></${Empty}>`
         : !loaded.data ? loaded.loading && html`<${Loading} what="Loading purges"/>`
         : jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`
             <${Job} key=${job.id} job=${job} onTell=${(what, words) => (what === "cancel" ? setCancelled(job) : tell(job, what, words))}/>`)}</ul>`
         : html`<${Empty} icon="bin" title="No purge yet">
-            <p>A purge erases the items of a feature now, rather than when they expire. It goes on by itself, over restarts too,
-              and stands here from then on.</p></${Empty}>`}
+            <p>A purge erases the items of a feature before they expire. It runs in the background, survives restarts,
+              and appears here.</p></${Empty}>`}
     </section>
     ${builds.length > 0 && html`
       <section class="card" aria-labelledby="builds">
@@ -51,11 +51,11 @@ export function Purges() {
       </section>`}
     ${cancelled && html`
       <${Dialog} title="Cancel this purge?" kind="danger" onClose=${() => setCancelled(null)} actions=${html`
-        <${Button} onClick=${() => setCancelled(null)}>Let it go on</${Button}>
+        <${Button} onClick=${() => setCancelled(null)}>Continue the purge</${Button}>
         <${Button} kind="danger solid" disabled=${task.busy} onClick=${() => tell(cancelled, "cancel", "The purge is cancelled")}
-          >Cancel it for ever</${Button}>`}>
-        <p>The purge of <strong><bdi>${titleOfJob(cancelled)}</bdi></strong> stops. What was cleared stays so; for the rest,
-          begin another one.</p>
+          >Cancel permanently</${Button}>`}>
+        <p>The purge of <strong><bdi>${titleOfJob(cancelled)}</bdi></strong> stops. Cleared items stay removed. To clear the rest,
+          start another purge.</p>
         <${Trouble} problem=${task.problem}/>
       </${Dialog}>`}`;
 }
@@ -71,9 +71,9 @@ const IndexJob = ({ job }) => html`
       <a class="name" href=${pageOfType(job.entity_type, "indexes")}><bdi>${INDEXES[job.kind]} an index of ${job.entity_type}</bdi></a>
       <${Badge} kind=${STATES[job.state]}>${job.state}</${Badge}>
       <span class="fine">begun ${relative(millisOf(job.created_at))}${isOver(job)
-        ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""} · ${group(job.lists_cleared)} bags looked at</span>
+        ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""} · ${group(job.lists_cleared)} bags checked</span>
     </div>
-    ${job.problem && html`<${Notice} kind="warn" title="It does not go on at present."><p>${job.problem}</p></${Notice}>`}
+    ${job.problem && html`<${Notice} kind="warn" title="The job is blocked."><p>${job.problem}</p></${Notice}>`}
   </li>`;
 
 function Job({ job, onTell }) {
@@ -81,8 +81,8 @@ function Job({ job, onTell }) {
   const refused = refusal("lists:write", job.entity_type, job.feature ?? "");
   const about = [
     `${group(job.lists_cleared)} ${job.lists_cleared === 1 ? "list" : "lists"} cleared`,
-    job.lists_per_second && `${group(job.lists_per_second)} a second at most`,
-    `begun by ${job.created_by}`,
+    job.lists_per_second && `at most ${group(job.lists_per_second)} per second`,
+    `started by ${job.created_by}`,
   ].filter(Boolean).join(" · ");
   const button = (what, text, words, kind = "") => html`
     <${Button} kind=${`small ${kind}`} refused=${refused} label=${`${text} the purge of ${title}`}
@@ -99,14 +99,14 @@ function Job({ job, onTell }) {
           ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""}</span>
       </div>
       <progress value=${job.generations_cleared} max=${Math.max(1, job.generations)} aria-label=${`Progress of ${title}`}/>
-      <p class="fine"><strong>${group(job.generations_cleared)} of ${group(job.generations)}</strong> versions are behind it
+      <p class="fine"><strong>${group(job.generations_cleared)} of ${group(job.generations)}</strong> versions finished
         ${" · "}<bdi>${about}</bdi></p>
-      ${job.problem && html`<${Notice} kind="warn" title="It does not go on at present."><p>${job.problem}</p></${Notice}>`}
+      ${job.problem && html`<${Notice} kind="warn" title="The job is blocked."><p>${job.problem}</p></${Notice}>`}
       ${job.state === "done" && job.bytes_erased === false && html`
-        <p class="fine">The items are gone; the store gives their bytes back later.</p>`}
+        <p class="fine">The items are removed; the store reclaims their bytes later.</p>`}
       ${!isOver(job) && html`
         <div class="actions">
-          ${job.state === "paused" ? button("resume", "Resume", "The purge goes on") : button("pause", "Pause", "The purge pauses")}
+          ${job.state === "paused" ? button("resume", "Resume", "The purge is resumed") : button("pause", "Pause", "The purge is paused")}
           ${button("cancel", "Cancel", "", "danger")}
         </div>`}
     </li>`;

@@ -14,12 +14,12 @@ export function Reference({ segments: [, id] }) {
   const [isOpen, setOpen] = useState(false);
   useEffect(() => setOpen(false), [id]);
   if (loaded.problem) return html`<${PageHead} title="API"/><${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`;
-  if (!loaded.data) return html`<${PageHead} title="API"/><${Loading} what="Reading the server's document"/>`;
+  if (!loaded.data) return html`<${PageHead} title="API"/><${Loading} what="Loading the API document"/>`;
   const { document, operations: all } = loaded.data;
   const operation = all.find((operation) => operation.id === id);
   return html`
     <${PageHead} title=${operation ? operation.summary : "API reference"}
-      about=${operation ? null : "What this very server understands, from its OpenAPI document."}>
+      about=${operation ? null : "The API of this server, from its OpenAPI document."}>
       <${Button} kind="only-narrow" icon="menu" aria-expanded=${isOpen} aria-controls="operations"
         onClick=${() => setOpen(!isOpen)}>All calls</${Button}>
       <a class="button" href="/openapi.json" target="_blank" rel="noopener">openapi.json</a>
@@ -50,8 +50,8 @@ const Introduction = ({ document, all }) => html`
     <section class="card" aria-label="About">
       <h2>${document.info.title} ${document.info.version}</h2>
       <p>${document.info.description}</p>
-      <p class="after">Where the server asks for a key, it is sent as <code>Authorization: Bearer ls_…</code>. Trying a call here
-        uses the key that you have signed in with.</p>
+      <p class="after">If the server requires a key, send it as <code>Authorization: Bearer ls_…</code>. Calls from this page
+        use the key that you signed in with.</p>
       <${Command} label="first call" text=${`curl -s ${location.origin}/v1/features`}/>
     </section>
     ${byTag(document, all).map(([tag, of]) => html`
@@ -72,8 +72,8 @@ function Operation({ document, operation }) {
       <section class="card" aria-label="The call">
         <p class="call-line"><${Method} of=${operation}/><code>${operation.path}</code></p>
         ${operation.description && html`<p class="after"><${Prose} text=${operation.description}/></p>`}
-        <p class="fine after">${permission === "open" ? "Anybody may." : permission === "known" ? "Whoever has a key may."
-          : permission === "local" ? "Only over the socket in the server's data directory."
+        <p class="fine after">${permission === "open" ? "No key required." : permission === "known" ? "Any key is sufficient."
+          : permission === "local" ? "Available only over the socket in the server's data directory."
           : html`Needs <code>${permission}</code>: to ${aboutPermission(permission)}.`}</p>
       </section>
       ${operation.parameters?.length > 0 && html`

@@ -17,18 +17,18 @@ export function SignIn({ problem }) {
   };
   return html`
     <div class="sign-in">
-      <${PageHead} title="Sign in" about="This server asks who you are."/>
+      <${PageHead} title="Sign in" about="This server requires an API key or token."/>
       ${problem && html`<${Trouble} problem=${problem}/>`}
       <${Providers}/>
       <form class="card" onSubmit=${submit}>
         <${Trouble} problem=${task.problem}/>
         <${TextField} label="API key" required value=${text} onInput=${setText} type="password" name="key" autofocus
-          placeholder="ls_…" hint="It stays in this tab, until the tab is closed, and is sent to this server alone."/>
+          placeholder="ls_…" hint="Stored in this tab until you close it, and sent only to this server."/>
         <${Button} kind="primary" type="submit" disabled=${task.busy || !text.trim()}>Sign in</${Button}>
       </form>
       <section class="card quiet-card">
         <h2>No key yet?</h2>
-        <p>Ask whoever runs this server for one. On the server's own machine, this makes one for the console:</p>
+        <p>Ask the operator of this server. On the server's machine, this command creates a key for the console:</p>
         <${Command} label="command" text="liststore key create console --role admin --local"/>
       </section>
     </div>`;

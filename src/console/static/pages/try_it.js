@@ -30,7 +30,7 @@ export function TryIt({ document, operation }) {
   const url = path + (query ? `?${query}` : "");
   const headers = Object.fromEntries(of("header"));
   const needed = operation["x-permission"] ?? "open";
-  const refused = needed === "local" ? "Only over the socket in the server's data directory."
+  const refused = needed === "local" ? "Available only over the socket in the server's data directory."
     : GRANTED.test(needed) ? refusal(needed) : null;
   const submit = (event) => {
     event.preventDefault();
@@ -49,7 +49,7 @@ export function TryIt({ document, operation }) {
               onInput=${(value) => setValues({ ...values, [parameter.name]: value })}/>`)}
         </div>
         ${body && html`<${TextField} label="Body" area mono rows=${Math.min(14, text.split("\n").length + 1)} value=${text} onInput=${setText}/>`}
-        ${!isSafe && !refused && html`<p class="fine before">This changes what is on this server.</p>`}
+        ${!isSafe && !refused && html`<p class="fine before">This call changes data on this server.</p>`}
         <${Button} type="submit" kind="primary" disabled=${task.busy} refused=${refused}>Send</${Button}>
       </form>
       <${Command} label="request for a shell" text=${curl(operation, url, headers, body && text)}/>
@@ -84,8 +84,8 @@ function Answer({ answer }) {
       <h3 class="after">Answer <${Badge} kind=${kind}>${answer.status}</${Badge}>
         <span class="fine"> ${bytes(answer.text.length)} in ${seconds(answer.took / 1000)}</span></h3>
       ${text
-        ? html`<pre class="answer-body" tabindex="0" role="region" aria-label="Body of the answer">${text.slice(0, SHOWN)}${text.length > SHOWN && "…"}</pre>`
-        : html`<p class="muted">It has no body.</p>`}
+        ? html`<pre class="answer-body" tabindex="0" role="region" aria-label="Response body">${text.slice(0, SHOWN)}${text.length > SHOWN && "…"}</pre>`
+        : html`<p class="muted">No body.</p>`}
       ${answer.headers.get("etag") && html`<p class="fine">ETag <code>${answer.headers.get("etag")}</code></p>`}
     </div>`;
 }

@@ -28,10 +28,10 @@ export function Versions({ feature, etag, refused, onChanged }) {
       max ? `${group(max)} items of a list` : html`<span class="muted">all</span>`]] : []),
     ...(feature.versions.some((version) => version.timestamp_ahead_max) ? [["Timestamps ahead", ({ timestamp_ahead_max: ahead }) =>
       ahead ? aheadWords(ahead) : html`<span class="muted">as the server is set</span>`]] : []),
-    ...(feature.versions.some((version) => identityOf(feature, version) !== "item") ? [["Stands once", (version) =>
+    ...(feature.versions.some((version) => identityOf(feature, version) !== "item") ? [["Identity", (version) =>
       html`${IDENTITIES[identityOf(feature, version)]?.[0]}${version.keep && html`<span class="muted">: ${KEEPS[version.keep]}</span>`}`]] : []),
-    ...(feature.versions.some(({ bucket }) => bucket) ? [["Kept by", ({ bucket }) =>
-      bucket ?? html`<span class="muted">one partition a list</span>`]] : []),
+    ...(feature.versions.some(({ bucket }) => bucket) ? [["Bucket", ({ bucket }) =>
+      bucket ?? html`<span class="muted">one partition per list</span>`]] : []),
     ["Description", ({ description }) => description
       ? html`<bdi class="long">${description}</bdi>` : html`<span class="muted">none</span>`],
     ...(feature.versions.some(({ version }) => deprecationOf(feature, version)) ? [["Instead", ({ version }) =>
@@ -54,7 +54,7 @@ export function Versions({ feature, etag, refused, onChanged }) {
           <tbody>
             ${rows.map(([title, show]) => html`
               <tr><th scope="row">${title}</th>${feature.versions.map((version) => html`<td>${show(version)}</td>`)}</tr>`)}
-            <tr><th scope="row"><span class="unseen">What may be done</span></th>
+            <tr><th scope="row"><span class="unseen">Actions</span></th>
               ${feature.versions.map((version) => html`
                 <td><div class="actions">
                   <${LinkButton} kind="small" href=${explore(version.version)} refused=${reading}>Explore</${LinkButton}>
@@ -91,7 +91,7 @@ function AddVersion({ feature, onClose, onDone }) {
   const takesIdentity = useLoad(() => takesField("create_version", "identity"), []).data;
   const [identity, setIdentity] = useState({ identity: identityOf(feature), keep: feature.keep ?? "newest" });
   const task = useTask();
-  const taken = feature.versions.some((known) => known.version === version) ? "There is one of this name." : null;
+  const taken = feature.versions.some((known) => known.version === version) ? "This name is already in use." : null;
   const error = version ? versionError(version) ?? taken : null;
   const add = () => task.run(async () => {
     const { identity: kind, keep } = identity;
@@ -107,7 +107,7 @@ function AddVersion({ feature, onClose, onDone }) {
       <${Button} kind="primary" onClick=${add}
         disabled=${task.busy || !version || error || readTtl(ttl).error || maxItemsError(max) || aheadMaxError(ahead)
           || textError(description, 2000)}>Add</${Button}>`}>
-      <p class="muted">It starts with empty lists of its own. Callers name it with <code>?version=</code>.</p>
+      <p class="muted">It starts with separate, empty lists. Callers select it with <code>?version=</code>.</p>
       <${TextField} label="Version" required value=${version} onInput=${setVersion} error=${error} placeholder="v2"/>
       <${TtlField} value=${ttl} onInput=${setTtl}/>
       ${takesMax && html`<${MaxItemsField} value=${max} onInput=${setMax} error=${maxItemsError(max)}/>`}
@@ -162,9 +162,9 @@ function EditVersion({ feature, version, onClose, onDone }) {
       ${takesAhead && html`<${AheadMaxField} value=${ahead} onInput=${setAhead} error=${aheadMaxError(ahead)}/>`}
       <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
         error=${textError(description, 2000)}/>
-      ${isStale && html`<${Notice} kind="warn" title="It was changed since you looked at it.">
-        <p>Nothing was saved. What you see below is the difference to what it is now.</p></${Notice}>`}
-      ${changes.length > 0 && html`<h3>What changes</h3><${Differences} changes=${changes}/>`}
+      ${isStale && html`<${Notice} kind="warn" title="It changed after you opened it.">
+        <p>Nothing was saved. The list below shows the difference to the current state.</p></${Notice}>`}
+      ${changes.length > 0 && html`<h3>Changes</h3><${Differences} changes=${changes}/>`}
       ${consequence && html`<${Notice} kind="warn"><p>${consequence}</p></${Notice}>`}
       <${Trouble} problem=${task.problem}/>
     </${Dialog}>`;
@@ -182,23 +182,23 @@ function DeleteVersion({ feature, version, onClose, onDone }) {
   const task = useTask();
   const remove = () => task.run(async () => {
     const { etag, now } = await tagOf(feature, version);
-    if (now) throw { title: "It was changed since you looked at it.", detail: "Nothing was deleted: look at it again." };
+    if (now) throw { title: "It changed after you opened it.", detail: "Nothing was deleted. Review it again." };
     const at = versionPath(feature.entity_type, feature.name, version.version);
     const { data } = await call("DELETE", at, { headers: { "If-Match": etag } });
     await forgetLabel(feature, version.version);
-    onDone(`Version ${version.version} is gone; its last items expire by ${dayTime(millisOf(data.items_expire_by))}`);
+    onDone(`Version ${version.version} is deleted; its last items expire by ${dayTime(millisOf(data.items_expire_by))}`);
   });
   return html`
     <${Dialog} title="Delete this version?" kind="danger" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Keep it</${Button}>
       <${Button} kind="danger solid" disabled=${typed !== version.version || task.busy} onClick=${remove}
-        >Delete for ever</${Button}>`}>
+        >Delete permanently</${Button}>`}>
       <ul class="points">
-        <li>All lists of version <strong><bdi>${version.version}</bdi></strong> are out of reach at once.</li>
+        <li>All lists of version <strong><bdi>${version.version}</bdi></strong> become unreachable immediately.</li>
         <${Weight} feature=${feature} versions=${[version.version]}/>
         <li>Their items expire by <strong>${dayTime(Date.now() + readTtl(version.ttl).secs * 1000)}</strong>, ${ttlWords(version.ttl)}
           ${" "}from now, and leave the store with that.</li>
-        <li>The other versions stay as they are.</li>
+        <li>The other versions remain unchanged.</li>
       </ul>
       <${TextField} label=${html`Type <code class="typed">${version.version}</code> to delete it`} value=${typed}
         onInput=${setTyped}/>

@@ -45,6 +45,6 @@ export const BagDifferences = ({ changes, label }) => html`
         <dt><code><bdi>${visible(JSON.stringify(key)).slice(0, CHARS_SHOWN)}</bdi></code></dt>
         <dd>${before !== undefined && html`<del><span class="unseen">before: </span><code><bdi>${shown(before)}</bdi></code></del>`}
           ${after !== undefined ? html`<ins><span class="unseen">after: </span><code><bdi>${shown(after)}</bdi></code></ins>`
-            : html`<ins class="gone">it is not there</ins>`}</dd>
+            : html`<ins class="gone">removed</ins>`}</dd>
       </div>`)}
   </dl>`;

@@ -9,7 +9,7 @@ import { Button, Field, TextField } from "./parts.js";
 export function EntityForm({ type, id, types = [], label, onGo }) {
   const [draft, setDraft] = useState({ type, id });
   const [isTried, setTried] = useState(false);
-  const errors = { type: nameError(draft.type), id: draft.id ? idError(draft.id) : "It is needed." };
+  const errors = { type: nameError(draft.type), id: draft.id ? idError(draft.id) : "Required." };
   const shown = (name) => (isTried ? errors[name] : null);
   const submit = (event) => {
     event.preventDefault();

@@ -19,15 +19,15 @@ export const Labels = ({ labels, max = 64, isBrief }) => {
 
 const COMMON_TTLS = ["1d", "7d", "30d", "90d", "365d"];
 
-const ITEM = { about: "How long an item counts after its timestamp", now: "An item of now" };
+const ITEM = { about: "How long an item is visible after its timestamp", now: "An item added now" };
 /** What a TTL is about where it is that of bags. */
-export const BAG = { about: "How long a bag is there after it was changed last", now: "A bag that is changed now" };
+export const BAG = { about: "How long a bag is stored after its last change", now: "A bag changed now" };
 
 /** A TTL, in words and in what it means for what is of now. */
 export function TtlField({ value, onInput, label = "Time to live", what = ITEM, error, required, now = Date.now() }) {
   const read = readTtl(value);
   const hint = read.error ? `${what.about}: 30d, 12h, 1d12h.`
-    : `${ttlWords(value)}. ${what.now} is there until ${dayTime(now + read.secs * 1000)}.`;
+    : `${ttlWords(value)}. ${what.now} is visible until ${dayTime(now + read.secs * 1000)}.`;
   return html`
     <div class="ttl-field">
       <${TextField} label=${label} value=${value} onInput=${onInput} hint=${hint} required=${required}
@@ -41,11 +41,11 @@ export function TtlField({ value, onInput, label = "Time to live", what = ITEM, 
 
 export const LabelsField = ({ value, onInput, error }) => html`
   <${TextField} label="Labels" area mono rows="3" value=${value} onInput=${onInput} error=${error}
-    placeholder=${"team=ranking\nstage=production"} hint="One key=value a line, for finding features. At most 64."/>`;
+    placeholder=${"team=ranking\nstage=production"} hint="One key=value per line, to find features. At most 64."/>`;
 
 export const MaxItemsField = (props) => html`
-  <${TextField} label="Items of a list, at most" inputmode="numeric" placeholder="all"
-    hint="Only so many are shown, the newest. Left empty, all that have not expired." ...${props}/>`;
+  <${TextField} label="Maximum items per list" inputmode="numeric" placeholder="all"
+    hint="Only this many newest items are shown. Default: all unexpired items." ...${props}/>`;
 
 export const AheadMaxField = (props) => html`
   <${TextField} label="Timestamps ahead, at most" placeholder="as the server is set"
@@ -57,11 +57,11 @@ export const aheadWords = (ahead) => (ahead === "none" ? "any time" : `${ttlWord
 /** What stands once in a list; it is chosen when a feature or a version is made, and for ever. */
 export const IdentityChoice = ({ draft, onChange }) => html`
   <div class="columns">
-    <${SelectField} label="What stands once" value=${draft.identity} onChange=${(identity) => onChange({ identity })}
-      hint=${`${IDENTITIES[draft.identity][1]} It never changes.`}
+    <${SelectField} label="Identity" value=${draft.identity} onChange=${(identity) => onChange({ identity })}
+      hint=${`${IDENTITIES[draft.identity][1]} Cannot be changed.`}
       options=${Object.entries(IDENTITIES).map(([identity, [title]]) => [identity, title])}/>
     ${draft.identity !== "item" && html`
-      <${SelectField} label="Of two" value=${draft.keep} onChange=${(keep) => onChange({ keep })} options=${Object.entries(KEEPS)}/>`}
+      <${SelectField} label="Kept item" value=${draft.keep} onChange=${(keep) => onChange({ keep })} options=${Object.entries(KEEPS)}/>`}
   </div>`;
 
 /** More than any definition has: what is longer is refused, and not worth drawing. */
@@ -77,7 +77,7 @@ const shown = (name, value) => {
 };
 
 const TITLES = {
-  ttl: "Time to live", max_items: "Items of a list, at most", timestamp_ahead_max: "Timestamps ahead, at most", identity: "What stands once", keep: "Of two", bucket: "Kept by", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
+  ttl: "Time to live", max_items: "Maximum items per list", timestamp_ahead_max: "Timestamps ahead, at most", identity: "Identity", keep: "Kept item", bucket: "Bucket", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
   entity_type: "Entity type", name: "Name", version: "Version", versions: "Versions", roles: "Roles", scopes: "Scopes",
   properties: "Found by", order_by: "Ordered by", expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
 };
@@ -104,7 +104,7 @@ export function differences(before, after) {
 const others = (labels, than) => Object.fromEntries(Object.entries(labels).filter(([key, value]) => than[key] !== value));
 
 /** Differences, each field with what goes and what comes. */
-export const Differences = ({ changes, label = "What changes" }) => html`
+export const Differences = ({ changes, label = "Changes" }) => html`
   <dl class="diff" aria-label=${label}>
     ${changes.map(([name, before, after]) => html`
       <div>
@@ -124,14 +124,14 @@ const ACTIONS = {
   update_version: ["changed the version", ""], delete_version: ["deleted the version", "bad"],
   create_entity_type: ["created the entity type", "good"], update_entity_type: ["changed the entity type", ""],
   delete_entity_type: ["deleted the entity type", "bad"],
-  create_key: ["made the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
-  purge: ["began to purge", "bad"], erase_entity: ["erased", "bad"],
-  resize_pool: ["changed the size of the", ""], change_log: ["changed the", ""], create_backup: ["made a", "good"],
-  clean_indexes: ["began to clean indexes of", ""], update_job: ["changed the rate of", ""],
+  create_key: ["created the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
+  purge: ["started a purge of", "bad"], erase_entity: ["erased", "bad"],
+  resize_pool: ["resized the", ""], change_log: ["changed the", ""], create_backup: ["created a", "good"],
+  clean_indexes: ["started to clean indexes of", ""], update_job: ["changed the rate of", ""],
   pause_job: ["paused", ""], resume_job: ["resumed", ""], cancel_job: ["cancelled", "bad"],
 };
 
-const CREATED = "What it was created with";
+const CREATED = "Initial values";
 const isCreation = ({ action }) => action.startsWith("create_");
 
 /** The indexes of an entity type are versions of its bags, which have properties. */
@@ -161,11 +161,11 @@ export function Trail({ changes, target }) {
               ${target && change.target && html` <strong><bdi>${change.target}</bdi></strong>`}
               ${" "}<span class="muted when"><${Time} at=${change.at} kind="absolute"/></span>
             </p>
-            ${isUpdate && !changes.length && html`<p class="muted">Nothing was different afterwards.</p>`}
+            ${isUpdate && !changes.length && html`<p class="muted">No fields changed.</p>`}
             ${changes.length > 0 && (isUpdate
               ? html`<${Differences} changes=${changes}/>`
-              : html`<details><summary>${isCreation(change) ? CREATED : "What is known of it"}</summary>
-                  <${Differences} changes=${changes} label=${isCreation(change) ? CREATED : "What is known of it"}/></details>`)}
+              : html`<details><summary>${isCreation(change) ? CREATED : "Details"}</summary>
+                  <${Differences} changes=${changes} label=${isCreation(change) ? CREATED : "Details"}/></details>`)}
           </li>`;
       })}
     </ol>`;
@@ -176,7 +176,7 @@ export function ttlConsequence(before, after) {
   const [old, next] = [readTtl(before).secs, readTtl(after).secs];
   if (!old || !next || old === next) return null;
   return next < old
-    ? html`Items older than <strong>${ttlWords(after)}</strong> are hidden at once, and their space is given back
+    ? html`Items older than <strong>${ttlWords(after)}</strong> are hidden immediately, and their space is reclaimed
         later. Lengthening it again brings back only what has not been given back by then.`
-    : html`Items count longer from now on. Items that were stored with the shorter life may go when that ends.`;
+    : html`Items are visible longer from now on. Items stored with the shorter time to live may still expire earlier.`;
 }

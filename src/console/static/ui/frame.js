@@ -41,7 +41,7 @@ function Who() {
   const { state, me } = useStore(session);
   if (state !== "in") return null;
   if (me.kind === "anonymous") {
-    return html`<a class="who open" href="/console/access" title="Anybody who reaches this server may do anything">
+    return html`<a class="who open" href="/console/access" title="Anyone who can reach this server has full access">
       <${Icon} name="warn"/><span>Open server</span></a>`;
   }
   return html`

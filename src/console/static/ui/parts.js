@@ -133,7 +133,7 @@ export function Trouble({ problem, onRetry, children }) {
       <div>
         <strong>${problem.title ?? "Something went wrong"}</strong>
         <p>${problem.detail ?? problem.message}</p>
-        ${problem.outcome_unknown && html`<p>It may have been carried out all the same: look before you try again.</p>`}
+        ${problem.outcome_unknown && html`<p>The request may have been applied. Check before you retry.</p>`}
         ${children}
         <p class="fine">
           ${problem.code && html`<code>${problem.code}</code>`}
@@ -184,7 +184,7 @@ export function Copy({ text, label = "Copy", kind = "small", children }) {
       setDone(true);
       say(`${label}: copied`);
     } catch {
-      say("The browser does not let this page copy: select the text instead");
+      say("The browser does not allow copying: select the text instead");
     }
   };
   return html`

@@ -29,7 +29,7 @@ function Member({ name, schema, isRequired, document, depth }) {
   return html`
     <li>
       <span class="field-name">${name}</span>
-      <span class="fine"> ${typeOf(document, whole)}${boundsOf(whole)}${isRequired ? "" : ", may be left out"}</span>
+      <span class="fine"> ${typeOf(document, whole)}${boundsOf(whole)}${isRequired ? "" : ", optional"}</span>
       ${description && html`<p class="fine">${description}</p>`}
       ${hasMore && html`
         <details open=${isOpen} onToggle=${(event) => setOpen(event.target.open)}><summary class="fine">Its fields</summary>

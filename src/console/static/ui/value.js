@@ -22,7 +22,7 @@ export function Value({ type, value, isOpen }) {
 
 function Text({ text }) {
   const [shown, setShown] = useState(CHARS_SHOWN);
-  if (text === "") return html`<em class="muted">the empty text</em>`;
+  if (text === "") return html`<em class="muted">empty text</em>`;
   const isLong = text.length > shown;
   return html`
     <span class="value string"><bdi>${visible(text.slice(0, shown))}</bdi>${isLong && "…"}</span>

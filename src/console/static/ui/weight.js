@@ -32,16 +32,16 @@ export function Weight({ feature, versions }) {
     if (mayRead) count(versions.length);
     return () => ending.current?.abort();
   }, []);
-  if (!mayRead) return html`<li class="muted">You may not read its lists: how many there are is not told.</li>`;
+  if (!mayRead) return html`<li class="muted">You may not read its lists, so their number is not shown.</li>`;
   const some = weight && (weight.isWhole ? "" : "at least ");
   return html`
     <li aria-live="polite">
-      ${!weight ? problem ? "How many lists go was not found out." : "Its lists are being counted…"
-        : weight.lists === 0 && weight.isWhole ? html`<strong>No list</strong> has items: there is nothing to lose.`
+      ${!weight ? problem ? "Cannot count its lists." : "Counting its lists…"
+        : weight.lists === 0 && weight.isWhole ? html`<strong>No list</strong> has items.`
         : html`<strong>${some}${group(weight.lists)} ${weight.lists === 1 ? "list" : "lists"}</strong>${weight.items
             ? html`, with about ${short(weight.items)} ${Math.round(weight.items) === 1 ? "item" : "items"} and <strong>${bytes(weight.bytes)}</strong> of values` : ""}.`}
       ${weight && !weight.isWhole && html`
-        <p class="fine">To count all of them reads through the whole store, of whatever features.
+        <p class="fine">Counting all lists scans the whole store.
           ${" "}${isCounting
             ? html`<${Button} kind="small" onClick=${stop}>Stop counting</${Button}>`
             : html`<${Button} kind="small" onClick=${() => count(CALLS_MAX)}>Count all</${Button}>`}</p>`}

@@ -42,7 +42,7 @@ pub async fn mend(core: Arc<Core>) {
         let met = core.mends.next().await;
         // Whoever meets it next has it looked at again.
         if let Err(error) = look(&core, &met.what).await {
-            tracing::debug!(%error, "a member of a set was not mended");
+            tracing::debug!(%error, "cannot repair a set member");
         }
     }
 }
@@ -103,7 +103,7 @@ async fn bring_back(
             return Ok(true);
         }
     }
-    tracing::debug!(?list, "no write timestamp outranks the deletion that hides a member of a set");
+    tracing::debug!(?list, "no write timestamp is late enough to override the deletion of a set member");
     Ok(false)
 }
 

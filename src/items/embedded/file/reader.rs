@@ -48,26 +48,26 @@ impl DataFile {
         let damaged = |offset, what| OpenError::from(Damage { file: path.clone(), offset, what });
         let file = match disk.open_read_only(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(damaged(0, "the manifest names this file, and it is missing"));
+                return Err(damaged(0, "the manifest lists this file, but it is missing"));
             }
             file => file.map_err(OpenError::io("open", &path))?,
         };
         let len = file.size().map_err(OpenError::io("read", &path))?;
         if len != bytes {
-            return Err(damaged(len.min(bytes), "its length is not the one in the manifest"));
+            return Err(damaged(len.min(bytes), "its length differs from the manifest"));
         }
         let read = |offset: u64, len: u64| {
             let mut buffer = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
             file.read_exact_at(&mut buffer, offset).map_err(OpenError::io("read", &path)).map(|()| buffer)
         };
         if len < TAIL_LEN as u64 || read(0, MAGIC.len() as u64)? != MAGIC {
-            return Err(damaged(0, "it does not begin as a data file does"));
+            return Err(damaged(0, "not a data file: wrong header"));
         }
         let tail_at = len - TAIL_LEN as u64;
         let tail = read(tail_at, TAIL_LEN as u64)?;
-        let index_at = Index::offset_of(&tail, len).ok_or_else(|| damaged(tail_at, "its last bytes make no sense"))?;
+        let index_at = Index::offset_of(&tail, len).ok_or_else(|| damaged(tail_at, "malformed footer"))?;
         let (index, summary) = Index::decode(&read(index_at, len - index_at)?, id)
-            .ok_or_else(|| damaged(index_at, "the checksum of its index does not hold"))?;
+            .ok_or_else(|| damaged(index_at, "checksum mismatch of its index"))?;
         Ok(Self { id, summary, bytes, index, tag: Index::tag_of(&tail).unwrap_or(0), path, file })
     }
 
@@ -101,7 +101,7 @@ impl DataFile {
         let payload_len = bytes.len().saturating_sub(CHECKSUM_LEN);
         let sound = u32_at(&bytes, payload_len) == Some(block_checksum(self.id, start, &bytes[..payload_len]));
         if !sound {
-            return Err(self.damage(start, "the checksum of a block does not hold"));
+            return Err(self.damage(start, "checksum mismatch of a block"));
         }
         bytes.truncate(payload_len);
         Ok(Bytes::from(bytes))
@@ -109,7 +109,7 @@ impl DataFile {
 
     pub(super) fn malformed(&self, i: usize) -> ReadError {
         let start = self.index.block(i).map_or(0, |(start, _)| start);
-        self.damage(start, "a block has a sound checksum and makes no sense")
+        self.damage(start, "a block has a correct checksum but is malformed")
     }
 }
 

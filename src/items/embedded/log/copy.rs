@@ -32,12 +32,12 @@ pub fn segment(
         .and_then(|file| read_all(&*file))
         .map_err(|source| ReadError::Io { file: path.clone(), source })?;
     let header = SegmentHeader::decode(&bytes).filter(|header| header.number == number);
-    let salt = header.ok_or_else(|| damage(0, "the header of the segment is broken"))?.salt;
+    let salt = header.ok_or_else(|| damage(0, "the segment's header is damaged"))?.salt;
     let from = if number == start.segment { start.offset as usize } else { SEGMENT_HEADER_LEN };
     let last = number == end.segment;
     let mut at = from;
     while !last || at < end.offset as usize {
-        let frame = frame_at(&bytes, salt, at).ok_or_else(|| damage(at, "a frame of the log is broken"))?;
+        let frame = frame_at(&bytes, salt, at).ok_or_else(|| damage(at, "a frame of the log is damaged"))?;
         at = frame.end;
         if frame.kind == Kind::End {
             break;
@@ -45,7 +45,7 @@ pub fn segment(
     }
     if last {
         if at != end.offset as usize {
-            return Err(damage(at, "the log ends where it should not").into());
+            return Err(damage(at, "the log ends too early").into());
         }
         bytes.truncate(at);
         bytes.extend_from_slice(FrameBuffer::of(Kind::End).seal(salt, end.offset, end));

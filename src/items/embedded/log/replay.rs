@@ -83,7 +83,7 @@ pub fn read(
         }
         let mut bytes = load(disk, &path)?;
         let header = SegmentHeader::decode(&bytes).filter(|header| header.number == end.at.segment);
-        let header = header.ok_or_else(|| damaged("the header of the segment is broken"))?;
+        let header = header.ok_or_else(|| damaged("the segment's header is damaged"))?;
         if !expected.is_ours(&header) {
             return Err(damaged("the segment belongs to another store"));
         }
@@ -152,7 +152,7 @@ impl LogEnd {
         while let Some(frame) = frame::frame_at(bytes, self.salt, self.at.offset as usize) {
             if frame.kind == Kind::Changes {
                 for record in frame::records(frame.body, hash) {
-                    apply(record.ok_or_else(|| damaged(self.at.offset, "a frame holds no changes"))?);
+                    apply(record.ok_or_else(|| damaged(self.at.offset, "a frame has no changes"))?);
                     self.changes += 1;
                 }
             }
@@ -190,9 +190,9 @@ impl LogEnd {
         if self.durable > self.at {
             let file = segment_path(dir, self.at.segment);
             let what = if known > self.at {
-                "the log ends here, and is known to have gone on"
+                "the log ends here, but more of it was written"
             } else {
-                "a frame of the log is broken, and later ones say that it was whole"
+                "a frame of the log is damaged, although later frames show that it was complete"
             };
             return Err(Damage { file, offset: u64::from(self.at.offset), what }.into());
         }
@@ -227,7 +227,7 @@ impl LogEnd {
                 written_again_bytes = written,
                 cut_frames = self.cut_frames,
                 cut_segments,
-                "the log was replayed"
+                "log replayed"
             );
         }
         Ok(())

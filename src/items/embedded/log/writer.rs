@@ -145,7 +145,7 @@ impl Progress {
     pub fn sync(&self) -> io::Result<()> {
         let mut has_failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         if *has_failed {
-            return Err(io::Error::other("an fsync before this one has failed"));
+            return Err(io::Error::other("an earlier fsync failed"));
         }
         let Unsynced { files, written, appended } = {
             let mut unsynced = self.unsynced();
