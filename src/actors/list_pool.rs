@@ -230,7 +230,7 @@ impl ListPool {
     /// Add List Items: all or none. `ahead_max` is the version's own bound on timestamps, if it has one.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the permit is the bound, and a reply that is dropped tells of a failure"
+        reason = "the permit bounds the channel, and a dropped reply reports a failure"
     )]
     pub async fn add(
         &self,

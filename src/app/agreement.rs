@@ -27,8 +27,8 @@ pub(super) struct Compared {
 }
 
 /// The items are of an earlier moment than the notes about them.
-const OLDER_ITEMS: &str = "the items are older than the definitions and jobs beside them: bring back both parts from one \
-                           backup, or repeat the purges and erasures since then";
+const OLDER_ITEMS: &str = "the items are older than the definitions and jobs: restore both parts from one backup, or \
+                           repeat the purges and erasures since then";
 
 /// Compares ready indexes with bags, finished jobs with the lists that they cleared, and the moments of both parts.
 /// `stored` names the feature keys of which there is any list.

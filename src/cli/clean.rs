@@ -27,7 +27,7 @@ ones and reports the result. The server runs one job for each entity type. The
 jobs continue if the command is interrupted: liststore jobs shows, pauses and
 cancels them. Without an ENTITY_TYPE, all are cleaned. Requires lists:write.";
 
-/// Check all bags and index entries, and repair what is wrong
+/// Check all bags and index entries, and repair errors
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {

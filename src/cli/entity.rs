@@ -45,7 +45,7 @@ enum Command {
     Erase(Erase),
 }
 
-/// Remove the bag and all lists of an entity, including those of deleted features
+/// Remove the bag and all lists of an entity, including lists of deleted features
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

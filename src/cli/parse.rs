@@ -182,8 +182,8 @@ fn ahead_max(text: &str) -> Result<AheadMaxInput, String> {
 /// How far timestamps may be ahead, where a definition is created or changed.
 #[derive(Debug, Args)]
 pub(super) struct AheadMaxArgument {
-    /// How far the timestamp of an added item may be ahead of the server's clock, such as 12h; none for any time,
-    /// server for the server's own setting
+    /// Maximum lead of an added item's timestamp over the server's clock, such as 12h; none for no limit, server for
+    /// the server's setting
     #[arg(long, value_name = "DURATION", value_parser = ahead_max)]
     timestamp_ahead_max: Option<AheadMaxInput>,
 }

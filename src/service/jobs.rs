@@ -83,7 +83,7 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<Reply, ServiceError> {
         let job = self.job_in_sight(caller, id).await?;
         may(caller, Permission::ListsWrite, &job)?;
-        tracing::info!(by = %caller.principal, job = %id, ?command, "a job is told what to do");
+        tracing::info!(by = %caller.principal, job = %id, ?command, "job command received");
         let (jobs, by) = (self.jobs.clone(), caller.author());
         let commanding = async move { jobs.command(id, command, by).await.map_err(Broken::AtFirst) };
         let job = within(caller, Changes::Definitions, to_its_end(commanding)).await?;

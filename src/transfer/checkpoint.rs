@@ -84,7 +84,7 @@ impl Checkpoint {
         let Failure::Failed(why) = failure else { return failure };
         let (part, state) = (self.part.display(), self.state.path().display());
         Failure::Failed(format!(
-            "{why}; run the same command again to continue, or remove {part} and {state} to begin anew"
+            "{why}; run the same command again to continue, or remove {part} and {state} to start over"
         ))
     }
 

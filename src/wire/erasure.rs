@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{ProblemBody, texts};
 
-/// A receipt of an erasure: what was erased, when and by which caller.
+/// A receipt of an erasure: the lists and bags, the time and the caller.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EntityErased {
     #[schema(value_type = texts::Name, inline)]

@@ -13,7 +13,7 @@ use super::object::Object;
 use super::{AddItemsInput, ItemInput, Problem, text, texts};
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
 
-/// What is to go: items with a value, some items, or what lies between two moments.
+/// The items to remove: by value, by timestamp and value, by key, or by time range.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"value": "story-17"}))]
 #[serde(untagged)]
@@ -25,7 +25,7 @@ pub enum RemoveItemsInput<'a> {
     Between(RemoveBetweenInput),
 }
 
-/// A value whose items are to go, at whatever time.
+/// Removes all items with this value, at any time.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"value": "story-17"}))]
 #[serde(deny_unknown_fields)]
@@ -35,7 +35,7 @@ pub struct RemoveValueInput<'a> {
     pub value: &'a str,
 }
 
-/// The key of an item that is to go, at whatever time.
+/// Removes the item with this key, at any time.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"key": "u-17"}))]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ pub struct RemoveKeyInput<'a> {
     pub key: &'a str,
 }
 
-/// The keys of items that are to go, at whatever times.
+/// Removes the items with these keys, at any time.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"keys": ["u-17", "u-18"]}))]
 #[serde(deny_unknown_fields)]
@@ -57,7 +57,7 @@ pub struct RemoveKeysInput<'a> {
     pub keys: Vec<&'a str>,
 }
 
-/// Items that are to go.
+/// Removes these items.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"items": [{"timestamp": "2024-08-29T16:44:05.43Z", "value": "story-17"}]}))]
 #[serde(deny_unknown_fields)]
@@ -66,7 +66,7 @@ pub struct RemoveNamedInput<'a> {
     pub items: Vec<ItemInput<'a>>,
 }
 
-/// Moments, both inclusive, between which all items are to go. At least one of them is given.
+/// Removes all items between two timestamps, both inclusive. At least one of them is required.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"max_timestamp": "2024-08-29T16:44:05.43Z"}), min_properties = 1)]
 #[serde(deny_unknown_fields)]
@@ -79,7 +79,7 @@ pub struct RemoveBetweenInput {
     pub max_timestamp: Option<Timestamp>,
 }
 
-/// Values that are looked for.
+/// Values to search for.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"values": ["story-17", "story-18"]}))]
 #[serde(deny_unknown_fields)]

@@ -8,7 +8,7 @@ use super::lists::{entries, raw_jsons};
 use super::object::Object;
 use super::texts;
 
-/// Members that are looked up: by their keys, or by their values where the feature's identity is `value`.
+/// Members to look up: by key, or by value if the feature's identity is `value`.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"keys": ["u-17", "u-18"]}))]
 #[serde(untagged)]
@@ -17,7 +17,7 @@ pub enum LookupInput<'a> {
     Values(LookupValuesInput<'a>),
 }
 
-/// Keys that are looked up.
+/// Keys to look up.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"keys": ["u-17", "u-18"]}))]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ pub struct LookupKeysInput<'a> {
     pub keys: Vec<&'a str>,
 }
 
-/// Values that are looked up.
+/// Values to look up.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(example = json!({"values": ["story-17", "story-18"]}))]
 #[serde(deny_unknown_fields)]

@@ -132,8 +132,8 @@ pub struct Feature {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
-    /// How far the timestamp of an item that is added to the default version may be ahead of the server's clock, or
-    /// `none`. Where it is absent, the server's setting holds.
+    /// Maximum lead of the timestamp of an item added to the default version over the server's clock, or `none`. If
+    /// absent, the server's setting applies.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
     #[schema(value_type = texts::AheadMax, required = false)]
     pub timestamp_ahead_max: Option<AheadMax>,
@@ -204,8 +204,8 @@ pub struct FeatureVersion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: Option<u64>,
-    /// How far the timestamp of an added item may be ahead of the server's clock, or `none`. Where it is absent, the
-    /// server's setting holds.
+    /// Maximum lead of an added item's timestamp over the server's clock, or `none`. If absent, the server's setting
+    /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
     #[schema(value_type = texts::AheadMax, required = false)]
     pub timestamp_ahead_max: Option<AheadMax>,

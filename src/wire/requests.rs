@@ -42,8 +42,8 @@ pub struct FeatureInput {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
-    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
-    /// `null` for the server's own setting.
+    /// Maximum lead of an added item's timestamp over the server's clock, such as `1d`; `none` for no limit, `null` for
+    /// the server's setting.
     #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
     #[schema(value_type = Option<texts::AheadMax>, required = false)]
     pub timestamp_ahead_max: AheadMaxInput,
@@ -83,8 +83,8 @@ pub struct FeaturePatch {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
-    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
-    /// `null` for the server's own setting.
+    /// Maximum lead of an added item's timestamp over the server's clock, such as `1d`; `none` for no limit, `null` for
+    /// the server's setting.
     #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
     #[schema(value_type = Option<texts::AheadMax>, required = false)]
     pub timestamp_ahead_max: AheadMaxInput,
@@ -99,8 +99,8 @@ pub struct FeaturePatch {
     pub labels: Option<Labels>,
 }
 
-/// What a version is created from. What is not given of `ttl`, `max_items`, `timestamp_ahead_max`, `identity`, `keep`
-/// and `bucket` it copies from the feature.
+/// The definition of a new version. `ttl`, `max_items`, `timestamp_ahead_max`, `identity`, `keep` and `bucket` default
+/// to the feature's.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"version": "v2", "ttl": "7d"}))]
 #[serde(deny_unknown_fields)]
@@ -115,8 +115,8 @@ pub struct VersionInput {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
-    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
-    /// `null` for the server's own setting.
+    /// Maximum lead of an added item's timestamp over the server's clock, such as `1d`; `none` for no limit, `null` for
+    /// the server's setting.
     #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
     #[schema(value_type = Option<texts::AheadMax>, required = false)]
     pub timestamp_ahead_max: AheadMaxInput,
@@ -148,8 +148,8 @@ pub struct VersionPatch {
     #[serde(serialize_with = "max_items", skip_serializing_if = "MaxItemsInput::is_absent")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000, required = false)]
     pub max_items: MaxItemsInput,
-    /// How far the timestamp of an added item may be ahead of the server's clock, such as `1d`; `none` for any time.
-    /// `null` for the server's own setting.
+    /// Maximum lead of an added item's timestamp over the server's clock, such as `1d`; `none` for no limit, `null` for
+    /// the server's setting.
     #[serde(serialize_with = "ahead_max", skip_serializing_if = "AheadMaxInput::is_absent")]
     #[schema(value_type = Option<texts::AheadMax>, required = false)]
     pub timestamp_ahead_max: AheadMaxInput,

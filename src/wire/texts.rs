@@ -97,7 +97,7 @@ impl PartialSchema for AccessLog {
 }
 
 impl ToSchema for AccessLog {}
-/// What tells the items of a list from each other. It never changes.
+/// What identifies an item of a list. Cannot be changed.
 pub struct Identity;
 
 impl PartialSchema for Identity {
@@ -186,7 +186,7 @@ texts! {
     Pointer => (1, 512), POINTER, "A JSON Pointer (RFC 6901) to a property.", "/country";
     /// An entity.
     EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
-    /// What tells a keyed item from others.
+    /// What identifies a keyed item.
     MemberKey => (1, 512), r"^[^\x00]+$", "Identifies an item if the feature has the identity key (and only then): 1 \
                                            to 512 bytes of UTF-8 without NUL.", "u-123";
     /// The public part of an API key.

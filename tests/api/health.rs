@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{ago, api, items, one};
 use super::faults::{faulty, faulty_from_the_start, refuse_sessions};
+use super::language::banned;
 use super::sockets::until;
 
 #[tokio::test]
@@ -145,4 +146,37 @@ async fn the_document_is_complete() {
     }
     let schemas = document["components"]["schemas"].as_object().unwrap();
     assert!(schemas.values().all(Value::is_object));
+}
+
+#[tokio::test]
+async fn descriptions_of_the_document_are_plain_english() {
+    let document = api().await.get("/openapi.json").await.expect(200);
+    let mut unclear = Vec::new();
+    collect_banned(&document, "", &mut unclear);
+    assert!(unclear.is_empty(), "\n{}", unclear.join("\n"));
+}
+
+/// Adds the banned phrases in descriptions and summaries, each with its JSON pointer.
+fn collect_banned(value: &Value, pointer: &str, unclear: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let pointer = format!("{pointer}/{name}");
+                match member {
+                    Value::String(text) if ["description", "summary"].contains(&name.as_str()) => {
+                        let found = banned(text).into_iter();
+                        unclear
+                            .extend(found.map(|(phrase, instead)| format!("{pointer}: `{phrase}`: write {instead}")));
+                    }
+                    member => collect_banned(member, &pointer, unclear),
+                }
+            }
+        }
+        Value::Array(entries) => {
+            for (i, entry) in entries.iter().enumerate() {
+                collect_banned(entry, &format!("{pointer}/{i}"), unclear);
+            }
+        }
+        _ => {}
+    }
 }

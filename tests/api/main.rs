@@ -36,6 +36,8 @@ mod health;
 mod history;
 mod indexes;
 mod keys;
+#[path = "../support/language.rs"]
+mod language;
 mod limits;
 mod looks;
 mod members;

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod cycles;
+mod language;
 mod links;
+#[path = "../support/language.rs"]
+mod phrases;
 mod shape;
 mod sources;
 mod vendored;
@@ -252,6 +255,16 @@ fn nothing_is_left_to_be_done() {
 #[test]
 fn relative_links_lead_somewhere() {
     assert_none(links::broken());
+}
+
+#[test]
+fn messages_and_the_console_are_plain_english() {
+    assert_none([language::unclear_messages(), language::unclear_console()].concat());
+}
+
+#[test]
+fn pages_are_plain_english_or_become_so() {
+    assert_none(language::unclear_pages());
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl CqlMetrics {
         )?;
         let swept = IntCounter::new(
             "liststore_cql_sweeps_total",
-            "Neighbourhoods of deleted rows whose tombstones were replaced by those of ranges.",
+            "Ranges of deleted rows whose row tombstones were replaced by a range tombstone.",
         )?;
         let wide_lists = IntCounter::new(
             "liststore_cql_wide_lists_total",

@@ -75,10 +75,10 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::UpdateFeature,
         name: "update_feature",
         summary: "Change a feature",
-        description: "Absent fields stay as they are; `labels` is replaced whole. `ttl`, `max_items` and \
-                      `timestamp_ahead_max` are those of the default version, and the default of versions that are created \
-                      later; a shorter `ttl` and a smaller `max_items` hide items at once. `null` lifts `max_items`, and \
-                      leaves `timestamp_ahead_max` to the server's setting.",
+        description: "Absent fields remain unchanged; `labels` is replaced as a whole. `ttl`, `max_items` and \
+                      `timestamp_ahead_max` apply to the default version and are the defaults of later versions. A \
+                      shorter `ttl` or smaller `max_items` hides items immediately. `null` removes `max_items`, and \
+                      makes `timestamp_ahead_max` follow the server's setting.",
         group: Group::Features,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,
@@ -127,8 +127,8 @@ pub const ROWS: [Descriptor; 10] = [
         id: OperationId::CreateVersion,
         name: "create_version",
         summary: "Create List Feature Version",
-        description: "A version has lists of its own. Without a `ttl`, `max_items` or `timestamp_ahead_max` it copies the \
-                      feature's present one.",
+        description: "A version has separate lists. Without `ttl`, `max_items` or `timestamp_ahead_max`, it copies the \
+                      feature's current values.",
         group: Group::Versions,
         permission: Permission::FeaturesWrite,
         effect: Effect::Write,

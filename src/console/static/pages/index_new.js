@@ -22,7 +22,7 @@ export function NewIndex({ type, indexes, onClose, onDone }) {
   const taken = indexes.some((index) => index.name === name && index.state !== "dropping") ? "This name is already in use." : null;
   const errors = { name: nameError(name) ?? taken, properties: pointersError(pointers), order_by: order ? pointerError(order) : null };
   const input = { name, properties: pointers, ...(order && { order_by: order }) };
-  const told = (field) => (task.problem?.field?.startsWith(field) ? task.problem.detail : null);
+  const serverError = (field) => (task.problem?.field?.startsWith(field) ? task.problem.detail : null);
   const create = () => task.run(async () => {
     await createIndex(type, input);
     onDone(`The index ${name} is being built`);
@@ -33,15 +33,15 @@ export function NewIndex({ type, indexes, onClose, onDone }) {
     <${Dialog} title="New index" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
       <${Button} kind="primary" onClick=${create} disabled=${task.busy || !isFine}>Create the index</${Button}>`}>
-      <${TextField} label="Name" required value=${name} onInput=${setName} placeholder="by_city" error=${name ? errors.name : told("name")}/>
+      <${TextField} label="Name" required value=${name} onInput=${setName} placeholder="by_city" error=${name ? errors.name : serverError("name")}/>
       <${TextField} label="Found by" required area mono rows="3" value=${properties} onInput=${setProperties} placeholder=${"/city\n/address/zip"}
-        error=${properties ? errors.properties : told("properties")}
+        error=${properties ? errors.properties : serverError("properties")}
         hint="1 to 8 paths, one per line. A bag matches all of them together. Each element of an array is a value."/>
       ${paths.length > 0 && html`
         <div class="chips" role="group" aria-label="Properties in bags">${paths.map(([pointer, value]) => html`
           <button type="button" class="chip" title=${value.slice(0, 200)} aria-pressed=${pointers.includes(pointer)}
             onClick=${() => toggle(pointer)}><bdi>${pointer.slice(0, CHARS_SHOWN)}</bdi></button>`)}</div>`}
-      <${Field} label="Ordered by" error=${order ? errors.order_by : told("order_by")}
+      <${Field} label="Ordered by" error=${order ? errors.order_by : serverError("order_by")}
         hint="A number or an RFC 3339 time. Bags without either are not in the index. Default: the time of the last update.">
         ${(ties) => html`<input class="input" type="text" list="orders" value=${order} placeholder="when they were updated" autocomplete="off"
             spellcheck=${false} onInput=${(event) => setOrder(event.target.value)} ...${ties}/>

@@ -31,7 +31,7 @@ export function Indexes({ type, refused }) {
   }, [isBusy]);
   const close = () => setOpen(null);
   const done = (words) => { close(); say(words); loaded.again(); };
-  const tell = (job, what, words) => task.run(async () => { await tellJob(job, what); done(words); });
+  const control = (job, what, words) => task.run(async () => { await tellJob(job, what); done(words); });
   const create = html`<${Button} kind="small primary" icon="plus" refused=${refused} onClick=${() => setOpen(["new"])}>New index</${Button}>`;
   return html`
     <section class="card" aria-labelledby="indexes">
@@ -43,7 +43,7 @@ export function Indexes({ type, refused }) {
       <${Trouble} problem=${loaded.problem ?? task.problem} onRetry=${loaded.problem && loaded.again}/>
       ${!loaded.data ? loaded.loading && html`<${Loading} what="Loading indexes"/>`
         : indexes.length ? html`<ul class="jobs">${indexes.map((index) => html`
-            <${Row} key=${`${index.name} ${index.created_at}`} type=${type} index=${index} refused=${refused} onTell=${tell}
+            <${Row} key=${`${index.name} ${index.created_at}`} type=${type} index=${index} refused=${refused} onControl=${control}
               onDrop=${() => setOpen(["drop", index])}/>`)}</ul>`
         : html`<${Empty} icon="search" title="No index yet" actions=${create}>
             <p>Which entities live in Paris, the oldest first? An index by <code>/city</code>, ordered by <code>/age</code>, answers that.
@@ -53,7 +53,7 @@ export function Indexes({ type, refused }) {
     ${open?.[0] === "drop" && html`<${Drop} type=${type} index=${open[1]} onClose=${close} onDone=${done}/>`}`;
 }
 
-function Row({ type, index, refused, onTell, onDrop }) {
+function Row({ type, index, refused, onControl, onDrop }) {
   const { name, state, job, properties, order_by: order } = index;
   const writing = refusal("lists:write", type, "");
   const isPaused = job?.state === "paused";
@@ -85,7 +85,7 @@ function Row({ type, index, refused, onTell, onDrop }) {
         ${state !== "dropping" && html`<${LinkButton} kind="small" icon="search" href=${find} refused=${refusal("lists:read", type, "")}>Find</${LinkButton}>
           <${Copy} kind="small" label=${`Copy the command that creates ${name}`} text=${creationAsCommand(type, index)}>Command</${Copy}>`}
         ${job && !isOver(job) && html`<${Button} kind="small" refused=${writing} label=${`${isPaused ? "Resume" : "Pause"} ${name}`}
-          onClick=${() => (isPaused ? onTell(job, "resume", "Resumed") : onTell(job, "pause", "Paused"))}>${isPaused ? "Resume" : "Pause"}</${Button}>`}
+          onClick=${() => (isPaused ? onControl(job, "resume", "Resumed") : onControl(job, "pause", "Paused"))}>${isPaused ? "Resume" : "Pause"}</${Button}>`}
         ${state !== "dropping" && html`<${Button} kind="small danger" icon="bin" refused=${refused} label=${`Drop ${name}`} onClick=${onDrop}>Drop</${Button}>`}
       </div>
     </li>`;

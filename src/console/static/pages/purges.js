@@ -25,7 +25,7 @@ export function Purges() {
   const all = loaded.data ?? [];
   const jobs = all.filter(({ kind }) => !(kind in INDEXES));
   const builds = all.filter(({ kind }) => kind in INDEXES);
-  const tell = (job, what, words) => task.run(async () => {
+  const control = (job, what, words) => task.run(async () => {
     await tellJob(job, what);
     setCancelled(null);
     say(words);
@@ -39,7 +39,7 @@ export function Purges() {
       ${refused ? html`<${Empty} icon="bin" title="You may not read purges"><p>${refused}</p></${Empty}>`
         : !loaded.data ? loaded.loading && html`<${Loading} what="Loading purges"/>`
         : jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`
-            <${Job} key=${job.id} job=${job} onTell=${(what, words) => (what === "cancel" ? setCancelled(job) : tell(job, what, words))}/>`)}</ul>`
+            <${Job} key=${job.id} job=${job} onControl=${(what, words) => (what === "cancel" ? setCancelled(job) : control(job, what, words))}/>`)}</ul>`
         : html`<${Empty} icon="bin" title="No purge yet">
             <p>A purge erases the items of a feature before they expire. It runs in the background, survives restarts,
               and appears here.</p></${Empty}>`}
@@ -52,7 +52,7 @@ export function Purges() {
     ${cancelled && html`
       <${Dialog} title="Cancel this purge?" kind="danger" onClose=${() => setCancelled(null)} actions=${html`
         <${Button} onClick=${() => setCancelled(null)}>Continue the purge</${Button}>
-        <${Button} kind="danger solid" disabled=${task.busy} onClick=${() => tell(cancelled, "cancel", "The purge is cancelled")}
+        <${Button} kind="danger solid" disabled=${task.busy} onClick=${() => control(cancelled, "cancel", "The purge is cancelled")}
           >Cancel permanently</${Button}>`}>
         <p>The purge of <strong><bdi>${titleOfJob(cancelled)}</bdi></strong> stops. Cleared items stay removed. To clear the rest,
           start another purge.</p>
@@ -76,7 +76,7 @@ const IndexJob = ({ job }) => html`
     ${job.problem && html`<${Notice} kind="warn" title="The job is blocked."><p>${job.problem}</p></${Notice}>`}
   </li>`;
 
-function Job({ job, onTell }) {
+function Job({ job, onControl }) {
   const title = titleOfJob(job);
   const refused = refusal("lists:write", job.entity_type, job.feature ?? "");
   const about = [
@@ -86,7 +86,7 @@ function Job({ job, onTell }) {
   ].filter(Boolean).join(" · ");
   const button = (what, text, words, kind = "") => html`
     <${Button} kind=${`small ${kind}`} refused=${refused} label=${`${text} the purge of ${title}`}
-      onClick=${() => onTell(what, words)}>${text}</${Button}>`;
+      onClick=${() => onControl(what, words)}>${text}</${Button}>`;
   return html`
     <li class="job">
       <div class="job-head">

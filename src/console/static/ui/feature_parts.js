@@ -177,6 +177,6 @@ export function ttlConsequence(before, after) {
   if (!old || !next || old === next) return null;
   return next < old
     ? html`Items older than <strong>${ttlWords(after)}</strong> are hidden immediately, and their space is reclaimed
-        later. Lengthening it again brings back only what has not been given back by then.`
+        later. Extending it again restores only items whose space has not been reclaimed.`
     : html`Items are visible longer from now on. Items stored with the shorter time to live may still expire earlier.`;
 }

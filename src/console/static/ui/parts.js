@@ -67,9 +67,9 @@ export function Time({ at, kind = "both" }) {
 /** A labelled field. `input` is drawn with what ties it to its label, hint and error. */
 export function Field({ label, hint, error, children, required, wide }) {
   const id = useId();
-  const told = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(" ");
+  const describedBy = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(" ");
   const ties = {
-    id, "aria-describedby": told || undefined, "aria-invalid": error ? "true" : undefined,
+    id, "aria-describedby": describedBy || undefined, "aria-invalid": error ? "true" : undefined,
     "aria-required": required ? "true" : undefined,
   };
   return html`

@@ -103,7 +103,7 @@ pub async fn sweep(core: Arc<Core>) {
 
 async fn run(core: &Arc<Core>, place: &Place) {
     if let Err(error) = at(core, place).await {
-        tracing::debug!(%error, "tombstones of rows were not replaced by those of ranges");
+        tracing::debug!(%error, "cannot replace row tombstones by range tombstones");
         sleep(PAUSE).await;
     }
 }

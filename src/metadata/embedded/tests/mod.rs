@@ -100,7 +100,11 @@ fn foreign_and_newer_files_are_refused_and_left_alone() {
         .unwrap();
     transaction.commit().unwrap();
     drop(ours);
-    assert!(refusal(dir.path()).contains("newer liststore (format 8, this one knows 7)"), "{}", refusal(dir.path()));
+    assert!(
+        refusal(dir.path()).contains("newer liststore (format 8, this version supports 7)"),
+        "{}",
+        refusal(dir.path())
+    );
 }
 
 #[tokio::test]
