@@ -30,6 +30,7 @@ struct FeatureText {
     /// A duration, or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timestamp_ahead_max: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     identity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,
@@ -57,6 +58,7 @@ struct VersionText {
     /// A duration, or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timestamp_ahead_max: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     identity: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep: Option<String>,

@@ -51,7 +51,9 @@ fn defined() -> Server {
 #[test]
 fn a_server_that_imports_what_another_exported_has_the_same_definitions() {
     let (one, other) = (defined(), Server::start());
-    let file = other.write("features.yaml", one.ok(&["feature", "export"]));
+    let exported = one.ok(&["feature", "export"]);
+    assert!(!exported.contains(": null"), "{exported}");
+    let file = other.write("features.yaml", exported);
     let planned = other.ok(&["feature", "import", &file, "--dry-run"]);
     let expected = "+ user.seen: string, ttl 30d, timestamp_ahead_max 12h\n\
                     + user.seen, version 1.0: ttl 7d, timestamp_ahead_max none\n";
