@@ -2,9 +2,9 @@
 //!
 //! A `console` block holds commands after `$ ` and their output. In the output `…` stands for text that differs from
 //! run to run, a line of `…` alone for any number of lines, and TOKEN for a page token, which a later command may use.
-//! A command goes on in the next line after a backslash or `|`, and within single quotes. A `sh` block holds commands that the
-//! test knows and does not run, such as the start of the server. A block without a language is a picture. Any other
-//! block is a file that the reader saves; the last code span in the line before the block is its name.
+//! A command goes on in the next line after a backslash or `|`, and within single quotes. A `sh` block holds commands
+//! that the test knows and does not run, such as the start of the server. A block without a language is a picture.
+//! Any other block is a file that the reader saves; the last code span in the line before the block is its name.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
