@@ -55,8 +55,9 @@ impl<R: PageRenderer> Service<R> {
             async move { metadata.note_erasure(begun, by).await.map_err(Broken::AtFirst) }
         };
         within(caller, Changes::Definitions, to_its_end(noting)).await?;
-        // The bag goes before all else, by a swap: the caller may have named the one that they mean.
-        match self.erase_bag(caller, &entity, &conditions).await {
+        // The bag goes before all else, by a swap: the caller may have named the one that they mean. It goes with its
+        // entries in indexes, or stays.
+        let kept = match self.erase_bag(caller, &entity, &conditions).await {
             Err(ServiceError::Bag(refused)) => {
                 let ended = note(json!({"state": "refused"}));
                 let noting = async move { metadata.note_erasure(ended, by).await.map_err(Broken::AtFirst) };
@@ -66,16 +67,17 @@ impl<R: PageRenderer> Service<R> {
                 return Err(refused.into());
             }
             Err(error) if !conditions.is_none() => return Err(error),
-            // What could not be taken out is told of by what follows.
-            _ => {}
-        }
+            erased => erased.err(),
+        };
+        let newest_bag = lists.iter().rposition(|list| list.id.is_of_bags());
         let EntityName { entity_type, entity_id } = entity;
         let (pool, timeout) = (self.lists_of(caller).into_owned(), self.options.operation_timeout);
         let erasing = async move {
-            let clearing = lists.into_iter().map(|list| {
+            let clearing = lists.into_iter().enumerate().map(|(place, list)| {
+                let kept = kept.clone().filter(|_| newest_bag == Some(place));
                 // Each has the time of a removal of its own, of what is left.
                 let deadline = move || deadline.min(Instant::now() + timeout);
-                clear(&pool, list, &entity_id, deadline)
+                clear(&pool, list, &entity_id, kept, deadline)
             });
             let mut lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
             // The receipt outlives a loss of power, and so must the removals.
@@ -119,12 +121,17 @@ async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
     }
 }
 
+/// Clears a list, unless it is of a bag that cannot be taken out together with its entries.
 async fn clear(
     lists: &ListPool,
     list: ErasedList,
     entity_id: &EntityId,
+    kept: Option<ServiceError>,
     deadline: impl FnOnce() -> Instant,
 ) -> ErasedList {
+    if let Some(error) = kept {
+        return ErasedList { outcome: Err(error), ..list };
+    }
     let key = ListKey::new(list.key(), entity_id.clone());
     // Whatever its items' TTL is or was: all of them go.
     let cleared = lists.remove_all(key, Ttl::MAX, deadline()).await;

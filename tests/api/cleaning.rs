@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::client::Api;
+use super::keys;
 use super::purges::until;
 use super::sockets;
 use super::support::{settings, spawn_with};
@@ -103,6 +104,20 @@ impl Broken {
         let is_told = async || sockets::metric(&self.api, "liststore_cleaner_waiting").await == 0.0;
         sockets::until("nothing waits", is_told).await;
     }
+}
+
+/// An erasure counts its items once: its bag is removed by a caller who has no more of them, too.
+#[tokio::test]
+async fn an_erasure_removes_the_entries_of_the_bag_whatever_limits_its_caller_has() {
+    let broken = on(Arc::new(MemoryStore::default())).await;
+    broken.put("one", json!({"a": 1, "at": 5})).await;
+    assert_eq!(broken.stored("[1]").await.len(), 1);
+    let admin = keys::admin(&broken.api).await;
+    let limited = json!({"name": "limited", "roles": ["writer"], "items_per_second": 1, "items_burst": 1});
+    let (token, _) = keys::key(&broken.api, Some(&admin), limited).await;
+    let erased = keys::with_key(&broken.api, &token, Method::DELETE, "/v1/entities/link/one", &Value::Null).await;
+    assert_eq!(erased.expect(200)["complete"], true);
+    assert!(broken.stored("[1]").await.is_empty());
 }
 
 /// On each store whose queries may meet what somebody left.

@@ -1,6 +1,11 @@
 //! Erasing an entity: all of its lists, whatever their features are now, and a receipt.
 
+use std::sync::atomic::Ordering::SeqCst;
+
+use liststore::domain::Timestamp;
+use liststore::items::StoreError;
 use liststore::metadata::MetadataError;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Api, ago, api, items};
@@ -142,6 +147,45 @@ async fn a_receipt_that_cannot_be_noted_leaves_the_outcome_unknown() {
         assert_eq!(erased(&api).await.len(), notes, "what was begun is in the trail");
     }
     assert_eq!(api.delete("/v1/entities/user/u").await.expect(200)["complete"], true);
+}
+
+/// A caller without a date sends the call again, and then has the store's promise.
+#[tokio::test]
+async fn a_receipt_has_no_date_if_the_store_cannot_promise_one() {
+    let (api, faults) = faulty(&[]).await;
+    api.feature("seen", "string", "30d").await;
+    api.add(&items("seen", "u"), &[(ago(1), "a".into())]).await;
+    let away = StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false };
+    *faults.erased_by.lock().unwrap() = Some(Err(away));
+    let receipt = api.delete("/v1/entities/user/u").await.expect(200);
+    assert_eq!((&receipt["complete"], &receipt["bytes_erased_by"]), (&json!(true), &Value::Null));
+    assert!(api.values(&items("seen", "u")).await.is_empty());
+
+    let by = Timestamp::parse("2030-01-02T03:04:05.000000006Z").unwrap();
+    *faults.erased_by.lock().unwrap() = Some(Ok(by));
+    let receipt = api.delete("/v1/entities/user/u").await.expect(200);
+    assert_eq!(receipt["bytes_erased_by"], "2030-01-02T03:04:05.000000006Z");
+    // What is not removed is not erased.
+    faults.uncleared.lock().unwrap().push("user#seen| u".to_owned());
+    let receipt = api.delete("/v1/entities/user/u").await.expect(200);
+    assert_eq!((&receipt["complete"], &receipt["bytes_erased_by"]), (&json!(false), &Value::Null));
+}
+
+/// A bag goes with its entries in indexes, or stays: they have its values, and without it only a cleaning finds them.
+#[tokio::test]
+async fn a_bag_that_cannot_be_removed_with_its_entries_stays() {
+    let (api, faults) = faulty(&[]).await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    let bag = "/v1/entities/user/u";
+    api.send(Method::PUT, bag, &[], b"{}").await.expect(201);
+    faults.swaps_fail.store(true, SeqCst);
+    let receipt = api.delete(bag).await.expect(200);
+    assert_eq!((&receipt["complete"], &receipt["bags"][0]["cleared"]), (&json!(false), &json!(false)));
+    assert_eq!(receipt["bags"][0]["problem"]["code"], "store_unavailable");
+    api.get(bag).await.expect(200);
+    faults.swaps_fail.store(false, SeqCst);
+    assert_eq!(api.delete(bag).await.expect(200)["complete"], true);
+    api.get(bag).await.refused("bag_not_found", "");
 }
 
 /// A purge whose answer is lost is a job and an entry of the audit trail, or neither.

@@ -70,6 +70,10 @@ pub struct Faults {
     pub cleared: Mutex<Vec<String>>,
     /// Lists that cannot be read, as above.
     pub unreadable: Mutex<Vec<String>>,
+    /// Whether bags cannot be changed.
+    pub swaps_fail: AtomicBool,
+    /// What the store promises about erased bytes.
+    pub erased_by: Mutex<Option<Result<Timestamp, StoreError>>>,
     /// How many more sessions may be opened.
     sessions_left: AtomicUsize,
     stalled: watch::Sender<bool>,
@@ -146,6 +150,8 @@ pub async fn faulty_beside(
         uncleared: Mutex::default(),
         cleared: Mutex::default(),
         unreadable: Mutex::default(),
+        swaps_fail: AtomicBool::new(false),
+        erased_by: Mutex::default(),
         sessions_left: AtomicUsize::new(usize::MAX),
         stalled: watch::Sender::new(false),
         clears_held: watch::Sender::new(false),
@@ -182,6 +188,10 @@ impl ItemStore for FaultyItems {
     fn sync(&self) -> Result<(), StoreError> {
         self.faults.events.lock().unwrap().push(Event::Sync);
         self.inner.sync()
+    }
+
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.faults.erased_by.lock().unwrap().clone().transpose()
     }
 
     async fn close(&self) -> Result<(), StoreError> {
@@ -264,6 +274,9 @@ impl ItemSession for FaultySession {
 
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.faults.meet().await?;
+        if self.faults.swaps_fail.load(SeqCst) {
+            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
+        }
         let swapped = self.inner.swap_bag(op, list, swap).await;
         self.faults.events.lock().unwrap().push(Event::Items);
         swapped

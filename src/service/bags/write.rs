@@ -110,10 +110,11 @@ impl<R: PageRenderer> Service<R> {
         conditions: &BagConditions,
         decide: impl Fn(Option<&Item>) -> Result<Option<Bytes>, ServiceError>,
     ) -> Result<Written, ServiceError> {
+        caller.take_items(1)?;
         self.write_bag_seen(caller, entity, conditions, None, decide).await
     }
 
-    /// The same of the bag that another TTL shows.
+    /// The same of the bag that another TTL shows, for a caller whose items are counted already.
     async fn write_bag_seen(
         &self,
         caller: &Caller,
@@ -122,7 +123,6 @@ impl<R: PageRenderer> Service<R> {
         sees: Option<Ttl>,
         decide: impl Fn(Option<&Item>) -> Result<Option<Bytes>, ServiceError>,
     ) -> Result<Written, ServiceError> {
-        caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let list = ListKey::new(found.feature_key, entity.entity_id.clone());
