@@ -84,6 +84,31 @@ async fn a_token_holds_for_its_list_and_bounds_only() {
     }
 }
 
+/// It depends on nothing but the walk: so it holds after a restart, too.
+#[tokio::test]
+async fn a_token_holds_on_every_server() {
+    let (one, other) = (api().await, api().await);
+    let (list, start) = (items("seen", "u"), ago(1_000));
+    let added: Vec<_> = (0..9).map(|n| (start + n / 3, Value::from(n))).collect();
+    for api in [&one, &other] {
+        api.feature("seen", "int64", "30d").await;
+        api.add(&list, &added).await;
+    }
+    let token = token(&one.get(&format!("{list}?limit=4")).await).unwrap();
+    let whole = other.values(&list).await;
+    assert_eq!(other.values(&format!("{list}?page_token={token}")).await, whole[4..]);
+}
+
+#[tokio::test]
+async fn a_token_is_refused_once_its_feature_was_created_again() {
+    let api = api().await;
+    let (list, _) = numbered(&api, 9).await;
+    let token = token(&api.get(&format!("{list}?limit=2")).await).unwrap();
+    api.delete("/v1/features/user/seen").await.expect(200);
+    numbered(&api, 9).await;
+    api.get(&format!("{list}?limit=2&page_token={token}")).await.refused("invalid_page_token", "page_token");
+}
+
 #[tokio::test]
 async fn a_page_ends_before_its_answer_is_too_large() {
     let api = api_with(&[("http.response_bytes_max", "65536")]).await;

@@ -6,7 +6,7 @@ use liststore::items::ItemStore;
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
 
 use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
-use crate::sim_disk::SimDisk;
+use crate::sim_disk::{SimDisk, WriteFault};
 
 const ERASED: &[u8] = b"these bytes are erased";
 
@@ -93,5 +93,21 @@ fn a_start_keeps_the_promise_of_a_store_that_was_closed_or_killed() {
             others_are_there(&opened).await;
             opened.store.close().await.unwrap();
         }
+    });
+}
+
+/// Without a stored date, a restart would not know of the promise.
+#[test]
+fn a_date_is_promised_only_once_it_is_stored() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, within(Duration::from_secs(3_600))).await;
+        fill(&opened).await;
+        remove(&opened).await;
+        disk.fail_write_of(b"erase-by", WriteFault::Fails { lost: 0 });
+        let error = opened.store.erase_in_time().unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        assert_eq!(opened.store.erase_in_time().unwrap(), Some(at(START + 3_600 * SECOND)));
+        opened.store.close().await.unwrap();
     });
 }

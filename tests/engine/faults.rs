@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, StoreError};
+use liststore::items::{Bounds, ItemStore, Removal, StoreError};
 
 use crate::harness::{
-    Change, Model, START, carry_out, everything, item, list, newest, open, operation, random_change, runtime,
+    Change, Model, SECOND, START, carry_out, everything, item, list, newest, open, operation, random_change, runtime,
     small_options,
 };
 use crate::sim_disk::{Rng, SimDisk, WriteFault};
@@ -160,6 +160,42 @@ fn a_write_to_the_log_that_fails_is_undone_or_its_outcome_is_unknown() {
             let has = |value: &[u8]| page.items.iter().any(|item| *item.value == *value);
             assert_eq!((has(b"before"), has(b"during"), has(b"after")), (true, !known, known), "{fault:?}");
         }
+    });
+}
+
+/// A removal that works in parts must not report that it removed nothing once a part is gone.
+#[test]
+fn a_removal_that_fails_after_its_first_part_has_an_unknown_outcome() {
+    const ITEMS: u64 = 8_000;
+    const OLDEST: &[u8] = b"the oldest item";
+    const TTL_SECS: u64 = 10 * ITEMS;
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let (op, session) = (operation(START, TTL_SECS), &opened.session);
+        for first in (0..ITEMS).step_by(1_000) {
+            let items = (first..first + 1_000)
+                .map(|n| item(START - n * SECOND, format!("item {n:011}").as_bytes(), TTL_SECS))
+                .collect();
+            session.add(&op, &list(0), items).await.unwrap();
+        }
+        session.add(&op, &list(0), vec![item(START - ITEMS * SECOND, OLDEST, TTL_SECS)]).await.unwrap();
+        opened.store.flush().unwrap();
+        // No compaction is due that would write the oldest item itself.
+        opened.store.compact().unwrap();
+        let stored = async || session.count(&op, &list(0), &Bounds::ALL, 2 * ITEMS).await.unwrap().items;
+        assert_eq!(stored().await, ITEMS + 1);
+
+        disk.fail_write_of(OLDEST, WriteFault::Fails { lost: 0 });
+        let all = Removal::Between(Bounds::ALL);
+        let error = session.remove(&op, &list(0), &all).await.unwrap_err();
+        assert!(error.outcome_unknown(), "{error}");
+        disk.heal_writes();
+        until(|| opened.store.read_only().is_none()).await;
+        let left = stored().await;
+        assert!((1..=ITEMS).contains(&left), "{left} items are left");
+        assert_eq!(session.remove(&op, &list(0), &all).await.unwrap(), left);
+        assert_eq!(stored().await, 0);
     });
 }
 

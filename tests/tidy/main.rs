@@ -6,6 +6,7 @@ mod language;
 mod links;
 #[path = "../support/language.rs"]
 mod phrases;
+mod promises;
 mod shape;
 mod sources;
 mod vendored;
@@ -265,6 +266,11 @@ fn messages_and_the_console_are_plain_english() {
 #[test]
 fn pages_are_plain_english_or_become_so() {
     assert_none(language::unclear_pages());
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    assert_none(promises::untested());
 }
 
 #[test]

@@ -124,3 +124,22 @@ impl EmbeddedOptions {
 fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The documentation states each part as one of the setting, three quarters of which are the engine's.
+    #[test]
+    fn memory_is_divided_as_the_documentation_says() {
+        for setting in [64 << 20, 1 << 30, 16 << 30] {
+            let options = EmbeddedOptions { cache_bytes: setting - setting / 4, ..EmbeddedOptions::new("/data") };
+            assert_eq!(3 * options.pending_bytes() as u64, (setting * 9 / 64).min(192 << 20), "{setting}");
+            assert_eq!(options.queue_bytes() as u64, (setting * 3 / 64).min(16 << 20), "{setting}");
+            let allocator = (setting * 9 / 32).min(24 << 20);
+            let rest = setting - setting / 4 - setting * 9 / 64 - setting * 3 / 64 - allocator;
+            assert!(options.heads_bytes(0) >= rest, "{setting}");
+            assert_eq!(options.heads_bytes(setting), setting * 3 / 32, "{setting}");
+        }
+    }
+}
