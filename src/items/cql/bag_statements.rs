@@ -14,6 +14,7 @@ use super::statements::{LIST, prepare};
 /// The texts, for one keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagTexts {
+    /// With the present by a node's clock, in milliseconds.
     pub read: String,
     /// Which partitions there are from a token on, in the order of tokens.
     pub entities: String,
@@ -35,7 +36,8 @@ impl BagTexts {
         let (select_within, _) = dialect.timeout_clauses();
         Self {
             read: format!(
-                "SELECT state, states, written, stamp, expires_at, document FROM {table} WHERE {LIST}{select_within}"
+                "SELECT state, states, written, stamp, expires_at, document, toUnixTimestamp(now()) FROM {table} WHERE \
+                 {LIST}{select_within}"
             ),
             entities: format!(
                 "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? AND \
@@ -112,7 +114,10 @@ mod tests {
         let list = "WHERE feature_key = ? AND entity_id = ?";
         assert_eq!(
             texts.read,
-            format!("SELECT state, states, written, stamp, expires_at, document FROM \"Lists\".list_bags {list}")
+            format!(
+                "SELECT state, states, written, stamp, expires_at, document, toUnixTimestamp(now()) FROM \
+                 \"Lists\".list_bags {list}"
+            )
         );
         assert_eq!(
             texts.put,

@@ -44,6 +44,7 @@ const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(60);
 /// The part of the time after which writes are settled by which entries that are added without a swap seem older: swaps
 /// that began less than that ago outrank them, and sweeps do not.
 const ENTER_SETTLED: f64 = 0.4;
+const MICROS_PER_MILLI: i64 = 1_000;
 /// Lists of entries that are written at once.
 const LISTS_MAX: usize = 8;
 
@@ -57,7 +58,7 @@ fn shown(row: &BagRow, op: &Operation) -> Option<Timestamp> {
 /// The visible bag of a list.
 pub async fn bag(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
     let permit = core.permit(op.deadline).await?;
-    let ((row, document), _permit) = read(core, op, list, permit).await?;
+    let (StoredBag { row, document, .. }, _permit) = read(core, op, list, permit).await?;
     let bag = shown(&row, op).zip(document).map(|(timestamp, value)| Item { timestamp, value });
     Ok(ReadBag { bag, row: Some(row) })
 }
@@ -103,12 +104,11 @@ pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwa
 pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Result<Swapped, StoreError> {
     let BagEntries { bag, stamp, entries } = entries;
     let permit = core.permit(op.deadline).await?;
-    // From before the row is read.
-    let recent = core.write_clock.settled(core.settled_after().mul_f64(ENTER_SETTLED));
-    let ((row, _), permit) = read(core, op, &bag, permit).await?;
+    let (StoredBag { row, at, .. }, permit) = read(core, op, &bag, permit).await?;
     if shown(&row, op) != Some(stamp) {
         return Ok(Swapped::Lost);
     }
+    let recent = core.write_clock.settled_at(at, core.settled_after().mul_f64(ENTER_SETTLED));
     let changed = change_entries(core, op, entries, row.written.max(recent), permit).await;
     changed.map_err(StoreError::with_outcome_unknown)?;
     Ok(Swapped::Done)
@@ -146,7 +146,7 @@ async fn change(
             None => {
                 let found;
                 (found, permit) = read(core, op, list, permit).await?;
-                found
+                (found.row, found.document)
             }
         };
         let visible = shown(&row, op);
@@ -176,13 +176,22 @@ async fn change(
     }
 }
 
+/// A row as it was read.
+#[derive(Default)]
+struct StoredBag {
+    row: BagRow,
+    document: Option<Bytes>,
+    /// When it was read, by the clock of a node, in microseconds; 0 without a row.
+    at: i64,
+}
+
 /// Reads the row of a bag, and its document.
 async fn read(
     core: &Arc<Core>,
     op: &Operation,
     list: &ListKey,
     permit: Permit,
-) -> Result<((BagRow, Option<Bytes>), Permit), StoreError> {
+) -> Result<(StoredBag, Permit), StoreError> {
     let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
     let ((result, _), permit) = core
         .attempts
@@ -196,16 +205,16 @@ async fn read(
             keys::read(Arc::clone(core), bound, PagingState::start())
         })
         .await?;
-    type Columns = (Option<Uuid>, Option<Bytes>, Option<i64>, Option<i64>, Option<i64>, Option<Bytes>);
+    type Columns = (Option<Uuid>, Option<Bytes>, Option<i64>, Option<i64>, Option<i64>, Option<Bytes>, i64);
     let result = result.into_rows_result().map_err(|_| damaged_row())?;
     let row = result.maybe_first_row::<Columns>().map_err(|_| damaged_row())?;
-    let Some((state, states, written, stamp, expires_at, document)) = row else {
-        return Ok(((BagRow::default(), None), permit));
+    let Some((state, states, written, stamp, expires_at, document, at_ms)) = row else {
+        return Ok((StoredBag::default(), permit));
     };
     // Cells of one row expire together, but for the states that an older release leaves as they are. A row that is read
     // while they expire is as good as gone.
     let Some(written) = written.filter(|_| state.is_some()) else {
-        return Ok(((BagRow { state, states, ..BagRow::default() }, None), permit));
+        return Ok((StoredBag { row: BagRow { state, states, ..BagRow::default() }, ..StoredBag::default() }, permit));
     };
     core.write_clock.observe(written);
     let bag = match (stamp, expires_at, &document) {
@@ -215,7 +224,8 @@ async fn read(
         }
         _ => None,
     };
-    Ok(((BagRow { state, states, written, bag }, document), permit))
+    let at = at_ms.saturating_mul(MICROS_PER_MILLI);
+    Ok((StoredBag { row: BagRow { state, states, written, bag }, document, at }, permit))
 }
 
 /// The row that a swap puts in the place of another.

@@ -255,7 +255,7 @@ mod tests {
         use crate::items::cql::bucket_statements::BucketTexts;
         use crate::items::cql::set_statements::SetTexts;
 
-        const PAGES: [(&str, &str); 38] = [
+        const PAGES: [(&str, &str); 40] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
@@ -270,6 +270,8 @@ mod tests {
             ("SELECT item_key FROM", "cql/dml/select.html"),
             ("SELECT DISTINCT feature_key, entity_id FROM", "cql/dml/select.html"),
             ("SELECT item_key, WRITETIME(value) FROM", "features/local-secondary-indexes.html"),
+            ("SELECT toUnixTimestamp(now()) FROM", "cql/functions.html"),
+            ("SELECT sort FROM", "cql/dml/select.html"),
             ("SELECT sort, member FROM", "cql/dml/select.html"),
             ("SELECT sort, member, WRITETIME(member) FROM", "cql/dml/select.html"),
             ("SELECT sort, items FROM", "cql/dml/select.html"),
@@ -277,7 +279,10 @@ mod tests {
             ("UPDATE \"Lists\".list_members USING TTL ? AND TIMESTAMP ? SET items[?] = ?", "cql/dml/update.html"),
             ("DELETE FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
             ("DELETE items[?] FROM \"Lists\".list_members USING TIMESTAMP ?", "cql/dml/delete.html"),
-            ("SELECT state, states, written, stamp, expires_at, document FROM", "cql/dml/select.html"),
+            (
+                "SELECT state, states, written, stamp, expires_at, document, toUnixTimestamp(now()) FROM",
+                "cql/dml/select.html",
+            ),
             ("UPDATE \"Lists\".list_bags USING TTL ? SET state = ?", "cql/dml/update.html"),
             ("IF state = ?", "features/lwt.html"),
             ("SELECT id, feature_key, entity_id, removed, written FROM", "cql/dml/select.html"),

@@ -78,6 +78,7 @@ mod route;
 mod schema;
 mod session;
 mod set_statements;
+mod settled;
 mod shared;
 mod skew;
 mod statements;

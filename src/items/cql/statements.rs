@@ -136,6 +136,10 @@ pub struct Texts {
     /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a statement
     /// is not told of the time that is left.
     pub delete_gap: String,
+    /// The present by a node's clock, in milliseconds.
+    ///
+    /// ScyllaDB: "Datetime functions" (cql/functions.html).
+    pub now: String,
     /// Deletes a partition by one tombstone.
     ///
     /// ScyllaDB: "DELETE" (cql/dml/delete.html).
@@ -179,6 +183,7 @@ impl Texts {
             ),
             add_one: (dialect == Dialect::Scylla).then(|| format!("{add}{and_within}")),
             add,
+            now: "SELECT toUnixTimestamp(now()) FROM system.local".to_owned(),
             clear: delete.clone(),
             delete_gap: format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {LIST} AND item_key > ? AND item_key < ?"),
             delete_between: format!("{delete} AND {between}"),
@@ -192,9 +197,13 @@ impl Texts {
     /// All of them.
     pub fn all(self) -> Vec<String> {
         let Self { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities, .. } = self;
-        let Self { add, add_one, delete, delete_between, clear, keys_oldest, delete_gap, .. } = self;
+        let Self { add, add_one, delete, delete_between, clear, keys_oldest, delete_gap, now, .. } = self;
         let others = [get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities];
-        others.into_iter().chain([add, delete, delete_between, clear, keys_oldest, delete_gap]).chain(add_one).collect()
+        others
+            .into_iter()
+            .chain([add, delete, delete_between, clear, keys_oldest, delete_gap, now])
+            .chain(add_one)
+            .collect()
     }
 }
 
@@ -226,6 +235,7 @@ pub struct Prepared {
     pub delete: PreparedStatement,
     pub delete_between: PreparedStatement,
     pub delete_gap: PreparedStatement,
+    pub now: PreparedStatement,
     pub clear: PreparedStatement,
 }
 
@@ -252,6 +262,7 @@ impl Prepared {
             delete: prepare(session, &texts.delete, write).await?,
             delete_between: prepare(session, &texts.delete_between, write).await?,
             delete_gap: prepare(session, &texts.delete_gap, write).await?,
+            now: prepare(session, &texts.now, Consistency::One).await?,
             clear: prepare(session, &texts.clear, write).await?,
         })
     }

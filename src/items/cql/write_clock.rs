@@ -77,8 +77,14 @@ impl WriteClock {
 
     /// A timestamp that lies so long ago by any server's clock, as far as clocks are no further apart than allowed.
     pub fn settled(&self, after: Duration) -> i64 {
+        self.settled_at(as_writetime(self.now()), after)
+    }
+
+    /// The same by another clock, which shows this.
+    pub fn settled_at(&self, now: i64, after: Duration) -> i64 {
+        let now = u64::try_from(now).unwrap_or(0);
         let after = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
-        as_writetime(self.now().saturating_sub(after).saturating_sub(self.apart_max).saturating_sub(1))
+        as_writetime(now.saturating_sub(after).saturating_sub(self.apart_max).saturating_sub(1))
     }
 
     /// How long it takes until [`Self::before_all_that_follows`] is past whatever was acknowledged by now.
@@ -229,7 +235,8 @@ mod tests {
         assert_eq!(clock.to_wait_out(removed), Duration::ZERO);
         assert_eq!(clock.before_all_that_follows(), 1_000, "another clock may show 1,001 yet");
         assert_eq!(clock.until_settled(), Duration::from_micros(22), "ours may be behind that other one");
-        assert_eq!(clock.settled(Duration::from_micros(300)), 700, "so by a clock that is ahead, too");
+        let settled = [clock.settled(Duration::from_micros(300)), clock.settled_at(5_000, Duration::from_micros(300))];
+        assert_eq!(settled, [700, 4_689]);
         // All: 10 ahead of our own clock, and another 10 for those that are behind it.
         let all = clock.next_for_all();
         assert_eq!((all, clock.next()), (1_021, 1_012), "what is written meanwhile does not follow it");

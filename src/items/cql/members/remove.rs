@@ -19,6 +19,7 @@ use super::super::keys::slice;
 use super::super::lanes::in_lanes;
 use super::super::permits::Permit;
 use super::super::set_statements::ENTRIES_MAX;
+use super::super::settled::settled;
 use super::super::statements::Statement;
 use super::entry::{Entry, Held, place_of};
 use super::look::{is_read_by_rows, last_shown, last_shown_of};
@@ -125,8 +126,9 @@ impl Removing<'_> {
     async fn between(&mut self, within: &Bounds) -> Result<(), StoreError> {
         self.last_shown = last_shown(self.core, self.op, self.list).await?;
         // Before anything is read.
-        let written = self.core.write_clock.settled(self.core.settled_after());
-        self.settled = Some(written);
+        let permit = self.permit().await?;
+        let (written, permit) = settled(self.core, self.op, self.core.settled_after(), permit).await?;
+        (self.permit, self.settled) = (Some(permit), Some(written));
         if !self.by_rows(within).await? {
             return Ok(());
         }

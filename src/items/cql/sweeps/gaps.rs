@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scylla::errors::{BadQuery, ExecutionError};
 use scylla::policies::load_balancing::LoadBalancingPolicy;
@@ -15,6 +16,7 @@ use super::super::core::Core;
 use super::super::error::damaged_row;
 use super::super::keys::{read, slice};
 use super::super::permits::Permit;
+use super::super::settled::settled;
 use super::super::statements::Statement;
 use crate::domain::{ListKey, Order, Timestamp};
 use crate::items::{Bounds, Operation, StoreError};
@@ -44,12 +46,18 @@ pub struct Gaps<'a> {
 }
 
 impl<'a> Gaps<'a> {
-    pub fn new(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey) -> Self {
+    pub async fn begin(
+        core: &'a Arc<Core>,
+        op: &'a Operation,
+        list: &'a ListKey,
+        after: Duration,
+    ) -> Result<Self, StoreError> {
         let (lowest, highest) = slice(&Bounds::ALL);
         let is_entries = list.feature_key.is_of_bags();
         let consistency = core.consistency_of_sweeps(is_entries);
-        let written = core.write_clock.settled(core.settled_after());
-        Self { core, op, list, consistency, written, lowest, highest }
+        let permit = core.permits.take(Some(op.deadline)).await?;
+        let (written, _permit) = settled(core, op, after, permit).await?;
+        Ok(Self { core, op, list, consistency, written, lowest, highest })
     }
 
     /// The key of the `rows`-th live row that is newer than a key; none if there are fewer, or too many tombstones before

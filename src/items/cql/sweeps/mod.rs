@@ -39,6 +39,9 @@ const DELETIONS_A_SWEEP: u32 = 512;
 const NEIGHBOURS: usize = 32;
 /// Live rows that the sweep after a refused read meets: as many as the longest page has.
 const ROWS_AFTER_REFUSAL: usize = 5_000;
+/// Items of lists are no hints: a server whose clock is so far behind loses none that it adds, as long as no read is
+/// refused.
+const ITEMS_SETTLED_AFTER: Duration = Duration::from_secs(300);
 /// How long a sweep may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long sweeps rest after one has failed: a replica may be down.
@@ -110,7 +113,12 @@ async fn run(core: &Arc<Core>, place: &Place) {
 
 async fn at(core: &Arc<Core>, Place { list, key, order }: &Place) -> Result<(), StoreError> {
     let op = Operation::new(core.write_clock.wall(), Ttl::ENDLESS, Instant::now() + TIMEOUT);
-    let mut gaps = Gaps::new(core, &op, list);
+    let is_of_hints = list.identity().is_set() || list.feature_key.is_of_bags();
+    let after = match order {
+        None if !is_of_hints => ITEMS_SETTLED_AFTER.max(core.settled_after()),
+        _ => core.settled_after(),
+    };
+    let mut gaps = Gaps::begin(core, &op, list, after).await?;
     match order {
         Some(order) => gaps.sweep(key, *order, ROWS_AFTER_REFUSAL).await?,
         None => {
