@@ -1,8 +1,8 @@
 //! The metadata actor: the one writer of definitions in this process, and the one publisher of the
 //! catalog. It lives on an arbiter of its own.
 //!
-//! It makes changes one after another, so that the catalog follows them in order. A change that was
-//! begun is carried through, and published, even when its caller has left.
+//! It makes changes in the order in which they come, those that wait together, so that the catalog follows them in
+//! order. A change that was begun is carried through, and published, even when its caller has left.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ impl Actor for MetadataActor {
             actix::spawn(Arc::clone(refresher).run(refresh)),
             actix::spawn(Arc::clone(refresher).follow_news(Arc::clone(store))),
             actix::spawn(tell_uses(ring.clone(), Arc::clone(store))),
+            actix::spawn(Rc::clone(&self.state).make_changes()),
         ];
         if let Some(stored) = stored {
             tasks.push(actix::spawn(Arc::clone(stored).save_changes(catalog.clone(), ring.clone())));
@@ -81,9 +82,11 @@ impl Handler<Apply> for MetadataActor {
 
     fn handle(&mut self, Apply { change, by, deadline, permit }: Apply, _: &mut Self::Context) -> Self::Result {
         let state = Rc::clone(&self.state);
+        // Queued at once, in the order of the mailbox.
+        let asked = state.waiting.push(change, by, deadline);
         Box::pin(async move {
             let _permit = permit;
-            let result = state.apply(change, by, deadline).await;
+            let result = state.answer(asked).await;
             state.note(&result);
             result
         })

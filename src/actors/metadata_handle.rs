@@ -17,6 +17,7 @@ use super::metadata_state::MetadataState;
 use super::refresher::{RefreshOptions, Refresher};
 use super::slot::{Slot, SlotState};
 use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
+use super::waiting_changes::WaitingChanges;
 use crate::access::KeyRing;
 use crate::domain::{Author, Clock, EntityType, Feature, FeatureId, JobId, Limit, Revision, Timestamp};
 use crate::metadata::catalog::{CatalogVersion, Missing};
@@ -107,6 +108,7 @@ async fn open_actor(arbiter: &Arbiter, parts: Parts) -> Result<Addr<MetadataActo
             unavailable_since,
             refresh_failed,
             changing,
+            waiting: WaitingChanges::default(),
             refresher,
             stored,
         };
@@ -217,7 +219,7 @@ impl MetadataHandle {
         })
     }
 
-    /// Makes a change, alone, and answers once the catalog shows it. A change that could not begin before its
+    /// Makes a change, and answers once the catalog shows it. A change that could not begin before its
     /// time is over is not made at all.
     pub async fn apply(&self, change: Change, by: Author) -> Result<Applied, MetadataError> {
         let deadline = Instant::now() + self.options.timeout;

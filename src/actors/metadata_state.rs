@@ -1,5 +1,5 @@
-//! What the metadata actor works with, and how it uses it: a change is made and published alone, and the
-//! catalog is brought up to what the store has.
+//! What the metadata actor works with, and how it uses it: changes are published in their order, and the catalog is
+//! brought up to what the store has.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::refresher::{Extent, Refresher};
 use super::stored_catalog::StoredCatalog;
+use super::waiting_changes::WaitingChanges;
 use crate::access::KeyRing;
-use crate::domain::{Author, Clock, Feature, FeatureId, Revision, Timestamp};
+use crate::domain::{Clock, Revision, Timestamp};
 use crate::metadata::catalog::Published;
-use crate::metadata::{Applied, Catalog, Change, ChangeContext, MetadataError, MetadataStore};
+use crate::metadata::{Applied, Catalog, MetadataError, MetadataStore};
 
 pub(super) struct MetadataState {
     pub store: Arc<dyn MetadataStore>,
@@ -29,20 +30,14 @@ pub(super) struct MetadataState {
     pub refresh_failed: Cell<bool>,
     /// Held from before a change until it is published.
     pub changing: Mutex<()>,
+    /// Changes of definitions that have not begun.
+    pub waiting: WaitingChanges,
     pub refresher: Arc<Refresher>,
     /// Where the catalog is kept for a start without the store, if it is.
     pub stored: Option<Arc<StoredCatalog>>,
 }
 
 impl MetadataState {
-    /// Makes a change, alone: from before the store is asked until the catalog shows it.
-    pub async fn apply(&self, change: Change, by: Author, deadline: Instant) -> Result<Applied, MetadataError> {
-        let _changing = self.alone(deadline).await?;
-        let applied = self.store.apply(change, ChangeContext { by, at: self.clock.now() }).await?;
-        self.publish(applied.revision, &applied.id, applied.after.as_ref());
-        Ok(applied)
-    }
-
     /// Waits until no other change is under way: none is while what this gives is held.
     pub async fn alone(&self, deadline: Instant) -> Result<MutexGuard<'_, ()>, MetadataError> {
         timeout_at(deadline, self.changing.lock()).await.map_err(|_| MetadataError::Unavailable {
@@ -52,8 +47,9 @@ impl MetadataState {
     }
 
     /// Publishes a change that the store has made.
-    pub fn publish(&self, revision: Revision, id: &FeatureId, feature: Option<&Feature>) {
-        if self.catalog.publish_change(revision, id, feature, self.clock.now()) == Published::Withheld {
+    pub fn publish(&self, Applied { revision, id, after, .. }: &Applied) {
+        let published = self.catalog.publish_change(*revision, id, after.as_ref(), self.clock.now());
+        if published == Published::Withheld {
             self.refresher.read_everything();
         }
         if let Some(stored) = &self.stored {

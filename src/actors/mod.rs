@@ -4,6 +4,7 @@
 //! [`MetadataHandle`], which bound what is in flight and answer within a deadline.
 
 mod bag_calls;
+mod definition_changes;
 mod key_calls;
 mod key_uses;
 mod list_actor;
@@ -25,6 +26,7 @@ mod staff;
 mod stored_catalog;
 mod turns;
 mod waiting_adds;
+mod waiting_changes;
 
 pub use list_error::ListError;
 pub use list_pool::{ListPool, PoolOptions};

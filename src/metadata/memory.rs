@@ -26,10 +26,16 @@ pub fn memory_store() -> LocalStore<MemoryJournal> {
 }
 
 impl Journal for MemoryJournal {
-    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
-        self.entries.entry(transition.id.clone()).or_default().push(transition.entry.clone());
-        self.audit.push(AuditEntry::Feature(transition.id.clone(), transition.entry.clone()));
-        self.jobs.extend(transition.job.iter().map(|job| (job.id, job.clone())));
+    fn append(&mut self, transitions: &[Transition]) -> Result<(), MetadataError> {
+        for transition in transitions {
+            self.entries.entry(transition.id.clone()).or_default().push(transition.entry.clone());
+            self.audit.push(AuditEntry::Feature(transition.id.clone(), transition.entry.clone()));
+            self.jobs.extend(transition.job.iter().map(|job| (job.id, job.clone())));
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), MetadataError> {
         Ok(())
     }
 

@@ -388,6 +388,17 @@ pub trait MetadataStore: AccessStore + JobStore {
     /// Makes a change, or tells why it is refused.
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError>;
 
+    /// Makes changes in their order, each as [`Self::apply`] does, and returns what came of each. A change that is
+    /// refused has no effect on the others. They become durable together, before this returns.
+    async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>>;
+
+    /// How many changes are best made together: 1 where each of them is a transaction of its own.
+    fn together_max(&self) -> usize;
+
+    /// Called when no change has come for a moment. A store that leaves some care for the last changes to later takes
+    /// it now. All changes are durable without it.
+    async fn settle(&self) -> Result<(), MetadataError>;
+
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError>;
 
     /// The features that match, ordered by entity type then name in byte order, strictly after

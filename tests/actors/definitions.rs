@@ -205,6 +205,31 @@ async fn a_change_waits_for_those_before_it() {
     handle.stop(Duration::from_secs(60)).await;
 }
 
+/// They come while another change is being made. One that is refused has no effect on the others.
+#[actix::test]
+async fn changes_that_wait_are_made_together_and_each_has_its_own_answer() {
+    let store = Arc::new(SharedStore::new(false));
+    let handle = started(&store).await;
+    store.stall(true);
+    let create = |name| handle.apply(Change::CreateFeature(new_feature(name)), Author::anonymous());
+    let waiting = async {
+        until("the first is being made", || store.creations_begun() == 1).await;
+        let release = async { store.stall(false) };
+        let changes = futures_util::future::join_all(["a", "b", "a", "first", "c"].map(create));
+        tokio::join!(changes, release).0
+    };
+    let (first, others) = tokio::join!(create("first"), waiting);
+    assert!(first.is_ok(), "{first:?}");
+    let made: Vec<_> = others.iter().map(|made| made.as_ref().map(|made| made.revision.0).ok()).collect();
+    assert_eq!(made, [Some(2), Some(3), None, None, Some(4)]);
+    for refused in [&others[2], &others[3]] {
+        assert!(matches!(refused, Err(MetadataError::FeatureExists(_))), "{refused:?}");
+    }
+    assert_eq!(store.together(), [1, 5]);
+    assert!(["first", "a", "b", "c"].iter().all(|name| knows(&handle, name)));
+    handle.stop(Duration::from_secs(60)).await;
+}
+
 #[actix::test]
 async fn stopping_closes_the_store_and_refuses_what_comes_later() {
     let store = Arc::new(SharedStore::new(false));
@@ -234,14 +259,18 @@ struct Doubt {
 }
 
 impl Journal for DoubtfulJournal {
-    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
-        self.kept.append(transition)?;
-        self.state.apply(transition);
+    fn append(&mut self, transitions: &[Transition]) -> Result<(), MetadataError> {
+        self.kept.append(transitions)?;
+        transitions.iter().for_each(|transition| self.state.apply(transition));
         if self.doubt.fails.swap(false, SeqCst) {
             self.doubt.broken.store(true, SeqCst);
             return Err(MetadataError::Unavailable { reason: "doubtful".into(), outcome_unknown: true });
         }
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), MetadataError> {
+        self.kept.settle()
     }
 
     fn mend(&mut self) -> Result<Option<State>, MetadataError> {

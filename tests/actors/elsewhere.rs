@@ -26,6 +26,8 @@ pub struct SharedStore {
     /// Whether creations wait until this is over.
     stalled: watch::Sender<bool>,
     creations_begun: AtomicUsize,
+    /// How many changes were made together, each time.
+    together: Mutex<Vec<usize>>,
     news: Turns<Vec<News>>,
     /// Whether the next wait for news panics, and the next full reading.
     news_panic: AtomicBool,
@@ -46,6 +48,7 @@ impl SharedStore {
             unreadable: AtomicBool::default(),
             stalled: watch::Sender::new(false),
             creations_begun: AtomicUsize::default(),
+            together: Mutex::default(),
             news: Turns::default(),
             news_panic: AtomicBool::default(),
             reading_panics: AtomicBool::default(),
@@ -90,6 +93,11 @@ impl SharedStore {
 
     pub fn creations_begun(&self) -> usize {
         self.creations_begun.load(SeqCst)
+    }
+
+    /// How many changes were made together, each time.
+    pub fn together(&self) -> Vec<usize> {
+        self.together.lock().unwrap().clone()
     }
 
     /// How often all definitions were read, or asked for.
@@ -171,11 +179,25 @@ impl JobStore for SharedStore {
 #[async_trait]
 impl MetadataStore for SharedStore {
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
-        if matches!(change, Change::CreateFeature(_)) {
-            self.creations_begun.fetch_add(1, SeqCst);
+        self.apply_together(vec![(change, context)]).await.pop().unwrap()
+    }
+
+    async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>> {
+        self.together.lock().unwrap().push(changes.len());
+        let creations = changes.iter().filter(|(change, _)| matches!(change, Change::CreateFeature(_))).count();
+        if creations > 0 {
+            self.creations_begun.fetch_add(creations, SeqCst);
             self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
         }
-        self.inner.apply(change, context).await
+        self.inner.apply_together(changes).await
+    }
+
+    fn together_max(&self) -> usize {
+        self.inner.together_max()
+    }
+
+    async fn settle(&self) -> Result<(), MetadataError> {
+        self.inner.settle().await
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {

@@ -406,6 +406,22 @@ impl MetadataStore for FaultyMetadata {
         self.inner.apply(change, context).await
     }
 
+    async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>> {
+        let mut outcomes = Vec::new();
+        for (change, context) in changes {
+            outcomes.push(self.apply(change, context).await);
+        }
+        outcomes
+    }
+
+    fn together_max(&self) -> usize {
+        self.inner.together_max()
+    }
+
+    async fn settle(&self) -> Result<(), MetadataError> {
+        self.inner.settle().await
+    }
+
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
         self.faults.meet_metadata().await?;
         if self.faults.every_other_reading.load(SeqCst) && self.faults.reading_went_well.swap(false, SeqCst) {

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableHandle};
+use redb::{Database, ReadableDatabase, ReadableTable, TableHandle, WriteTransaction};
 
 use super::place::{self, Place};
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
@@ -30,6 +30,8 @@ pub struct RedbJournal {
     database: Option<Database>,
     /// Of the items that notes are about.
     items: LogMark,
+    /// Whether damage to the last transaction is found out, and not taken for one that a crash cut off.
+    is_settled: bool,
 }
 
 impl RedbJournal {
@@ -45,13 +47,14 @@ impl RedbJournal {
                 note_store(&database, expected)?;
             }
         }
-        Ok((state, Self { opener, database: Some(database), items }))
+        Ok((state, Self { opener, database: Some(database), items, is_settled: true }))
     }
 
     /// Of a database that is open, as it is: it is not opened again once it has failed.
     #[cfg(test)]
     pub(super) fn of(database: Database) -> Self {
-        Self { opener: Box::new(|| Err(JournalError::Locked)), database: Some(database), items: LogMark::default() }
+        let opener = Box::new(|| Err(JournalError::Locked));
+        Self { opener, database: Some(database), items: LogMark::default(), is_settled: true }
     }
 
     fn database(&self) -> Result<&Database, MetadataError> {
@@ -60,7 +63,10 @@ impl RedbJournal {
 
     /// Lets go of a database that a change has failed in.
     fn conclude(&mut self, written: Result<(), Failure>) -> Result<(), MetadataError> {
-        let Err(failure) = written else { return Ok(()) };
+        let Err(failure) = written else {
+            self.is_settled = true;
+            return Ok(());
+        };
         tracing::error!(
             error = %failure.error,
             "the metadata file failed: changes are refused until it can be reopened"
@@ -82,13 +88,20 @@ fn unreadable(what: &'static str) -> impl FnOnce(JournalError) -> MetadataError 
 }
 
 impl Journal for RedbJournal {
-    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError> {
-        let feature = transition.after.as_ref().map(records::write_feature).transpose()?;
-        let entry = records::write_entry(&transition.entry)?;
-        let job = transition.job.as_ref().map(jobs::record).transpose()?;
-        let notes = Notes { entry: &entry, job: job.as_ref(), items_at: self.items.place() };
-        let written = write(self.database()?, transition, feature.as_deref(), notes);
-        self.conclude(written)
+    fn append(&mut self, transitions: &[Transition]) -> Result<(), MetadataError> {
+        let written: Vec<_> = transitions.iter().map(Written::of).collect::<Result<_, _>>()?;
+        let written = write(self.database()?, &written, self.items.place());
+        self.conclude(written)?;
+        self.is_settled = false;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), MetadataError> {
+        if self.is_settled {
+            return Ok(());
+        }
+        let settled = settle(self.database()?);
+        self.conclude(settled)
     }
 
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
@@ -189,45 +202,64 @@ fn unavailable_after(outcome_unknown: bool) -> MetadataError {
     MetadataError::Unavailable { reason: "cannot read or write the metadata file".to_owned(), outcome_unknown }
 }
 
-/// What is written with a change of a feature.
-struct Notes<'n> {
-    entry: &'n [u8],
-    job: Option<&'n jobs::Record>,
-    items_at: Option<u64>,
+/// A change in the form in which it is stored.
+struct Written<'a> {
+    transition: &'a Transition,
+    feature: Option<Vec<u8>>,
+    entry: Vec<u8>,
+    job: Option<jobs::Record>,
 }
 
-fn write(
-    database: &Database,
-    Transition { id, after, began, entry: HistoryEntry { revision, .. }, .. }: &Transition,
-    feature: Option<&[u8]>,
-    Notes { entry, job, items_at }: Notes<'_>,
-) -> Result<(), Failure> {
-    let key = records::feature_key(id);
-    let mut transaction = database.begin_write()?;
-    // Without this redb takes damage to the last transaction for one that a crash cut off, and
-    // goes back to the one before.
-    transaction.set_two_phase_commit(true);
-    {
+impl<'a> Written<'a> {
+    fn of(transition: &'a Transition) -> Result<Self, MetadataError> {
+        Ok(Self {
+            transition,
+            feature: transition.after.as_ref().map(records::write_feature).transpose()?,
+            entry: records::write_entry(&transition.entry)?,
+            job: transition.job.as_ref().map(jobs::record).transpose()?,
+        })
+    }
+
+    fn put(&self, transaction: &WriteTransaction) -> Result<(), redb::Error> {
+        let Transition { id, after, began, entry: HistoryEntry { revision, .. }, .. } = self.transition;
+        let key = records::feature_key(id);
         let mut features = transaction.open_table(FEATURES)?;
-        match feature {
-            Some(record) => features.insert(key.as_str(), record)?,
+        match &self.feature {
+            Some(record) => features.insert(key.as_str(), record.as_slice())?,
             None => features.remove(key.as_str())?,
         };
         if let Some((version, generation)) = began {
             let key = records::version_key(id, version);
             transaction.open_table(GENERATIONS)?.insert(key.as_str(), generation.as_u64())?;
         }
-        transaction.open_table(HISTORY)?.insert((key.as_str(), revision.0), entry)?;
-        place::note(&transaction, *revision, Place::Feature(&key))?;
-        if let Some(job) = job {
-            jobs::put(&transaction, job)?;
+        transaction.open_table(HISTORY)?.insert((key.as_str(), revision.0), self.entry.as_slice())?;
+        place::note(transaction, *revision, Place::Feature(&key))?;
+        if let Some(job) = &self.job {
+            jobs::put(transaction, job)?;
         }
-        items_at::note(&transaction, items_at)?;
         let mut meta = transaction.open_table(META)?;
         format::raise(&mut meta, after.as_ref().map_or(format::FIRST, format::of_feature))?;
+        Ok(())
     }
+}
+
+/// Stores changes in one transaction with one sync, which its checksums tell from one that a crash cut off. Until the
+/// next transaction in two phases, redb takes damage to it for such a cut, too, and goes back to the one before.
+fn write(database: &Database, changes: &[Written<'_>], items_at: Option<u64>) -> Result<(), Failure> {
+    let transaction = database.begin_write()?;
+    for change in changes {
+        change.put(&transaction)?;
+    }
+    items_at::note(&transaction, items_at)?;
     // Durable when it returns: redb's default durability is immediate.
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
+}
+
+/// Has redb believe its last transaction from now on, so that damage to it is found out.
+fn settle(database: &Database) -> Result<(), Failure> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    Ok(transaction.commit()?)
 }
 
 fn load(opener: &Opener) -> Result<(State, Database), JournalError> {

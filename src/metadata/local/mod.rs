@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use super::change::{self, Transition};
+use super::change::Transition;
 use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::{Erasure, ErasureEntry};
@@ -24,11 +24,18 @@ use crate::domain::{
 
 mod jobs;
 mod keys;
+mod together;
+
+/// Changes that are made together, at most: readers of the store wait for all of them.
+const TOGETHER_MAX: usize = 64;
 
 /// Where changes are kept. What it holds at the start is the store's first state.
 pub trait Journal: Send + 'static {
-    /// Keeps a change, all of it or nothing, before anybody sees it.
-    fn append(&mut self, transition: &Transition) -> Result<(), MetadataError>;
+    /// Stores changes that follow each other, all of them or nothing, before anybody sees them.
+    fn append(&mut self, transitions: &[Transition]) -> Result<(), MetadataError>;
+
+    /// As [`MetadataStore::settle`].
+    fn settle(&mut self) -> Result<(), MetadataError>;
 
     /// Keeps a change of a key, as [`Self::append`].
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError>;
@@ -181,23 +188,6 @@ impl<J: Journal> Inner<J> {
         Ok(())
     }
 
-    fn commit(&mut self, transition: Transition) -> Result<Transition, MetadataError> {
-        if let Some(job) = &transition.job
-            && !self.follows(job)?
-        {
-            return Err(MetadataError::EtagMismatch);
-        }
-        self.journal.append(&transition)?;
-        self.state.apply(&transition);
-        Ok(transition)
-    }
-
-    /// Whether a state of a job follows the stored state.
-    fn follows(&self, job: &Job) -> Result<bool, MetadataError> {
-        let kept = self.journal.jobs()?.iter().find(|kept| kept.id == job.id).map_or(0, |kept| kept.number);
-        Ok(job.number == kept + 1)
-    }
-
     /// Stores an entry of the audit trail, and a job with it.
     fn note(
         &mut self,
@@ -219,13 +209,22 @@ impl<J: Journal> Inner<J> {
 #[async_trait]
 impl<J: Journal> MetadataStore for LocalStore<J> {
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
-        let mut inner = self.lock_mended()?;
-        let before = inner.present(change.feature()).cloned();
-        let last = change.created().and_then(|label| inner.state.last_generation(change.feature(), &label));
-        let revision = inner.state.next_revision();
-        let transition = change::decide(change.clone(), before.as_ref(), last, revision, context)?;
-        let made = transition.map(|transition| inner.commit(transition)).transpose()?;
-        Ok(Applied::new(&change, before, made))
+        self.lock_mended()?.apply(vec![(change, context)]).pop().unwrap_or_else(|| Err(unanswered()))
+    }
+
+    async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>> {
+        match self.lock_mended() {
+            Ok(mut inner) => inner.apply(changes),
+            Err(error) => changes.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    fn together_max(&self) -> usize {
+        TOGETHER_MAX
+    }
+
+    async fn settle(&self) -> Result<(), MetadataError> {
+        self.lock_mended()?.journal.settle()
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
@@ -269,4 +268,8 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     }
 
     async fn close(&self) {}
+}
+
+fn unanswered() -> MetadataError {
+    MetadataError::Internal { reason: "a change has no outcome".to_owned(), outcome_unknown: true }
 }

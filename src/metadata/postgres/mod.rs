@@ -131,6 +131,22 @@ impl MetadataStore for PostgresStore {
         Ok(Applied::new(&change, before, transition))
     }
 
+    async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>> {
+        let mut outcomes = Vec::with_capacity(changes.len());
+        for (change, context) in changes {
+            outcomes.push(self.apply(change, context).await);
+        }
+        outcomes
+    }
+
+    fn together_max(&self) -> usize {
+        1
+    }
+
+    async fn settle(&self) -> Result<(), MetadataError> {
+        Ok(())
+    }
+
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
         let read = async {
             let mut lease = self.connections.lease().await?;

@@ -1,6 +1,7 @@
 //! What the embedded metadata store does with files that it cannot trust and disks that fail.
 
 mod audit;
+mod together;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -327,6 +328,7 @@ async fn files() -> ([Vec<u8>; 2], String) {
     let file = dir.path().join(FILE_NAME);
     let store = open(dir.path()).unwrap();
     change_much(&store).await;
+    store.settle().await.unwrap();
     let told = told(&store).await;
     let killed = fs::read(&file).unwrap();
     drop(store);
@@ -373,6 +375,9 @@ struct Forgetting {
     durable: Vec<u8>,
     present: Vec<u8>,
     unsynced: Vec<(usize, Vec<u8>)>,
+    /// All that was written since this was cleared.
+    written: Vec<(usize, Vec<u8>)>,
+    syncs: u64,
     /// How many syncs succeed before one fails.
     syncs_left: Option<u64>,
 }
@@ -385,6 +390,11 @@ impl Forgetting {
 }
 
 impl Forgetful {
+    fn holding(bytes: Vec<u8>) -> Self {
+        let (durable, present) = (bytes.clone(), bytes);
+        Self(Arc::new(Mutex::new(Forgetting { durable, present, ..Forgetting::default() })))
+    }
+
     fn inner(&self) -> MutexGuard<'_, Forgetting> {
         self.0.lock().unwrap()
     }
@@ -439,6 +449,7 @@ impl StorageBackend for Forgetful {
 
     fn sync_data(&self) -> io::Result<()> {
         let inner = &mut *self.inner();
+        inner.syncs += 1;
         let unsynced = std::mem::take(&mut inner.unsynced);
         match &mut inner.syncs_left {
             Some(0) => {
@@ -457,6 +468,7 @@ impl StorageBackend for Forgetful {
         let at = usize::try_from(offset).unwrap();
         Forgetting::put(&mut inner.present, at, data);
         inner.unsynced.push((at, data.to_vec()));
+        inner.written.push((at, data.to_vec()));
         Ok(())
     }
 }

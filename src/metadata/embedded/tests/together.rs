@@ -1,0 +1,118 @@
+//! Changes that are made together: one sync, and all of them or nothing after a crash at any moment.
+
+use super::*;
+use crate::metadata::{Applied, Change};
+
+fn named(name: &str) -> NewFeature {
+    let id = FeatureId { name: FeatureName::new(name).unwrap(), ..id() };
+    NewFeature { id, ..new_feature() }
+}
+
+fn creations(names: &[&str]) -> Vec<(Change, ChangeContext)> {
+    names.iter().map(|name| (Change::CreateFeature(named(name)), context())).collect()
+}
+
+fn outcomes(made: Vec<Result<Applied, MetadataError>>) -> Vec<Result<u64, String>> {
+    made.into_iter().map(|made| made.map(|made| made.revision.0).map_err(|error| error.to_string())).collect()
+}
+
+async fn names(store: &impl MetadataStore) -> (u64, Vec<String>) {
+    let Definitions { revision, features } = store.definitions().await.unwrap();
+    (revision.0, features.iter().map(|feature| feature.id.name.to_string()).collect())
+}
+
+#[tokio::test]
+async fn they_share_a_sync_and_each_has_its_own_outcome() {
+    let file = Forgetful::default();
+    let store = file.open().unwrap();
+    store.create_feature(named("a"), context()).await.unwrap();
+    let before = file.inner().syncs;
+    let mut changes = creations(&["b", "a", "c", "b"]);
+    // Each is decided by what the ones before it lead to.
+    changes.push((Change::DeleteFeature { id: named("b").id, condition: Precondition::None }, context()));
+    changes.extend(creations(&["b"]));
+    let made = store.apply_together(changes).await;
+    assert_eq!(file.inner().syncs - before, 1);
+    let exists = |name| Err(format!("the feature user.{name} exists already"));
+    assert_eq!(outcomes(made), [Ok(2), exists("a"), Ok(3), exists("b"), Ok(4), Ok(5)]);
+    let again = store.feature(&named("b").id).await.unwrap().unwrap();
+    assert_eq!(again.versions[0].generation.as_u64(), 2);
+    assert_eq!(names(&store).await, (5, vec!["a".to_owned(), "b".to_owned(), "c".to_owned()]));
+    let history = store.history(&again.id, None, Limit::of_page(10).unwrap()).await.unwrap().unwrap();
+    assert_eq!(history.entries.iter().map(|entry| entry.revision.0).collect::<Vec<_>>(), [5, 4, 2]);
+}
+
+#[tokio::test]
+async fn a_failure_fails_those_that_it_concerns() {
+    let (path, left) = (tempfile::tempdir().unwrap(), Arc::new(AtomicI64::new(PLENTY)));
+    let store = open_on_failing_disk(path.path().join(FILE_NAME), &left);
+    store.create_feature(named("a"), context()).await.unwrap();
+    left.store(0, Ordering::SeqCst);
+    let made = store.apply_together(creations(&["a", "b", "b"])).await;
+    assert!(matches!(made[0], Err(MetadataError::FeatureExists(_))), "{:?}", made[0]);
+    for failed in &made[1..] {
+        assert!(matches!(failed, Err(MetadataError::Unavailable { .. })), "{failed:?}");
+    }
+    assert!(store.feature(&named("b").id).await.unwrap().is_none());
+    left.store(PLENTY, Ordering::SeqCst);
+    let (revision, names) = names(&store).await;
+    assert_eq!(revision as usize, names.len());
+    assert!(names == ["a"] || names == ["a", "b"], "{names:?}");
+}
+
+/// Of what a commit writes, a crash leaves any part.
+#[tokio::test]
+async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
+    let file = Forgetful::default();
+    let store = file.open().unwrap();
+    store.apply_together(creations(&["a", "b"])).await.into_iter().for_each(|made| drop(made.unwrap()));
+    let before = file.inner().present.clone();
+    file.inner().written.clear();
+    store.apply_together(creations(&["c", "d", "e"])).await.into_iter().for_each(|made| drop(made.unwrap()));
+    let (after, writes) = (file.inner().present.clone(), file.inner().written.clone());
+    assert!(writes.len() > 5, "{}", writes.len());
+    let whole = (5, ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec());
+    let none = (2, whole.1[..2].to_vec());
+    // Each beginning of the writes, and parts of them in no order: a fixed sequence of bits chooses.
+    let beginnings = (0..=writes.len()).map(|count| (0..writes.len()).map(|at| at < count).collect::<Vec<_>>());
+    let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bit = || {
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        bits & 1 == 1
+    };
+    let parts: Vec<Vec<bool>> = (0..40).map(|_| writes.iter().map(|_| bit()).collect()).collect();
+    let mut found = BTreeMap::new();
+    for chosen in beginnings.chain(parts) {
+        let mut image = before.clone();
+        image.resize(after.len(), 0);
+        for ((at, bytes), _) in writes.iter().zip(&chosen).filter(|(_, chosen)| **chosen) {
+            Forgetting::put(&mut image, *at, bytes);
+        }
+        let crashed = Forgetful::holding(image);
+        let store = crashed.open().unwrap_or_else(|error| panic!("{chosen:?}: {error:?}"));
+        let left = names(&store).await;
+        assert!(left == whole || left == none, "{left:?} of {chosen:?}");
+        *found.entry(left).or_insert(0) += 1;
+    }
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+/// A sync fails, or the power is lost, after others were acknowledged.
+#[tokio::test]
+async fn what_was_acknowledged_outlives_a_loss_of_power() {
+    let file = Forgetful::default();
+    let store = file.open().unwrap();
+    for batch in 0..5 {
+        let names: Vec<_> = (0..3).map(|number| format!("f{batch}_{number}")).collect();
+        let made = store.apply_together(creations(&names.iter().map(String::as_str).collect::<Vec<_>>())).await;
+        assert!(made.iter().all(Result::is_ok), "{made:?}");
+        if batch == 2 {
+            store.settle().await.unwrap();
+        }
+        let acknowledged = self::names(&store).await;
+        let lost = Forgetful::holding(file.inner().durable.clone());
+        assert_eq!(self::names(&lost.open().unwrap()).await, acknowledged);
+    }
+}
