@@ -170,6 +170,16 @@ impl ListPool {
         })
     }
 
+    /// Those of several lists that the item store holds anything of, by their places; `None` if it cannot tell at once.
+    pub async fn held(&self, lists: Vec<ListKey>, deadline: Instant) -> Result<Option<Vec<bool>>, ListError> {
+        let store = Arc::clone(&self.inner.store);
+        let held = tokio::task::spawn_blocking(move || store.held(&lists, deadline)).await;
+        Ok(held.unwrap_or_else(|_| {
+            let reason = "the look at several lists was interrupted".to_owned();
+            Err(StoreError::Internal { reason, outcome_unknown: false })
+        })?)
+    }
+
     /// Has the item store give back at once what removals have left. Blocks.
     pub fn erase_removed(&self) -> Result<Erased, StoreError> {
         self.inner.store.erase_removed()

@@ -243,6 +243,12 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Every note about items in another store, such as the progress of a job, follows this call. Blocks.
     fn sync(&self) -> Result<(), StoreError>;
 
+    /// Says of each list whether the store holds anything of it, visible or not. All that was acknowledged before the
+    /// call counts. `None` if only a look at each of the lists could tell. Blocks on the disk.
+    fn held(&self, _lists: &[ListKey], _deadline: Instant) -> Result<Option<Vec<bool>>, StoreError> {
+        Ok(None)
+    }
+
     /// Gives back at once what removals that were acknowledged before the call have left in the store's files, if
     /// the store can. Blocks for as long as that takes: everything may have to be written anew.
     fn erase_removed(&self) -> Result<Erased, StoreError> {

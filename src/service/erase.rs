@@ -1,8 +1,8 @@
 //! Erases an entity: all of its lists and its bag, over all features, versions and generations that ever were.
 //!
-//! Which there are is asked of the metadata store itself, and not of the catalog: neither a feature that
+//! Which there may be is asked of the metadata store itself, and not of the catalog: neither a feature that
 //! another server has just created may be passed over, nor one that was deleted and whose items have not
-//! expired yet.
+//! expired yet. Of these an item store that can tell names those that it holds anything of.
 //!
 //! The audit trail has two entries of each erasure: one before the first list is cleared, and one with the outcome. So
 //! an erasure that a crash interrupts is in the trail, too.
@@ -29,6 +29,8 @@ use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
 const ERASE_TIMEOUT: Duration = Duration::from_secs(50);
 /// Lists that are cleared at once: few enough that the call takes no actor's permits from all others.
 const CLEARED_AT_ONCE: usize = 16;
+/// Lists that the item store is asked about at once.
+const LOOKED_AT_ONCE: usize = 8_192;
 /// Lists that the audit trail names as not cleared; of more it has the number.
 const NAMED_FAILURES_MAX: usize = 100;
 
@@ -42,9 +44,7 @@ impl<R: PageRenderer> Service<R> {
         let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
         let found = self.metadata.generations(entity.entity_type.clone());
         let found = within(caller, Changes::Nothing, found).await?;
-        // What the other versions of bags have are lists of values, and none of an entity.
-        let of_entities = |last: &LastGeneration| !last.id.is_of_bags() || last.version.is_default();
-        let lists: Vec<_> = found.into_iter().filter(of_entities).flat_map(|last| self.lists_up_to(last)).collect();
+        let lists = self.held_lists(caller, found, &entity.entity_id, deadline).await?;
         caller.take_items(lists.len())?;
         let (metadata, by) = (self.metadata.clone(), caller.author());
         let target = format!("entity:{}/{}", entity.entity_type, entity.entity_id.as_str());
@@ -91,6 +91,32 @@ impl<R: PageRenderer> Service<R> {
             Ok(Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by })
         };
         Ok(Reply::Erased(to_its_end(erasing).await?))
+    }
+
+    /// Those of an entity's lists of these versions that the item store may hold anything of.
+    async fn held_lists(
+        &self,
+        caller: &Caller,
+        versions: Vec<LastGeneration>,
+        entity_id: &EntityId,
+        deadline: Instant,
+    ) -> Result<Vec<ErasedList>, ServiceError> {
+        // What the other versions of bags have are lists of values, and none of an entity.
+        let of_entities = |last: &LastGeneration| !last.id.is_of_bags() || last.version.is_default();
+        let pool = self.lists_of(caller).into_owned();
+        let mut possible = versions.into_iter().filter(of_entities).flat_map(|last| self.lists_up_to(last));
+        let mut found = Vec::new();
+        loop {
+            let part: Vec<_> = possible.by_ref().take(LOOKED_AT_ONCE).collect();
+            if part.is_empty() {
+                return Ok(found);
+            }
+            let keys = part.iter().map(|list| ListKey::new(list.key(), entity_id.clone())).collect();
+            match pool.held(keys, deadline).await? {
+                Some(held) => found.extend(part.into_iter().zip(held).filter_map(|(list, held)| held.then_some(list))),
+                None => found.extend(part),
+            }
+        }
     }
 
     /// The lists of all generations of a version, none of which is cleared yet.

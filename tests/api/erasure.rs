@@ -60,20 +60,41 @@ async fn every_list_of_the_entity_goes_and_no_other() {
     }
     // Safe to send again, and noted each time.
     let again = api.delete(path).await.expect(200);
-    assert_eq!(lists(&again), named(&expected));
+    assert_eq!((lists(&again), &again["complete"]), (named(&[]), &json!(true)));
     let entries = erased(&api).await;
     assert_eq!(entries.len(), 4);
-    assert_eq!((&entries[0]["at"], &entries[0]["target"]), (&again["erased_at"], &json!("entity:user/u/1 é")));
-    let done = json!({"state": "done", "lists_cleared": 3, "lists_not_cleared": 0, "not_cleared": []});
-    assert_eq!(entries[0]["after"], done);
-    assert_eq!(
-        (&entries[1]["target"], &entries[1]["after"]),
-        (&entries[0]["target"], &json!({"state": "begun", "lists": 3, "conditional": false}))
-    );
+    assert_eq!((&entries[2]["at"], &entries[2]["target"]), (&receipt["erased_at"], &json!("entity:user/u/1 é")));
+    for (entry, lists) in [(0, 0), (2, 3)] {
+        let done = json!({"state": "done", "lists_cleared": lists, "lists_not_cleared": 0, "not_cleared": []});
+        let begun = json!({"state": "begun", "lists": lists, "conditional": false});
+        assert_eq!((&entries[entry]["after"], &entries[entry + 1]["after"]), (&done, &begun));
+        assert_eq!(entries[entry + 1]["target"], entries[entry]["target"]);
+    }
     // Of a type without a feature there is nothing, and that is told too.
     assert_eq!(api.delete("/v1/entities/customer/u").await.expect(200)["lists"], json!([]));
     api.delete("/v1/entities/user/..%00").await.refused("invalid_argument", "entity_id");
     api.delete("/v1/entities/us%23er/u").await.refused("invalid_argument", "entity_type");
+}
+
+/// The item store names them, whatever versions there are.
+#[tokio::test]
+async fn only_lists_that_exist_are_cleared() {
+    let (api, faults) = faulty(&[]).await;
+    for feature in ["bought", "liked", "seen"] {
+        api.feature(feature, "string", "30d").await;
+    }
+    for version in 0..20 {
+        api.post("/v1/features/user/seen/versions", json!({"version": format!("v{version}")})).await.expect(201);
+    }
+    let held = ["user#liked| u".to_owned(), "user#seen|v7 u".to_owned()];
+    *faults.held.lock().unwrap() = Some(held.to_vec());
+    let receipt = api.delete("/v1/entities/user/u").await.expect(200);
+    assert_eq!(lists(&receipt), named(&[("liked", "", 1, false, true), ("seen", "v7", 1, false, true)]));
+    let mut cleared = faults.cleared.lock().unwrap().clone();
+    cleared.sort();
+    assert_eq!(cleared, held);
+    let told = json!({"state": "done", "lists_cleared": 2, "lists_not_cleared": 0, "not_cleared": []});
+    assert_eq!(erased(&api).await[0]["after"], told);
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ use liststore::metadata::{
 };
 use prometheus::Registry;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::client::Api;
 use super::support::{settings, spawn_with};
@@ -68,6 +69,8 @@ pub struct Faults {
     pub uncleared: Mutex<Vec<String>>,
     /// Lists that were.
     pub cleared: Mutex<Vec<String>>,
+    /// The only lists that the store holds anything of, if it can tell.
+    pub held: Mutex<Option<Vec<String>>>,
     /// Lists that cannot be read, as above.
     pub unreadable: Mutex<Vec<String>>,
     /// Whether bags cannot be changed.
@@ -149,6 +152,7 @@ pub async fn faulty_beside(
         read_only: Mutex::default(),
         uncleared: Mutex::default(),
         cleared: Mutex::default(),
+        held: Mutex::default(),
         unreadable: Mutex::default(),
         swaps_fail: AtomicBool::new(false),
         erased_by: Mutex::default(),
@@ -183,6 +187,12 @@ impl ItemStore for FaultyItems {
             return Err(StoreError::Unavailable { reason: "refused by the test".to_owned(), outcome_unknown: false });
         }
         Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
+    }
+
+    fn held(&self, lists: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
+        let name = |list: &ListKey| format!("{} {}", list.feature_key, list.entity_id.as_str());
+        let held = self.faults.held.lock().unwrap();
+        Ok(held.as_ref().map(|held| lists.iter().map(|list| held.contains(&name(list))).collect()))
     }
 
     fn sync(&self) -> Result<(), StoreError> {

@@ -24,6 +24,7 @@ mod million;
 mod opening;
 mod operations;
 mod overlap;
+mod presence;
 mod reading;
 mod room;
 mod sets;

@@ -57,6 +57,7 @@ mod page;
 mod pending;
 mod pick;
 mod pool;
+mod presence;
 mod promises;
 mod queue;
 mod read;

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use bytes::Bytes;
 use prometheus::Registry;
+use tokio::time::Instant;
 
 use super::bell::Bell;
 use super::change::Change;
@@ -37,7 +38,7 @@ use super::queue::CommitQueue;
 use super::room::Room;
 use super::session::EmbeddedSession;
 use super::tables::{Tables, View};
-use super::{backup, compaction, erasure, flush, found_bags};
+use super::{backup, compaction, erasure, flush, found_bags, presence};
 use crate::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
 use crate::items::{
     BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
@@ -334,6 +335,10 @@ impl ItemStore for EmbeddedStore {
 
     fn read_only(&self) -> Option<String> {
         self.engine.read_only()
+    }
+
+    fn held(&self, lists: &[ListKey], deadline: Instant) -> Result<Option<Vec<bool>>, StoreError> {
+        presence::held(&self.engine, lists, deadline)
     }
 
     fn erase_removed(&self) -> Result<Erased, StoreError> {

@@ -103,6 +103,13 @@ pub struct InMemory {
     pub bytes: usize,
 }
 
+impl InMemory {
+    /// Whether there is any row of the list.
+    pub fn has_rows(&self) -> bool {
+        self.sources.iter().any(|snapshot| !snapshot.rows.is_empty())
+    }
+}
+
 impl View {
     /// What memory holds of a list, at least from `ceiling` downwards; no more is needed if there are no
     /// files for it. A reader takes it between changes (`Heads::between_changes`).

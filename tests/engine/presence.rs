@@ -1,0 +1,75 @@
+//! Which lists the store holds anything of, wherever they are kept.
+
+use liststore::domain::{Identity, Keep, ListKey};
+use liststore::items::ItemStore;
+use liststore::items::embedded::Fsync;
+
+use crate::harness::{Opened, SECOND, START, item, list, open, operation, runtime, small_options};
+use crate::sim_disk::SimDisk;
+
+const LISTS: u64 = 300;
+
+fn set(i: u64) -> ListKey {
+    let list = list(i);
+    ListKey::new(list.feature_key.with_identity(Identity::Value(Keep::Newest)), list.entity_id)
+}
+
+/// As an erasure asks: by keys that stand for lists and sets.
+fn held(opened: &Opened) -> Vec<u64> {
+    let lists: Vec<_> = (0..LISTS)
+        .map(|i| ListKey::new(list(i).feature_key.of_any_identity(), list(i).entity_id))
+        .collect();
+    let deadline = operation(START, 3_600).deadline;
+    let held = opened.store.held(&lists, deadline).unwrap().unwrap();
+    (0..).zip(held).filter_map(|(i, held)| held.then_some(i)).collect()
+}
+
+async fn add(opened: &Opened, list: ListKey) {
+    let op = operation(START, 3_600);
+    opened.session.add(&op, &list, vec![item(START, b"value", 3_600)]).await.unwrap();
+}
+
+async fn clear(opened: &Opened, list: &ListKey) {
+    opened.session.remove_all(&operation(START, 3_600), list).await.unwrap();
+}
+
+#[test]
+fn lists_that_hold_anything_are_told_wherever_they_are() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        assert!(held(&opened).is_empty());
+        for i in [3, 7, 20] {
+            add(&opened, list(i)).await;
+        }
+        add(&opened, set(9)).await;
+        assert_eq!(held(&opened), [3, 7, 9, 20], "in memory");
+        opened.store.flush().unwrap();
+        assert_eq!(held(&opened), [3, 7, 9, 20], "in files");
+        clear(&opened, &list(3)).await;
+        clear(&opened, &set(9)).await;
+        add(&opened, list(8)).await;
+        assert_eq!(held(&opened), [7, 8, 20], "removed from files, in memory");
+        opened.store.flush().unwrap();
+        assert_eq!(held(&opened), [7, 8, 20], "removed from one file by another");
+        opened.store.compact().unwrap();
+        assert_eq!(held(&opened), [7, 8, 20], "merged");
+        add(&opened, list(3)).await;
+        assert_eq!(held(&opened), [3, 7, 8, 20], "there again");
+        drop(opened);
+        assert_eq!(held(&open(&disk, small_options(Fsync::Group)).await), [3, 7, 8, 20], "after a start");
+    });
+}
+
+/// Nobody sees them, and their bytes are there.
+#[test]
+fn lists_of_expired_items_are_there_until_a_merge_drops_them() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        opened.session.add(&operation(START, 60), &list(5), vec![item(START, b"value", 60)]).await.unwrap();
+        opened.store.flush().unwrap();
+        opened.clock.set(liststore::domain::Timestamp::from_nanos(START + 100 * SECOND).unwrap());
+        assert_eq!(held(&opened), [5]);
+    });
+}
