@@ -12,8 +12,8 @@ use super::refresher::{Extent, Refresher};
 use super::stored_catalog::StoredCatalog;
 use super::waiting_changes::WaitingChanges;
 use crate::access::KeyRing;
-use crate::domain::{Clock, Revision, Timestamp};
-use crate::metadata::catalog::Published;
+use crate::domain::{Clock, Feature, Revision, Timestamp};
+use crate::metadata::catalog::{Collected, Published};
 use crate::metadata::{Applied, Catalog, MetadataError, MetadataStore};
 
 pub(super) struct MetadataState {
@@ -47,7 +47,14 @@ impl MetadataState {
     }
 
     /// Publishes a change that the store has made.
-    pub fn publish(&self, Applied { revision, id, after, .. }: &Applied) {
+    pub fn publish(&self, Applied { revision, id, after, is_change, .. }: &Applied) {
+        if !is_change {
+            // What it left as it was may be news here, if another server has changed it.
+            if self.store.is_shared() {
+                self.refresher.read_news();
+            }
+            return;
+        }
         let published = self.catalog.publish_change(*revision, id, after.as_ref(), self.clock.now());
         if published == Published::Withheld {
             self.refresher.read_everything();
@@ -135,8 +142,9 @@ impl MetadataState {
             }
         }
         self.read_keys(known_keys).await?;
-        let definitions = self.store.definitions().await?;
-        self.catalog.publish(&definitions, synced_at);
+        let mut collected = Collected::default();
+        let revision = self.store.each_definition(&mut |feature: &Feature| collected.add(feature)).await?;
+        self.catalog.publish_collected(revision, collected, synced_at);
         Ok(())
     }
 

@@ -81,6 +81,19 @@ impl Snapshot {
     }
 }
 
+/// All definitions of a store on their way into the catalog, without what the catalog has no use for.
+#[derive(Debug, Default)]
+pub struct Collected {
+    table: Table,
+}
+
+impl Collected {
+    /// Each feature once.
+    pub fn add(&mut self, feature: &Feature) {
+        self.table.insert(&feature.id, feature);
+    }
+}
+
 /// What became of a change that was to be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
@@ -175,8 +188,14 @@ impl Catalog {
 
     /// Publishes all definitions as the store has them.
     pub fn publish(&self, definitions: &Definitions, synced_at: Timestamp) {
-        let table = Table::of(&definitions.features);
-        self.publish_read(Snapshot { revision: definitions.revision, synced_at, table, stored: false });
+        let mut collected = Collected::default();
+        definitions.features.iter().for_each(|feature| collected.add(feature));
+        self.publish_collected(definitions.revision, collected, synced_at);
+    }
+
+    /// The same of definitions that were handed on one by one.
+    pub fn publish_collected(&self, revision: Revision, Collected { table }: Collected, synced_at: Timestamp) {
+        self.publish_read(Snapshot { revision, synced_at, table, stored: false });
     }
 
     /// Publishes what was changed since the revision that [`Self::begin_reading`] returned; or does

@@ -249,17 +249,16 @@ pub struct FeatureFilter {
 }
 
 impl FeatureFilter {
-    pub fn matches(&self, feature: &Feature) -> bool {
+    /// Whether it chooses a feature with these texts. The name of bags is empty.
+    pub fn matches_texts(&self, entity_type: &str, name: &str, description: &str, owner: &str) -> bool {
         let contains = |text: &str, part: &str| text.to_ascii_lowercase().contains(part);
-        let FeatureId { entity_type, name } = &feature.id;
-        let name = if feature.id.is_of_bags() { entity_type.as_str() } else { name.as_str() };
-        feature.id.is_of_bags() == self.of_bags
-            && self.entity_type.as_ref().is_none_or(|wanted| entity_type == wanted)
+        let is_of_bags = name.is_empty();
+        let name = if is_of_bags { entity_type } else { name };
+        is_of_bags == self.of_bags
+            && self.entity_type.as_ref().is_none_or(|wanted| entity_type == wanted.as_str())
             && self.text.as_ref().is_none_or(|part| {
                 let part = part.to_ascii_lowercase();
-                contains(name, &part)
-                    || contains(feature.description.as_str(), &part)
-                    || contains(feature.owner.as_str(), &part)
+                contains(name, &part) || contains(description, &part) || contains(owner, &part)
             })
     }
 }
@@ -421,7 +420,18 @@ pub trait MetadataStore: AccessStore + JobStore {
 
     /// All definitions, for the catalog: with every change whose outcome was unknown and that was
     /// made, or an error for as long as that cannot be told.
-    async fn definitions(&self) -> Result<Definitions, MetadataError>;
+    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+        let mut features = Vec::new();
+        let revision = self.each_definition(&mut |feature: &Feature| features.push(feature.clone())).await?;
+        Ok(Definitions { revision, features })
+    }
+
+    /// Hands on all definitions in the order of their identities, as of one revision, which it returns. The callee must
+    /// not wait.
+    async fn each_definition(
+        &self,
+        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
+    ) -> Result<Revision, MetadataError>;
 
     /// Whether other processes change definitions too. Then a catalog that does not know a feature
     /// is no proof that there is none.

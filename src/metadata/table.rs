@@ -101,14 +101,6 @@ impl Default for Table {
 }
 
 impl Table {
-    pub fn of(features: &[Feature]) -> Self {
-        let mut table = Self::default();
-        for feature in features {
-            table.insert(&feature.id, feature);
-        }
-        table
-    }
-
     pub fn of_parts(parts: &[VersionParts]) -> Self {
         let mut table = Self::default();
         for parts in parts {
@@ -156,7 +148,8 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, id: &FeatureId, feature: &Feature) {
+    /// Adds a feature that is not there.
+    pub fn insert(&mut self, id: &FeatureId, feature: &Feature) {
         for version in &feature.versions {
             self.insert_entry(id, &version.version, Entry::of(id, version, feature));
         }

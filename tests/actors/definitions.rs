@@ -261,7 +261,10 @@ struct Doubt {
 impl Journal for DoubtfulJournal {
     fn append(&mut self, transitions: &[Transition]) -> Result<(), MetadataError> {
         self.kept.append(transitions)?;
-        transitions.iter().for_each(|transition| self.state.apply(transition));
+        for transition in transitions {
+            let before = self.state.features.get(&transition.id).unwrap();
+            self.state.apply(before.as_ref(), transition);
+        }
         if self.doubt.fails.swap(false, SeqCst) {
             self.doubt.broken.store(true, SeqCst);
             return Err(MetadataError::Unavailable { reason: "doubtful".into(), outcome_unknown: true });
@@ -277,12 +280,7 @@ impl Journal for DoubtfulJournal {
         if self.doubt.broken.load(SeqCst) && self.doubt.unreadable.load(SeqCst) {
             return Err(MetadataError::Unavailable { reason: "unreadable".into(), outcome_unknown: false });
         }
-        Ok(self.doubt.broken.swap(false, SeqCst).then(|| State {
-            revision: self.state.revision,
-            features: self.state.features.clone(),
-            generations: self.state.generations.clone(),
-            keys: self.state.keys.clone(),
-        }))
+        Ok(self.doubt.broken.swap(false, SeqCst).then(|| self.state.clone()))
     }
 
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {

@@ -13,8 +13,8 @@ use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
-    AccessStore, Applied, Calls, Change, ChangeContext, Changes, Definitions, FeatureFilter, Frozen, HistoryEntry,
-    JobStore, LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
+    AccessStore, Applied, Calls, Change, ChangeContext, Changes, FeatureFilter, Frozen, HistoryEntry, JobStore,
+    LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
 };
 use tokio::sync::{Mutex as Turns, Notify, watch};
 
@@ -222,11 +222,14 @@ impl MetadataStore for SharedStore {
         self.inner.history(id, before, page_size).await
     }
 
-    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+    async fn each_definition(
+        &self,
+        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
+    ) -> Result<Revision, MetadataError> {
         self.full_readings.fetch_add(1, SeqCst);
         assert!(!self.reading_panics.swap(false, SeqCst), "injected panic");
         self.readable()?;
-        self.inner.definitions().await
+        self.inner.each_definition(each).await
     }
 
     fn is_shared(&self) -> bool {

@@ -16,9 +16,8 @@ fn set(i: u64) -> ListKey {
 
 /// As an erasure asks: by keys that stand for lists and sets.
 fn held(opened: &Opened) -> Vec<u64> {
-    let lists: Vec<_> = (0..LISTS)
-        .map(|i| ListKey::new(list(i).feature_key.of_any_identity(), list(i).entity_id))
-        .collect();
+    let lists: Vec<_> =
+        (0..LISTS).map(|i| ListKey::new(list(i).feature_key.of_any_identity(), list(i).entity_id)).collect();
     let deadline = operation(START, 3_600).deadline;
     let held = opened.store.held(&lists, deadline).unwrap().unwrap();
     (0..).zip(held).filter_map(|(i, held)| held.then_some(i)).collect()

@@ -121,11 +121,12 @@ fn check(overlay: Overlay) -> Result<Verified, JournalError> {
         return Err(JournalError::Storage(redb::Error::Corrupted("checksum mismatch".to_owned())));
     }
     let State { features, .. } = read_state(&database)?;
+    let definitions: Vec<_> = features.iter().collect::<Result<_, _>>().map_err(JournalError::Inconsistent)?;
     Ok(Verified {
         store: store_of(&database)?,
-        features: features.keys().filter(|id| !id.is_of_bags()).count() as u64,
+        features: definitions.iter().filter(|feature| !feature.id.is_of_bags()).count() as u64,
         changes: read_all_changes(&database)?,
-        definitions: features.into_values().collect(),
+        definitions,
         jobs: jobs::read(&database)?,
         unended: erasures::unended(&database.begin_read()?)?,
         items_at: items_at::read(&database.begin_read()?)?,

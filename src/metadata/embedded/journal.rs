@@ -5,12 +5,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableHandle, WriteTransaction};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle, WriteTransaction};
 
 use super::place::{self, Place};
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
 use super::{JournalError, Opener, erasures, format, items_at, jobs, keys, records, server_changes, trail};
-use crate::domain::{Belonging, FeatureId, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp};
+use crate::domain::{Belonging, Feature, FeatureId, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::change::KeyTransition;
@@ -308,16 +308,31 @@ pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {
     for row in transaction.open_table(FEATURES)?.iter()? {
         let (key, record) = row?;
         let feature = records::read_feature(key.value(), record.value()).map_err(JournalError::Inconsistent)?;
-        state.features.insert(feature.id.clone(), feature);
+        state.features.insert(&feature);
     }
-    for row in transaction.open_table(GENERATIONS)?.iter()? {
-        let (key, generation) = row?;
-        let (version, generation) =
-            records::read_generation(key.value(), generation.value()).map_err(JournalError::Inconsistent)?;
-        state.generations.insert(version, generation);
-    }
+    read_generations(&transaction, &mut state)?;
     state.keys = keys::read(&transaction)?.into_iter().map(|key| (key.id, key)).collect();
     Ok(state)
+}
+
+/// Those of versions that are there stand in their features.
+fn read_generations(transaction: &ReadTransaction, state: &mut State) -> Result<(), JournalError> {
+    // Versions of one feature follow each other.
+    let mut present: Option<Feature> = None;
+    for row in transaction.open_table(GENERATIONS)?.iter()? {
+        let (key, generation) = row?;
+        let ((id, version), generation) =
+            records::read_generation(key.value(), generation.value()).map_err(JournalError::Inconsistent)?;
+        if present.as_ref().is_none_or(|present| present.id != id) {
+            present = state.features.get(&id).map_err(JournalError::Inconsistent)?;
+        }
+        let versions = present.as_ref().map_or(&[][..], |present| present.versions.as_slice());
+        let place = versions.binary_search_by(|other| other.version.cmp(&version));
+        if place.is_err() || place.is_ok_and(|place| versions[place].generation != generation) {
+            state.past.insert(&id, &version, generation);
+        }
+    }
+    Ok(())
 }
 
 /// The store that the definitions belong to.

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
@@ -95,12 +95,12 @@ fn try_lock(file: &File) -> Result<(), JournalError> {
 }
 
 /// Puts a copy in the place of a file, in one step, and returns it, locked.
-fn copy(mut file: &File, path: &Path) -> io::Result<File> {
+fn copy(file: &File, path: &Path) -> io::Result<File> {
     let temporary = temporary(path);
     let mut options = OpenOptions::new();
-    let mut copy = options.read(true).write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(&temporary)?;
+    let copy = options.read(true).write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(&temporary)?;
     let copied = copy.try_lock().map_err(io::Error::from).and_then(|()| {
-        io::copy(&mut file, &mut copy)?;
+        copy_bytes(file, &copy)?;
         copy.sync_all()
     });
     if let Err(error) = copied {
@@ -109,6 +109,23 @@ fn copy(mut file: &File, path: &Path) -> io::Result<File> {
     }
     give_name(&temporary, path)?;
     Ok(copy)
+}
+
+/// Copies a file without what is all zeros: redb makes files twice as large when they are full.
+fn copy_bytes(file: &File, copy: &File) -> io::Result<()> {
+    let len = file.metadata()?.len();
+    let piece_len = usize::try_from(PIECE_BYTES).unwrap_or(0);
+    let (mut piece, zeros) = (vec![0_u8; piece_len], vec![0_u8; piece_len]);
+    let mut at = 0;
+    while at < len {
+        let count = usize::try_from((len - at).min(PIECE_BYTES)).unwrap_or(0);
+        file.read_exact_at(&mut piece[..count], at)?;
+        if piece[..count] != zeros[..count] {
+            copy.write_all_at(&piece[..count], at)?;
+        }
+        at += count as u64;
+    }
+    copy.set_len(len)
 }
 
 /// Opens what may have failed before.

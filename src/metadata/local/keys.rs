@@ -22,7 +22,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
 
     async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
         let mut inner = self.lock_mended()?;
-        let Inner { state, journal } = &mut *inner;
+        let Inner { state, journal, .. } = &mut *inner;
         match decide(state.keys.values(), change, state.next_revision(), context)? {
             Decided::Nothing(key) => Ok(*key),
             Decided::Change(transition) => {
@@ -36,7 +36,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
 
     async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
         let mut inner = self.lock_mended()?;
-        let Inner { state, journal } = &mut *inner;
+        let Inner { state, journal, .. } = &mut *inner;
         let newer = |(id, at): &&(KeyId, Timestamp)| state.keys.get(id).is_some_and(|key| key.last_used_at < Some(*at));
         let newer: Vec<_> = uses.iter().filter(newer).copied().collect();
         if newer.is_empty() {

@@ -2,8 +2,7 @@
 //!
 //! The memory store and the embedded store differ in their journal only. Keys are in `keys.rs`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -15,16 +14,24 @@ use super::keys::erasures::{Erasure, ErasureEntry};
 use super::keys::server_changes::ServerChangeEntry;
 use super::keys::{AuditFilter, AuditPage};
 use super::{
-    Applied, Change, ChangeContext, Definitions, FeatureFilter, Frozen, HeldUp, HistoryEntry, LastGeneration,
+    Applied, Change, ChangeContext, Changes, FeatureFilter, Frozen, HeldUp, HistoryEntry, LastGeneration,
     MetadataError, MetadataStore, Page, Snapshot,
 };
 use crate::domain::{
-    ApiKey, EntityType, Feature, FeatureId, Generation, JobId, KeyId, Limit, Revision, Timestamp, VersionLabel,
+    ApiKey, EntityType, Feature, FeatureId, FeatureVersion, Generation, JobId, KeyId, Limit, Revision, Timestamp,
+    VersionLabel,
 };
 
 mod jobs;
 mod keys;
+mod packed;
+mod past;
+mod recent;
 mod together;
+
+pub use packed::PackedFeatures;
+pub use past::PastGenerations;
+use recent::RecentChanges;
 
 /// Changes that are made together, at most: readers of the store wait for all of them.
 const TOGETHER_MAX: usize = 64;
@@ -90,71 +97,72 @@ pub trait Journal: Send + 'static {
 impl<J> HeldUp for MutexGuard<'_, Inner<J>> {}
 
 /// All definitions, generations and keys, as of one revision.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct State {
     pub revision: Revision,
-    pub features: BTreeMap<FeatureId, Feature>,
-    /// The last generation of each (feature, version) that ever was.
-    pub generations: HashMap<(FeatureId, VersionLabel), Generation>,
+    pub features: PackedFeatures,
+    /// The last generation of each (feature, version) that ever was and is not there.
+    pub past: PastGenerations,
     pub keys: BTreeMap<KeyId, ApiKey>,
 }
 
 impl State {
-    pub fn apply(&mut self, transition: &Transition) {
-        self.revision = transition.entry.revision;
-        match &transition.after {
-            Some(feature) => self.features.insert(transition.id.clone(), feature.clone()),
-            None => self.features.remove(&transition.id),
-        };
-        if let Some((version, generation)) = &transition.began {
-            self.generations.insert((transition.id.clone(), version.clone()), *generation);
+    /// Follows a change of a feature, which was `before`.
+    pub fn apply(&mut self, before: Option<&Feature>, transition: &Transition) {
+        let Transition { id, after, began, entry, .. } = transition;
+        self.revision = entry.revision;
+        for gone in before.into_iter().flat_map(|before| &before.versions) {
+            if after.as_ref().is_none_or(|after| after.version(&gone.version).is_none()) {
+                self.past.insert(id, &gone.version, gone.generation);
+            }
+        }
+        match after {
+            Some(feature) => self.features.insert(feature),
+            None => self.features.remove(id),
+        }
+        if let Some((version, _)) = began {
+            self.past.remove(id, version);
         }
     }
 
-    pub fn last_generation(&self, id: &FeatureId, version: &VersionLabel) -> Option<Generation> {
-        self.generations.get(&(id.clone(), version.clone())).copied()
+    pub fn last_generation(&self, id: &FeatureId, version: &VersionLabel) -> Result<Option<Generation>, MetadataError> {
+        let present = self.features.get(id)?;
+        let present = present.as_ref().and_then(|feature| feature.version(version)).map(|present| present.generation);
+        Ok(present.max(self.past.get(id, version)))
     }
 
     /// Whether a generation of a version was there, and is not any more.
     pub fn is_past(&self, id: &FeatureId, version: &VersionLabel, generation: Generation) -> bool {
-        let present = self.features.get(id).and_then(|feature| feature.version(version));
-        self.last_generation(id, version).is_some_and(|last| generation <= last)
-            && present.is_none_or(|present| generation < present.generation)
+        let Ok(present) = self.features.get(id) else { return false };
+        let present = present.as_ref().and_then(|feature| feature.version(version)).map(|present| present.generation);
+        let last = present.max(self.past.get(id, version));
+        last.is_some_and(|last| generation <= last) && present.is_none_or(|present| generation < present)
     }
 
     /// As [`MetadataStore::generations`].
-    pub fn generations_of(&self, entity_type: &EntityType) -> Vec<LastGeneration> {
-        let of_type = self.generations.iter().filter(|((id, _), _)| id.entity_type == *entity_type);
-        let mut found: Vec<_> = of_type
-            .map(|((id, version), generation)| LastGeneration {
+    pub fn generations_of(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
+        let mut found = self.past.of_type(entity_type);
+        for feature in self.features.of_type(entity_type) {
+            let Feature { id, versions, .. } = feature?;
+            found.extend(versions.into_iter().map(|FeatureVersion { version, generation, .. }| LastGeneration {
                 id: id.clone(),
-                version: version.clone(),
-                generation: *generation,
-            })
-            .collect();
-        found.sort();
-        found
+                version,
+                generation,
+            }));
+        }
+        found.sort_unstable();
+        Ok(found)
     }
 
     pub fn next_revision(&self) -> Revision {
         Revision(self.revision.0 + 1)
-    }
-
-    pub fn page(&self, filter: &FeatureFilter, after: Option<&FeatureId>, page_size: Limit) -> Page<Feature> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut matches = self.features.range((from, Bound::Unbounded)).map(|(_, f)| f).filter(|f| filter.matches(f));
-        let entries = matches.by_ref().take(page_size.get()).cloned().collect();
-        Page { entries, more: matches.next().is_some() }
-    }
-
-    pub fn definitions(&self) -> Definitions {
-        Definitions { revision: self.revision, features: self.features.values().cloned().collect() }
     }
 }
 
 struct Inner<J> {
     state: State,
     journal: J,
+    recent: RecentChanges,
 }
 
 /// A metadata store of one process. Changes are made one after another, under one lock.
@@ -164,7 +172,8 @@ pub struct LocalStore<J> {
 
 impl<J: Journal> LocalStore<J> {
     pub fn new(state: State, journal: J) -> Self {
-        Self { inner: Mutex::new(Inner { state, journal }) }
+        let recent = RecentChanges::since(state.revision);
+        Self { inner: Mutex::new(Inner { state, journal, recent }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<J>> {
@@ -183,6 +192,7 @@ impl<J: Journal> LocalStore<J> {
 impl<J: Journal> Inner<J> {
     fn mend(&mut self) -> Result<(), MetadataError> {
         if let Some(state) = self.journal.mend()? {
+            self.recent = RecentChanges::since(state.revision);
             self.state = state;
         }
         Ok(())
@@ -199,10 +209,6 @@ impl<J: Journal> Inner<J> {
         self.journal.append_erasure(&entry, job)?;
         self.state.revision = entry.revision;
         Ok(entry)
-    }
-
-    fn present(&self, id: &FeatureId) -> Option<&Feature> {
-        self.state.features.get(id)
     }
 }
 
@@ -228,7 +234,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
-        Ok(self.lock().present(id).cloned())
+        self.lock().state.features.get(id)
     }
 
     async fn features(
@@ -237,7 +243,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         after: Option<&FeatureId>,
         page_size: Limit,
     ) -> Result<Page<Feature>, MetadataError> {
-        Ok(self.lock().state.page(filter, after, page_size))
+        self.lock().state.features.page(filter, after, page_size)
     }
 
     async fn history(
@@ -249,9 +255,25 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         self.lock_mended()?.journal.history(id, before, page_size)
     }
 
-    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+    async fn each_definition(
+        &self,
+        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
+    ) -> Result<Revision, MetadataError> {
         // A journal that cannot be mended yet may hold a change that the state lacks.
-        Ok(self.lock_mended()?.state.definitions())
+        let inner = self.lock_mended()?;
+        for feature in inner.state.features.iter() {
+            each(&feature?);
+        }
+        Ok(inner.state.revision)
+    }
+
+    async fn changes(&self, since: Revision) -> Result<Option<Changes>, MetadataError> {
+        let inner = self.lock_mended()?;
+        let Inner { state, recent, .. } = &*inner;
+        let Some(changed) = recent.after(since) else { return Ok(None) };
+        let with_state = |id: FeatureId| state.features.get(&id).map(|feature| (id, feature));
+        let features = changed.into_iter().map(with_state).collect::<Result<_, _>>()?;
+        Ok(Some(Changes { revision: state.revision, features }))
     }
 
     fn is_past(&self, id: &FeatureId, version: &VersionLabel, generation: Generation) -> bool {
@@ -259,7 +281,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     }
 
     async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
-        Ok(self.lock_mended()?.state.generations_of(entity_type))
+        self.lock_mended()?.state.generations_of(entity_type)
     }
 
     fn freeze(&self) -> Result<Frozen<'_>, MetadataError> {

@@ -22,17 +22,19 @@ struct Batch<'s> {
 }
 
 impl Batch<'_> {
-    fn present(&self, id: &FeatureId) -> Option<Feature> {
+    fn present(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
         match self.transitions.iter().rev().find(|transition| transition.id == *id) {
-            Some(transition) => transition.after.clone(),
-            None => self.state.features.get(id).cloned(),
+            Some(transition) => Ok(transition.after.clone()),
+            None => self.state.features.get(id),
         }
     }
 
-    fn last_generation(&self, id: &FeatureId, label: &VersionLabel) -> Option<Generation> {
+    fn last_generation(&self, id: &FeatureId, label: &VersionLabel) -> Result<Option<Generation>, MetadataError> {
         let mut begun = self.transitions.iter().rev().filter(|transition| transition.id == *id);
-        let begun = begun.find_map(|transition| transition.began.as_ref().filter(|(began, _)| began == label));
-        begun.map(|(_, generation)| *generation).or_else(|| self.state.last_generation(id, label))
+        match begun.find_map(|transition| transition.began.as_ref().filter(|(began, _)| began == label)) {
+            Some((_, generation)) => Ok(Some(*generation)),
+            None => self.state.last_generation(id, label),
+        }
     }
 
     fn next_revision(&self) -> Revision {
@@ -54,8 +56,11 @@ impl Batch<'_> {
         context: ChangeContext,
         journal: &impl Journal,
     ) -> Result<Decided, MetadataError> {
-        let before = self.present(change.feature());
-        let last = change.created().and_then(|label| self.last_generation(change.feature(), &label));
+        let before = self.present(change.feature())?;
+        let last = match change.created() {
+            Some(label) => self.last_generation(change.feature(), &label)?,
+            None => None,
+        };
         let transition = change::decide(change.clone(), before.as_ref(), last, self.next_revision(), context)?;
         if let Some(Transition { job: Some(job), .. }) = &transition
             && job.number != self.job_number(job.id, journal)? + 1
@@ -94,10 +99,13 @@ impl<J: Journal> Inner<J> {
             };
             return decided.into_iter().map(failed).collect();
         }
-        transitions.iter().for_each(|transition| self.state.apply(transition));
         let mut made = transitions.into_iter();
         let mut applied = |Decided { change, before, is_made }: Decided| {
             let transition = if is_made { made.next() } else { None };
+            if let Some(transition) = &transition {
+                self.state.apply(before.as_ref(), transition);
+                self.recent.push(transition.entry.revision, transition.id.clone());
+            }
             Applied::new(&change, before, transition)
         };
         decided.into_iter().map(|(_, decided)| decided.map(&mut applied)).collect()

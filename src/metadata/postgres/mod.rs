@@ -188,13 +188,20 @@ impl MetadataStore for PostgresStore {
         self.connections.within(CALL_TIME_MAX, read).await
     }
 
-    async fn definitions(&self) -> Result<Definitions, MetadataError> {
+    async fn each_definition(
+        &self,
+        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
+    ) -> Result<Revision, MetadataError> {
         let read = async {
             let mut lease = self.connections.lease().await?;
             let definitions = read_definitions(&mut lease).await;
             self.connections.conclude(lease, definitions)
         };
-        self.connections.within(LOAD_TIME_MAX, read).await
+        let Definitions { revision, features } = self.connections.within(LOAD_TIME_MAX, read).await?;
+        for feature in features {
+            each(&feature);
+        }
+        Ok(revision)
     }
 
     fn is_shared(&self) -> bool {
