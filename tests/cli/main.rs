@@ -17,6 +17,7 @@ mod commands;
 mod connections;
 mod control_group;
 mod data_dir;
+mod definitions;
 mod documents;
 mod doubt;
 mod feature_files;

@@ -147,6 +147,7 @@ macro_rules! metadata_store_suite {
                 every_change_takes_the_next_revision,
             }
             races {
+                changes_together_are_made_in_their_order_and_refused_one_by_one,
                 of_racing_creations_one_wins,
                 of_racing_conditional_updates_one_wins,
                 racing_versions_of_one_feature_all_come_to_be,

@@ -1,13 +1,46 @@
 //! Changes that race one another.
 
 use futures_util::future::join_all;
-use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature};
+use liststore::domain::FeatureId;
+use liststore::metadata::{Calls, Change, FeaturePatch, HistoryEntry, MetadataError, NewFeature};
 
 use super::MetadataBackend;
 use super::sample::*;
 use crate::insist::insist;
 
 const RACERS: u64 = 16;
+
+pub async fn changes_together_are_made_in_their_order_and_refused_one_by_one(backend: &dyn MetadataBackend) {
+    let store = backend.open().await;
+    let (f, g) = (id("user", "f"), id("user", "g"));
+    let start = create(&*store, &g).await.revision.0;
+    let creation = |id: &FeatureId| Change::CreateFeature(new_feature(id));
+    let update = Change::UpdateFeature { id: f.clone(), patch: feature_ttl(77), condition: ANY };
+    let changes = vec![
+        (creation(&f), by("a")),
+        (creation(&g), by("b")),
+        (Change::DeleteFeature { id: g.clone(), condition: ANY }, by("c")),
+        (creation(&f), by("d")),
+        (update.clone(), by("e")),
+        (creation(&g), by("f")),
+        (update, by("g")),
+    ];
+    let made = store.apply_together(changes).await;
+    let revisions: Vec<_> = made.iter().map(|made| made.as_ref().ok().map(|made| made.revision.0 - start)).collect();
+    // The last one changes nothing.
+    assert_eq!(revisions, [Some(1), None, Some(2), None, Some(3), Some(4), Some(3)]);
+    for refused in [&made[1], &made[3]] {
+        assert!(matches!(refused, Err(MetadataError::FeatureExists(_))), "{refused:?}");
+    }
+    assert_eq!(read(&*store, &f).await.ttl, ttl(77));
+    assert_eq!(read(&*store, &g).await.versions[0].generation.as_u64(), 2);
+    let authors =
+        |history: Vec<HistoryEntry>| -> Vec<_> { history.iter().map(|entry| entry.by.as_str().to_owned()).collect() };
+    assert_eq!(authors(whole_history(&*store, &f).await.unwrap()), ["e", "a"]);
+    assert_eq!(authors(whole_history(&*store, &g).await.unwrap())[..2], ["f", "c"]);
+    assert_eq!(store.definitions().await.unwrap().revision.0, start + 4);
+    store.settle().await.unwrap();
+}
 
 pub async fn of_racing_creations_one_wins(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
