@@ -110,8 +110,40 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::Author;
+    use crate::domain::{Author, EntityType, FeatureName, Ttl};
+    use crate::metadata::keys::AccessStore;
     use crate::metadata::keys::erasures::{Erasure, ErasureAction};
+    use crate::metadata::{Calls, ChangeContext, FeaturePatch, MetadataStore, NewFeature, Precondition};
+
+    fn id(name: &str) -> FeatureId {
+        FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
+    }
+
+    fn new_feature(name: &str) -> NewFeature {
+        let bags = NewFeature::of_bags(EntityType::new("user").unwrap(), None);
+        NewFeature { id: id(name), ..bags }
+    }
+
+    /// So the catalog follows a note in the audit trail without reading all definitions.
+    #[tokio::test]
+    async fn changes_since_a_revision_are_told() {
+        let store = memory_store();
+        let context = || ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
+        for name in ["a", "b", "c"] {
+            store.create_feature(new_feature(name), context()).await.unwrap();
+        }
+        let patch = FeaturePatch { ttl: Some(Ttl::MIN), ..FeaturePatch::default() };
+        let changed = store.update_feature(&id("c"), patch, Precondition::None, context()).await.unwrap();
+        store.delete_feature(&id("a"), Precondition::None, context()).await.unwrap();
+        let erasure =
+            Erasure { action: ErasureAction::EraseEntity, target: "entity:user/u".into(), details: json!({}) };
+        store.note_erasure(erasure, context()).await.unwrap();
+        let told = async |since| store.changes(Revision(since)).await.unwrap().unwrap();
+        assert_eq!(told(3).await.revision, Revision(6));
+        assert_eq!(told(3).await.features, [(id("a"), None), (id("c"), Some(changed.clone()))]);
+        assert_eq!(told(4).await.features, [(id("a"), None)]);
+        assert_eq!(told(5).await.features, []);
+    }
 
     #[test]
     fn a_page_of_the_audit_trail_looks_at_so_many_entries_and_no_more() {
