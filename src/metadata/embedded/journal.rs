@@ -9,7 +9,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableHand
 
 use super::place::{self, Place};
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opener, erasures, format, items_at, jobs, keys, records, server_changes, trail};
+use super::{JournalError, Opened, Opener, erasures, format, items_at, jobs, keys, records, server_changes, trail};
 use crate::domain::{Belonging, Feature, FeatureId, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::Job;
@@ -281,9 +281,9 @@ fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
 
 fn open(opener: &Opener) -> Result<(State, Database), JournalError> {
     mistrusting(|| {
-        let mut database = opener()?;
+        let Opened { mut database, is_verified } = opener()?;
         // By itself redb looks at its checksums only after a crash; damage must not be believed.
-        if !database.check_integrity()? {
+        if !is_verified && !database.check_integrity()? {
             tracing::warn!("the metadata file was repaired without losing acknowledged changes");
         }
         Ok((read_state(&database)?, database))

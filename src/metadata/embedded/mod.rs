@@ -91,7 +91,14 @@ pub fn open_as(dir: &Path, belonging: Belonging, items: LogMark) -> Result<Local
 }
 
 /// How the journal gets hold of its database, at the start and after a failure.
-type Opener = Box<dyn Fn() -> Result<Database, JournalError> + Send>;
+type Opener = Box<dyn Fn() -> Result<Opened, JournalError> + Send>;
+
+/// A database that was opened.
+struct Opened {
+    database: Database,
+    /// Whether all of its checksums were verified for that, as after a crash.
+    is_verified: bool,
+}
 
 /// [`OpenError`] before it is known which file it is about.
 #[derive(Debug)]

@@ -5,16 +5,18 @@
 //! write, and never writes it again; ext4 may even write such a block later and leave it marked as never
 //! written. redb would build on that. So the file is replaced by a copy before it is opened.
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend};
 
 use super::journal::prepare;
-use super::{CACHE_BYTES, JournalError};
+use super::{CACHE_BYTES, JournalError, Opened};
 
 /// Bytes that are written at a time.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -24,7 +26,7 @@ const PRIVATE_FILE: u32 = 0o600;
 const HEADER_BYTES: u64 = 4096;
 
 /// Opens the file, or makes it, unless somebody else has it open.
-pub(super) fn open(path: &Path) -> Result<Database, JournalError> {
+pub(super) fn open(path: &Path) -> Result<Opened, JournalError> {
     if !path.try_exists()? {
         create(path)?;
     }
@@ -129,13 +131,19 @@ fn copy_bytes(file: &File, copy: &File) -> io::Result<()> {
 }
 
 /// Opens what may have failed before.
-pub(super) fn open_in_place(backend: impl StorageBackend) -> Result<Database, JournalError> {
+pub(super) fn open_in_place(backend: impl StorageBackend) -> Result<Opened, JournalError> {
     write_again(&backend)?;
     build(backend)
 }
 
-fn build(backend: impl StorageBackend) -> Result<Database, JournalError> {
-    Ok(Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)?)
+fn build(backend: impl StorageBackend) -> Result<Opened, JournalError> {
+    let is_repaired = Rc::new(Cell::new(false));
+    let repairs = Rc::clone(&is_repaired);
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES).set_repair_callback(move |_| repairs.set(true));
+    let database = builder.create_with_backend(backend)?;
+    // A repair begins with all checksums.
+    Ok(Opened { database, is_verified: is_repaired.get() })
 }
 
 /// The same bytes to the same places, the header last: if the power is lost meanwhile, it names nothing

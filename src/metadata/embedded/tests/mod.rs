@@ -182,6 +182,7 @@ impl FailingFile {
 }
 
 fn open_with(opener: impl Fn() -> Result<Database, JournalError> + Send + 'static) -> LocalStore<RedbJournal> {
+    let opener = move || opener().map(|database| Opened { database, is_verified: false });
     let (state, journal) = RedbJournal::open(Box::new(opener), Belonging::Any, LogMark::default()).unwrap();
     LocalStore::new(state, journal)
 }
