@@ -144,6 +144,8 @@ impl State {
         let mut found = self.past.of_type(entity_type);
         for feature in self.features.of_type(entity_type) {
             let Feature { id, versions, .. } = feature?;
+            // All of them share the text of the type.
+            let id = FeatureId { entity_type: entity_type.clone(), name: id.name };
             found.extend(versions.into_iter().map(|FeatureVersion { version, generation, .. }| LastGeneration {
                 id: id.clone(),
                 version,
