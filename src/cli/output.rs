@@ -17,12 +17,12 @@ use crate::client::{escaped, printable, read};
 /// How a command prints data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// A table for people
+    /// A table
     #[default]
     Table,
     /// One JSON document
     Json,
-    /// One JSON document a line
+    /// One JSON document per line
     Ndjson,
 }
 

@@ -21,6 +21,7 @@ mod definitions;
 mod documents;
 mod doubt;
 mod feature_files;
+mod help;
 mod import;
 mod import_faults;
 mod jobs;

@@ -139,7 +139,7 @@ fn a_check_names_items_that_are_older_than_the_notes_about_them() {
     assert!(found.status == 1 && found.out.contains("the items are older than the definitions and jobs"), "{found:?}");
     let found = check_with(&before, &erased);
     assert!(found.status == 1 && found.out.contains("the items are older than the definitions and jobs"), "{found:?}");
-    assert!(found.out.contains("(purge) is done, and 2 lists of customer#seen| are there"), "{found:?}");
+    assert!(found.out.contains("(purge) is done, but 2 lists of customer#seen| still exist"), "{found:?}");
     // The remedy that it names.
     let restored = TempDir::new().unwrap();
     std::fs::rename(&before, data_in(&restored)).unwrap();

@@ -120,7 +120,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     refused["state"]["page_token"] = json!("nonsense");
     let state_file = server.write("many.ndjson.state", refused.to_string());
     let told = server.run(&["export", "customer", "many", "--file", &file]).failed(1);
-    let hint = format!("; run the same command again to continue, or remove {part} and {state_file} to begin anew");
+    let hint = format!("; run the same command again to continue, or remove {part} and {state_file} to start over");
     assert!(told.contains("invalid_page_token") && told.ends_with(&hint), "{told}");
     assert!(fs::exists(&part).unwrap() && fs::exists(&state_file).unwrap());
     let state = server.write("many.ndjson.state", state.to_string());

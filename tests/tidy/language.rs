@@ -39,6 +39,11 @@ pub fn unclear_messages() -> Vec<String> {
         .collect()
 }
 
+/// Banned phrases in the help pages of all commands.
+pub fn unclear_help() -> Vec<String> {
+    of_lines(&files("tests/cli", "txt"), |_| false)
+}
+
 /// Banned phrases in the console's pages, except in their comments.
 pub fn unclear_console() -> Vec<String> {
     let pages: Vec<_> =
@@ -151,7 +156,7 @@ impl Page {
     }
 
     fn excess(&self, allowed: Counts) -> Option<String> {
-        let phrases_max = allowed.phrases.max(self.words * PHRASES_PER_THOUSAND_WORDS / 1000);
+        let phrases_max = allowed.phrases.max((self.words * PHRASES_PER_THOUSAND_WORDS).div_ceil(1000));
         let Counts { phrases, sentences, lines } = self.counts;
         let is_fine = phrases <= phrases_max && sentences <= allowed.sentences && lines <= allowed.lines;
         (!is_fine).then(|| {

@@ -259,8 +259,9 @@ fn relative_links_lead_somewhere() {
 }
 
 #[test]
-fn messages_and_the_console_are_plain_english() {
-    assert_none([language::unclear_messages(), language::unclear_console()].concat());
+fn messages_help_and_the_console_are_plain_english() {
+    let texts = [language::unclear_messages(), language::unclear_help(), language::unclear_console()];
+    assert_none(texts.concat());
 }
 
 #[test]
