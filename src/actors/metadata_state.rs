@@ -143,7 +143,8 @@ impl MetadataState {
         }
         self.read_keys(known_keys).await?;
         let mut collected = Collected::default();
-        let revision = self.store.each_definition(&mut |feature: &Feature| collected.add(feature)).await?;
+        let mut collect = |feature: &Feature, count: usize| collected.add(feature, count);
+        let revision = self.store.each_definition(&mut collect).await?;
         self.catalog.publish_collected(revision, collected, synced_at);
         Ok(())
     }

@@ -84,13 +84,13 @@ impl Snapshot {
 /// All definitions of a store on their way into the catalog, without what the catalog has no use for.
 #[derive(Debug, Default)]
 pub struct Collected {
-    table: Table,
+    table: Option<Table>,
 }
 
 impl Collected {
-    /// Each feature once.
-    pub fn add(&mut self, feature: &Feature) {
-        self.table.insert(&feature.id, feature);
+    /// Each feature once, with how many there are.
+    pub fn add(&mut self, feature: &Feature, count: usize) {
+        self.table.get_or_insert_with(|| Table::expecting(count)).insert(&feature.id, feature);
     }
 }
 
@@ -189,12 +189,13 @@ impl Catalog {
     /// Publishes all definitions as the store has them.
     pub fn publish(&self, definitions: &Definitions, synced_at: Timestamp) {
         let mut collected = Collected::default();
-        definitions.features.iter().for_each(|feature| collected.add(feature));
+        definitions.features.iter().for_each(|feature| collected.add(feature, definitions.features.len()));
         self.publish_collected(definitions.revision, collected, synced_at);
     }
 
     /// The same of definitions that were handed on one by one.
     pub fn publish_collected(&self, revision: Revision, Collected { table }: Collected, synced_at: Timestamp) {
+        let table = table.unwrap_or_default();
         self.publish_read(Snapshot { revision, synced_at, table, stored: false });
     }
 

@@ -362,6 +362,9 @@ pub enum News {
     Missed,
 }
 
+/// Called with a feature, and with how many there are.
+pub type EachDefinition<'e> = dyn FnMut(&Feature, usize) + Send + 'e;
+
 /// What a store held at one moment, to be written elsewhere while changes go on.
 pub trait Snapshot {
     /// Writes a store that holds the same into a directory, durably. Blocks.
@@ -422,16 +425,13 @@ pub trait MetadataStore: AccessStore + JobStore {
     /// made, or an error for as long as that cannot be told.
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
         let mut features = Vec::new();
-        let revision = self.each_definition(&mut |feature: &Feature| features.push(feature.clone())).await?;
+        let revision = self.each_definition(&mut |feature: &Feature, _: usize| features.push(feature.clone())).await?;
         Ok(Definitions { revision, features })
     }
 
     /// Hands on all definitions in the order of their identities, as of one revision, which it returns. The callee must
     /// not wait.
-    async fn each_definition(
-        &self,
-        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
-    ) -> Result<Revision, MetadataError>;
+    async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError>;
 
     /// Whether other processes change definitions too. Then a catalog that does not know a feature
     /// is no proof that there is none.

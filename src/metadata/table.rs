@@ -76,6 +76,15 @@ impl Entry {
         let key = self.version.feature_key.as_str();
         key.strip_prefix(entity_type)?.strip_prefix('#')?.strip_prefix(name)?.strip_prefix('|')
     }
+
+    /// The hash that it is found by, made again from its key: a table grows seldom.
+    fn hash(&self, hashes: &DefaultHashBuilder) -> u64 {
+        let key = self.version.feature_key.as_str();
+        let plain = key.get(..self.plain_len).unwrap_or(key);
+        let (entity_type, rest) = plain.split_once('#').unwrap_or((plain, ""));
+        let (name, version) = rest.split_once('|').unwrap_or((rest, ""));
+        ShardHash::of(hashes, entity_type, name, version).hash
+    }
 }
 
 fn plain_len(entity_type: &str, name: &str, version: &str) -> usize {
@@ -88,10 +97,24 @@ struct ShardHash {
     hash: u64,
 }
 
+impl ShardHash {
+    fn of(hashes: &DefaultHashBuilder, entity_type: &str, name: &str, version: &str) -> Self {
+        let mut hasher = hashes.build_hasher();
+        // The length keeps ("ab", "c") and ("a", "bc") apart.
+        hasher.write_usize(entity_type.len());
+        hasher.write(entity_type.as_bytes());
+        hasher.write(name.as_bytes());
+        // Bits that the shard's own table does not look at first.
+        let shard = (hasher.finish() >> 32) as usize % SHARDS;
+        hasher.write(version.as_bytes());
+        Self { shard, hash: hasher.finish() }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     hashes: DefaultHashBuilder,
-    shards: Vec<Arc<HashTable<(u64, Entry)>>>,
+    shards: Vec<Arc<HashTable<Entry>>>,
 }
 
 impl Default for Table {
@@ -101,6 +124,12 @@ impl Default for Table {
 }
 
 impl Table {
+    /// A table that need not grow for so many versions.
+    pub fn expecting(versions: usize) -> Self {
+        let shard = |_| Arc::new(HashTable::with_capacity(versions / SHARDS));
+        Self { hashes: DefaultHashBuilder::default(), shards: (0..SHARDS).map(shard).collect() }
+    }
+
     pub fn of_parts(parts: &[VersionParts]) -> Self {
         let mut table = Self::default();
         for parts in parts {
@@ -120,29 +149,27 @@ impl Table {
 
     /// All versions, in no order.
     pub fn versions(&self) -> impl Iterator<Item = &CatalogVersion> {
-        self.shards.iter().flat_map(|shard| shard.iter().map(|(_, entry)| &entry.version))
+        self.shards.iter().flat_map(|shard| shard.iter().map(|entry| &entry.version))
     }
 
     pub fn get(&self, entity_type: &str, name: &str, version: &str) -> Option<&CatalogVersion> {
         let ShardHash { shard, hash } = self.place(entity_type, name, version);
-        self.shards[shard]
-            .find(hash, |(_, entry)| entry.is(entity_type, name, version))
-            .map(|(_, found)| &found.version)
+        self.shards[shard].find(hash, |entry| entry.is(entity_type, name, version)).map(|found| &found.version)
     }
 
     /// All versions of a feature, in no order.
     pub fn versions_of<'a>(&'a self, id: &'a FeatureId) -> impl Iterator<Item = &'a CatalogVersion> {
         let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
         let ShardHash { shard, .. } = self.place(entity_type, name, "");
-        let is_of = move |entry: &&(u64, Entry)| entry.1.label_of(entity_type, name).is_some();
-        self.shards[shard].iter().filter(is_of).map(|(_, entry)| &entry.version)
+        let is_of = move |entry: &&Entry| entry.label_of(entity_type, name).is_some();
+        self.shards[shard].iter().filter(is_of).map(|entry| &entry.version)
     }
 
     /// Puts a feature with all its versions in place of what is known of it; none takes it out.
     pub fn set(&mut self, id: &FeatureId, feature: Option<&Feature>) {
         let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
         let ShardHash { shard, .. } = self.place(entity_type, name, "");
-        Arc::make_mut(&mut self.shards[shard]).retain(|(_, entry)| entry.label_of(entity_type, name).is_none());
+        Arc::make_mut(&mut self.shards[shard]).retain(|entry| entry.label_of(entity_type, name).is_none());
         if let Some(feature) = feature {
             self.insert(id, feature);
         }
@@ -157,19 +184,11 @@ impl Table {
 
     fn insert_entry(&mut self, id: &FeatureId, label: &VersionLabel, entry: Entry) {
         let ShardHash { shard, hash } = self.place(id.entity_type.as_str(), id.name.as_str(), label.as_str());
-        Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, (hash, entry), |(hash, _)| *hash);
+        Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, entry, |entry| entry.hash(&self.hashes));
     }
 
     fn place(&self, entity_type: &str, name: &str, version: &str) -> ShardHash {
-        let mut hasher = self.hashes.build_hasher();
-        // The length keeps ("ab", "c") and ("a", "bc") apart.
-        hasher.write_usize(entity_type.len());
-        hasher.write(entity_type.as_bytes());
-        hasher.write(name.as_bytes());
-        // Bits that the shard's own table does not look at first.
-        let shard = (hasher.finish() >> 32) as usize % SHARDS;
-        hasher.write(version.as_bytes());
-        ShardHash { shard, hash: hasher.finish() }
+        ShardHash::of(&self.hashes, entity_type, name, version)
     }
 }
 

@@ -13,8 +13,8 @@ use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::local::LocalStore;
 use liststore::metadata::memory::{MemoryJournal, memory_store};
 use liststore::metadata::{
-    AccessStore, Applied, Calls, Change, ChangeContext, Changes, FeatureFilter, Frozen, HistoryEntry, JobStore,
-    LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
+    AccessStore, Applied, Calls, Change, ChangeContext, Changes, EachDefinition, FeatureFilter, Frozen, HistoryEntry,
+    JobStore, LastGeneration, MetadataError, MetadataStore, NewFeature, News, Page,
 };
 use tokio::sync::{Mutex as Turns, Notify, watch};
 
@@ -222,10 +222,7 @@ impl MetadataStore for SharedStore {
         self.inner.history(id, before, page_size).await
     }
 
-    async fn each_definition(
-        &self,
-        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
-    ) -> Result<Revision, MetadataError> {
+    async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
         self.full_readings.fetch_add(1, SeqCst);
         assert!(!self.reading_panics.swap(false, SeqCst), "injected panic");
         self.readable()?;

@@ -22,8 +22,8 @@ use liststore::metadata::keys::server_changes::{ServerChange, ServerChangeEntry}
 use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
 use liststore::metadata::{
-    AccessStore, Applied, Change, ChangeContext, FeatureFilter, HistoryEntry, JobStore, LastGeneration, MetadataError,
-    MetadataStore, Page, Precondition,
+    AccessStore, Applied, Change, ChangeContext, EachDefinition, FeatureFilter, HistoryEntry, JobStore, LastGeneration,
+    MetadataError, MetadataStore, Page, Precondition,
 };
 use prometheus::Registry;
 use tokio::sync::watch;
@@ -466,10 +466,7 @@ impl MetadataStore for FaultyMetadata {
         self.inner.history(id, before, page_size).await
     }
 
-    async fn each_definition(
-        &self,
-        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
-    ) -> Result<Revision, MetadataError> {
+    async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
         self.faults.meet_metadata().await?;
         self.inner.each_definition(each).await
     }

@@ -17,7 +17,7 @@ use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
 use crate::metadata::keys::server_changes::{ServerChangeEntry, write as write_server_change};
 use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, record};
-use crate::metadata::local::{Journal, State};
+use crate::metadata::local::{Journal, PackedFeatures, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page, Snapshot};
 
 /// The two halves of the store's ID, in [`META`].
@@ -305,11 +305,11 @@ pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {
     if let Some(revision) = transaction.open_table(META)?.get("revision")? {
         state.revision = Revision(revision.value());
     }
-    for row in transaction.open_table(FEATURES)?.iter()? {
+    let features = transaction.open_table(FEATURES)?;
+    state.features = PackedFeatures::of(features.iter()?.map(|row| {
         let (key, record) = row?;
-        let feature = records::read_feature(key.value(), record.value()).map_err(JournalError::Inconsistent)?;
-        state.features.insert(&feature);
-    }
+        records::read_feature(key.value(), record.value()).map_err(JournalError::Inconsistent)
+    }))?;
     read_generations(&transaction, &mut state)?;
     state.keys = keys::read(&transaction)?.into_iter().map(|key| (key.id, key)).collect();
     Ok(state)

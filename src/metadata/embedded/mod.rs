@@ -35,8 +35,8 @@ pub use journal::RedbJournal;
 
 /// The file's name in the data directory.
 pub const FILE_NAME: &str = "metadata.redb";
-/// Definitions are few, and the state in memory answers nearly all reads.
-const CACHE_BYTES: usize = 4 << 20;
+/// The state in memory answers nearly all reads.
+const CACHE_BYTES: usize = 2 << 20;
 
 /// Why the embedded metadata store cannot be opened.
 #[derive(Debug, thiserror::Error)]

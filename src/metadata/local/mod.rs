@@ -14,8 +14,8 @@ use super::keys::erasures::{Erasure, ErasureEntry};
 use super::keys::server_changes::ServerChangeEntry;
 use super::keys::{AuditFilter, AuditPage};
 use super::{
-    Applied, Change, ChangeContext, Changes, FeatureFilter, Frozen, HeldUp, HistoryEntry, LastGeneration,
-    MetadataError, MetadataStore, Page, Snapshot,
+    Applied, Change, ChangeContext, Changes, EachDefinition, FeatureFilter, Frozen, HeldUp, HistoryEntry,
+    LastGeneration, MetadataError, MetadataStore, Page, Snapshot,
 };
 use crate::domain::{
     ApiKey, EntityType, Feature, FeatureId, FeatureVersion, Generation, JobId, KeyId, Limit, Revision, Timestamp,
@@ -257,14 +257,12 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         self.lock_mended()?.journal.history(id, before, page_size)
     }
 
-    async fn each_definition(
-        &self,
-        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
-    ) -> Result<Revision, MetadataError> {
+    async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
         // A journal that cannot be mended yet may hold a change that the state lacks.
         let inner = self.lock_mended()?;
-        for feature in inner.state.features.iter() {
-            each(&feature?);
+        let features = &inner.state.features;
+        for feature in features.iter() {
+            each(&feature?, features.len());
         }
         Ok(inner.state.revision)
     }

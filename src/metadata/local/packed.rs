@@ -69,6 +69,21 @@ fn broken() -> MetadataError {
 }
 
 impl PackedFeatures {
+    /// All of these features.
+    pub fn of<E>(features: impl Iterator<Item = Result<Feature, E>>) -> Result<Self, E> {
+        let packed: Vec<_> = features.map(|feature| feature.map(|feature| pack(&feature))).collect::<Result<_, _>>()?;
+        // Of sorted elements it makes a tree without gaps.
+        Ok(Self(packed.into_iter().collect()))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn get(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
         self.0.get(key_of(id).as_slice()).map(|packed| unpack(packed).ok_or_else(broken)).transpose()
     }
@@ -135,6 +150,12 @@ impl Writer {
         self.0.push(number as u8);
     }
 
+    /// A number that is mostly another one, or near it.
+    fn near(&mut self, other: u64, number: u64) {
+        let difference = number.wrapping_sub(other).cast_signed();
+        self.number((difference << 1 ^ difference >> 63).cast_unsigned());
+    }
+
     fn optional(&mut self, number: Option<u64>) {
         self.number(number.map_or(0, |number| number.saturating_add(1)));
     }
@@ -161,6 +182,11 @@ impl<'a> Reader<'a> {
         None
     }
 
+    fn near(&mut self, other: u64) -> Option<u64> {
+        let zigzag = self.number()?;
+        Some(other.wrapping_add(zigzag >> 1 ^ (zigzag & 1).wrapping_neg()))
+    }
+
     fn optional(&mut self) -> Option<Option<u64>> {
         Some(self.number()?.checked_sub(1))
     }
@@ -172,8 +198,8 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    fn ttl(&mut self) -> Option<Ttl> {
-        Ttl::from_secs(self.number()?).ok()
+    fn ttl(&mut self, other: Ttl) -> Option<Ttl> {
+        Ttl::from_secs(self.near(other.as_secs())?).ok()
     }
 
     fn max_items(&mut self) -> Option<Option<MaxItems>> {
@@ -184,8 +210,8 @@ impl<'a> Reader<'a> {
         self.optional()?.map(AheadMax::from_secs).transpose().ok()
     }
 
-    fn timestamp(&mut self) -> Option<Timestamp> {
-        Timestamp::from_nanos(self.number()?).ok()
+    fn timestamp(&mut self, other: Timestamp) -> Option<Timestamp> {
+        Timestamp::from_nanos(self.near(other.as_nanos())?).ok()
     }
 }
 
@@ -213,7 +239,7 @@ fn pack(feature: &Feature) -> Packed {
     writer.text(description.as_str());
     writer.text(owner.as_str());
     writer.number(ValueType::ALL.iter().position(|other| other == value_type).unwrap_or_default() as u64);
-    writer.number(ttl.as_secs());
+    writer.near(Ttl::DAY.as_secs(), ttl.as_secs());
     writer.optional(max_items.map(MaxItems::as_u64));
     writer.optional(timestamp_ahead_max.map(AheadMax::as_secs));
     writer.number(labels.as_map().len() as u64);
@@ -221,16 +247,16 @@ fn pack(feature: &Feature) -> Packed {
         writer.text(name);
         writer.text(text);
     }
-    writer.number(created_at.as_nanos());
-    writer.number(updated_at.as_nanos());
-    writer.number(ttl_max.as_secs());
+    writer.near(0, created_at.as_nanos());
+    writer.near(created_at.as_nanos(), updated_at.as_nanos());
+    writer.near(ttl.as_secs(), ttl_max.as_secs());
     writer.number(revision.0);
     writer.number(versions.len() as u64);
-    versions.iter().for_each(|version| pack_version(&mut writer, version));
+    versions.iter().for_each(|version| pack_version(&mut writer, feature, version));
     Packed(writer.0.into_boxed_slice())
 }
 
-fn pack_version(writer: &mut Writer, version: &FeatureVersion) {
+fn pack_version(writer: &mut Writer, feature: &Feature, version: &FeatureVersion) {
     let FeatureVersion {
         version,
         ttl,
@@ -246,7 +272,7 @@ fn pack_version(writer: &mut Writer, version: &FeatureVersion) {
         revision,
     } = version;
     writer.text(version.as_str());
-    writer.number(ttl.as_secs());
+    writer.near(feature.ttl.as_secs(), ttl.as_secs());
     writer.optional(max_items.map(MaxItems::as_u64));
     writer.optional(timestamp_ahead_max.map(AheadMax::as_secs));
     writer.number(IDENTITIES.iter().position(|other| other == identity).unwrap_or_default() as u64);
@@ -256,10 +282,10 @@ fn pack_version(writer: &mut Writer, version: &FeatureVersion) {
     let index = index.as_ref().and_then(|index| serde_json::to_string(&IndexRecord::from(index)).ok());
     writer.text(&index.unwrap_or_default());
     writer.text(description.as_str());
-    writer.number(created_at.as_nanos());
+    writer.near(feature.created_at.as_nanos(), created_at.as_nanos());
     writer.number(generation.as_u64());
-    writer.number(ttl_max.as_secs());
-    writer.number(revision.0);
+    writer.near(ttl.as_secs(), ttl_max.as_secs());
+    writer.near(feature.revision.0, revision.0);
 }
 
 const IDENTITIES: [Identity; 5] = [
@@ -278,17 +304,16 @@ fn unpack(packed: &Packed) -> Option<Feature> {
     let description = Description::new(reader.text()?).ok()?;
     let owner = Owner::new(reader.text()?).ok()?;
     let value_type = *ValueType::ALL.get(usize::try_from(reader.number()?).ok()?)?;
-    let (ttl, max_items, timestamp_ahead_max) = (reader.ttl()?, reader.max_items()?, reader.ahead_max()?);
+    let (ttl, max_items, timestamp_ahead_max) = (reader.ttl(Ttl::DAY)?, reader.max_items()?, reader.ahead_max()?);
     let mut labels = BTreeMap::new();
     for _ in 0..reader.number()? {
         labels.insert(reader.text()?.to_owned(), reader.text()?.to_owned());
     }
     let labels = Labels::new(labels).ok()?;
-    let (created_at, updated_at) = (reader.timestamp()?, reader.timestamp()?);
-    let (ttl_max, revision) = (reader.ttl()?, Revision(reader.number()?));
-    let count = reader.number()?;
-    let versions = (0..count).map(|_| unpack_version(&mut reader)).collect::<Option<Vec<_>>>()?;
-    Some(Feature {
+    let created_at = reader.timestamp(Timestamp::MIN)?;
+    let (updated_at, ttl_max) = (reader.timestamp(created_at)?, reader.ttl(ttl)?);
+    let revision = Revision(reader.number()?);
+    let mut feature = Feature {
         id,
         value_type,
         ttl,
@@ -297,17 +322,22 @@ fn unpack(packed: &Packed) -> Option<Feature> {
         description,
         owner,
         labels,
-        versions,
+        versions: Vec::new(),
         created_at,
         updated_at,
         ttl_max,
         revision,
-    })
+    };
+    for _ in 0..reader.number()? {
+        let version = unpack_version(&mut reader, &feature)?;
+        feature.versions.push(version);
+    }
+    Some(feature)
 }
 
-fn unpack_version(reader: &mut Reader<'_>) -> Option<FeatureVersion> {
+fn unpack_version(reader: &mut Reader<'_>, feature: &Feature) -> Option<FeatureVersion> {
     let version = VersionLabel::new(reader.text()?).ok()?;
-    let (ttl, max_items, timestamp_ahead_max) = (reader.ttl()?, reader.max_items()?, reader.ahead_max()?);
+    let (ttl, max_items, timestamp_ahead_max) = (reader.ttl(feature.ttl)?, reader.max_items()?, reader.ahead_max()?);
     let identity = *IDENTITIES.get(usize::try_from(reader.number()?).ok()?)?;
     let bucket = match reader.optional()? {
         Some(place) => Some(*Bucket::ALL.get(usize::try_from(place).ok()?)?),
@@ -326,10 +356,10 @@ fn unpack_version(reader: &mut Reader<'_>) -> Option<FeatureVersion> {
         bucket,
         index,
         description: Description::new(reader.text()?).ok()?,
-        created_at: reader.timestamp()?,
+        created_at: reader.timestamp(feature.created_at)?,
         generation: Generation::new(reader.number()?).ok()?,
-        ttl_max: reader.ttl()?,
-        revision: Revision(reader.number()?),
+        ttl_max: reader.ttl(ttl)?,
+        revision: Revision(reader.near(feature.revision.0)?),
     })
 }
 
@@ -442,7 +472,7 @@ mod tests {
     #[test]
     fn a_plain_feature_takes_few_bytes() {
         let plain = feature("user", "feature_000001");
-        assert!(pack(&plain).0.len() < 80, "{}", pack(&plain).0.len());
+        assert!(pack(&plain).0.len() < 60, "{}", pack(&plain).0.len());
     }
 
     #[test]

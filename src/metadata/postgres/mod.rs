@@ -54,8 +54,8 @@ use self::options::{BEGIN, BEGIN_LOAD, BEGIN_SNAPSHOT, CALL_TIME_MAX, LOAD_TIME_
 use self::transaction::{Outcome, Present};
 use super::postgres_url::PostgresUrl;
 use super::{
-    Applied, Change, ChangeContext, Changes, Definitions, FeatureFilter, HistoryEntry, LastGeneration, MetadataError,
-    MetadataStore, News, Page, change,
+    Applied, Change, ChangeContext, Changes, Definitions, EachDefinition, FeatureFilter, HistoryEntry, LastGeneration,
+    MetadataError, MetadataStore, News, Page, change,
 };
 use crate::domain::{EntityType, Feature, FeatureId, Limit, Revision};
 
@@ -188,18 +188,16 @@ impl MetadataStore for PostgresStore {
         self.connections.within(CALL_TIME_MAX, read).await
     }
 
-    async fn each_definition(
-        &self,
-        each: &mut (dyn for<'f> FnMut(&'f Feature) + Send),
-    ) -> Result<Revision, MetadataError> {
+    async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
         let read = async {
             let mut lease = self.connections.lease().await?;
             let definitions = read_definitions(&mut lease).await;
             self.connections.conclude(lease, definitions)
         };
         let Definitions { revision, features } = self.connections.within(LOAD_TIME_MAX, read).await?;
+        let count = features.len();
         for feature in features {
-            each(&feature);
+            each(&feature, count);
         }
         Ok(revision)
     }
