@@ -44,6 +44,8 @@ impl<R: PageRenderer> Service<R> {
         let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
         let found = self.metadata.generations(entity.entity_type.clone());
         let found = within(caller, Changes::Nothing, found).await?;
+        let newest_bag = found.iter().find(|last| last.id.is_of_bags() && last.version.is_default());
+        let newest_bag = newest_bag.map(|last| last.generation);
         let lists = self.held_lists(caller, found, &entity.entity_id, deadline).await?;
         caller.take_items(lists.len())?;
         let (metadata, by) = (self.metadata.clone(), caller.author());
@@ -69,12 +71,12 @@ impl<R: PageRenderer> Service<R> {
             Err(error) if !conditions.is_none() => return Err(error),
             erased => erased.err(),
         };
-        let newest_bag = lists.iter().rposition(|list| list.id.is_of_bags());
         let EntityName { entity_type, entity_id } = entity;
         let (pool, timeout) = (self.lists_of(caller).into_owned(), self.options.operation_timeout);
         let erasing = async move {
-            let clearing = lists.into_iter().enumerate().map(|(place, list)| {
-                let kept = kept.clone().filter(|_| newest_bag == Some(place));
+            let clearing = lists.into_iter().map(|list| {
+                let is_kept = list.id.is_of_bags() && newest_bag == Some(list.generation);
+                let kept = kept.clone().filter(|_| is_kept);
                 // Each has the time of a removal of its own, of what is left.
                 let deadline = move || deadline.min(Instant::now() + timeout);
                 clear(&pool, list, &entity_id, kept, deadline)

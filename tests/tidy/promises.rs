@@ -41,8 +41,8 @@ fn exists<'t>(test: &'t str, suites: &mut BTreeMap<&'t str, Vec<Source>>) -> boo
     sources.iter().any(|source| has_test(&source.text, path, function))
 }
 
-/// Whether a file declares a test: a function with a test attribute, a case that a macro makes a test of, or the name of
-/// a trial in quotes, with its modules or without.
+/// Whether a file declares a test: a function with a test attribute, a case of a macro that makes tests, or the quoted
+/// name of a trial, with its modules or without.
 fn has_test(text: &str, path: &str, function: &str) -> bool {
     if text.contains(&format!("\"{path}\"")) || text.contains(&format!("(\"{function}\", ")) {
         return true;
