@@ -57,9 +57,17 @@ async fn bury(bare: &Session, list: &ListKey, (table, column): (&str, &str), key
     let delete = &delete;
     let batches = rows.chunks(500).map(|rows| async move {
         let statements = rows.iter().map(|_| delete.clone().into()).collect();
-        bare.batch(&Batch::new_with_statements(BatchType::Unlogged, statements), rows).await.map(drop)
+        let batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+        let until = Instant::now() + Duration::from_secs(60);
+        // A node that is busy times out.
+        loop {
+            match bare.batch(&batch, rows).await {
+                Err(_) if Instant::now() < until => {}
+                written => return written.map(drop),
+            }
+        }
     });
-    stream::iter(batches).buffer_unordered(8).try_collect::<()>().await.unwrap();
+    stream::iter(batches).buffer_unordered(4).try_collect::<()>().await.unwrap();
 }
 
 /// As bags that are updated often leave them in an index without an order.

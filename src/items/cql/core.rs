@@ -32,7 +32,7 @@ use super::schema::SchemaState;
 use super::set_statements::PreparedForSets;
 use super::shared::Shared;
 use super::statements::{Prepared, Statement};
-use super::sweeps::Sweeps;
+use super::to_sweep::ToSweep;
 use super::view::Contact;
 use super::watch::{Seen, Watch};
 use super::wide::{WideLists, WideSample};
@@ -65,7 +65,7 @@ pub struct Core {
     pub overlong: Overlong,
     /// Counts the lists that were cut.
     pub trims: IntCounter,
-    pub sweeps: Sweeps,
+    pub to_sweep: ToSweep,
     /// Counts the sweeps that replaced tombstones of rows.
     pub swept: IntCounter,
     pub wide: Arc<WideLists>,
@@ -133,7 +133,7 @@ impl Core {
             reads: Arc::new(Reads::new(Arc::clone(&permits), shared.metrics.reads_joined.clone())),
             overlong: Overlong::default(),
             trims: shared.metrics.trims.clone(),
-            sweeps: Sweeps::default(),
+            to_sweep: ToSweep::default(),
             swept: shared.metrics.swept.clone(),
             wide: Arc::clone(&shared.metrics.wide),
             wide_sample: WideSample::default(),

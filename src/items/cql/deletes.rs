@@ -36,7 +36,7 @@ pub async fn delete(
             }
         };
         let permit = write(core, op, Statement::Delete, &core.prepared.delete, permit, bind).await?;
-        core.sweeps.deleted(list, &keys);
+        core.to_sweep.deleted(list, &keys);
         Ok(((), permit))
     };
     in_lanes(core, permit, deletes, DELETES_MAX, each).await.map(|(_, permit)| permit)

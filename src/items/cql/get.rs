@@ -77,7 +77,7 @@ pub async fn fill(
             .await;
         let at = read.as_ref().err().and_then(|_| page.page.items.last()).map(|last| last.key().to_string());
         let begin = if range.order == Order::Newest { upper } else { lower };
-        let ((result, next), kept) = core.sweeps.check(read, (list, at.as_deref().unwrap_or(begin), range.order))?;
+        let ((result, next), kept) = core.to_sweep.check(read, (list, at.as_deref().unwrap_or(begin), range.order))?;
         permit = kept;
         let result = result.into_rows_result().map_err(|_| damaged_row())?;
         if result.rows_num() > 0 {

@@ -105,7 +105,7 @@ pub async fn walk_keys(
                 read(Arc::clone(core), bound, state.clone())
             })
             .await;
-        let ((result, next), kept) = core.sweeps.check(read, (list, &at, Order::Newest))?;
+        let ((result, next), kept) = core.to_sweep.check(read, (list, &at, Order::Newest))?;
         keys.permit = kept;
         let result = result.into_rows_result().map_err(|_| damaged_row())?;
         let rows = result.rows_num() as u64;

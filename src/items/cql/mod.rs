@@ -86,6 +86,7 @@ mod states;
 mod store;
 mod sweeps;
 mod tls;
+mod to_sweep;
 mod tombstone_gc;
 mod translate;
 mod trims;

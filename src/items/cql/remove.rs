@@ -248,7 +248,7 @@ impl Removing<'_> {
             })
             .await;
         let found = match &find.of {
-            Of::Slice(_, upper) => core.sweeps.check(found, (&self.list, upper, Order::Newest)),
+            Of::Slice(_, upper) => core.to_sweep.check(found, (&self.list, upper, Order::Newest)),
             Of::Value(..) | Of::Keys(_) => found,
         };
         let ((result, next), kept) = found.map_err(|error| after_unknown(error, self.has_begun()))?;

@@ -133,8 +133,8 @@ pub struct Texts {
     ///
     /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the last clustering column.
     pub delete_between: String,
-    /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a statement
-    /// is not told of the time that is left.
+    /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a
+    /// statement is not told of the time that is left.
     pub delete_gap: String,
     /// The present by a node's clock, in milliseconds.
     ///

@@ -144,7 +144,7 @@ impl Removing<'_> {
         while let Some(state) = from {
             let permit = self.permit().await?;
             let read = read::rows(self.core, self.op, self.list, &slice, (state, FIND_ROWS), permit).await;
-            let read = self.core.sweeps.check(read, (self.list, &slice.upper, slice.order));
+            let read = self.core.to_sweep.check(read, (self.list, &slice.upper, slice.order));
             let Rows { rows, next, permit } = read.map_err(|error| after_unknown(error, self.begun))?;
             self.permit = Some(permit);
             has_rows |= !rows.is_empty();
@@ -221,7 +221,7 @@ fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<Change>> {
     members.chunks(BATCH_ITEMS).map(<[_]>::concat).collect()
 }
 
-/// The changes that delete whole entries, whose rows go with their slice: by the latest write of those that go together.
+/// The changes that delete whole entries, by the latest write of those that go together. The rows go with the slice.
 fn batches_of_whole(mut whole: Vec<(&str, &Held)>) -> Vec<Vec<Change>> {
     whole.sort_by_key(|(_, held)| held.written);
     let entries = |some: &[(&str, &Held)]| Change::DropEntries {

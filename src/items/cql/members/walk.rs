@@ -53,7 +53,7 @@ impl<'a> Walk<'a> {
         let Slice { order, lower, upper } = &self.slice;
         let begin = self.at.map(|at| at.to_string());
         let begin = begin.as_ref().unwrap_or(if *order == Order::Newest { upper } else { lower });
-        let Rows { rows, next, permit } = core.sweeps.check(read, (list, begin, *order))?;
+        let Rows { rows, next, permit } = core.to_sweep.check(read, (list, begin, *order))?;
         let members: HashSet<&String> = rows.iter().map(|row| &row.member).collect();
         let members = members.into_iter().cloned().collect();
         let (entries, permit) = read::entries(core, op, list, members, permit).await?;

@@ -70,7 +70,7 @@ pub async fn write(
         .run(core.request(statement, op), permit, |route| send(Arc::clone(core), Arc::clone(&all), route))
         .await?;
     result.result_not_rows().map_err(|_| damaged_row())?;
-    core.sweeps.deleted(list, all.1.iter().filter_map(Change::dropped_row));
+    core.to_sweep.deleted(list, all.1.iter().filter_map(Change::dropped_row));
     Ok(permit)
 }
 

@@ -25,12 +25,13 @@ use crate::items::{Bounds, Operation, StoreError};
 const STEP_ROWS: usize = 100;
 /// Steps of one sweep.
 const STEPS_MAX: usize = 1_000;
-/// How far a step goes after one was refused for its tombstones, in nanoseconds; each refusal makes it shorter, and each
-/// success longer.
-const SPAN_FIRST: u64 = 3_600_000_000_000;
+/// How far a step goes after one was refused for its tombstones, in nanoseconds. A refusal costs much, and makes steps
+/// shorter. A success makes them longer, and reaches a span that was refused only slowly.
+const SPAN_FIRST: u64 = 1_000_000_000;
 const SPAN_MIN: u64 = 1_000;
 const SHORTER_BY: u64 = 16;
 const LONGER_BY: u64 = 4;
+const CAP_LONGER_BY: u64 = 2;
 
 /// A sweep of a partition.
 pub struct Gaps<'a> {
@@ -60,22 +61,23 @@ impl<'a> Gaps<'a> {
         Ok(Self { core, op, list, consistency, written, lowest, highest })
     }
 
-    /// The key of the `rows`-th live row that is newer than a key; none if there are fewer, or too many tombstones before
-    /// it.
+    /// The key of the `rows`-th live row that is newer than a key; none if there are fewer. Where too many tombstones
+    /// lie before it, it is a bound just above the key.
     pub async fn newer_than(&mut self, key: &str, rows: usize) -> Result<Option<String>, StoreError> {
         let permit = self.permit().await?;
         let above = key.to_owned() + "$";
         match self.live((&above, &self.highest), Order::Oldest, rows, permit).await {
             Ok((keys, _, _)) if keys.len() == rows => Ok(keys.last().cloned()),
             Ok(_) => Ok(None),
-            Err(StoreError::TooManyTombstones { .. }) => Ok(Some(above)),
+            Err(StoreError::TooManyTombstones { .. } | StoreError::Timeout { .. }) => Ok(Some(above)),
             Err(error) => Err(error),
         }
     }
 
     /// Deletes the gaps from a key on, until so many live rows were met.
     pub async fn sweep(&mut self, from: &str, order: Order, rows_max: usize) -> Result<(), StoreError> {
-        let (mut from, mut rows_left, mut span) = (from.to_owned(), rows_max, None);
+        let (mut from, mut rows_left) = (from.to_owned(), rows_max);
+        let (mut span, mut cap): (Option<u64>, u64) = (None, u64::MAX);
         for _ in 0..STEPS_MAX {
             let end = self.end(&from, order, span);
             let (lower, upper) = match order {
@@ -86,11 +88,13 @@ impl<'a> Gaps<'a> {
             let (keys, is_whole, permit) =
                 match self.live((lower, upper), order, STEP_ROWS.min(rows_left), permit).await {
                     Ok(read) => read,
-                    Err(error @ StoreError::TooManyTombstones { .. }) => {
+                    // A node that has too much to pass may also give up for want of time.
+                    Err(error @ (StoreError::TooManyTombstones { .. } | StoreError::Timeout { .. })) => {
                         let shorter = span.map_or(SPAN_FIRST, |span| span / SHORTER_BY);
-                        if shorter < SPAN_MIN {
+                        if shorter < SPAN_MIN || self.op.begin().is_err() {
                             return Err(error);
                         }
+                        cap = span.map_or(u64::MAX, |_| shorter);
                         span = Some(shorter);
                         continue;
                     }
@@ -109,7 +113,8 @@ impl<'a> Gaps<'a> {
                 (Some(last), Order::Newest) => last,
                 (None, _) => end,
             };
-            span = span.map(|span| span.saturating_mul(LONGER_BY));
+            cap = cap.saturating_mul(CAP_LONGER_BY);
+            span = span.map(|span| span.saturating_mul(LONGER_BY).min(cap));
         }
         Ok(())
     }
@@ -118,6 +123,8 @@ impl<'a> Gaps<'a> {
     fn end(&self, from: &str, order: Order, span: Option<u64>) -> String {
         let digits = from.get(..Timestamp::DIGITS).and_then(|digits| Timestamp::parse(digits).ok());
         let moment = digits.zip(span).and_then(|(at, span)| match order {
+            // Few items lie ahead.
+            Order::Newest if at > self.op.now => Some(self.op.now),
             Order::Newest => at.as_nanos().checked_sub(span).and_then(|nanos| Timestamp::from_nanos(nanos).ok()),
             Order::Oldest => at.as_nanos().checked_add(span).and_then(|nanos| Timestamp::from_nanos(nanos).ok()),
         });

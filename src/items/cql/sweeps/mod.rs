@@ -11,12 +11,12 @@
 //! What was acknowledged is read, since the sweep asks all replicas; of entries of indexes, which are hints, it asks as
 //! many as other reads do.
 //!
-//! No read returns how many tombstones it passed. So one deletion in [`DELETIONS_A_SWEEP`] has its neighbourhood swept,
-//! and so has a read that was refused. Several servers need not agree on anything.
+//! No read returns how many tombstones it passed. So some deletions have their neighbourhood swept, and so has
+//! a read that was refused ([`to_sweep`](super::to_sweep)). Several servers need not agree on anything.
 //!
 //! | files | what they own |
 //! | --- | --- |
-//! | `mod` | what is swept, and when |
+//! | `mod` | when a place is swept, and how far |
 //! | `gaps` | reading live keys, and deleting the gaps between them |
 
 mod gaps;
@@ -29,13 +29,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use self::gaps::Gaps;
 use super::core::Core;
 use super::keys::slice;
-use super::noted::Noted;
-use crate::domain::{ListKey, Order, Ttl};
+use super::to_sweep::Place;
+use crate::domain::{Order, Ttl};
 use crate::items::{Bounds, Operation, StoreError};
 
-/// One deletion of so many has its neighbourhood swept.
-const DELETIONS_A_SWEEP: u32 = 512;
-/// Live rows that such a sweep meets on each side.
+/// Live rows that a sweep near a deletion meets on each side.
 const NEIGHBOURS: usize = 32;
 /// Live rows that the sweep after a refused read meets: as many as the longest page has.
 const ROWS_AFTER_REFUSAL: usize = 5_000;
@@ -47,57 +45,18 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long sweeps rest after one has failed: a replica may be down.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Where rows are swept.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
-    list: ListKey,
-    key: String,
-    /// From the key on in this order; on both sides without one.
-    order: Option<Order>,
-}
-
-/// The places of one session.
-#[derive(Debug, Default)]
-pub struct Sweeps {
-    deletions: Noted<Place>,
-    refusals: Noted<Place>,
-}
-
-impl Sweeps {
-    /// Has the neighbourhood of some deleted rows of a partition swept, once what is deleted now can be.
-    pub fn deleted<K: ToString>(&self, list: &ListKey, keys: impl IntoIterator<Item = K>) {
-        for key in keys {
-            if fastrand::u32(..DELETIONS_A_SWEEP) == 0 {
-                self.deletions.met(Place { list: list.clone(), key: key.to_string(), order: None });
-            }
-        }
-    }
-
-    /// Has the rows swept from a key on, if a read that began there was refused for its tombstones.
-    pub fn check<T>(
-        &self,
-        read: Result<T, StoreError>,
-        (list, key, order): (&ListKey, &str, Order),
-    ) -> Result<T, StoreError> {
-        if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
-            self.refusals.met(Place { list: list.clone(), key: key.to_owned(), order: Some(order) });
-        }
-        read
-    }
-}
-
 /// Sweeps for a session, until it is dropped.
 pub async fn sweep(core: Arc<Core>) {
     let of_deletions = async {
         loop {
-            let met = core.sweeps.deletions.next().await;
+            let met = core.to_sweep.next_of_deletions().await;
             sleep_until(met.at + core.settled_after()).await;
             run(&core, &met.what).await;
         }
     };
     let of_refusals = async {
         loop {
-            let met = core.sweeps.refusals.next().await;
+            let met = core.to_sweep.next_of_refusals().await;
             run(&core, &met.what).await;
         }
     };

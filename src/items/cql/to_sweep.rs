@@ -1,0 +1,58 @@
+//! Where tombstones of rows are to be replaced by those of ranges: near some deleted rows, and where a read was
+//! refused.
+
+use super::noted::{Met, Noted};
+use crate::domain::{ListKey, Order};
+use crate::items::StoreError;
+
+/// One deletion of so many has its neighbourhood swept.
+const DELETIONS_A_SWEEP: u32 = 512;
+
+/// Where rows are swept.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub list: ListKey,
+    pub key: String,
+    /// From the key on in this order; on both sides without one.
+    pub order: Option<Order>,
+}
+
+/// The places of one session.
+#[derive(Debug, Default)]
+pub struct ToSweep {
+    deletions: Noted<Place>,
+    refusals: Noted<Place>,
+}
+
+impl ToSweep {
+    /// Has the neighbourhood of some deleted rows of a partition swept, once what is deleted now can be.
+    pub fn deleted<K: ToString>(&self, list: &ListKey, keys: impl IntoIterator<Item = K>) {
+        for key in keys {
+            if fastrand::u32(..DELETIONS_A_SWEEP) == 0 {
+                self.deletions.met(Place { list: list.clone(), key: key.to_string(), order: None });
+            }
+        }
+    }
+
+    /// Has the rows swept from a key on, if a read that began there was refused for its tombstones.
+    pub fn check<T>(
+        &self,
+        read: Result<T, StoreError>,
+        (list, key, order): (&ListKey, &str, Order),
+    ) -> Result<T, StoreError> {
+        if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
+            self.refusals.met(Place { list: list.clone(), key: key.to_owned(), order: Some(order) });
+        }
+        read
+    }
+
+    /// The next place near a deleted row: for one caller at a time.
+    pub async fn next_of_deletions(&self) -> Met<Place> {
+        self.deletions.next().await
+    }
+
+    /// The next place where a read was refused: for one caller at a time.
+    pub async fn next_of_refusals(&self) -> Met<Place> {
+        self.refusals.next().await
+    }
+}
