@@ -166,7 +166,8 @@ impl Removing<'_> {
 
     /// Deletes what the removal takes of some entries.
     async fn take_from(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        let (mut gone, mut whole): (Vec<(&str, &Held)>, Vec<(&str, &Held)>) = Default::default();
+        let mut gone: Vec<(&str, &Held)> = Vec::new();
+        let mut whole: Vec<(&str, &Held)> = Vec::new();
         for entry in entries {
             let stands = self.standing(entry);
             let is_shown = |held: &Held| self.last_shown.is_none_or(|last| held.key >= last);

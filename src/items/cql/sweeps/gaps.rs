@@ -215,9 +215,12 @@ fn gaps(from: &str, keys: Vec<String>, reached: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// A list, gaps between its keys, and the write timestamp of their deletion.
+type GapsOfList = (ListKey, Vec<(String, String)>, i64);
+
 async fn send(
     core: Arc<Core>,
-    all: Arc<(ListKey, Vec<(String, String)>, i64)>,
+    all: Arc<GapsOfList>,
     route: Arc<dyn LoadBalancingPolicy>,
 ) -> Result<QueryResult, ExecutionError> {
     let (list, gaps, written) = &*all;
