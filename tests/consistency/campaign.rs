@@ -143,8 +143,10 @@ impl Campaign {
     /// Whether servers did all the work that runs are to prove something about. In a single run one or the
     /// other may not come up.
     fn made_happen(&self, tally: &Tally) -> Result<(), String> {
+        // Bags alone are too small to fill files, and do not expire.
+        let is_asked = self.store == Store::Embedded && self.workload != Workload::Bags;
         match tally.counters.missing() {
-            Some(missing) if self.store == Store::Embedded && tally.calls >= OPERATIONS_TO_MERGE => {
+            Some(missing) if is_asked && tally.calls >= OPERATIONS_TO_MERGE => {
                 Err(format!("there were no {missing}: {tally}"))
             }
             _ => Ok(()),

@@ -208,7 +208,7 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
 }
 
 fn allows_what_bags_did() {
-    check_cases(2_000, &acts(), |drawn| {
+    check_cases(1_000, &acts(), |drawn| {
         let history = told_truthfully(drawn);
         for promises in [Promises::Linearizable, Promises::Quorum] {
             let found = check(&History { promises, ..history.clone() }).map_err(TestCaseError::fail)?;
