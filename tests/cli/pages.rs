@@ -70,7 +70,7 @@ impl Guide {
     }
 
     /// Puts a shell script in place of a program.
-    fn with_script(mut self, name: &str, script: &str) -> Self {
+    fn with_script(self, name: &str, script: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let folder = self.dir.path().join("programs");
         std::fs::create_dir_all(&folder).unwrap();
