@@ -47,7 +47,7 @@ fn the_first_key_is_made_over_the_socket_and_closes_the_server() {
     assert!(server.ok(&["key", "revoke", id, "--token-file", &file]).contains("revoked"));
     server.run(&["feature", "list", "--token-file", &file]).failed(1);
     let cut = server.write("cut.key", &token[..60]);
-    assert!(server.run(&["feature", "list", "--token-file", &cut]).failed(2).contains("no API key"));
+    assert!(server.run(&["feature", "list", "--token-file", &cut]).failed(2).contains("no valid API key"));
 }
 
 #[test]
