@@ -321,7 +321,7 @@ mod tests {
             let is_sent = sent.iter().any(|statement| one_line(statement).contains(what)) || what == "ALTER TABLE";
             assert!(is_sent, "{what} is not sent at all");
         }
-        assert!(manual.contains("ScyllaDB: nothing was run on it"));
+        assert!(manual.contains("ScyllaDB: no tests run on it"));
     }
 
     #[test]
