@@ -93,7 +93,8 @@ fn runs_of_campaigns() -> Vec<Trial> {
                 server: None,
                 store: Store::Cql,
                 fsync: vec![],
-                faults: vec![FaultKind::Cut, FaultKind::Cut, FaultKind::Cut, FaultKind::Kill, FaultKind::Pause],
+                // Drawn at random: most of them are to be cuts.
+                faults: [vec![FaultKind::Cut; 6], vec![FaultKind::Kill, FaultKind::Pause]].concat(),
                 faults_per_run: 4,
                 operations_per_run: 600,
                 servers: 2,
