@@ -29,6 +29,15 @@ const SETUP: [&str; 8] = [
     "pip install feast ./clients/feast",
 ];
 
+/// Timeouts of programs of the pages. A busy machine needs longer ones.
+const TIMEOUTS: [(&str, &str); 5] = [
+    ("timeout=0.2)", "timeout=60)"),
+    ("timeout=1)", "timeout=60)"),
+    ("timeout=5)", "timeout=60)"),
+    ("5 * time.Second", "60 * time.Second"),
+    ("AbortSignal.timeout(5_000)", "AbortSignal.timeout(60_000)"),
+];
+
 /// A page, with what its reader has besides a server.
 struct Guide {
     page: String,
@@ -49,7 +58,8 @@ impl Guide {
         for folder in ["clients", "examples"] {
             std::os::unix::fs::symlink(repository().join(folder), dir.path().join(folder)).unwrap();
         }
-        let names = vec![("http://127.0.0.1:8080", server.url.clone())];
+        let mut names = vec![("http://127.0.0.1:8080", server.url.clone())];
+        names.extend(TIMEOUTS.map(|(written, there)| (written, there.to_owned())));
         Self { page, server, dir, programs: Vec::new(), environment: Vec::new(), names }
     }
 
@@ -167,11 +177,10 @@ fn rust() {
     let guide = Guide::new("tutorials/rust.md");
     let program = include_str!("../../examples/clients/feed.rs");
     assert!(guide.page.contains(&format!("```rust\n{program}```")), "the page must have examples/clients/feed.rs");
-    let this = std::env::current_exe().unwrap();
-    let run = format!(
-        "exec {} --exact pages::program::run --ignored --nocapture --quiet | grep -E '^(added|seen|new) '",
-        this.display()
-    );
+    // This program, also where another one has taken its path.
+    let this = format!("/proc/{}/exe", std::process::id());
+    let run =
+        format!("exec {this} --exact pages::program::run --ignored --nocapture --quiet | grep -E '^(added|seen|new) '");
     guide.with_script("cargo", &run).follow();
 }
 
