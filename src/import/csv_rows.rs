@@ -144,7 +144,7 @@ mod tests {
         let expected = [r#"2 u 5 "say \"hi\", C:\\""#, r#"3 u 6 "a\"b""#, r#"4 u 7 "C:\\d""#];
         assert_eq!(rows_with(&shape, text, Some(CsvEscape::Backslash)).unwrap(), expected);
         let refused = rows(&shape, text).unwrap_err();
-        assert!(refused.starts_with("Some(2) text behind") && refused.contains("--csv-escape backslash"), "{refused}");
+        assert!(refused.starts_with("Some(2) text after") && refused.contains("--csv-escape backslash"), "{refused}");
         let refused = rows(&shape, b"user,at,v\nu,5,\"a\\\",b\"\n").unwrap();
         assert_eq!(refused, [r#"2 ! has 4 cells, where the header has 3; --csv-escape backslash reads \" as a quote"#]);
     }

@@ -101,7 +101,7 @@ async fn a_change_waits_for_as_long_as_it_takes_and_so_does_the_next() {
     assert_eq!((pool.view().size.actors, pool.view().resizing_to.map(|size| size.actors)), (3, Some(3)));
     let warning = pool.warning().unwrap();
     let secs =
-        warning.split_once("changing to 3 actors for ").and_then(|(_, rest)| rest.split_once(" s")?.0.parse().ok());
+        warning.split_once("resizing to 3 actors for ").and_then(|(_, rest)| rest.split_once(" s")?.0.parse().ok());
     assert!(secs.is_some_and(|secs: u64| (3_600..3_660).contains(&secs)), "{warning}");
     faults.stall(false);
     resizing.await.unwrap().unwrap();

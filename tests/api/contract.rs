@@ -68,6 +68,10 @@ impl Contract {
             if name == "Retry-After" && is_final {
                 continue;
             }
+            // There is no definition left to compare with.
+            if name == "ETag" && method == "GET" && answer.json()["state"] == "dropping" {
+                continue;
+            }
             assert!(answer.header(name).is_some(), "no header {name}: {about}");
         }
         if method == "HEAD" {

@@ -256,7 +256,7 @@ fn a_place_that_is_taken_is_refused_and_stays_as_it_is() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     std::fs::create_dir(dir.path().join("other.partial")).unwrap();
     let told = said(&mut backup(&server, &dir.path().join("other"))).failed(1);
-    assert!(told.contains("other.partial is there") && told.contains("backup_failed"), "{told}");
+    assert!(told.contains("other.partial exists") && told.contains("backup_failed"), "{told}");
     let told = said(&mut backup(&server, &dir.path().join("missing/parent"))).failed(1);
     assert!(told.contains("missing") && told.contains("invalid_argument"), "{told}");
     let empty = dir.path().join("empty");

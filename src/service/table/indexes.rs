@@ -7,7 +7,7 @@ use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
 use crate::wire::{CleanInput, ErrorCode, FoundBags, Index, IndexInput, IndexList, Job, Type};
 
-const ETAG: (&str, &str) = ("ETag", "The index's entity tag.");
+const ETAG: (&str, &str) = ("ETag", "The index's entity tag. An index that is being dropped has none.");
 
 const INDEX: ReplyForm = ReplyForm { headers: &[ETAG], ..json(200, "The index.", Type::of::<Index>()) };
 
