@@ -232,7 +232,9 @@ pub(super) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> Resp
         Refusal::HeadTimeout => {
             Problem::new(ErrorCode::RequestTimeout, "the request head did not arrive within 5 s of its first byte")
         }
-        Refusal::Overloaded => Problem::new(ErrorCode::Overloaded, "no memory for this request now; nothing was done"),
+        Refusal::Overloaded => {
+            Problem::new(ErrorCode::Overloaded, "no connection or memory for this request now; nothing was done")
+        }
     };
     let mut response = problem.to_response();
     let request_id = state.request_ids.of(&HeaderMap::new());

@@ -82,7 +82,7 @@ const OUTPUT_BYTES: usize = 64 << 10;
 /// The connection of a caller without a key is kept behind the body of a refused request if at most this many bytes
 /// are left to come, within [`LINGER`].
 const SKIPPED_BYTES_MAX: u64 = 64 << 10;
-/// Requests of one connection that are answered before others have their turn.
+/// Requests of one connection that are answered before others have their turn. Of a stranger it is one.
 const TURN_REQUESTS: u32 = 8;
 
 /// The decision on the head of a request.

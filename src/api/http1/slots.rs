@@ -2,11 +2,11 @@
 //!
 //! Each connection has a slot. Once as many as may be have one, a new connection takes the place of
 //! the one that has waited the longest for its client: nothing is lost by its end. Any connection waits so
-//! for a request. One whose last caller is not known waits also for a body, and until its answers are taken. Of those
-//! that wait, connections of known callers stay the longest. Where none waits, all are at work: the new one gets one of
-//! few slots in reserve, in which health is told and all else is refused, unless there is room by the time its request
-//! has come. Where the reserve is taken too, whoever waits the longest in it ends. So whoever asks for health is
-//! answered, since what it asks comes with its connection, however many others connect and say nothing.
+//! for a request. One whose last caller is not known waits also for a body, until its answers are taken, and for its
+//! next turn. Of those that wait, connections of known callers stay the longest. Where none waits, all are at work: the
+//! new one gets one of few slots in reserve, in which health is told and all else is refused, unless there is room by
+//! the time its request has come. Where the reserve is taken too, whoever waits the longest in it ends. So whoever asks
+//! for health is answered, since what it asks comes with its connection, however many others connect and say nothing.
 //!
 //! All is decided under one lock, when a connection begins or ends. That a member waits for a request,
 //! or has one, is told without it: whether it was sent away before its request came is decided by one
@@ -156,12 +156,18 @@ impl Slot {
 
     /// Says that the connection waits for its client since then. Ready once it is told to leave.
     pub fn poll_leave(&self, since: Instant, context: &Context<'_>) -> Poll<()> {
+        self.cell().waker.register(context.waker());
+        self.rest(since);
+        if self.is_leaving() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Says that the connection can give up its place since then, also if it has another request: that one is admitted
+    /// as any other. The connection is not woken.
+    pub(super) fn rest(&self, since: Instant) {
         let cell = self.cell();
         let since = since.saturating_duration_since(self.slots.began).as_millis() as u64 + 1;
-        cell.waker.register(context.waker());
         cell.waits_since.store(since, Ordering::Relaxed);
         cell.takes(role::WORKING, role::WAITING);
-        if self.is_leaving() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Whether its place is another's, so that it must end.
@@ -273,6 +279,16 @@ mod tests {
         // A slot forgets who had it.
         drop((known, newest));
         assert!(slots.cells.iter().all(|cell| !cell.is_known.load(Ordering::Relaxed)));
+    }
+
+    #[test]
+    fn a_connection_can_leave_between_its_requests() {
+        let slots = Slots::new(1);
+        let first = slots.try_enter().unwrap();
+        first.rest(slots.began);
+        assert!(first.admit() && slots.try_enter().unwrap().is_spare());
+        first.rest(slots.began);
+        assert!(!slots.try_enter().unwrap().is_spare() && first.is_leaving());
     }
 
     #[test]

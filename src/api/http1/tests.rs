@@ -727,13 +727,43 @@ fn a_client_that_ends_its_side_behind_whole_requests_is_answered() {
     }
 }
 
+fn known() -> Principal {
+    Principal::Known(Arc::new(Identity::new("key:", "a", vec![], ActsFor::Themselves)))
+}
+
+/// Between two turns another connection may have the place of an unknown caller's, however many requests have come.
+#[test]
+fn unknown_callers_make_room_between_their_turns() {
+    const REQUESTS: usize = 20;
+    for (caller, leaves_after) in
+        [(None, Some(1)), (Some(Principal::Anonymous), Some(TURN_REQUESTS as usize)), (Some(known()), None)]
+    {
+        let (slots, shared, recorder) = (Slots::new(1), shared(), Recorder::default());
+        *recorder.caller.borrow_mut() = caller;
+        let (mut near, far) = duplex(64 << 10);
+        let took_its_place = block_on(async {
+            near.write_all(&GET.repeat(REQUESTS)).await.unwrap();
+            let slot = slots.enter().await.unwrap();
+            let serving = serve(far, &CLIENT, &recorder, &shared, Some(&slot), pending());
+            let entering = async {
+                let other = slots.enter().await.unwrap();
+                let took_its_place = !other.is_spare();
+                near.shutdown().await.unwrap();
+                near.read_to_end(&mut Vec::new()).await.unwrap();
+                took_its_place
+            };
+            // In this order: the first turn is over.
+            futures_util::future::join(serving, entering).await.1
+        });
+        assert_eq!(took_its_place, leaves_after.is_some());
+        assert_eq!(recorder.seen.borrow().len(), leaves_after.unwrap_or(REQUESTS));
+        assert_eq!(recorder.refused.take(), leaves_after.map(|_| Refusal::Overloaded));
+    }
+}
+
 /// Another connection may have the place of a stranger's in every wait. One of a known caller keeps its place.
 #[test]
 fn a_stranger_makes_room_in_every_state() {
-    let known = || {
-        let identity = Identity::new("key:", "a", vec![], ActsFor::Themselves);
-        Principal::Known(Arc::new(identity))
-    };
     for text in [
         &b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nsome"[..],
         b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nsome",

@@ -285,12 +285,28 @@ where
             self.skip_body(framing).await?;
         }
         self.answered_in_turn += 1;
-        if self.answered_in_turn >= TURN_REQUESTS {
-            self.answered_in_turn = 0;
-            self.flush().await?;
-            tokio::task::yield_now().await;
+        // Strangers have one request in a turn.
+        let is_over = self.answered_in_turn >= TURN_REQUESTS;
+        if is_over || self.share.holder().is_stranger() && !self.input.is_empty() {
+            self.end_turn().await?;
         }
         Ok(())
+    }
+
+    /// Lets other connections have their turn. The connection of an unknown caller may lose its place meanwhile, however
+    /// many requests have come on it.
+    async fn end_turn(&mut self) -> Result<(), End> {
+        self.answered_in_turn = 0;
+        self.flush().await?;
+        let slot = self.slot.filter(|_| !self.share.holder().is_known());
+        if let Some(slot) = slot {
+            slot.rest(self.answered_at);
+        }
+        tokio::task::yield_now().await;
+        match slot {
+            Some(slot) if slot.is_leaving() && !self.input.is_empty() => Err(End::Refused(Refusal::Overloaded)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a request may be carried out now.
