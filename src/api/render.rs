@@ -78,18 +78,29 @@ fn page(
     Ok(RenderedPage { text: both.slice(..bytes), tag: both.slice(bytes..), items: rendered })
 }
 
-/// What was found of members, as the JSON of [`crate::wire::Found`].
-pub(super) fn found(list: &ListKey, value_type: ValueType, items: &[Option<Item>]) -> Result<Bytes, ServiceError> {
+/// What was found of members, as the JSON of [`crate::wire::Found`]. Several items that exceed `bytes_max` are refused.
+pub(super) fn found(
+    list: &ListKey,
+    value_type: ValueType,
+    items: &[Option<Item>],
+    bytes_max: usize,
+) -> Result<Bytes, ServiceError> {
     let value_bytes: usize = items.iter().flatten().map(|item| item.value.len()).sum();
     let mut out = Vec::with_capacity(items.len() * BYTES_PER_ITEM + value_bytes + value_bytes / 8 + TAIL_BYTES);
     out.extend_from_slice(b"{\"results\":[");
-    let mut writer = Rfc3339Writer::default();
+    let (mut writer, mut is_first) = (Rfc3339Writer::default(), true);
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
         match item {
-            Some(item) => write_item(item, &mut writer, value_type, list, &mut out)?,
+            Some(item) => {
+                write_item(item, &mut writer, value_type, list, &mut out)?;
+                if out.len() > bytes_max && !is_first {
+                    return Err(ServiceError::LookupTooLarge { fitting: index, asked: items.len() });
+                }
+                is_first = false;
+            }
             None => out.extend_from_slice(b"null"),
         }
     }

@@ -54,6 +54,12 @@ pub enum ServiceError {
     /// Other lists of the same call have used up what an answer may hold. Nothing is wrong with this one.
     #[error("the response would be too large: request this in a separate call, or with fewer others")]
     NoRoomInAnswer,
+    /// The items of a look-up have more bytes than an answer may have.
+    #[error(
+        "the items of the first {fitting} of {asked} members fill a response (http.response_bytes_max): look up fewer \
+         members in a call"
+    )]
+    LookupTooLarge { fitting: usize, asked: usize },
     /// Answers that were not taken yet fill the memory for them. Nothing is wrong with the request.
     #[error("no memory for the response now")]
     NoMemoryForAnswer,

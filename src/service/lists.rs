@@ -3,17 +3,19 @@
 //! Every value is encoded before anything is stored. These are the hot paths: nothing is allocated
 //! here that an answer can do without.
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::members::{encode, looked_up, removal_of_key, removal_of_keys, removal_of_value};
 use super::operation::{AddItems, GetItems, ListName, Reply};
 use super::page_cache::RenderedPage;
 use super::{Caller, Service, ServiceError};
+use crate::access::{ANSWER_BYTES_MIN, SMALL_BYTES};
 use crate::actors::{ListPool, ResolveError};
 use crate::domain::page::ItemWalk;
 use crate::domain::{
-    EntityType, FeatureId, FeatureName, Invalid, ItemKey, Limit, ListKey, Order, Retention, Timestamp, Value,
-    ValueType, VersionLabel,
+    EntityType, FeatureId, FeatureName, Invalid, Item, ItemKey, Limit, ListKey, MemberKey, Order, Retention, Timestamp,
+    Value, ValueType, VersionLabel,
 };
 use crate::items::{Bounds, ItemPage, Range, Removal, Validity};
 use crate::metadata::MetadataError;
@@ -26,6 +28,14 @@ use crate::wire::{
 
 /// Values that are read of a list before a longer page has its memory.
 pub(super) const FIRST_BYTES: usize = 32 << 10;
+
+/// The longest item of a set: the length of its key, the key and the value.
+const MEMBER_BYTES_MAX: usize = 2 + MemberKey::BYTES_MAX + Value::BYTES_MAX;
+/// Members that the store is asked for at once.
+const PART_MEMBERS: usize = 32;
+
+/// To look up one member takes memory that large answers never fill.
+const _: () = assert!(MEMBER_BYTES_MAX <= SMALL_BYTES);
 
 /// A page that is to be read, of a feature version that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -316,9 +326,42 @@ impl<R: PageRenderer> Service<R> {
         let found = self.resolve(&list, deadline).await?;
         let members = looked_up(&found, &input)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let items = self.lists_of(caller).lookup(list.clone(), found.retention, members, deadline).await?;
-        self.reserve_if_long(caller, items.iter().flatten().map(|item| item.value.len()).sum())?;
-        Ok(Reply::Found { list, value_type: found.value_type, items })
+        let items = self.read_members(caller, &list, found.retention, members, deadline).await?;
+        let bytes_max = self.options.page_bytes_max;
+        Ok(Reply::Found { list, value_type: found.value_type, items, bytes_max })
+    }
+
+    /// Looks up members, in parts that have memory for their longest items before the store is asked. Items that have
+    /// more bytes than a page may have are refused, unless it is one.
+    async fn read_members(
+        &self,
+        caller: &Caller,
+        list: &ListKey,
+        retention: Retention,
+        mut members: Vec<Bytes>,
+        deadline: Instant,
+    ) -> Result<Vec<Option<Item>>, ServiceError> {
+        let (asked, lists) = (members.len(), self.lists_of(caller));
+        let bytes_max = self.options.page_bytes_max;
+        // Any budget has room for so much.
+        let reserved_max = bytes_max.max(ANSWER_BYTES_MIN);
+        let (mut items, mut bytes, mut count) = (Vec::with_capacity(asked), 0, 0);
+        while !members.is_empty() {
+            let fitting = reserved_max.saturating_sub(bytes) / MEMBER_BYTES_MAX;
+            let part = fitting.clamp(1, PART_MEMBERS).min(members.len());
+            self.reserve(caller, (bytes + part * MEMBER_BYTES_MAX).min(reserved_max))?;
+            let rest = members.split_off(part);
+            let read = lists.lookup(list.clone(), retention, std::mem::replace(&mut members, rest), deadline).await?;
+            for item in read {
+                bytes += item.as_ref().map_or(0, |item| item.value.len());
+                count += usize::from(item.is_some());
+                if bytes > bytes_max && count > 1 {
+                    return Err(ServiceError::LookupTooLarge { fitting: items.len(), asked });
+                }
+                items.push(item);
+            }
+        }
+        Ok(items)
     }
 
     pub(super) async fn remove_all_items(&self, caller: &Caller, list: ListName<'_>) -> Result<Reply, ServiceError> {

@@ -429,6 +429,8 @@ pub enum Reply {
         list: ListKey,
         value_type: ValueType,
         items: Vec<Option<Item>>,
+        /// Of the answer, if it has several items.
+        bytes_max: usize,
     },
     AllRemoved,
     Bag(Box<Bag>),

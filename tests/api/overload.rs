@@ -268,16 +268,34 @@ async fn callers_without_a_key_lock_out_no_other() {
         let admin = if is_open { String::new() } else { super::keys::admin(&api).await };
         let half_body = format!("POST {list} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n");
         let unread = get("/openapi.json").repeat(100);
+        let asked = if is_open { get(&list) } else { with_key(&admin, &get(&list)) };
         for text in [half_body, unread] {
             let mut strangers = Vec::new();
             for _ in 0..3 * SLOTS {
                 let mut stream = connect(&api).await;
                 send(&mut stream, &text).await;
                 strangers.push(stream);
-                let asked = if is_open { get(&list) } else { with_key(&admin, &get(&list)) };
                 ask(&api, &asked).await.expect(200);
             }
         }
+        // Strangers who ask without end, and take their answers.
+        let mut strangers = Vec::new();
+        for _ in 0..3 * SLOTS {
+            let (mut from, mut to) = connect(&api).await.into_split();
+            let text = get("/v1/features/user/unknown").repeat(200);
+            strangers.push(tokio::spawn(async move {
+                let mut nowhere = tokio::io::sink();
+                let asking = async { while to.write_all(text.as_bytes()).await.is_ok() {} };
+                tokio::join!(asking, tokio::io::copy(&mut from, &mut nowhere))
+            }));
+            let answer = loop {
+                if let Some(answer) = try_ask(&api, &asked).await {
+                    break answer;
+                }
+            };
+            answer.expect(200);
+        }
+        strangers.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 
@@ -314,6 +332,98 @@ async fn each_caller_has_a_part_of_the_memory_at_most() {
     ask(&api, &with_key(&modest, &get(&large))).await.expect(200);
     drop(held);
     until("there is room", async || ask(&api, &with_key(&greedy, &get(&large))).await.status == 200).await;
+}
+
+fn lookup(list: &str, keys: &[String]) -> String {
+    post(&format!("{list}:lookup"), &json!({ "keys": keys }).to_string())
+}
+
+async fn set(api: &Api) -> String {
+    let set = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d", "identity": "key"});
+    api.post("/v1/features", set).await.expect(201);
+    items("seen", "u")
+}
+
+#[tokio::test]
+async fn a_lookup_is_answered_within_the_bound_of_a_response() {
+    const MEMBERS: usize = 40;
+    // Of so many bytes a MiB has room for 17.
+    const VALUE_BYTES: usize = 60_000;
+    const FITTING: usize = 17;
+    for in_store in ["memory", "embedded"] {
+        let given = [("items.store", in_store), ("http.response_bytes_max", "1 MiB"), ("http.workers", "1")];
+        let api = api_with(&given).await;
+        let list = set(&api).await;
+        let keys: Vec<_> = (0..MEMBERS).map(|number| format!("k{number}")).collect();
+        for some in keys.chunks(20) {
+            let items: Vec<_> = some
+                .iter()
+                .map(|key| json!({"timestamp": ago(100), "key": key, "value": "x".repeat(VALUE_BYTES)}))
+                .collect();
+            api.post(&list, json!({ "items": items })).await.expect(200);
+        }
+        let refused = async |keys: &[String], fitting: usize| {
+            let answer = ask(&api, &lookup(&list, keys)).await;
+            assert_eq!((answer.status, answer.code()), (413, "lookup_too_large".to_owned()), "{}", answer.text());
+            let detail = format!("the first {fitting} of {} members", keys.len());
+            assert!(answer.text().contains(&detail), "{}", answer.text());
+        };
+        refused(&keys, FITTING).await;
+        refused(&keys[..=FITTING], FITTING).await;
+        refused(&std::iter::repeat_n(keys[0].clone(), MEMBERS).collect::<Vec<_>>(), FITTING).await;
+        let found = ask(&api, &lookup(&list, &keys[..FITTING])).await;
+        assert!(found.status == 200 && found.body.len() > FITTING * VALUE_BYTES, "{}", found.status);
+        // Missing members count for nothing.
+        let missing: Vec<_> = (0..900).map(|number| format!("m{number}")).collect();
+        let some = [&keys[..FITTING], &missing].concat();
+        let found = ask(&api, &lookup(&list, &some)).await.json();
+        let results = found["results"].as_array().unwrap();
+        assert_eq!(results.len(), some.len());
+        assert!(results[..FITTING].iter().zip(&keys).all(|(result, key)| result["key"] == key.as_str()));
+        assert!(results[FITTING..].iter().all(serde_json::Value::is_null));
+        // Bytes count as they are written: each of these takes six.
+        for key in ["c0", "c1", "c2"] {
+            let item = json!({"timestamp": ago(100), "key": key, "value": "\u{1}".repeat(VALUE_BYTES)});
+            api.post(&list, json!({ "items": [item] })).await.expect(200);
+        }
+        refused(&["c0", "c1", "c2"].map(str::to_owned), 2).await;
+    }
+}
+
+/// A store that is slow fills the memory with no more items than there is room for.
+#[tokio::test]
+async fn a_lookup_has_its_memory_before_the_store_is_asked() {
+    let given = [
+        ("http.buffered_bytes_max", "8 MiB"),
+        ("http.body_bytes_max", "1 MiB"),
+        ("http.response_bytes_max", "2 MiB"),
+        ("items.operation_timeout_ms", "600000"),
+    ];
+    let (api, faults) = faulty(&given).await;
+    let list = set(&api).await;
+    let text = lookup(&list, &(0..100).map(|number| format!("k{number}")).collect::<Vec<_>>());
+    faults.stall(true);
+    let mut held = Vec::new();
+    let refused = loop {
+        let mut stream = connect(&api).await;
+        send(&mut stream, &text).await;
+        let wanted = 2e6 * (held.len() + 1) as f64;
+        let has_memory = tokio::select! {
+            () = until("it has memory", async || metric(&api, "liststore_http_buffered_bytes").await >= wanted) => true,
+            _ = stream.readable() => false,
+        };
+        if !has_memory {
+            break answer(&mut stream).await;
+        }
+        held.push(stream);
+    };
+    assert_eq!((refused.status, refused.code(), held.len()), (503, "overloaded".to_owned(), 3), "{}", refused.text());
+    faults.stall(false);
+    for mut stream in held {
+        answer(&mut stream).await.expect(200);
+    }
+    until("nothing is held", async || metric(&api, "liststore_http_buffered_bytes").await == 0.0).await;
+    ask(&api, &text).await.expect(200);
 }
 
 /// The least memory that the settings accept. While strangers hold all that they may of it, one caller with a key has

@@ -33,6 +33,7 @@ impl From<ServiceError> for Problem {
             ServiceError::NoRandomness(error) => Self::internal(error.to_string()),
             ServiceError::NoMemoryForAnswer => Lack::RoomForAnswer.problem(),
             ServiceError::NoRoomInAnswer => Self::new(ErrorCode::ResponseTooLarge, error.to_string()),
+            ServiceError::LookupTooLarge { .. } => Self::new(ErrorCode::LookupTooLarge, error.to_string()),
             ServiceError::Damaged(what) => Self::internal(what),
         }
     }

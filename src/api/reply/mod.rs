@@ -66,7 +66,9 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
             let results = values.iter().map(|(value, newest)| contained(value_type, value, *newest));
             json(response, &wire::Contained { results: results.collect::<Result<_, _>>()? })
         }
-        Reply::Found { list, value_type, items } => Ok(json_text(response, found(&list, value_type, &items)?)),
+        Reply::Found { list, value_type, items, bytes_max } => {
+            Ok(json_text(response, found(&list, value_type, &items, bytes_max)?))
+        }
         Reply::Entities { entities, next_page_token } => {
             let entities = entities.iter().map(ToString::to_string).collect();
             json(response, &wire::EntityPage { entities, next_page_token: text(next_page_token) })

@@ -149,7 +149,8 @@ pub const ROWS: [Descriptor; 8] = [
         summary: "Look up members of a set",
         description: "Returns, for each of 1 to 1,000 keys in request order, the visible item or null. For the \
                       identity `value`, send values instead. The time does not depend on the list's length. Duplicates \
-                      get duplicate results.",
+                      get duplicate results. Items that exceed `http.response_bytes_max` together are refused with \
+                      `lookup_too_large`: look up fewer members in a call.",
         group: Group::Lists,
         permission: Permission::ListsRead,
         effect: Effect::Read,
@@ -159,7 +160,13 @@ pub const ROWS: [Descriptor; 8] = [
         headers: REQUEST,
         request: Some(Type::of::<LookupInput<'static>>()),
         replies: &[json(200, "An item or null for each.", Type::of::<Found>())],
-        errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::IdentityMismatch]],
+        errors: &[
+            ANY,
+            WRITE,
+            LIST,
+            BODY,
+            &[ErrorCode::ValueTypeMismatch, ErrorCode::IdentityMismatch, ErrorCode::LookupTooLarge],
+        ],
     },
     Descriptor {
         id: OperationId::ListEntities,
