@@ -3,10 +3,10 @@
 
     cargo test --no-run --message-format json … | suites.py [--lanes N] [--report FILE] [--logs DIR] [SUITE…]
 
-Reads Cargo's messages from standard input. Without SUITE it runs all test programs. Programs that need the whole machine
-run first, one at a time. Then each lane runs one program after the other, the slowest first. From the beginning, programs
-that only compute run next to all others, one at a time, with the idle time of the processors (nice 19). The output of
-a program appears as a whole when it ends.
+Reads Cargo's messages from standard input. Without SUITE it runs all test programs. Each lane runs one program after
+the other, the slowest first. The suite `cql` mostly waits for clusters of several nodes, and its tests have bounds: it
+has precedence over all others (nice). Programs that only compute run next to the lanes, one at a time, in the idle
+time of the processors. The output of a program appears as a whole when it ends.
 
     --lanes N       programs that run at the same time (2)
     --report FILE   appends a line for each suite and for each of the ten slowest tests
@@ -30,10 +30,11 @@ import time
 # The slowest first, so that no lane ends long before the others. A suite that is not named here runs last.
 SLOWEST_FIRST = ["cql", "console", "consistency", "api", "cli", "conformance", "postgres", "engine", "lib"]
 SLOWEST_TESTS = 10
-# It starts clusters of several nodes, which need both cores of a small machine.
-ALONE = {"cql"}
-# Their tests wait for nothing, so they take as long as it takes.
+# These only compute, so they take as long as it takes.
 IDLE_TIME = {"engine", "lib", "actors", "operator", "tidy", "bin liststore", "bin liststore-operator"}
+# The nice value of each suite, and of those that are not named.
+NICE = {"cql": 0} | dict.fromkeys(IDLE_TIME, 19)
+NICE_OF_OTHERS = 5
 # Suites with a harness of their own, which does not know `--report-time`.
 OWN_HARNESS = {"console", "consistency"}
 ENDED = re.compile(rb"^test (?P<name>\S+)\s.*?(?:ok|FAILED)(?: <(?P<seconds>[\d.]+)s>)?\s*$")
@@ -63,8 +64,7 @@ def run(name, executable, folder, log):
         # Only this switch makes the stable harness print the time of each test.
         environment["RUSTC_BOOTSTRAP"] = "1"
         command += ["-Z", "unstable-options", "--report-time"]
-    if name in IDLE_TIME:
-        command = ["nice", "-n", "19", *command]
+    command = ["nice", "-n", str(NICE.get(name, NICE_OF_OTHERS)), *command]
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -135,10 +135,8 @@ def main():
         for thread in lanes:
             thread.join()
 
-    others = [name for name in ordered if name not in IDLE_TIME]
     in_idle_time = start([name for name in ordered if name in IDLE_TIME], 1)
-    join(start([name for name in others if name in ALONE], 1))
-    join(start([name for name in others if name not in ALONE], arguments.lanes))
+    join(start([name for name in ordered if name not in IDLE_TIME], arguments.lanes))
     join(in_idle_time)
 
     lines = [f"{result:<9} {seconds:4.0f} s  suite {name}" for result, seconds, name in suites]
