@@ -282,7 +282,7 @@ async fn callers_without_a_key_lock_out_no_other() {
         let mut strangers = Vec::new();
         for _ in 0..3 * SLOTS {
             let (mut from, mut to) = connect(&api).await.into_split();
-            let text = get("/v1/features/user/unknown").repeat(200);
+            let text = get("/nothing").repeat(200);
             strangers.push(tokio::spawn(async move {
                 let mut nowhere = tokio::io::sink();
                 let asking = async { while to.write_all(text.as_bytes()).await.is_ok() {} };
