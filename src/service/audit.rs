@@ -2,11 +2,12 @@
 //! those who ask for them, what this server has refused lately.
 
 use super::operation::{Audited, Reply};
+use super::page_end::{AROUND_BYTES, end_early, json_bytes};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::access::Refusal;
 use crate::domain::page::AuditWalk;
 use crate::domain::{Limit, Revision, Timestamp};
-use crate::metadata::keys::{AuditFilter, AuditPage};
+use crate::metadata::keys::{AuditEntry, AuditFilter, AuditPage};
 
 /// The action that stands for refusals.
 pub const REFUSE: &str = "refuse";
@@ -30,7 +31,13 @@ impl<R: PageRenderer> Service<R> {
             Some(REFUSE) => self.refused(&filter, before, page_size),
             _ => {
                 let asked = self.metadata.audit(filter, before.map(Revision), page_size);
-                let AuditPage { entries, next } = within(caller, Changes::Nothing, asked).await?;
+                let AuditPage { mut entries, mut next } = within(caller, Changes::Nothing, asked).await?;
+                let is_cut = end_early(&mut entries, self.options.page_bytes_max, |entry| {
+                    AROUND_BYTES + json_bytes(&entry.states_shown())
+                });
+                if is_cut {
+                    next = entries.last().map(AuditEntry::revision);
+                }
                 let entries = entries.into_iter().map(|entry| Audited::Change(Box::new(entry))).collect();
                 (entries, next.map(|next| next.0))
             }

@@ -1,11 +1,13 @@
 //! The control plane: list features, their versions and their history, and entity types, which are kept as features.
 
 use super::operation::Reply;
+use super::page_end::{AROUND_BYTES, end_early, json_bytes};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::access::{Permission, Resource, decide};
 use crate::domain::page::{FeatureWalk, HistoryWalk};
 use crate::domain::{Feature, FeatureId, Limit, VersionLabel};
 use crate::metadata::{Applied, Change, FeatureFilter, MetadataError, Page, VersionChanged};
+use crate::wire;
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn list_features(
@@ -23,7 +25,15 @@ impl<R: PageRenderer> Service<R> {
             .map(|token| walk.resume(token.as_ref()))
             .transpose()
             .map_err(ServiceError::invalid("page_token"))?;
-        let page = within(caller, Changes::Nothing, self.visible_features(caller, filter, after, page_size)).await?;
+        let mut page =
+            within(caller, Changes::Nothing, self.visible_features(caller, filter, after, page_size)).await?;
+        page.more |= end_early(&mut page.entries, self.options.page_bytes_max, |feature| {
+            if of_bags {
+                json_bytes(&wire::EntityType::from(feature))
+            } else {
+                json_bytes(&wire::Feature::from(feature))
+            }
+        });
         let last = page.entries.last().filter(|_| page.more);
         let next_page_token = last.map(|feature| walk.token_after(&feature.id));
         Ok(Reply::Features { of_bags, features: page.entries, next_page_token })
@@ -100,7 +110,10 @@ impl<R: PageRenderer> Service<R> {
             .transpose()
             .map_err(ServiceError::invalid("page_token"))?;
         let page = within(caller, Changes::Nothing, self.metadata.history(id.clone(), before, page_size)).await?;
-        let page = page.ok_or_else(|| MetadataError::not_found(id.clone()))?;
+        let mut page = page.ok_or_else(|| MetadataError::not_found(id.clone()))?;
+        page.more |= end_early(&mut page.entries, self.options.page_bytes_max, |entry| {
+            AROUND_BYTES + json_bytes(&(&entry.before, &entry.after))
+        });
         let last = page.entries.last().filter(|_| page.more);
         let next_page_token = last.map(|entry| walk.token_after(entry.revision));
         Ok(Reply::History { entries: page.entries, next_page_token })

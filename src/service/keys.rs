@@ -2,6 +2,7 @@
 
 use super::begun::{Broken, to_its_end};
 use super::operation::{Reply, RotateKey};
+use super::page_end::{end_early, json_bytes};
 use super::{Caller, Changes, CreateKey, PageRenderer, Service, ServiceError, within};
 use crate::access::token::Secret;
 use crate::domain::page::KeyWalk;
@@ -9,6 +10,7 @@ use crate::domain::{Invalid, KeyId, Limit, Timestamp, Ttl};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::KeyChange;
 use crate::metadata::keys::lineage::created_by;
+use crate::wire;
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn create_key(&self, caller: &Caller, new: CreateKey) -> Result<Reply, ServiceError> {
@@ -37,8 +39,9 @@ impl<R: PageRenderer> Service<R> {
         let mut keys = within(caller, Changes::Nothing, self.metadata.keys()).await?;
         keys.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
         keys.retain(|key| after.as_ref().is_none_or(|(name, id)| (&key.name, key.id) > (name, *id)));
-        let more = keys.len() > page_size.get();
+        let (mut more, now) = (keys.len() > page_size.get(), self.clock.now());
         keys.truncate(page_size.get());
+        more |= end_early(&mut keys, self.options.page_bytes_max, |key| json_bytes(&wire::Key::new(key, now)));
         let last = keys.last().filter(|_| more);
         let next_page_token = last.map(|key| KeyWalk.token_after(&key.name, key.id));
         Ok(Reply::Keys { keys, next_page_token })

@@ -44,6 +44,7 @@ mod members;
 mod operation;
 mod operation_id;
 mod page_cache;
+mod page_end;
 mod receipt;
 mod replay;
 mod table;

@@ -299,3 +299,44 @@ async fn listings_are_walked_in_pages() {
         api.get(&format!("/v1/features?{query}")).await.refused("invalid_argument", field);
     }
 }
+
+/// Pages of large definitions, and of their changes, are no longer than other answers, and nothing is left out.
+#[tokio::test]
+async fn pages_end_before_they_exceed_the_bound_of_a_response() {
+    const BYTES_MAX: usize = 64 << 10;
+    const FEATURES: usize = 12;
+    const CHANGES: usize = 4;
+    let api = api_with(&[("http.response_bytes_max", &BYTES_MAX.to_string())]).await;
+    let labels: serde_json::Map<_, _> = (0..60).map(|n| (format!("l{n}"), json!("x".repeat(250)))).collect();
+    for n in 0..FEATURES {
+        let name = format!("f{n:02}");
+        let feature =
+            json!({"entity_type": "user", "name": name, "value_type": "string", "ttl": "1d", "labels": labels});
+        api.post("/v1/features", feature).await.expect(201);
+    }
+    for n in 0..CHANGES {
+        api.patch("/v1/features/user/f00", json!({"description": format!("change {n}")})).await.expect(200);
+    }
+    for (path, member, expected) in [
+        ("/v1/features", "features", FEATURES),
+        ("/v1/features/user/f00/history", "history", 1 + CHANGES),
+        ("/v1/audit", "changes", FEATURES + CHANGES),
+    ] {
+        let (mut entries, mut pages, mut next) = (Vec::new(), 0, String::new());
+        loop {
+            let page = api.get(&format!("{path}?page_size=1000{next}")).await;
+            assert!(page.body.len() <= BYTES_MAX, "{path}: {}", page.body.len());
+            let page = page.expect(200);
+            entries.extend(page[member].as_array().unwrap().clone());
+            pages += 1;
+            match page["next_page_token"].as_str() {
+                Some(token) => next = format!("&page_token={token}"),
+                None => break,
+            }
+        }
+        let mut distinct: Vec<_> = entries.iter().map(Value::to_string).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert!(pages > 2 && entries.len() >= expected && distinct.len() == entries.len(), "{path}: {pages} pages");
+    }
+}

@@ -156,6 +156,17 @@ impl AuditEntry {
         }
     }
 
+    /// What [`Self::states`] returns, borrowed.
+    pub fn states_shown(&self) -> (Option<&serde_json::Value>, Option<&serde_json::Value>) {
+        match self {
+            Self::Feature(_, HistoryEntry { before, after, .. }) | Self::Key(KeyHistoryEntry { before, after, .. }) => {
+                (before.as_ref(), after.as_ref())
+            }
+            Self::Erasure(entry) => (None, Some(&entry.erasure.details)),
+            Self::Server(entry) => (entry.change.before.as_ref(), entry.change.after.as_ref()),
+        }
+    }
+
     /// What it looked like before, and since.
     pub fn states(self) -> (Option<serde_json::Value>, Option<serde_json::Value>) {
         match self {
