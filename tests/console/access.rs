@@ -55,7 +55,7 @@ pub async fn what_a_key_does_not_allow_is_not_offered(page: Rc<Page>) {
     page.the("heading", "user.seen").await;
     page.holds("[...document.querySelectorAll('.page-head button')].every((b) => b.ariaDisabled === 'true')").await;
     page.click("button", "Delete").await;
-    page.sees("reader has no role with features:write.").await;
+    page.sees("reader has no role with the permission features:write.").await;
     page.no("dialog", "Delete this feature?").await;
     page.is_accessible().await;
     page.open(&api.url("/console/access")).await;

@@ -214,11 +214,11 @@ pub async fn who_may_not_is_told_why(page: Rc<Page>) {
     sign_in(&page, &reader).await;
     page.sees("Ada").await;
     page.click("button", "Edit").await;
-    page.sees("reader has no role with lists:write.").await;
+    page.sees("reader has no role with the permission lists:write.").await;
     page.is_accessible().await;
     page.open(&api.url("/console/entities/type/user/indexes")).await;
     page.click("button", "New index").await;
-    page.sees("reader has no role with features:write.").await;
+    page.sees("reader has no role with the permission features:write.").await;
     page.click("button", "Sign out").await;
     sign_in(&page, &narrow).await;
     // Else the page might be left before the key was looked at.

@@ -147,7 +147,7 @@ pub async fn what_is_deprecated_is_marked(page: Rc<Page>) {
     page.click("button", "Delete version v2").await;
     page.fill("Type v2 to delete it", "v2").await;
     page.click("button", "Delete permanently").await;
-    page.sees("Version v2 is gone").await;
+    page.sees("Version v2 is deleted").await;
     page.no("columnheader", "v2 deprecated").await;
     assert_eq!(api.get("/v1/features/user/seen").await["labels"], json!({}));
 }
@@ -175,7 +175,7 @@ pub async fn versions_stand_side_by_side(page: Rc<Page>) {
     page.click("button", "Delete version v2").await;
     page.fill("Type v2 to delete it", "v2").await;
     page.click("button", "Delete permanently").await;
-    page.sees("Version v2 is gone").await;
+    page.sees("Version v2 is deleted").await;
     page.no("columnheader", "v2").await;
     assert_eq!(api.get("/v1/features/user/seen").await["versions"].as_array().unwrap().len(), 1);
 }

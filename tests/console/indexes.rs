@@ -44,7 +44,7 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.is_accessible().await;
     page.open(&api.url("/console/erasure")).await;
     page.sees("builds an index of user").await;
-    page.sees("120 bags looked at").await;
+    page.sees("120 bags processed").await;
     page.is_accessible().await;
     page.click("link", "builds an index of user").await;
     page.click("link", "Find").await;
@@ -150,11 +150,11 @@ pub async fn a_build_is_watched_paused_and_resumed(page: Rc<Page>) {
     page.the("heading", "user").await;
     page.run(SLOW_BUILD).await;
     page.click("link", "Indexes").await;
-    page.sees("1,200 bags were looked at so far").await;
+    page.sees("1,200 bags processed so far").await;
     page.sees("3 bags left out").await;
     page.is_accessible().await;
     page.run("window.build.done = 56789").await;
-    page.sees("56,789 bags were looked at so far").await;
+    page.sees("56,789 bags processed so far").await;
     page.click("button", "Pause by_city").await;
     page.the("button", "Resume by_city").await;
     page.holds("window.build.job === 'paused'").await;

@@ -54,10 +54,10 @@ pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     page.click("button", "Look up").await;
     page.sees("It is not in the list.").await;
 
-    // What has the key goes, whatever its value is.
+    // What has the key is removed, whatever its value is.
     page.click("button", "Remove this value").await;
     page.the("dialog", "Remove this value?").await;
-    page.sees("the item with the key u-17 goes").await;
+    page.sees("This removes the item with the key u-17 from the list of spam").await;
     page.is_accessible().await;
     page.click("button", "Remove").await;
     page.sees("1 item was removed").await;

@@ -77,11 +77,12 @@ export function RemoveValue({ list, feature, item, onClose, onDone }) {
       <${SelectField} label="What to remove" value=${what} onChange=${setWhat}
         options=${[...(hasKey ? [["key", "the item with this key"]] : []), ["value", "every item with this value"],
           ["item", "only this item"]]}/>
-      ${what === "key" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong>, the item with the key <code><bdi>${visible(item.key)}</bdi></code> is removed, at any
-            time:</p>`
-        : what === "item" ? html`<p>Of <strong><bdi>${list.id}</bdi></strong>, the item of ${dayTime(millisOf(item.timestamp))} is removed. Others with
-            this value remain:</p>`
-        : html`<p>Every item of <strong><bdi>${list.id}</bdi></strong> with this value is removed, at any time:</p>`}
+      ${what === "key" ? html`<p>This removes the item with the key <code><bdi>${visible(item.key)}</bdi></code> from the list of
+            ${" "}<strong><bdi>${list.id}</bdi></strong>, whatever its time and value. Its value is now:</p>`
+        : what === "item" ? html`<p>This removes the item of ${dayTime(millisOf(item.timestamp))} from the list of
+            ${" "}<strong><bdi>${list.id}</bdi></strong>. Others with this value remain:</p>`
+        : html`<p>This removes every item with this value from the list of <strong><bdi>${list.id}</bdi></strong>, whatever its
+            time:</p>`}
       <div class="quote"><${Value} type=${feature.value_type} value=${item.value}/></div>
       <${Trouble} problem=${task.problem}/>
       <details><summary>The same as a command</summary>

@@ -71,7 +71,7 @@ const IndexJob = ({ job }) => html`
       <a class="name" href=${pageOfType(job.entity_type, "indexes")}><bdi>${INDEXES[job.kind]} an index of ${job.entity_type}</bdi></a>
       <${Badge} kind=${STATES[job.state]}>${job.state}</${Badge}>
       <span class="fine">begun ${relative(millisOf(job.created_at))}${isOver(job)
-        ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""} · ${group(job.lists_cleared)} bags checked</span>
+        ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""} · ${group(job.lists_cleared)} bags processed</span>
     </div>
     ${job.problem && html`<${Notice} kind="warn" title="The job is blocked."><p>${job.problem}</p></${Notice}>`}
   </li>`;
