@@ -8,6 +8,7 @@ use super::Jobs;
 use super::lane::Lane;
 use crate::actors::ListPool;
 use crate::domain::EntityId;
+use crate::items::JOB_OPERATION_TIME_MAX;
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, Progress};
 
@@ -19,12 +20,10 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 const LEAVE_ATTEMPTS_MAX: usize = 10;
 /// Whoever has seen no new state for this time takes a job over.
 ///
-/// By then whoever had it is at nothing any more: an operation has a deadline that is [`OPERATION_TIME_MAX`] after the
-/// last state was kept, whatever is kept while it is at work, and none is begun once that is [`WORK_TIME_MAX`] ago.
+/// By then whoever had it is at nothing any more: an operation has a deadline that is [`JOB_OPERATION_TIME_MAX`] after
+/// the last state was kept, whatever is kept while it is at work, and none is begun once that is [`WORK_TIME_MAX`] ago.
 /// Others count from a later moment, at which they have seen that state; so no two clocks are compared.
 pub(super) const LEASE: Duration = Duration::from_secs(7);
-/// Operations end so long after the last state was kept.
-const OPERATION_TIME_MAX: Duration = Duration::from_secs(6);
 /// Whoever could not keep a state for this time works no more: what begins before has time left.
 const WORK_TIME_MAX: Duration = Duration::from_secs(3);
 
@@ -33,8 +32,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 const _: () = assert!(
     SAVE_INTERVAL.as_secs() < WORK_TIME_MAX.as_secs()
-        && WORK_TIME_MAX.as_secs() < OPERATION_TIME_MAX.as_secs()
-        && OPERATION_TIME_MAX.as_secs() < LEASE.as_secs()
+        && WORK_TIME_MAX.as_secs() < JOB_OPERATION_TIME_MAX.as_secs()
+        && JOB_OPERATION_TIME_MAX.as_secs() < LEASE.as_secs()
 );
 
 /// This server no longer works on the job: an operator paused or cancelled it, another server has it, it made way for
@@ -79,7 +78,7 @@ impl<'j> Held<'j> {
 
     /// When an operation that begins now has to be over.
     pub fn deadline(&self) -> Instant {
-        self.saved_at + OPERATION_TIME_MAX
+        self.saved_at + JOB_OPERATION_TIME_MAX
     }
 
     /// Keeps how far it is, if it is time to. To be called every few seconds.

@@ -32,6 +32,9 @@ pub use bags::{
 pub use error::StoreError;
 pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Removal};
 
+/// How long an operation of a job takes at most.
+pub const JOB_OPERATION_TIME_MAX: Duration = Duration::from_secs(6);
+
 /// What every list operation is told about the moment and the feature.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {

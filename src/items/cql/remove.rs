@@ -194,12 +194,13 @@ impl Removing<'_> {
         wanted: impl Fn(&ItemKey) -> bool,
         is_due: impl Fn(i64) -> bool,
     ) -> Result<u64, StoreError> {
-        let (mut state, mut count) = (PagingState::start(), 0);
+        let (mut state, mut count, mut at) = (PagingState::start(), 0, None::<String>);
         loop {
-            let (rows, next) = self.find(find, &state).await?;
+            let (rows, next) = self.find(find, &state, at.as_deref()).await?;
             let mut found = Found { own: self.own, keys: BTreeMap::new() };
             for row in rows.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
                 let (text, writetime) = row.map_err(|_| damaged_row())?;
+                text.clone_into(at.get_or_insert_default());
                 let Some(key) = ItemKey::parse(text).ok().filter(|key| wanted(key)) else { continue };
                 self.core.write_clock.observe(writetime);
                 count += 1;
@@ -217,10 +218,12 @@ impl Removing<'_> {
         }
     }
 
+    /// One page; `at` is the last key before it.
     async fn find(
         &mut self,
         find: &Find<'_>,
         state: &PagingState,
+        at: Option<&str>,
     ) -> Result<(QueryRowsResult, PagingStateResponse), StoreError> {
         let (core, permit) = (self.core, self.permit().await?);
         let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
@@ -248,7 +251,7 @@ impl Removing<'_> {
             })
             .await;
         let found = match &find.of {
-            Of::Slice(_, upper) => core.to_sweep.check(found, (&self.list, upper, Order::Newest)),
+            Of::Slice(_, upper) => core.to_sweep.check(found, (&self.list, at.unwrap_or(upper), Order::Newest)),
             Of::Value(..) | Of::Keys(_) => found,
         };
         let ((result, next), kept) = found.map_err(|error| after_unknown(error, self.has_begun()))?;

@@ -61,10 +61,13 @@ pub fn quorums_overlap(options: &CqlOptions, cluster: &ClusterState, datacenter:
         }
         _ => true,
     };
-    let overlap = |replicas| {
-        options.read_consistency.needs_of(replicas) + options.write_consistency.needs_of(replicas) > replicas
-    };
-    !is_elsewhere && replicas_in(cluster, &options.keyspace, datacenter).is_some_and(overlap)
+    let replicas = replicas_in(cluster, &options.keyspace, datacenter);
+    !is_elsewhere && replicas.is_some_and(|replicas| overlap(options, replicas))
+}
+
+/// The same of replicas that are all in one datacenter.
+fn overlap(options: &CqlOptions, replicas: u32) -> bool {
+    options.read_consistency.needs_of(replicas) + options.write_consistency.needs_of(replicas) > replicas
 }
 
 /// What works and yet gives up something that operators count on: a sentence each.
@@ -102,7 +105,7 @@ fn cautions_of(options: &CqlOptions, replicas: u32, simple_strategy: bool) -> Ve
         ));
     }
     let (reads, writes) = (read.needs_of(replicas), write.needs_of(replicas));
-    if reads + writes <= replicas {
+    if !overlap(options, replicas) {
         cautions.push(format!(
             "items.cql.read_consistency {} and write_consistency {} use {reads} and {writes} of {replicas} replicas: a \
              read may miss acknowledged writes, and a removal may miss items; set both to LOCAL_QUORUM",
@@ -117,6 +120,17 @@ fn cautions_of(options: &CqlOptions, replicas: u32, simple_strategy: bool) -> Ve
 mod tests {
     use super::*;
     use crate::items::cql::options::Consistency;
+
+    #[test]
+    fn reads_meet_all_writes_where_both_ask_more_replicas_than_there_are() {
+        let meets = |read_consistency, write_consistency, replicas| {
+            overlap(&CqlOptions { read_consistency, write_consistency, ..CqlOptions::default() }, replicas)
+        };
+        let (one, quorum) = (Consistency::LocalOne, Consistency::LocalQuorum);
+        assert_eq!([1, 2, 3, 5].map(|replicas| meets(quorum, quorum, replicas)), [true; 4]);
+        assert_eq!([1, 2, 3].map(|replicas| meets(one, quorum, replicas)), [true, false, false]);
+        assert_eq!([meets(Consistency::One, Consistency::All, 3), meets(one, one, 1)], [true, true]);
+    }
 
     #[test]
     fn tablets_are_cautioned_of_with_the_remedy() {

@@ -38,7 +38,20 @@ pub async fn count(
             }
             let several = Slice { list, names: &some, lower: &lower, upper: &upper, with_values: false };
             (counted, permit) = several.count(core, op, max.saturating_add(1) - count, permit).await?;
-            count += counted;
+            if let Some(counted) = counted {
+                count += counted;
+                continue;
+            }
+            for name in &some {
+                let left = max.saturating_add(1).saturating_sub(count);
+                if left == 0 {
+                    break;
+                }
+                let bucket = partition(list, name);
+                let keys = walk_keys(core, op, &bucket, within, last_shown, (left, 0), permit).await?;
+                count += keys.count;
+                permit = keys.permit;
+            }
         }
     }
     // What was added in between may have made them more than are shown.

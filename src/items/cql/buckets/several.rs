@@ -87,7 +87,7 @@ impl Slice<'_> {
     }
 
     /// The rows of each bucket, in the order of the names; none of one that has at least `each`, and may have more, or
-    /// that there was no room for.
+    /// that there was no room for, and none at all if there are too many tombstones between them.
     pub async fn rows(
         &self,
         core: &Arc<Core>,
@@ -101,7 +101,13 @@ impl Slice<'_> {
         let (page_rows, mut pages_left) = paging(each, feature_keys.len());
         loop {
             let (result, next);
-            (result, next, permit) = self.page(core, op, (each, page_rows), &state, permit).await?;
+            (result, next, permit) = match self.page(core, op, (each, page_rows), &state, permit).await {
+                // Reads of single buckets show which of them it is, and where.
+                Err(StoreError::TooManyTombstones { .. }) => {
+                    return Ok((vec![None; feature_keys.len()], core.permit(op.deadline).await?));
+                }
+                page => page?,
+            };
             bytes += result.rows_bytes_size();
             pages_left = pages_left.saturating_sub(1);
             let mut take = |feature_key: &str, row: Row| {
@@ -135,23 +141,27 @@ impl Slice<'_> {
         Ok((found.into_iter().map(|rows| Some(rows).filter(|rows| rows.len() < each)).collect(), permit))
     }
 
-    /// How many rows there are, of all buckets together; it counts no further than a little beyond `max`.
+    /// How many rows there are, of all buckets together; it counts no further than a little beyond `max`. None if there
+    /// are too many tombstones between them.
     pub async fn count(
         &self,
         core: &Arc<Core>,
         op: &Operation,
         max: u64,
         mut permit: Permit,
-    ) -> Result<(u64, Permit), StoreError> {
+    ) -> Result<(Option<u64>, Permit), StoreError> {
         let each = usize::try_from(max).unwrap_or(usize::MAX);
         let (mut state, mut count) = (PagingState::start(), 0);
         loop {
             let (result, next);
-            (result, next, permit) = self.page(core, op, (each, PAGE_KEYS), &state, permit).await?;
+            (result, next, permit) = match self.page(core, op, (each, PAGE_KEYS), &state, permit).await {
+                Err(StoreError::TooManyTombstones { .. }) => return Ok((None, core.permit(op.deadline).await?)),
+                page => page?,
+            };
             count += result.rows_num() as u64;
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(next) if count < max => state = next,
-                _ => return Ok((count, permit)),
+                _ => return Ok((Some(count), permit)),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What is asked of a set but its pages: members, counts, payloads, and where it ends that is shown.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,9 +17,8 @@ use crate::items::{Bounds, Count, Operation, StoreError};
 
 /// Rows of one step of a walk that counts.
 const STEP_ROWS: usize = 1_000;
-/// A set that shows no more than this is read by its rows, which are trimmed and swept, and not by its entries, whose
-/// tombstones lie between those of the members that stand.
-const BY_ROWS_MAX: usize = 10_000;
+/// Members of one count by rows that are compared with each other: one that moves meanwhile is met twice.
+const COMPARED_MAX: usize = 100_000;
 /// Payloads are looked for among so many of the newest items, and then in the whole set.
 const NEWEST_ROWS: usize = 500;
 
@@ -65,7 +65,7 @@ pub async fn contains(
     for Standing { held, .. } in standing.into_iter().flatten() {
         sought.meet(&held.stored, held.key.timestamp);
     }
-    let (mut all, mut by_rows) = (AllEntries::new(), is_read_by_rows(core, op, list));
+    let (mut all, mut by_rows) = (AllEntries::new(), core.dense.has(list));
     while !walk.is_over() && sought.newest.len() < sought.values.len() {
         if by_rows {
             let standing;
@@ -125,7 +125,7 @@ pub async fn count(
     let max = max.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
     let oldest = op.ttl.visible_from(op.now);
     let is_whole = within.max_timestamp == Timestamp::MAX && within.min_timestamp <= oldest;
-    let by_entries = if is_whole && !is_read_by_rows(core, op, list) {
+    let by_entries = if is_whole && !core.dense.has(list) {
         count_entries(core, op, list, max.saturating_add(1)).await?
     } else {
         None
@@ -149,11 +149,6 @@ pub async fn count(
     // What was added in between may have made them more than are shown.
     let counted = counted.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
     Ok(Count { items: counted.min(max), exact: counted <= max })
-}
-
-/// Whether a set is read from end to end by its rows and not by its entries.
-pub fn is_read_by_rows(core: &Core, op: &Operation, list: &ListKey) -> bool {
-    op.max_items.is_some_and(|max_items| max_items.get() <= BY_ROWS_MAX) || core.dense.has(list)
 }
 
 /// Counts the whole set by its entries, up to a number: each is a member. None if they have too many tombstones.
@@ -190,15 +185,30 @@ async fn count_rows(
     enough: u64,
 ) -> Result<u64, StoreError> {
     let (mut walk, mut permit) = (Walk::new(core, op, list, slice), core.permit(op.deadline).await?);
-    let mut counted = 0;
+    let (mut counted, mut met) = (0, Met::default());
     while counted < enough {
         let rows = usize::try_from(enough - counted).unwrap_or(usize::MAX).min(STEP_ROWS);
         let standing;
         (standing, permit) = walk.next(rows, permit).await?;
         let Some(standing) = standing else { break };
-        counted += standing.len() as u64;
+        counted += standing.iter().filter(|standing| met.is_new(&standing.member)).count() as u64;
     }
     Ok(counted)
+}
+
+/// The members that a count has met, as far as there are not too many.
+#[derive(Default)]
+struct Met {
+    hasher: RandomState,
+    members: HashSet<u64>,
+}
+
+impl Met {
+    /// Whether a member was not met before.
+    fn is_new(&mut self, member: &str) -> bool {
+        let hash = self.hasher.hash_one(member);
+        if self.members.len() < COMPARED_MAX { self.members.insert(hash) } else { !self.members.contains(&hash) }
+    }
 }
 
 /// Whether anything can be seen of a set.
@@ -260,5 +270,18 @@ async fn last_shown_from(
         if walk.is_over() {
             return Ok(None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_counted_once_and_memory_is_bounded() {
+        let mut met = Met::default();
+        assert_eq!(["a", "b", "a"].map(|member| met.is_new(member)), [true, true, false]);
+        let counted = (0..COMPARED_MAX + 10).filter(|n| met.is_new(&format!("m-{n}"))).count();
+        assert_eq!((counted, met.members.len(), met.is_new("b")), (COMPARED_MAX + 10, COMPARED_MAX, false));
     }
 }

@@ -25,13 +25,17 @@ use crate::items::{Bounds, Operation, StoreError};
 const STEP_ROWS: usize = 100;
 /// Steps of one sweep.
 const STEPS_MAX: usize = 1_000;
-/// How far a step goes after one was refused for its tombstones, in nanoseconds. A refusal costs much, and makes steps
+/// How far a step goes after one was refused for its tombstones: a second. A refusal costs much, and makes steps
 /// shorter. A success makes them longer, and reaches a span that was refused only slowly.
-const SPAN_FIRST: u64 = 1_000_000_000;
-const SPAN_MIN: u64 = 1_000;
-const SHORTER_BY: u64 = 16;
-const LONGER_BY: u64 = 4;
-const CAP_LONGER_BY: u64 = 2;
+const SPAN_FIRST: u128 = 1_000_000_000 << DIGEST_BITS;
+const SHORTER_BY: u128 = 16;
+const LONGER_BY: u128 = 4;
+const CAP_LONGER_BY: u128 = 2;
+/// The characters of a digest, which is Base64, in the order of the database.
+const DIGEST_CHARS: &[u8; 64] = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// So many characters of a digest count where a key lies, since very many keys may have one timestamp.
+const DIGEST_PREFIX: usize = 4;
+const DIGEST_BITS: usize = 6 * DIGEST_PREFIX;
 
 /// A sweep of a partition.
 pub struct Gaps<'a> {
@@ -77,9 +81,13 @@ impl<'a> Gaps<'a> {
     /// Deletes the gaps from a key on, until so many live rows were met.
     pub async fn sweep(&mut self, from: &str, order: Order, rows_max: usize) -> Result<(), StoreError> {
         let (mut from, mut rows_left) = (from.to_owned(), rows_max);
-        let (mut span, mut cap): (Option<u64>, u64) = (None, u64::MAX);
+        let (mut span, mut cap): (Option<u128>, u128) = (None, u128::MAX);
+        // Few items of lists lie ahead, but all those of ordered indexes seem to.
+        let mut skips = order == Order::Newest;
+        let now = slice(&Bounds { min_timestamp: self.op.now, ..Bounds::ALL }).0;
         for _ in 0..STEPS_MAX {
-            let end = self.end(&from, order, span);
+            let skips_now = skips && span.is_some() && from > now;
+            let end = if skips_now { now.clone() } else { self.end(&from, order, span) };
             let (lower, upper) = match order {
                 Order::Newest => (&end, &from),
                 Order::Oldest => (&from, &end),
@@ -90,11 +98,15 @@ impl<'a> Gaps<'a> {
                     Ok(read) => read,
                     // A node that has too much to pass may also give up for want of time.
                     Err(error @ (StoreError::TooManyTombstones { .. } | StoreError::Timeout { .. })) => {
+                        if skips_now {
+                            skips = false;
+                            continue;
+                        }
                         let shorter = span.map_or(SPAN_FIRST, |span| span / SHORTER_BY);
-                        if shorter < SPAN_MIN || self.op.begin().is_err() {
+                        if shorter == 0 || self.op.begin().is_err() {
                             return Err(error);
                         }
-                        cap = span.map_or(u64::MAX, |_| shorter);
+                        cap = span.map_or(u128::MAX, |_| shorter);
                         span = Some(shorter);
                         continue;
                     }
@@ -120,16 +132,13 @@ impl<'a> Gaps<'a> {
     }
 
     /// Where a step ends that begins at a key and goes so far, or to the end of the partition.
-    fn end(&self, from: &str, order: Order, span: Option<u64>) -> String {
-        let digits = from.get(..Timestamp::DIGITS).and_then(|digits| Timestamp::parse(digits).ok());
-        let moment = digits.zip(span).and_then(|(at, span)| match order {
-            // Few items lie ahead.
-            Order::Newest if at > self.op.now => Some(self.op.now),
-            Order::Newest => at.as_nanos().checked_sub(span).and_then(|nanos| Timestamp::from_nanos(nanos).ok()),
-            Order::Oldest => at.as_nanos().checked_add(span).and_then(|nanos| Timestamp::from_nanos(nanos).ok()),
+    fn end(&self, from: &str, order: Order, span: Option<u128>) -> String {
+        let end = position(from).zip(span).and_then(|(at, span)| match order {
+            Order::Newest => at.checked_sub(span),
+            Order::Oldest => at.checked_add(span),
         });
-        match (moment, order) {
-            (Some(moment), _) => slice(&Bounds { min_timestamp: moment, ..Bounds::ALL }).0,
+        match (end.and_then(at_position), order) {
+            (Some(end), _) => end,
             (None, Order::Newest) => self.lowest.clone(),
             (None, Order::Oldest) => self.highest.clone(),
         }
@@ -203,6 +212,34 @@ impl<'a> Gaps<'a> {
     }
 }
 
+/// Where a key or bound lies: by its timestamp, and by the first characters of its digest.
+fn position(key: &str) -> Option<u128> {
+    let (digits, rest) = key.split_at_checked(Timestamp::DIGITS)?;
+    let nanos = u128::from(Timestamp::parse(digits).ok()?.as_nanos()) << DIGEST_BITS;
+    let Some(digest) = rest.strip_prefix('#') else {
+        // Below or above all keys of the timestamp.
+        return Some(if rest.is_empty() { nanos } else { nanos | ((1 << DIGEST_BITS) - 1) });
+    };
+    let rank = |byte| DIGEST_CHARS.iter().position(|char| *char == byte).unwrap_or_default() as u128;
+    let digest = digest.bytes().take(DIGEST_PREFIX).fold(0, |all, byte| (all << 6) | rank(byte));
+    Some(nanos | digest)
+}
+
+/// The bound at a position, if timestamps reach so far.
+fn at_position(position: u128) -> Option<String> {
+    let nanos = u64::try_from(position >> DIGEST_BITS).ok()?;
+    let moment = Timestamp::from_nanos(nanos).ok()?;
+    let mut bound = slice(&Bounds { min_timestamp: moment, ..Bounds::ALL }).0;
+    if position & ((1 << DIGEST_BITS) - 1) > 0 {
+        bound.push('#');
+        for n in (0..DIGEST_PREFIX).rev() {
+            let rank = usize::try_from((position >> (6 * n)) & 63).unwrap_or_default();
+            bound.extend(DIGEST_CHARS.get(rank).map(|byte| char::from(*byte)));
+        }
+    }
+    Some(bound)
+}
+
 /// The gaps between neighbours, each with the lower key first.
 fn gaps(from: &str, keys: Vec<String>, reached: &str) -> Vec<(String, String)> {
     let mut ends: Vec<_> = std::iter::once(from.to_owned()).chain(keys).chain([reached.to_owned()]).collect();
@@ -245,6 +282,28 @@ async fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{ItemKey, ValueDigest};
+
+    #[test]
+    fn positions_are_in_the_order_of_keys() {
+        let nanos = |nanos| Timestamp::from_nanos(nanos).unwrap();
+        let mut keys = Vec::new();
+        for at in [0, 7, 8, 6_000_000_000_000_000_000, Timestamp::MAX.as_nanos()] {
+            let (lower, upper) = slice(&Bounds { min_timestamp: nanos(at), max_timestamp: nanos(at) });
+            keys.extend([lower, upper]);
+            keys.extend((0..100_u32).map(|n| ItemKey::new(nanos(at), ValueDigest::of(&n.to_be_bytes())).to_string()));
+        }
+        keys.sort();
+        let positions: Vec<_> = keys.iter().map(|key| position(key).unwrap()).collect();
+        assert!(positions.is_sorted());
+        for (key, at) in keys.iter().zip(positions) {
+            assert_eq!(position(&at_position(at).unwrap()), Some(at), "{key}");
+            // A step ends behind where it began, whatever its span and order.
+            assert!(at_position(at + 1).is_none_or(|end| end > *key), "{key}");
+            assert!(at.checked_sub(1).is_none_or(|at| at_position(at).unwrap() < *key), "{key}");
+        }
+        assert!(DIGEST_CHARS.is_sorted());
+    }
 
     #[test]
     fn gaps_lie_between_neighbours_whatever_the_order() {
