@@ -14,6 +14,8 @@ use crate::metadata::{ChangeContext, MetadataError};
 
 /// The store settles after so long without a change.
 const QUIET: Duration = Duration::from_millis(100);
+/// And at most after so long, if it could not.
+const QUIET_MAX: Duration = Duration::from_secs(10);
 
 impl MetadataState {
     /// Answers once a change is made and the catalog shows it. One that could not begin in time is taken back.
@@ -29,13 +31,13 @@ impl MetadataState {
     /// Makes changes as they come, in their order, for as long as the actor lives.
     pub async fn make_changes(self: Rc<Self>) {
         let most = self.store.together_max().max(1);
-        let (mut company, mut is_settled) = (1, true);
+        // An actor before this one may have ended between a change and that.
+        let (mut company, mut is_settled, mut quiet) = (1, false, QUIET);
         loop {
-            if !is_settled && timeout(QUIET, self.waiting.until(1)).await.is_err() {
-                is_settled = true;
-                if let Err(error) = self.store.settle().await {
-                    tracing::warn!(%error, "the metadata store could not settle after the last changes");
-                }
+            if !is_settled && timeout(quiet, self.waiting.until(1)).await.is_err() {
+                is_settled = self.settle().await;
+                quiet = if is_settled { QUIET } else { (quiet * 2).min(QUIET_MAX) };
+                continue;
             }
             self.waiting.gather(company).await;
             // The lock may be held by what is no change of a definition, and more may come meanwhile.
@@ -53,6 +55,17 @@ impl MetadataState {
         }
     }
 
+    /// Whether the store has settled. One that could not may have lost a change that the catalog has.
+    async fn settle(&self) -> bool {
+        let settled = self.store.settle().await;
+        if let Err(error) = &settled {
+            tracing::warn!(%error, "the metadata store could not settle after the last changes");
+            self.note(&settled);
+            self.refresher.read_everything();
+        }
+        settled.is_ok()
+    }
+
     /// Makes changes together, publishes them one after another, and answers each.
     async fn make(&self, waiting: Vec<Waiting>) {
         let at = self.clock.now();
@@ -61,7 +74,11 @@ impl MetadataState {
             .map(|Waiting { change, by, answer, .. }| ((change, ChangeContext { by, at }), answer))
             .unzip();
         let made = AssertUnwindSafe(self.store.apply_together(changes)).catch_unwind().await;
-        let mut outcomes = made.unwrap_or_default().into_iter();
+        let made = made.unwrap_or_else(|_| {
+            tracing::error!("a change of definitions panicked: all definitions are read again");
+            Vec::new()
+        });
+        let mut outcomes = made.into_iter();
         for answer in answers {
             let outcome = outcomes.next().unwrap_or_else(|| Err(broken_off()));
             if let Ok(applied) = &outcome {

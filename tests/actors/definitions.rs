@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use liststore::access::token::Secret;
@@ -256,6 +256,9 @@ struct Doubt {
     fails: AtomicBool,
     broken: AtomicBool,
     unreadable: AtomicBool,
+    panics: AtomicBool,
+    unsettled: AtomicBool,
+    settles: AtomicUsize,
 }
 
 impl Journal for DoubtfulJournal {
@@ -265,6 +268,7 @@ impl Journal for DoubtfulJournal {
             let before = self.state.features.get(&transition.id).unwrap();
             self.state.apply(before.as_ref(), transition);
         }
+        assert!(!self.doubt.panics.swap(false, SeqCst), "injected panic");
         if self.doubt.fails.swap(false, SeqCst) {
             self.doubt.broken.store(true, SeqCst);
             return Err(MetadataError::Unavailable { reason: "doubtful".into(), outcome_unknown: true });
@@ -273,7 +277,15 @@ impl Journal for DoubtfulJournal {
     }
 
     fn settle(&mut self) -> Result<(), MetadataError> {
+        self.doubt.settles.fetch_add(1, SeqCst);
+        if self.doubt.unsettled.swap(false, SeqCst) {
+            return Err(MetadataError::Unavailable { reason: "unsettled".into(), outcome_unknown: false });
+        }
         self.kept.settle()
+    }
+
+    fn let_go(&mut self) {
+        self.doubt.broken.store(true, SeqCst);
     }
 
     fn mend(&mut self) -> Result<Option<State>, MetadataError> {
@@ -365,6 +377,40 @@ async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
         until("no trouble is left", || handle.unavailable_reason().is_none()).await;
         handle.stop(Duration::from_secs(60)).await;
     }
+}
+
+async fn started_doubtful() -> (MetadataHandle, Arc<Doubt>) {
+    let doubt = Arc::new(Doubt::default());
+    let journal = DoubtfulJournal { doubt: Arc::clone(&doubt), ..Default::default() };
+    let store = Arc::new(LocalStore::new(State::default(), journal));
+    let handle = MetadataHandle::start(store, Arc::new(Faults::default()), options()).await.unwrap();
+    until("the catalog is loaded", || handle.catalog().snapshot().is_some()).await;
+    (handle, doubt)
+}
+
+/// The journal has it, and the state that is in memory has not.
+#[actix::test]
+async fn a_change_that_panicked_is_read_again() {
+    let (handle, doubt) = started_doubtful().await;
+    doubt.panics.store(true, SeqCst);
+    let created = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
+    assert!(created.is_err_and(|error| error.outcome_unknown()));
+    until("the creation is known", || knows(&handle, "seen")).await;
+    let again = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
+    assert!(matches!(again, Err(MetadataError::FeatureExists(_))), "{again:?}");
+    handle.stop(Duration::from_secs(60)).await;
+}
+
+#[actix::test]
+async fn a_store_that_cannot_settle_is_asked_again() {
+    let (handle, doubt) = started_doubtful().await;
+    until("it settles at the start", || doubt.settles.load(SeqCst) == 1).await;
+    doubt.unsettled.store(true, SeqCst);
+    handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await.unwrap();
+    until("it is asked again", || doubt.settles.load(SeqCst) == 3).await;
+    until("no trouble is left", || handle.unavailable_reason().is_none()).await;
+    handle.stop(Duration::from_secs(60)).await;
+    assert_eq!(doubt.settles.load(SeqCst), 4, "and at the end");
 }
 
 /// Whoever cannot read its definitions is not ready, and one of its own makes no catalog of it.

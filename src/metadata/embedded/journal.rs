@@ -71,7 +71,7 @@ impl RedbJournal {
             error = %failure.error,
             "the metadata file failed: changes are refused until it can be reopened"
         );
-        self.database = None;
+        self.let_go();
         Err(unavailable_after(failure.outcome_unknown))
     }
 }
@@ -157,6 +157,10 @@ impl Journal for RedbJournal {
     ) -> Result<AuditPage, MetadataError> {
         let read = trail::read(self.database()?, filter, before, page_size, AUDIT_LOOKED_AT_MAX);
         read.map_err(unreadable("the audit trail"))
+    }
+
+    fn let_go(&mut self) {
+        (self.database, self.is_settled) = (None, false);
     }
 
     fn mend(&mut self) -> Result<Option<State>, MetadataError> {

@@ -15,9 +15,10 @@ impl<J: Journal> AccessStore for LocalStore<J> {
     async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
         // A journal that cannot be mended yet may hold a change that the state lacks.
         let inner = self.lock_mended()?;
-        let state = &inner.state;
+        let Inner { state, recent, .. } = &*inner;
         let keys = || Keys { revision: state.revision, keys: state.keys.values().cloned().collect() };
-        Ok((known != Some(state.revision)).then(keys))
+        let is_news = known != Some(state.revision) || !recent.knows(state.revision);
+        Ok(is_news.then(keys))
     }
 
     async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {

@@ -3,7 +3,7 @@
 //! The memory store and the embedded store differ in their journal only. Keys are in `keys.rs`.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 
@@ -71,6 +71,10 @@ pub trait Journal: Send + 'static {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError>;
+
+    /// Called when a change broke off, so that nobody knows what there is of it: all is to be read again, by
+    /// [`Self::mend`]. A journal that lives no longer than the state has nothing else to tell.
+    fn let_go(&mut self) {}
 
     /// Called before anything else is asked of the journal: one that has failed mends itself here,
     /// and then tells the state that it holds, since a change whose outcome was unknown may be in
@@ -179,8 +183,12 @@ impl<J: Journal> LocalStore<J> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<J>> {
-        // The state changes only after the journal has, in one step that cannot fail.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(|poisoned| {
+            self.inner.clear_poison();
+            let mut inner = poisoned.into_inner();
+            inner.journal.let_go();
+            inner
+        })
     }
 
     /// The store with a journal that works.
@@ -194,7 +202,17 @@ impl<J: Journal> LocalStore<J> {
 impl<J: Journal> Inner<J> {
     fn mend(&mut self) -> Result<(), MetadataError> {
         if let Some(state) = self.journal.mend()? {
-            self.recent = RecentChanges::since(state.revision);
+            let known = self.state.revision;
+            let is_back = state.revision < known;
+            if is_back {
+                tracing::error!(
+                    found = state.revision.0,
+                    acknowledged = known.0,
+                    "the metadata file went back: its last changes are lost"
+                );
+            }
+            // Whoever knows a lost change, or another one of its revision, reads everything.
+            self.recent = RecentChanges::since(if is_back { Revision(known.0 + 1) } else { state.revision });
             self.state = state;
         }
         Ok(())
@@ -270,7 +288,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     async fn changes(&self, since: Revision) -> Result<Option<Changes>, MetadataError> {
         let inner = self.lock_mended()?;
         let Inner { state, recent, .. } = &*inner;
-        let Some(changed) = recent.after(since) else { return Ok(None) };
+        let Some(changed) = recent.after(since).filter(|_| since <= state.revision) else { return Ok(None) };
         let with_state = |id: FeatureId| state.features.get(&id).map(|feature| (id, feature));
         let features = changed.into_iter().map(with_state).collect::<Result<_, _>>()?;
         Ok(Some(Changes { revision: state.revision, features }))
@@ -289,7 +307,11 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         Ok(Frozen { snapshot: inner.journal.snapshot()?, changes: Box::new(inner) })
     }
 
-    async fn close(&self) {}
+    async fn close(&self) {
+        if let Err(error) = self.settle().await {
+            tracing::warn!(%error, "the metadata store could not settle before it was closed");
+        }
+    }
 }
 
 fn unanswered() -> MetadataError {

@@ -30,9 +30,14 @@ impl RecentChanges {
         self.changes.push_back((revision, id));
     }
 
+    /// Whether all changes after a revision are known.
+    pub fn knows(&self, revision: Revision) -> bool {
+        revision >= self.since
+    }
+
     /// Which features were changed after a revision; `None` if that is not known any more.
     pub fn after(&self, revision: Revision) -> Option<Vec<FeatureId>> {
-        if revision < self.since {
+        if !self.knows(revision) {
             return None;
         }
         let begin = self.changes.partition_point(|(at, _)| *at <= revision);

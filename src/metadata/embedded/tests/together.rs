@@ -1,6 +1,8 @@
 //! Changes that are made together: one sync, and all of them or nothing after a crash at any moment.
 
 use super::*;
+use crate::domain::Revision;
+use crate::metadata::keys::AccessStore;
 use crate::metadata::{Applied, Change};
 
 fn named(name: &str) -> NewFeature {
@@ -74,7 +76,7 @@ async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
     let whole = (5, ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec());
     let none = (2, whole.1[..2].to_vec());
     // Beginnings of the writes, and parts of them in no order: a fixed sequence of bits chooses.
-    let counts = (0..writes.len()).step_by(writes.len().div_ceil(10)).chain([writes.len() - 1, writes.len()]);
+    let counts = (0..writes.len()).step_by(writes.len().div_ceil(4)).chain([writes.len() - 1, writes.len()]);
     let beginnings = counts.map(|count| (0..writes.len()).map(|at| at < count).collect::<Vec<_>>());
     let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bit = || {
@@ -83,7 +85,7 @@ async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
         bits ^= bits << 17;
         bits & 1 == 1
     };
-    let parts: Vec<Vec<bool>> = (0..10).map(|_| writes.iter().map(|_| bit()).collect()).collect();
+    let parts: Vec<Vec<bool>> = (0..4).map(|_| writes.iter().map(|_| bit()).collect()).collect();
     let mut found = BTreeMap::new();
     for chosen in beginnings.chain(parts) {
         let mut image = before.clone();
@@ -98,6 +100,54 @@ async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
         *found.entry(left).or_insert(0) += 1;
     }
     assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[tokio::test]
+async fn a_store_settles_when_it_is_closed_and_again_after_a_failure() {
+    let file = Forgetful::default();
+    let store = file.open().unwrap();
+    store.create_feature(named("a"), context()).await.unwrap();
+    let syncs = || file.inner().syncs;
+    let made = syncs();
+    store.close().await;
+    let settled = syncs();
+    assert!(settled > made);
+    store.close().await;
+    assert_eq!(syncs(), settled, "there is nothing left to do");
+    store.create_feature(named("b"), context()).await.unwrap();
+    file.fail_sync_after(0);
+    store.settle().await.unwrap_err();
+    store.settle().await.unwrap();
+    let settled = syncs();
+    store.settle().await.unwrap();
+    assert_eq!(syncs(), settled);
+}
+
+/// As a file whose last transaction is damaged: those who have read the lost change read everything.
+#[tokio::test]
+async fn a_file_that_went_back_is_told_of_to_whoever_knows_more() {
+    let file = Forgetful::default();
+    let store = file.open().unwrap();
+    store.create_feature(named("a"), context()).await.unwrap();
+    let before = file.inner().durable.clone();
+    store.create_feature(named("lost"), context()).await.unwrap();
+    assert!(store.changes(Revision(2)).await.unwrap().is_some());
+    file.fail_sync_after(0);
+    store.create_feature(named("fails"), context()).await.unwrap_err();
+    {
+        let mut inner = file.inner();
+        (inner.present, inner.durable) = (before.clone(), before);
+        inner.unsynced.clear();
+    }
+    assert!(store.changes(Revision(2)).await.unwrap().is_none());
+    assert_eq!(names(&store).await, (1, vec!["a".to_owned()]));
+    // Another change has its revision.
+    store.create_feature(named("b"), context()).await.unwrap();
+    assert!(store.changes(Revision(2)).await.unwrap().is_none());
+    assert!(store.keys(Some(Revision(2))).await.unwrap().is_some());
+    store.create_feature(named("c"), context()).await.unwrap();
+    assert!(store.changes(Revision(3)).await.unwrap().is_some());
+    assert!(store.keys(Some(Revision(3))).await.unwrap().is_none());
 }
 
 /// A sync fails, or the power is lost, after others were acknowledged.
