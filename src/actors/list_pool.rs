@@ -13,7 +13,7 @@ use actix::{Addr, Handler, MailboxError, Message};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use prometheus::Registry;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
@@ -35,6 +35,9 @@ use crate::items::{
     self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
     Removal, StateToken, StoreError, Validity,
 };
+
+/// Looks at many lists at once that are under way, at most.
+const LOOKS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
@@ -87,6 +90,7 @@ impl ListPool {
             metrics,
             waiting: AtomicUsize::new(0),
             held: Arc::default(),
+            looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             draining: AtomicBool::new(false),
             resizing: Resizing::default(),
         });
@@ -172,12 +176,21 @@ impl ListPool {
 
     /// Those of several lists that the item store holds anything of, by their places; `None` if it cannot tell at once.
     pub async fn held(&self, lists: Vec<ListKey>, deadline: Instant) -> Result<Option<Vec<bool>>, ListError> {
-        let store = Arc::clone(&self.inner.store);
-        let held = tokio::task::spawn_blocking(move || store.held(&lists, deadline)).await;
-        Ok(held.unwrap_or_else(|_| {
-            let reason = "the look at several lists was interrupted".to_owned();
-            Err(StoreError::Internal { reason, outcome_unknown: false })
-        })?)
+        let (store, looks) = (Arc::clone(&self.inner.store), Arc::clone(&self.inner.looks));
+        let looking = async move {
+            let place = looks.acquire_owned().await.map_err(|_| ListError::Draining)?;
+            let held = tokio::task::spawn_blocking(move || {
+                // Until the thread is free, whether or not anybody waits for it.
+                let _place = place;
+                store.held(&lists, deadline)
+            });
+            Ok::<_, ListError>(held.await.unwrap_or_else(|_| {
+                let reason = "the look at several lists was interrupted".to_owned();
+                Err(StoreError::Internal { reason, outcome_unknown: false })
+            })?)
+        };
+        let late = |_| Err(ListError::DeadlineExceeded { outcome_unknown: false });
+        timeout_at(deadline, looking).await.unwrap_or_else(late)
     }
 
     /// Has the item store give back at once what removals have left. Blocks.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
 
 use super::permit::Held;
 use super::pool_metrics::PoolMetrics;
@@ -26,6 +27,8 @@ pub(super) struct PoolState {
     /// Operations that wait for a permit of an actor.
     pub waiting: AtomicUsize,
     pub held: Arc<Held>,
+    /// For looks at many lists at once: each takes a thread that may wait for the disk.
+    pub looks: Arc<Semaphore>,
     pub draining: AtomicBool,
     pub resizing: Resizing,
 }

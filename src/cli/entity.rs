@@ -108,6 +108,9 @@ fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Resul
     if failed > 0 {
         return Err(Failure::failed(format!("{failed} of {all} lists of {entity} were not cleared: erase again")));
     }
+    if !receipt.complete {
+        return Err(Failure::failed(format!("the erasure of {entity} is not complete: erase again")));
+    }
     Ok(())
 }
 

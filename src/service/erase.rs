@@ -22,8 +22,8 @@ use super::receipt::{ErasedList, Receipt};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, FeatureKey, Generation, ListKey, Timestamp, Ttl};
-use crate::metadata::LastGeneration;
 use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
+use crate::metadata::{LastGeneration, MetadataError};
 
 /// How long the caller waits at most: there may be thousands of lists.
 const ERASE_TIMEOUT: Duration = Duration::from_secs(50);
@@ -42,12 +42,14 @@ impl<R: PageRenderer> Service<R> {
         conditions: BagConditions,
     ) -> Result<Reply, ServiceError> {
         let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
+        // For the bag, and for a first look at what there is.
+        caller.take_items(1)?;
         let found = self.metadata.generations(entity.entity_type.clone());
         let found = within(caller, Changes::Nothing, found).await?;
         let newest_bag = found.iter().find(|last| last.id.is_of_bags() && last.version.is_default());
-        let newest_bag = newest_bag.map(|last| last.generation);
+        let newest_bag = newest_bag.map(|last| FeatureKey::new(&last.id, &last.version, last.generation));
         let lists = self.held_lists(caller, found, &entity.entity_id, deadline).await?;
-        caller.take_items(lists.len())?;
+        caller.owe_items(lists.len());
         let (metadata, by) = (self.metadata.clone(), caller.author());
         let target = format!("entity:{}/{}", entity.entity_type, entity.entity_id.as_str());
         let note = move |details| Erasure { action: ErasureAction::EraseEntity, target: target.clone(), details };
@@ -69,13 +71,14 @@ impl<R: PageRenderer> Service<R> {
                 return Err(refused.into());
             }
             Err(error) if !conditions.is_none() => return Err(error),
+            Ok(Some(bags)) if newest_bag.as_ref().is_some_and(|newest| *newest != bags) => Some(created_again()),
             erased => erased.err(),
         };
         let EntityName { entity_type, entity_id } = entity;
         let (pool, timeout) = (self.lists_of(caller).into_owned(), self.options.operation_timeout);
         let erasing = async move {
             let clearing = lists.into_iter().map(|list| {
-                let is_kept = list.id.is_of_bags() && newest_bag == Some(list.generation);
+                let is_kept = newest_bag.as_ref() == Some(&list.key());
                 let kept = kept.clone().filter(|_| is_kept);
                 // Each has the time of a removal of its own, of what is left.
                 let deadline = move || deadline.min(Instant::now() + timeout);
@@ -83,14 +86,15 @@ impl<R: PageRenderer> Service<R> {
             });
             let mut lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
             // The receipt outlives a loss of power, and so must the removals.
-            if let Err(error) = pool.sync().await {
-                let error = ListError::from(error.with_outcome_unknown());
-                lists.iter_mut().for_each(|list| list.outcome = Err(error.clone().into()));
+            let synced: Result<(), ServiceError> =
+                pool.sync().await.map_err(|error| ListError::from(error.with_outcome_unknown()).into());
+            if let Err(error) = &synced {
+                lists.iter_mut().for_each(|list| list.outcome = Err(error.clone()));
             }
             let bytes_erased_by = erase_in_time(&pool).await;
-            let noted = metadata.note_erasure(note(ended(&lists)), by).await.map_err(Broken::Begun)?;
+            let noted = metadata.note_erasure(note(ended(&lists, &synced)), by).await.map_err(Broken::Begun)?;
             let ErasureEntry { at, by, .. } = noted;
-            Ok(Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by })
+            Ok(Receipt { entity_type, entity_id, at, by, lists, synced, bytes_erased_by })
         };
         Ok(Reply::Erased(to_its_end(erasing).await?))
     }
@@ -113,6 +117,7 @@ impl<R: PageRenderer> Service<R> {
             if part.is_empty() {
                 return Ok(found);
             }
+            caller.owe_items(part.len() / LOOKED_AT_ONCE);
             let keys = part.iter().map(|list| ListKey::new(list.key(), entity_id.clone())).collect();
             match pool.held(keys, deadline).await? {
                 Some(held) => found.extend(part.into_iter().zip(held).filter_map(|(list, held)| held.then_some(list))),
@@ -166,15 +171,26 @@ async fn clear(
     ErasedList { outcome: cleared.map_err(ListError::into), ..list }
 }
 
+/// What is told of the newest bag if another generation's was taken out in its place.
+fn created_again() -> ServiceError {
+    let reason = "the entity type was created again during the erasure".to_owned();
+    MetadataError::Unavailable { reason, outcome_unknown: false }.into()
+}
+
 /// The details of the first entry of an erasure in the audit trail.
 fn begun(lists: usize, is_conditional: bool) -> Json {
     json!({"state": "begun", "lists": lists, "conditional": is_conditional})
 }
 
 /// The details of its last entry.
-fn ended(lists: &[ErasedList]) -> Json {
+fn ended(lists: &[ErasedList], synced: &Result<(), ServiceError>) -> Json {
     let failed: Vec<_> = lists.iter().filter(|list| list.outcome.is_err()).map(|list| list.key().to_string()).collect();
     let (cleared, not_cleared) = (lists.len() - failed.len(), failed.len());
     let named: Vec<_> = failed.into_iter().take(NAMED_FAILURES_MAX).collect();
-    json!({"state": "done", "lists_cleared": cleared, "lists_not_cleared": not_cleared, "not_cleared": named})
+    let mut details =
+        json!({"state": "done", "lists_cleared": cleared, "lists_not_cleared": not_cleared, "not_cleared": named});
+    if synced.is_err() {
+        details["durable"] = false.into();
+    }
+    details
 }

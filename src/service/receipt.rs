@@ -11,8 +11,22 @@ pub struct Receipt {
     pub at: Timestamp,
     pub by: Author,
     pub lists: Vec<ErasedList>,
+    /// Whether what was removed stays so after a loss of power.
+    pub synced: Result<(), ServiceError>,
     /// From when on no file of the item store holds the erased bytes, if the store sees to that.
     pub bytes_erased_by: Option<Timestamp>,
+}
+
+impl Receipt {
+    /// Whether all is removed for good.
+    pub fn is_complete(&self) -> bool {
+        self.synced.is_ok() && self.lists.iter().all(|list| list.outcome.is_ok())
+    }
+
+    /// Why it is not, for one of the reasons.
+    pub(super) fn into_complete(self) -> Result<(), ServiceError> {
+        self.lists.into_iter().try_for_each(|list| list.outcome).and(self.synced)
+    }
 }
 
 /// One list of the entity, and what became of it.

@@ -95,10 +95,8 @@ impl<R: PageRenderer> Service<R> {
         let entity_id = EntityId::new(entity_id).map_err(ServiceError::invalid("target"))?;
         let entity = EntityName { entity_type, entity_id };
         let erase = Operation::EraseEntity { entity, conditions: BagConditions::default() };
-        if let Reply::Erased(receipt) = self.execute(caller, erase).await?
-            && let Some(error) = receipt.lists.into_iter().find_map(|list| list.outcome.err())
-        {
-            return Err(error);
+        if let Reply::Erased(receipt) = self.execute(caller, erase).await? {
+            receipt.into_complete()?;
         }
         Ok(Repeated::Done)
     }

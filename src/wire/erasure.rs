@@ -21,16 +21,16 @@ pub struct EntityErased {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub on_behalf_of: Option<String>,
-    /// Whether all lists and bags were cleared. If not, send the request again.
+    /// Whether all lists and bags were cleared, durably. If not, send the request again.
     pub complete: bool,
     // From when on no file of the data directory holds an erased byte, with the embedded store. Absent where
     // the client has to send the call again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Timestamp, inline, required = false)]
     pub bytes_erased_by: Option<String>,
-    /// Every possible list, by feature, version and generation.
+    /// The lists, by feature, version and generation: with the embedded store, those with any items; else all.
     pub lists: Vec<ErasedList>,
-    /// Every possible bag, by generation of the entity type; absent if the entity type never existed.
+    /// The bags, by generation of the entity type: with the embedded store, those that exist; else all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub bags: Vec<ErasedBag>,

@@ -192,6 +192,27 @@ async fn a_receipt_has_no_date_if_the_store_cannot_promise_one() {
     assert_eq!((&receipt["complete"], &receipt["bytes_erased_by"]), (&json!(false), &Value::Null));
 }
 
+/// A removal of a moment ago may come back with the next start, though nothing is there now.
+#[tokio::test]
+async fn a_receipt_without_an_fsync_is_not_complete() {
+    let (api, faults) = faulty(&[]).await;
+    api.feature("seen", "string", "30d").await;
+    *faults.erased_by.lock().unwrap() = Some(Ok(Timestamp::MAX));
+    let away = StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false };
+    *faults.sync_fails.lock().unwrap() = Some(away);
+    for held in [vec![], vec!["user#seen| u".to_owned()]] {
+        let expected: &[_] = if held.is_empty() { &[] } else { &[("seen", "", 1, false, false)] };
+        *faults.held.lock().unwrap() = Some(held);
+        let receipt = api.delete("/v1/entities/user/u").await.expect(200);
+        assert_eq!((&receipt["complete"], &receipt["bytes_erased_by"]), (&json!(false), &Value::Null));
+        assert_eq!(lists(&receipt), named(expected));
+        assert_eq!(erased(&api).await[0]["after"]["durable"], json!(false));
+    }
+    *faults.sync_fails.lock().unwrap() = None;
+    assert_eq!(api.delete("/v1/entities/user/u").await.expect(200)["complete"], true);
+    assert_eq!(erased(&api).await[0]["after"]["durable"], Value::Null);
+}
+
 /// A bag goes with its entries in indexes, or stays: they have its values, and without it only a cleaning finds them.
 #[tokio::test]
 async fn a_bag_that_cannot_be_removed_with_its_entries_stays() {

@@ -75,6 +75,8 @@ pub struct Faults {
     pub unreadable: Mutex<Vec<String>>,
     /// Whether bags cannot be changed.
     pub swaps_fail: AtomicBool,
+    /// The error with which items cannot be made durable.
+    pub sync_fails: Mutex<Option<StoreError>>,
     /// What the store promises about erased bytes.
     pub erased_by: Mutex<Option<Result<Timestamp, StoreError>>>,
     /// How many more sessions may be opened.
@@ -155,6 +157,7 @@ pub async fn faulty_beside(
         held: Mutex::default(),
         unreadable: Mutex::default(),
         swaps_fail: AtomicBool::new(false),
+        sync_fails: Mutex::default(),
         erased_by: Mutex::default(),
         sessions_left: AtomicUsize::new(usize::MAX),
         stalled: watch::Sender::new(false),
@@ -197,7 +200,7 @@ impl ItemStore for FaultyItems {
 
     fn sync(&self) -> Result<(), StoreError> {
         self.faults.events.lock().unwrap().push(Event::Sync);
-        self.inner.sync()
+        self.faults.sync_fails.lock().unwrap().clone().map_or_else(|| self.inner.sync(), Err)
     }
 
     fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {

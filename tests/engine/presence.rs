@@ -1,10 +1,13 @@
 //! Which lists the store holds anything of, wherever they are kept.
 
-use liststore::domain::{Identity, Keep, ListKey};
-use liststore::items::ItemStore;
-use liststore::items::embedded::Fsync;
+use std::time::Duration;
 
-use crate::harness::{Opened, SECOND, START, item, list, open, operation, runtime, small_options};
+use liststore::domain::{Identity, Keep, ListKey};
+use liststore::items::embedded::Fsync;
+use liststore::items::{ItemStore, StoreError};
+use tokio::time::Instant;
+
+use crate::harness::{Opened, SECOND, START, item, list, open, operation, runtime, small_options, start_add};
 use crate::sim_disk::SimDisk;
 
 const LISTS: u64 = 300;
@@ -70,5 +73,34 @@ fn lists_of_expired_items_are_there_until_a_merge_drops_them() {
         opened.store.flush().unwrap();
         opened.clock.set(liststore::domain::Timestamp::from_nanos(START + 100 * SECOND).unwrap());
         assert_eq!(held(&opened), [5]);
+    });
+}
+
+/// The log's thread waits for the disk, for as long as that takes.
+#[test]
+fn a_look_that_is_held_up_ends_at_its_deadline() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let held = disk.hold_syncs();
+        let added = vec![item(START, b"value", 60)];
+        let (added, _) = start_add(&opened.session, operation(START, 60), list(0), added);
+        let error = opened.store.held(&[list(0)], Instant::now() + Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, StoreError::Timeout { outcome_unknown: false }), "{error:?}");
+        drop(held);
+        added.await.unwrap().unwrap();
+    });
+}
+
+/// What nobody can ask is no failure of a look, and all else is.
+#[test]
+fn only_a_closed_log_cannot_tell() {
+    runtime().block_on(async {
+        let disk = SimDisk::default();
+        let opened = open(&disk, small_options(Fsync::Group)).await;
+        let error = opened.store.held(&[list(0)], Instant::now()).unwrap_err();
+        assert!(matches!(error, StoreError::Timeout { outcome_unknown: false }), "{error:?}");
+        opened.store.close().await.unwrap();
+        assert_eq!(opened.store.held(&[list(0)], operation(START, 60).deadline).unwrap(), None);
     });
 }

@@ -8,8 +8,8 @@ use crate::service::{ErasedList, Receipt, ServiceError};
 use crate::wire;
 
 pub(super) fn receipt(call: &Call<'_>, response: Response, receipt: Receipt) -> HandlerResult {
-    let Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by } = receipt;
-    let complete = lists.iter().all(|list| list.outcome.is_ok());
+    let complete = receipt.is_complete();
+    let Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by, .. } = receipt;
     let (bags, lists): (Vec<_>, Vec<_>) = lists.into_iter().enumerate().partition(|(_, list)| list.id.is_of_bags());
     let problem =
         |index, outcome: Result<(), ServiceError>| outcome.err().map(|error| failed(call, index, error).problem);

@@ -1,7 +1,7 @@
 //! Which of many lists the store holds anything of. Memory and the filters of files answer for nearly all of them, and
 //! only lists that are there are read.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 use tokio::time::Instant;
 
@@ -27,8 +27,12 @@ pub fn held(engine: &Engine, lists: &[ListKey], deadline: Instant) -> Result<Opt
             let _nobody_waits = through.send(result);
         }),
     );
-    if !is_through.recv().is_ok_and(|through| through.is_ok()) {
-        return Ok(None);
+    match is_through.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) if engine.queue.is_closed() => return Ok(None),
+        Ok(Err(error)) => return Err(error.with_nothing_done()),
+        // A sync or a flush may hold that thread up for longer.
+        Err(_) => return Err(StoreError::Timeout { outcome_unknown: false }),
     }
     let mut found = Vec::with_capacity(lists.len());
     for part in lists.chunks(LISTS_PER_LOOK) {

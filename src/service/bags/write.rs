@@ -11,7 +11,9 @@ use super::super::{Caller, PageRenderer, Service, ServiceError};
 use crate::actors::ListError;
 use crate::background::entry_changes;
 use crate::domain::document::DOCUMENT_BYTES_MAX;
-use crate::domain::{Document, EntityId, EntityType, FeatureId, Invalid, Item, ListKey, NewItem, Timestamp, Ttl};
+use crate::domain::{
+    Document, EntityId, EntityType, FeatureId, FeatureKey, Invalid, Item, ListKey, NewItem, Timestamp, Ttl,
+};
 use crate::items::{BagAfter, BagSwap, EntryChange, ReadBag, Swapped};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
@@ -24,6 +26,8 @@ struct Written {
     replaced: bool,
     /// None if it was taken out.
     after: Option<NewItem>,
+    /// Of which generation.
+    bags: FeatureKey,
 }
 
 impl<R: PageRenderer> Service<R> {
@@ -36,7 +40,7 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<Reply, ServiceError> {
         let document = bounded(document.to_bytes())?;
         let put = |_: Option<&Item>| Ok(Some(document.clone()));
-        let Written { replaced, after } = self.write_bag(caller, &entity, &conditions, put).await?;
+        let Written { replaced, after, .. } = self.write_bag(caller, &entity, &conditions, put).await?;
         let updated_at = after.map_or(Timestamp::MIN, |after| after.timestamp);
         Ok(Reply::BagStored { entity, updated_at, created: !replaced })
     }
@@ -85,19 +89,21 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// Takes the bag of an entity out that is to be erased, under a condition if there is one: with all that leads
-    /// to it.
+    /// to it. Returns the generation of bags that it was one of, if there are bags.
     pub(in crate::service) async fn erase_bag(
         &self,
         caller: &Caller,
         entity: &EntityName,
         conditions: &BagConditions,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<Option<FeatureKey>, ServiceError> {
         // A bag that the present TTL hides goes, too, and so do its entries.
         let sees = conditions.is_none().then_some(Ttl::ENDLESS);
         match self.write_bag_seen(caller, entity, conditions, sees, |_| Ok(None)).await {
             // Where there are no bags there is none to erase, and none that a condition could be met by.
-            Err(ServiceError::Metadata(MetadataError::EntityTypeNotFound(_))) => Ok(conditions.check(None)?),
-            written => written.map(|_| ()),
+            Err(ServiceError::Metadata(MetadataError::EntityTypeNotFound(_))) => {
+                Ok(conditions.check(None).map(|()| None)?)
+            }
+            written => written.map(|written| Some(written.bags)),
         }
     }
 
@@ -125,7 +131,8 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<Written, ServiceError> {
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
-        let list = ListKey::new(found.feature_key, entity.entity_id.clone());
+        let bags = found.feature_key;
+        let list = ListKey::new(bags.clone(), entity.entity_id.clone());
         let ttl = sees.unwrap_or(found.retention.ttl);
         let (lists, id) = (self.lists_of(caller), FeatureId::of_bags(entity.entity_type.clone()));
         loop {
@@ -138,7 +145,7 @@ impl<R: PageRenderer> Service<R> {
             let after = document.map(|document| stamped(self.clock.now(), ttl, before.as_ref(), document));
             let replaced = before.is_some();
             if !replaced && after.is_none() {
-                return Ok(Written { replaced, after });
+                return Ok(Written { replaced, after, bags });
             }
             let entries = entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref())?;
             let stamp = before.as_ref().map(|before| before.timestamp);
@@ -168,7 +175,7 @@ impl<R: PageRenderer> Service<R> {
                             })?;
                         }
                     }
-                    return Ok(Written { replaced, after });
+                    return Ok(Written { replaced, after, bags });
                 }
             }
         }

@@ -88,8 +88,8 @@ function Receipt({ receipt }) {
             && html` for <bdi>${receipt.on_behalf_of}</bdi>`}</p></div>
         <${Copy} text=${text} label="Copy the receipt">Copy</${Copy}></div>
       ${receipt.complete
-        ? html`<${Notice} kind="good" title="The erasure is complete."><p>${group(receipt.lists.length)} possible lists were cleared.</p></${Notice}>`
-        : html`<${Notice} kind="bad" title=${`${group(left)} of ${group(receipt.lists.length)} lists were not cleared.`}
+        ? html`<${Notice} kind="good" title="The erasure is complete."><p>${group(receipt.lists.length)} lists were cleared.</p></${Notice}>`
+        : html`<${Notice} kind="bad" title=${left ? `${group(left)} of ${group(receipt.lists.length)} lists were not cleared.` : "The erasure is not complete."}
             action=${html`<${Button} onClick=${() => setAsking(true)}>Erase again</${Button}>`}>
             <p>You can repeat the erasure safely.</p></${Notice}>`}
       <table class="table cards-when-narrow">
