@@ -293,8 +293,8 @@ where
         Ok(())
     }
 
-    /// Lets other connections have their turn. The connection of an unknown caller may lose its place meanwhile, however
-    /// many requests have come on it.
+    /// Lets other connections have their turn. The connection of an unknown caller may lose its place meanwhile,
+    /// however many requests have come on it.
     async fn end_turn(&mut self) -> Result<(), End> {
         self.answered_in_turn = 0;
         self.flush().await?;
