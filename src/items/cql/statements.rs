@@ -33,10 +33,12 @@ pub enum Statement {
     Swap,
     Delete,
     Clear,
+    /// What a sweep reads and deletes. Nobody waits for it, and it says nothing of the load that operations meet.
+    Sweep,
 }
 
 impl Statement {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Get,
         Self::Keys,
         Self::Find,
@@ -47,6 +49,7 @@ impl Statement {
         Self::Swap,
         Self::Delete,
         Self::Clear,
+        Self::Sweep,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -61,6 +64,7 @@ impl Statement {
             Self::Swap => "swap",
             Self::Delete => "delete",
             Self::Clear => "clear",
+            Self::Sweep => "sweep",
         }
     }
 
@@ -69,12 +73,17 @@ impl Statement {
         match self {
             Self::Get | Self::Keys | Self::Find | Self::Buckets => Some(Kind::Read),
             Self::Add | Self::Delete | Self::NoteBuckets => Some(Kind::Write),
-            Self::Entities | Self::Swap | Self::Clear => None,
+            Self::Entities | Self::Swap | Self::Clear | Self::Sweep => None,
         }
     }
 
     pub fn writes(self) -> bool {
         matches!(self, Self::NoteBuckets | Self::Add | Self::Swap | Self::Delete | Self::Clear)
+    }
+
+    /// Whether a caller waits for it. Else it has one attempt, and counts for neither the load nor the health of nodes.
+    pub fn is_live(self) -> bool {
+        self != Self::Sweep
     }
 }
 

@@ -216,12 +216,13 @@ where
         let by_wish = self.speculates_after().is_some();
         if let Some(node) = self.routes.last().and_then(|route| route.at())
             && !by_wish
+            && self.request.statement.is_live()
             && self.struck < self.routes.len()
         {
             self.struck = self.routes.len();
             self.attempts.health.strike(node);
         }
-        if self.sent() >= ATTEMPTS_MAX {
+        if self.sent() >= self.attempts_max() {
             return Hedging::Over;
         }
         match self.spare.take().or_else(|| self.attempts.permits.try_take()) {
@@ -235,7 +236,7 @@ where
 
     /// The same, with a permit for it.
     fn start_another(&mut self, permit: Permit) -> Hedging {
-        if self.sent() >= ATTEMPTS_MAX || !self.afforded() {
+        if self.sent() >= self.attempts_max() || !self.afforded() {
             return Hedging::Over;
         }
         let by_wish = self.speculates_after().is_some();
@@ -249,7 +250,7 @@ where
         let tried: Vec<Uuid> = self.routes.iter().filter_map(|route| route.at()).collect();
         let Attempts { plan, health, permits, .. } = self.attempts;
         let share = permits.limit().div_ceil(NODE_PART);
-        let kind = self.request.statement.kind();
+        let (kind, is_live) = (self.request.statement.kind(), self.request.statement.is_live());
         let route = AttemptRoute::new(Arc::clone(plan), Arc::clone(health), tried, share, kind);
         self.routes.push(Arc::clone(&route));
         let attempt = (self.make)(Arc::clone(&route) as Arc<dyn LoadBalancingPolicy>);
@@ -257,7 +258,9 @@ where
             let _followed = Followed(route);
             let began = Instant::now();
             let outcome = attempt.await;
-            permit.ended(&outcome, began.elapsed());
+            if is_live {
+                permit.ended(&outcome, began.elapsed());
+            }
             (outcome, permit)
         })
     }
@@ -285,7 +288,13 @@ where
 
     /// Only reads, and only their first attempt, are sent twice by wish.
     fn speculates_after(&self) -> Option<Duration> {
-        self.attempts.speculative_after.filter(|_| !self.request.statement.writes() && self.routes.len() <= 1)
+        let Request { statement, .. } = self.request;
+        let is_sent_twice = statement.is_live() && !statement.writes() && self.routes.len() <= 1;
+        self.attempts.speculative_after.filter(|_| is_sent_twice)
+    }
+
+    fn attempts_max(&self) -> usize {
+        if self.request.statement.is_live() { ATTEMPTS_MAX } else { 1 }
     }
 
     /// Attempts that nodes may have seen.
@@ -294,7 +303,7 @@ where
     }
 
     fn may_retry(&self, pause: Duration) -> bool {
-        self.sent() < ATTEMPTS_MAX && Instant::now() + pause < self.request.deadline && self.afforded()
+        self.sent() < self.attempts_max() && Instant::now() + pause < self.request.deadline && self.afforded()
     }
 
     fn may_reconnect(&self, pause: Duration) -> bool {

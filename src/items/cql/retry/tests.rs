@@ -79,6 +79,18 @@ fn held(gate: &Arc<Semaphore>) -> BoxFuture<'static, Result<u8, ExecutionError>>
     .boxed()
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_sweep_has_one_attempt_and_says_nothing_of_the_load() {
+    let attempts = Attempts { speculative_after: Some(Duration::from_millis(10)), ..attempts() };
+    let (result, made) = run(&attempts, request(Statement::Sweep, 5_000), |_| Some(failed(write_timeout()))).await;
+    assert!(matches!(result, Err(StoreError::Timeout { .. })), "{result:?}");
+    assert_eq!(made, 1);
+    let (result, made) = run(&attempts, request(Statement::Sweep, 5_000), |_| None).await;
+    assert!(matches!(result, Err(StoreError::Timeout { .. })), "{result:?}");
+    assert_eq!(made, 1);
+    assert_eq!(attempts.permits.limit(), 64);
+}
+
 /// The node is still at work when the caller has left.
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_held_beyond_the_deadline_until_its_attempt_has_ended() {

@@ -11,16 +11,22 @@ use scylla::response::query_result::QueryResult;
 use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
+use tokio::time::{Instant, sleep};
 
 use super::super::core::Core;
 use super::super::error::damaged_row;
 use super::super::keys::{read, slice};
 use super::super::permits::Permit;
+use super::super::retry::Request;
 use super::super::settled::settled;
 use super::super::statements::Statement;
 use crate::domain::{ListKey, Order, Timestamp};
 use crate::items::{Bounds, Operation, StoreError};
 
+/// How long a sweep waits until it looks for a free permit again.
+const PERMIT_PAUSE: Duration = Duration::from_millis(50);
+/// How long a request may take: longer than a node works on it.
+const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Live rows of one step, and so the ranges of one batch.
 const STEP_ROWS: usize = 100;
 /// Steps of one sweep.
@@ -28,7 +34,7 @@ const STEPS_MAX: usize = 1_000;
 /// How far a step goes after one was refused for its tombstones: a second. A refusal costs much, and makes steps
 /// shorter. A success makes them longer, and reaches a span that was refused only slowly.
 const SPAN_FIRST: u128 = 1_000_000_000 << DIGEST_BITS;
-const SHORTER_BY: u128 = 16;
+const SHORTER_BY: u128 = 64;
 const LONGER_BY: u128 = 4;
 const CAP_LONGER_BY: u128 = 2;
 /// The characters of a digest, which is Base64, in the order of the database.
@@ -60,7 +66,7 @@ impl<'a> Gaps<'a> {
         let (lowest, highest) = slice(&Bounds::ALL);
         let is_entries = list.feature_key.is_of_bags();
         let consistency = core.consistency_of_sweeps(is_entries);
-        let permit = core.permits.take(Some(op.deadline)).await?;
+        let permit = free_permit(core, op).await?;
         let (written, _permit) = settled(core, op, after, permit).await?;
         Ok(Self { core, op, list, consistency, written, lowest, highest })
     }
@@ -73,7 +79,7 @@ impl<'a> Gaps<'a> {
         match self.live((&above, &self.highest), Order::Oldest, rows, permit).await {
             Ok((keys, _, _)) if keys.len() == rows => Ok(keys.last().cloned()),
             Ok(_) => Ok(None),
-            Err(StoreError::TooManyTombstones { .. } | StoreError::Timeout { .. }) => Ok(Some(above)),
+            Err(error) if self.is_too_much(&error) => Ok(Some(above)),
             Err(error) => Err(error),
         }
     }
@@ -96,8 +102,7 @@ impl<'a> Gaps<'a> {
             let (keys, is_whole, permit) =
                 match self.live((lower, upper), order, STEP_ROWS.min(rows_left), permit).await {
                     Ok(read) => read,
-                    // A node that has too much to pass may also give up for want of time.
-                    Err(error @ (StoreError::TooManyTombstones { .. } | StoreError::Timeout { .. })) => {
+                    Err(error) if self.is_too_much(&error) => {
                         if skips_now {
                             skips = false;
                             continue;
@@ -145,7 +150,21 @@ impl<'a> Gaps<'a> {
     }
 
     async fn permit(&self) -> Result<Permit, StoreError> {
-        self.core.permits.take(Some(self.op.deadline)).await
+        free_permit(self.core, self.op).await
+    }
+
+    fn request(&self) -> Request {
+        Request { statement: Statement::Sweep, deadline: self.op.deadline.min(Instant::now() + STEP_TIMEOUT) }
+    }
+
+    /// Whether a read had too many tombstones to pass. A node may also give up for want of time, but where all replicas
+    /// are asked it is likelier that one of them is down.
+    fn is_too_much(&self, error: &StoreError) -> bool {
+        match error {
+            StoreError::TooManyTombstones { .. } => true,
+            StoreError::Timeout { .. } => self.consistency != Consistency::All,
+            _ => false,
+        }
     }
 
     /// Keys of live rows in the order, `rows_max` at most, and whether the slice has no more.
@@ -169,7 +188,7 @@ impl<'a> Gaps<'a> {
         loop {
             let ((result, next), kept) = core
                 .attempts
-                .run(core.request(Statement::Keys, op), permit, |route| {
+                .run(self.request(), permit, |route| {
                     let mut statement = prepared.clone();
                     statement.set_page_size(limit.saturating_add(1));
                     statement.set_consistency(self.consistency);
@@ -202,13 +221,22 @@ impl<'a> Gaps<'a> {
             return Ok(permit);
         }
         let all = Arc::new((self.list.clone(), gaps, self.written));
-        let (core, op) = (self.core, self.op);
-        let (result, permit) = core
-            .attempts
-            .run(core.request(Statement::Delete, op), permit, |route| send(Arc::clone(core), Arc::clone(&all), route))
-            .await?;
+        let core = self.core;
+        let (result, permit) =
+            core.attempts.run(self.request(), permit, |route| send(Arc::clone(core), Arc::clone(&all), route)).await?;
         result.result_not_rows().map_err(|_| damaged_row())?;
         Ok(permit)
+    }
+}
+
+/// A permit that live load has left over.
+async fn free_permit(core: &Core, op: &Operation) -> Result<Permit, StoreError> {
+    loop {
+        if let Some(permit) = core.permits.try_take() {
+            return Ok(permit);
+        }
+        op.begin()?;
+        sleep(PERMIT_PAUSE).await;
     }
 }
 

@@ -24,6 +24,7 @@ mod gaps;
 use std::sync::Arc;
 use std::time::Duration;
 
+use scylla::statement::Consistency;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::gaps::Gaps;
@@ -48,25 +49,37 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Sweeps for a session, until it is dropped.
 pub async fn sweep(core: Arc<Core>) {
     let of_deletions = async {
+        let mut rests_until = Instant::now();
         loop {
             let met = core.to_sweep.next_of_deletions().await;
             sleep_until(met.at + core.settled_after()).await;
-            run(&core, &met.what).await;
+            run(&core, &met.what, &mut rests_until).await;
         }
     };
     let of_refusals = async {
+        let mut rests_until = Instant::now();
         loop {
             let met = core.to_sweep.next_of_refusals().await;
-            run(&core, &met.what).await;
+            run(&core, &met.what, &mut rests_until).await;
         }
     };
     tokio::join!(of_deletions, of_refusals);
 }
 
-async fn run(core: &Arc<Core>, place: &Place) {
+/// Sweeps at a place. Those that ask all replicas are left out until they have rested from a failure: others go on, and
+/// whoever meets the place then notes it again.
+async fn run(core: &Arc<Core>, place: &Place, rests_until: &mut Instant) {
+    let asks_all = core.consistency_of_sweeps(place.list.feature_key.is_of_bags()) == Consistency::All;
+    if asks_all && Instant::now() < *rests_until {
+        return;
+    }
     if let Err(error) = at(core, place).await {
         tracing::debug!(%error, "cannot replace row tombstones by range tombstones");
-        sleep(PAUSE).await;
+        if asks_all {
+            *rests_until = Instant::now() + PAUSE;
+        } else {
+            sleep(PAUSE).await;
+        }
     }
 }
 
