@@ -141,6 +141,26 @@ async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
     assert!(fast.values(&near).await.is_empty());
 }
 
+/// Else sweeps, which take what was written ten seconds ago for settled, would hide what it adds.
+#[tokio::test]
+async fn a_server_whose_clock_is_far_behind_writes_as_of_the_present() {
+    let options = shared_options();
+    let behind = Arc::new(OffClock { millis: -60_000 });
+    let (server, bare) = (Server::open_with(options.clone(), behind).await, bare(&options).await);
+    let is_present = async {
+        loop {
+            let list = fresh_list();
+            server.add(&list, &[(now(), b"v")]).await;
+            let before = now_micros() - 8 * SECOND;
+            if stored(&bare, &list).await[0].writetime > before {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), is_present).await.expect("its write timestamps stay behind");
+}
+
 #[tokio::test]
 async fn a_clock_that_is_ahead_is_warned_of() {
     let options = shared_options();

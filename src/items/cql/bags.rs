@@ -28,6 +28,7 @@ use super::keys;
 use super::lanes::in_lanes;
 use super::options::SETTLED_AFTER_MIN;
 use super::permits::Permit;
+use super::settled::SETTLED_TENTHS;
 use super::statements::{KEYS_MAX, Statement};
 use super::states::{self, Fate};
 use super::ttl::row_ttl_secs;
@@ -44,12 +45,9 @@ const GONE_TTL_SECS: i32 = 86_400;
 const ROW_TTL_SECS_MIN: i32 = 120;
 /// For how long a swap that found no row is sure that no row of a previous attempt has expired since.
 const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Tenths of the time after which writes are settled by which entries that are added without a swap seem older: swaps
-/// that began less than that ago outrank them, and sweeps do not, however long they are under way.
-const ENTER_SETTLED_TENTHS: u32 = 3;
-const _: () = assert!(
-    JOB_OPERATION_TIME_MAX.as_millis() * 10 < SETTLED_AFTER_MIN.as_millis() * (10 - ENTER_SETTLED_TENTHS as u128)
-);
+/// However long an entry that is added without a swap is under way, sweeps hide none.
+const _: () =
+    assert!(JOB_OPERATION_TIME_MAX.as_millis() * 10 < SETTLED_AFTER_MIN.as_millis() * (10 - SETTLED_TENTHS as u128));
 const MICROS_PER_MILLI: i64 = 1_000;
 /// Lists of entries that are written at once.
 const LISTS_MAX: usize = 8;
@@ -114,7 +112,7 @@ pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Res
     if shown(&row, op) != Some(stamp) {
         return Ok(Swapped::Lost);
     }
-    let recent = core.write_clock.settled_at(at, core.settled_after() * ENTER_SETTLED_TENTHS / 10);
+    let recent = core.write_clock.settled_at(at, core.settled_after() * SETTLED_TENTHS / 10);
     let changed = change_entries(core, op, entries, row.written.max(recent), permit).await;
     changed.map_err(StoreError::with_outcome_unknown)?;
     Ok(Swapped::Done)

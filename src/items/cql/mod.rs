@@ -26,7 +26,7 @@
 //! | `connection_errors` | why there is none |
 //! | `schema`, `found`, `replicas`, `inspect`, `tombstone_gc` | what stands in the cluster, and whether it will do |
 //! | `migrate`, `migrations`, `rebuild` | making it; making directories of buckets anew |
-//! | `write_clock`, `skew` | write timestamps, and other servers' clocks |
+//! | `write_clock`, `skew`, `node_clocks` | write timestamps, and the clocks of other servers and of nodes |
 //! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
 
 mod add;
@@ -62,6 +62,7 @@ mod metrics;
 mod migrate;
 mod migrations;
 mod news;
+mod node_clocks;
 mod noted;
 mod noted_buckets;
 mod options;

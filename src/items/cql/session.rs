@@ -23,7 +23,10 @@ use super::layout::{last_shown, page};
 use super::permits::Permit;
 use super::shared::Shared;
 use super::watch::Seen;
-use super::{add, bags, buckets, contains, entities, lookout, members, remove, sweeps, trims, unfinished, wide_looks};
+use super::{
+    add, bags, buckets, contains, entities, lookout, members, node_clocks, remove, sweeps, trims, unfinished,
+    wide_looks,
+};
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     BagEntries, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range,
@@ -41,6 +44,7 @@ pub struct CqlSession {
     mends: AbortHandle,
     wide_looks: AbortHandle,
     sweeps: AbortHandle,
+    node_clocks: AbortHandle,
 }
 
 impl Drop for CqlSession {
@@ -50,6 +54,7 @@ impl Drop for CqlSession {
         self.mends.abort();
         self.wide_looks.abort();
         self.sweeps.abort();
+        self.node_clocks.abort();
     }
 }
 
@@ -64,9 +69,10 @@ impl CqlSession {
         let mends = tokio::spawn(members::mend(Arc::clone(&core))).abort_handle();
         let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();
         let sweeps = tokio::spawn(sweeps::sweep(Arc::clone(&core))).abort_handle();
+        let node_clocks = tokio::spawn(node_clocks::follow(Arc::clone(&core))).abort_handle();
         // So that the first removal need not; what is wrong is known by now, and said.
         let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core, lookout, trims, mends, wide_looks, sweeps })
+        Ok(Self { core, lookout, trims, mends, wide_looks, sweeps, node_clocks })
     }
 
     /// Runs a read to its end, whether or not somebody still waits for it.

@@ -15,6 +15,9 @@ use super::permits::Permit;
 use super::statements::Statement;
 use crate::items::{Operation, StoreError};
 
+/// Tenths of the time after which writes are settled. So much older seem entries that are added without a swap: swaps
+/// that began less than that ago outrank them. So do all writes of a server whose clock is further behind.
+pub const SETTLED_TENTHS: u32 = 3;
 const MICROS_PER_MILLI: i64 = 1_000;
 
 /// The timestamp as of a moment during the call, where writes are settled after a time.

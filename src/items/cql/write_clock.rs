@@ -16,6 +16,9 @@ use crate::domain::{Clock, Timestamp};
 /// How far ahead of the wall clock write timestamps that were seen may push the write clock.
 const AHEAD_MICROS_MAX: u64 = 5_000_000;
 
+/// How far ahead of the wall clock the clocks of nodes may push it.
+const BEHIND_MICROS_MAX: u64 = 300_000_000;
+
 /// How far ahead of the wall clock a tombstone is searched for whose time no server has seen: ScyllaDB refuses write
 /// timestamps beyond it.
 ///
@@ -31,6 +34,8 @@ pub struct WriteClock {
     latest_wall: Arc<AtomicU64>,
     /// The largest write timestamp that was seen in the database, however far ahead.
     seen: Arc<AtomicU64>,
+    /// How far behind the clocks of nodes the wall clock is at least, by more than may be.
+    behind: Arc<AtomicU64>,
     skew: Arc<SkewGauge>,
     /// How far the wall clocks of two servers may be apart, in microseconds.
     apart_max: u64,
@@ -39,7 +44,15 @@ pub struct WriteClock {
 impl WriteClock {
     pub fn new(clock: Arc<dyn Clock>, skew: Arc<SkewGauge>, apart_max: Duration) -> Self {
         let apart_max = u64::try_from(apart_max.as_micros()).unwrap_or(u64::MAX).min(AHEAD_MICROS_MAX);
-        Self { clock, last: Arc::default(), latest_wall: Arc::default(), seen: Arc::default(), skew, apart_max }
+        Self {
+            clock,
+            last: Arc::default(),
+            latest_wall: Arc::default(),
+            seen: Arc::default(),
+            behind: Arc::default(),
+            skew,
+            apart_max,
+        }
     }
 
     fn now(&self) -> u64 {
@@ -54,9 +67,22 @@ impl WriteClock {
         self.clock.now()
     }
 
+    /// Takes note of how far the clocks of nodes are ahead of ours, in microseconds: readings are behind them by no
+    /// more than a margin, unless that would be more than five minutes ahead of the wall clock.
+    pub fn nodes_are_ahead_by(&self, micros: i64, margin: Duration) {
+        let margin = u64::try_from(margin.as_micros()).unwrap_or(u64::MAX);
+        let behind = u64::try_from(micros).unwrap_or(0).saturating_sub(margin).min(BEHIND_MICROS_MAX);
+        self.behind.store(behind, Ordering::Relaxed);
+    }
+
+    /// The wall clock, pushed as the clocks of nodes have it.
+    fn pushed(&self) -> u64 {
+        self.now().saturating_add(self.behind.load(Ordering::Relaxed))
+    }
+
     /// The next write timestamp: max(now, last + 1).
     pub fn next(&self) -> i64 {
-        let now = self.now();
+        let now = self.pushed();
         let step = |last: u64| now.max(last + 1);
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(step(last)));
         as_writetime(step(last.unwrap_or_else(|last| last)))
@@ -109,10 +135,10 @@ impl WriteClock {
     /// Another server's clock is blamed for what lies beyond anything that our own clock has shown: what
     /// does not may be our own, from before the clock was set back.
     pub fn observe(&self, writetime: i64) {
-        let (now, writetime) = (self.now(), u64::try_from(writetime).unwrap_or(0));
+        let (pushed, writetime) = (self.pushed(), u64::try_from(writetime).unwrap_or(0));
         self.skew.saw(writetime.saturating_sub(self.latest_wall.load(Ordering::Relaxed)));
         self.seen.fetch_max(writetime, Ordering::Relaxed);
-        self.last.fetch_max(writetime.min(now + AHEAD_MICROS_MAX), Ordering::Relaxed);
+        self.last.fetch_max(writetime.min(pushed + AHEAD_MICROS_MAX), Ordering::Relaxed);
     }
 
     /// Whether a write with this timestamp may be hidden by the deletion of a write that was seen.
@@ -189,6 +215,25 @@ mod tests {
         assert_eq!(clock.next(), 6_000_001);
         clock.observe(-1);
         assert_eq!(clock.next(), 6_000_002);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_behind_follows_those_of_nodes_up_to_five_minutes() {
+        let (wall, clock) = clock(1_000_000);
+        let margin = Duration::from_secs(3);
+        for (ahead, next) in [(-9, 1_000_000), (3_000_000, 1_000_001), (23_000_000, 21_000_000)] {
+            clock.nodes_are_ahead_by(ahead, margin);
+            assert_eq!(clock.next(), next, "{ahead}");
+        }
+        // So do writes that were seen from there on, and what is settled stays where the wall clock has it.
+        clock.observe(25_000_000);
+        assert_eq!((clock.next(), clock.settled(Duration::ZERO)), (25_000_001, 999_989));
+        clock.nodes_are_ahead_by(i64::MAX, margin);
+        assert_eq!(clock.next(), 301_000_000);
+        // A clock that was corrected leads itself again.
+        clock.nodes_are_ahead_by(0, margin);
+        wall.set(at(400_000_000));
+        assert_eq!(clock.next(), 400_000_000);
     }
 
     #[test]
