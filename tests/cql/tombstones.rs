@@ -32,7 +32,7 @@ async fn until_read<T>(mut read: impl AsyncFnMut() -> Result<T, StoreError>) -> 
     loop {
         match read().await {
             Err(StoreError::TooManyTombstones { .. }) if Instant::now() < until => {
-                sleep(Duration::from_millis(200)).await
+                sleep(Duration::from_millis(500)).await
             }
             read => return read.unwrap(),
         }
@@ -68,7 +68,7 @@ async fn entries_that_move_often_are_found() {
     let options = options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     let (now, far) = (now().as_nanos(), 6_000_000_000_000_000_000);
-    for (first, apart) in [(now, 1_000), (far, 1_000), (far, 0)] {
+    for (first, apart) in [(now, 1_000), (far, 0)] {
         let (bag, list) = (fresh(""), fresh("by_city"));
         let place = |n: u64| Timestamp::from_nanos(first + n * apart).unwrap();
         let gone = (0..DELETIONS).map(|n| key(place(n), &n.to_be_bytes()));

@@ -128,7 +128,7 @@ mod tests {
         };
         let (one, quorum) = (Consistency::LocalOne, Consistency::LocalQuorum);
         assert_eq!([1, 2, 3, 5].map(|replicas| meets(quorum, quorum, replicas)), [true; 4]);
-        assert_eq!([1, 2, 3].map(|replicas| meets(one, quorum, replicas)), [true, false, false]);
+        assert_eq!([1, 2, 3].map(|replicas| meets(one, quorum, replicas)), [true, true, false]);
         assert_eq!([meets(Consistency::One, Consistency::All, 3), meets(one, one, 1)], [true, true]);
     }
 

@@ -34,7 +34,7 @@ const STEPS_MAX: usize = 1_000;
 /// How far a step goes after one was refused for its tombstones: a second. A refusal costs much, and makes steps
 /// shorter. A success makes them longer, and reaches a span that was refused only slowly.
 const SPAN_FIRST: u128 = 1_000_000_000 << DIGEST_BITS;
-const SHORTER_BY: u128 = 64;
+const SHORTER_BY: u128 = 1_024;
 const LONGER_BY: u128 = 4;
 const CAP_LONGER_BY: u128 = 2;
 /// The characters of a digest, which is Base64, in the order of the database.

@@ -42,7 +42,7 @@ const ROWS_AFTER_REFUSAL: usize = 5_000;
 /// refused.
 const ITEMS_SETTLED_AFTER: Duration = Duration::from_secs(300);
 /// How long a sweep may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 /// How long sweeps rest after one has failed: a replica may be down.
 const PAUSE: Duration = Duration::from_secs(5);
 
