@@ -71,7 +71,8 @@ async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
     let before = file.inner().present.clone();
     file.inner().written.clear();
     store.apply_together(creations(&["c", "d", "e"])).await.into_iter().for_each(|made| drop(made.unwrap()));
-    let (after, writes) = (file.inner().present.clone(), file.inner().written.clone());
+    let after = file.inner().present.clone();
+    let writes = file.inner().written.clone();
     assert!(writes.len() > 5, "{}", writes.len());
     let whole = (5, ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec());
     let none = (2, whole.1[..2].to_vec());
