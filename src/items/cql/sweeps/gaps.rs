@@ -32,11 +32,10 @@ const STEP_ROWS: usize = 100;
 /// Steps of one sweep.
 const STEPS_MAX: usize = 1_000;
 /// How far a step goes after one was refused for its tombstones: a second. A refusal costs much, and makes steps
-/// shorter. A success makes them longer, and reaches a span that was refused only slowly.
+/// shorter until they have passed what was refused. Then each success makes them longer.
 const SPAN_FIRST: u128 = 1_000_000_000 << DIGEST_BITS;
-const SHORTER_BY: u128 = 1_024;
+const SHORTER_BY: u128 = 16;
 const LONGER_BY: u128 = 4;
-const CAP_LONGER_BY: u128 = 2;
 /// The characters of a digest, which is Base64, in the order of the database.
 const DIGEST_CHARS: &[u8; 64] = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// So many characters of a digest count where a key lies, since very many keys may have one timestamp.
@@ -87,7 +86,8 @@ impl<'a> Gaps<'a> {
     /// Deletes the gaps from a key on, until so many live rows were met.
     pub async fn sweep(&mut self, from: &str, order: Order, rows_max: usize) -> Result<(), StoreError> {
         let (mut from, mut rows_left) = (from.to_owned(), rows_max);
-        let (mut span, mut cap): (Option<u128>, u128) = (None, u128::MAX);
+        // How far a step goes, and where the last one was to end that was refused.
+        let (mut span, mut refused): (Option<u128>, Option<String>) = (None, None);
         // Few items of lists lie ahead, but all those of ordered indexes seem to.
         let mut skips = order == Order::Newest;
         let now = slice(&Bounds { min_timestamp: self.op.now, ..Bounds::ALL }).0;
@@ -111,7 +111,7 @@ impl<'a> Gaps<'a> {
                         if shorter == 0 || self.op.begin().is_err() {
                             return Err(error);
                         }
-                        cap = span.map_or(u128::MAX, |_| shorter);
+                        refused = span.map(|_| end);
                         span = Some(shorter);
                         continue;
                     }
@@ -130,8 +130,13 @@ impl<'a> Gaps<'a> {
                 (Some(last), Order::Newest) => last,
                 (None, _) => end,
             };
-            cap = cap.saturating_mul(CAP_LONGER_BY);
-            span = span.map(|span| span.saturating_mul(LONGER_BY).min(cap));
+            refused = refused.filter(|refused| match order {
+                Order::Newest => from > *refused,
+                Order::Oldest => from < *refused,
+            });
+            if refused.is_none() {
+                span = span.map(|span| span.saturating_mul(LONGER_BY));
+            }
         }
         Ok(())
     }
