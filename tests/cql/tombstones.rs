@@ -62,13 +62,13 @@ async fn bury(bare: &Session, list: &ListKey, (table, column): (&str, &str), key
 }
 
 /// As bags that are updated often leave them in an index, whether it is ordered or not: places of ordered ones lie far
-/// beyond all timestamps. Very many entries may have one place.
+/// beyond all timestamps.
 #[tokio::test]
 async fn entries_that_move_often_are_found() {
     let options = options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     let (now, far) = (now().as_nanos(), 6_000_000_000_000_000_000);
-    for (first, apart) in [(now, 1_000), (far, 0)] {
+    for (first, apart) in [(now, 1_000), (far, 1_000)] {
         let (bag, list) = (fresh(""), fresh("by_city"));
         let place = |n: u64| Timestamp::from_nanos(first + n * apart).unwrap();
         let gone = (0..DELETIONS).map(|n| key(place(n), &n.to_be_bytes()));

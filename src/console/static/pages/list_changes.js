@@ -78,10 +78,10 @@ export function RemoveValue({ list, feature, item, onClose, onDone }) {
         options=${[...(hasKey ? [["key", "the item with this key"]] : []), ["value", "every item with this value"],
           ["item", "only this item"]]}/>
       ${what === "key" ? html`<p>This removes the item with the key <code><bdi>${visible(item.key)}</bdi></code> from the list of
-            ${" "}<strong><bdi>${list.id}</bdi></strong>, whatever its time and value. Its value is now:</p>`
+            ${" "}<strong><bdi>${list.id}</bdi></strong>, regardless of its time and value. Its value is now:</p>`
         : what === "item" ? html`<p>This removes the item of ${dayTime(millisOf(item.timestamp))} from the list of
             ${" "}<strong><bdi>${list.id}</bdi></strong>. Others with this value remain:</p>`
-        : html`<p>This removes every item with this value from the list of <strong><bdi>${list.id}</bdi></strong>, whatever its
+        : html`<p>This removes every item with this value from the list of <strong><bdi>${list.id}</bdi></strong>, at any
             time:</p>`}
       <div class="quote"><${Value} type=${feature.value_type} value=${item.value}/></div>
       <${Trouble} problem=${task.problem}/>
