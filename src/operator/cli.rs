@@ -26,6 +26,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Run),
+    /// Print the CustomResourceDefinition of ListActorPool
     Crd,
 }
 
