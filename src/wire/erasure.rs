@@ -30,7 +30,7 @@ pub struct EntityErased {
     pub bytes_erased_by: Option<String>,
     /// The lists, by feature, version and generation: with the embedded store, those with any items; else all.
     pub lists: Vec<ErasedList>,
-    /// The bags, by generation of the entity type: with the embedded store, those that exist; else all.
+    /// The bags, by generation of the entity type: with the embedded store, existing bags; otherwise all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub bags: Vec<ErasedBag>,

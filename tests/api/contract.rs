@@ -69,7 +69,7 @@ impl Contract {
                 continue;
             }
             // There is no definition left to compare with.
-            if name == "ETag" && method == "GET" && answer.json()["state"] == "dropping" {
+            if name == "ETag" && answer.text().contains(r#""state":"dropping""#) {
                 continue;
             }
             assert!(answer.header(name).is_some(), "no header {name}: {about}");
