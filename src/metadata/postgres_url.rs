@@ -369,7 +369,7 @@ mod tests {
             ("postgres://db/x?host=a,b&port=1,2,3", "one port, or one for each host"),
             ("postgres://db/x?sslmode", "without a value"),
             ("postgres://u:%ff@db/x", "UTF-8"),
-            ("postgres://db/x?target_session_attrs=standby", "refuses writes"),
+            ("postgres://db/x?target_session_attrs=standby", "read-only server"),
             ("postgres://db/x?target_session_attrs=rw", "not one of read-write"),
         ] {
             let error = refusal(url);
