@@ -4,7 +4,7 @@
 #   docker run -d --name liststore -p 8080:8080 -v data:/data liststore
 #   docker exec liststore liststore key create admin --role admin --local
 #
-# The last line makes the first key: until then the server lets nobody in (docs/kubernetes.md).
+# The last line makes the first key: until then the server lets nobody in (docs/howto/operate/kubernetes.md).
 # `scripts/test-image` builds it with a program that is there already, in place of the stage `compile`.
 #
 # HEALTHCHECK asks the server by the program itself, as the image has no other: LISTSTORE_URL is to say where, for one

@@ -88,7 +88,8 @@ def queries_of_autoscalers(rendered):
 
 def known_metrics(metrics):
     shown = set(re.findall(r"^# TYPE (\S+) ", metrics, re.MULTILINE))
-    documented = set(re.findall(r"^\| `([a-z_]+)` \|", pathlib.Path("docs/metrics.md").read_text(), re.MULTILINE))
+    page = pathlib.Path("docs/reference/metrics.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE))
     return shown | {name for name in documented if ELSEWHERE.match(name)}
 
 

@@ -1,4 +1,4 @@
-//! The metrics of the API. `docs/metrics.md` lists them all.
+//! The metrics of the API. `docs/reference/metrics.md` lists them all.
 
 use std::sync::OnceLock;
 use std::time::Duration;

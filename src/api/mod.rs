@@ -3,7 +3,7 @@
 //!
 //! Which operations there are stands in the service's table: paths, parameters and the OpenAPI
 //! document are made from it. This module reads no settings, never holds an actor's address, and
-//! decides nothing about lists or definitions. `docs/api.md` is its guide; `GET /openapi.json` its
+//! decides nothing about lists or definitions. `docs/reference/api.md` is its guide; `GET /openapi.json` its
 //! exact form.
 //!
 //! # Ways in

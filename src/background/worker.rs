@@ -25,7 +25,8 @@ use crate::metadata::jobs::{Job, JobState, TaskKind};
 /// How often it is looked what other servers have left or asked for. With [`LEASE`] it is how soon another server goes
 /// on where one has died.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
-/// As docs/api.md says. The next look sees the last state of who has died; the first one after the lease takes over.
+/// As docs/reference/api.md says. The next look sees the last state of who has died; the first one after the lease
+/// takes over.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
 
 const _: () = assert!(

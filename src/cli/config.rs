@@ -18,7 +18,7 @@ configuration file, and LISTSTORE__HTTP__LISTEN in the environment. `serve
 --print-config` shows the current values.";
 
 /// The page that lists them, whose tables a test holds to the program.
-const PAGE: &str = include_str!("../../docs/configuration.md");
+const PAGE: &str = include_str!("../../docs/reference/configuration.md");
 
 /// List all settings with their defaults and meanings
 #[derive(Debug, Args)]

@@ -224,7 +224,7 @@ impl Default for ItemsSettings {
 }
 
 impl ItemsSettings {
-    /// Permits and the wait for them where they bound requests to a cluster: docs/cql.md tells what was
+    /// Permits and the wait for them where they bound requests to a cluster: docs/contributing/cql.md tells what was
     /// measured, and that its nodes pause for longer than the embedded store does.
     pub(super) const CQL_PERMITS: (usize, u64) = (64, 200);
 }

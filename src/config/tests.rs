@@ -260,7 +260,7 @@ fn a_second_server_would_harm_generations_kept_by_the_first() {
     assert!(load(&file, &[], &[]).unwrap().settings.warnings().is_empty());
 }
 
-/// `docs/configuration.md` names every key, in the order in which they are read, and its default.
+/// `docs/reference/configuration.md` names every key, in the order in which they are read, and its default.
 #[test]
 fn origins_are_read_as_browsers_write_them() {
     let origins = load("http.allowed_origins = [\"HTTPS://Lists.Example.org:443\", \"http://[::1]:3000\"]", &[], &[]);
@@ -317,7 +317,8 @@ proptest! {
 
 #[test]
 fn the_documented_keys_and_defaults_are_the_real_ones() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md")).unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/configuration.md");
+    let page = std::fs::read_to_string(page).unwrap();
     let documented: Vec<(&str, &str)> = page
         .lines()
         .filter_map(|line| {

@@ -1,6 +1,6 @@
 //! Why a value from outside was refused: the one error type of the domain's constructors.
 
-/// Which documented error a refusal is answered with (see `docs/api.md`, "Errors").
+/// Which documented error a refusal is answered with (see `docs/reference/api.md`, "Errors").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     InvalidArgument,

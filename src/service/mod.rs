@@ -10,14 +10,14 @@
 //! What everybody else needs to know of operations stands in one table, [`OPERATIONS`], a
 //! [`Descriptor`] each: name, permission, effect, method and path, parameters, the types of request
 //! and reply, error codes. The router, the metrics' labels, the OpenAPI document, the command line's
-//! client and the tests of `docs/api.md` are made from it.
+//! client and the tests of `docs/reference/api.md` are made from it.
 //!
 //! # To add an operation
 //! 1. A row in [`table`], with an [`OperationId`]: now it has a path, a label and a description.
 //! 2. A variant of [`Operation`], and the function that carries it out, in `lists.rs` or
 //!    `features.rs`: the compiler asks for both, and for the lines in `api` that read the request.
 //! 3. A test over HTTP in `tests/api`, which holds every answer to what the table says, and a line in
-//!    `docs/api.md`, which a test asks for.
+//!    `docs/reference/api.md`, which a test asks for.
 //!
 //! Health, metrics and the OpenAPI document have rows in the table and are answered by the API
 //! itself: they are about the server, and must be answered whatever state the service is in.

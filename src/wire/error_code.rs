@@ -1,4 +1,4 @@
-//! The error codes of the API: one table, which answers, the OpenAPI document, `docs/api.md` and the
+//! The error codes of the API: one table, which answers, the OpenAPI document, `docs/reference/api.md` and the
 //! tests all go by. A code is stable: clients branch on it.
 
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_guide_lists_the_table() {
-        let guide = include_str!("../../docs/api.md");
+        let guide = include_str!("../../docs/reference/api.md");
         let errors = guide.split("\n## Errors\n").nth(1).unwrap();
         let lines: Vec<_> = errors.lines().filter(|line| line.starts_with("| `")).collect();
         let expected: Vec<_> = ErrorCode::table()
@@ -270,7 +270,7 @@ mod tests {
                 (format!("| `{}` | {} |", row.name, row.status), format!("| {retryable} |"))
             })
             .collect();
-        assert_eq!(lines.len(), expected.len(), "docs/api.md must have one row for each code");
+        assert_eq!(lines.len(), expected.len(), "docs/reference/api.md must have one row for each code");
         for (line, (start, end)) in lines.iter().zip(&expected) {
             assert!(line.starts_with(start) && line.ends_with(end), "expected {start} … {end}, found {line}");
         }

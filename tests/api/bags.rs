@@ -454,7 +454,7 @@ async fn the_store_in_memory_keeps_bags_too() {
 #[tokio::test]
 async fn the_guides_examples_answer_as_it_says() {
     let (api, mut noted) = (empty().await, String::new());
-    let page = include_str!("../../docs/bags.md");
+    let page = include_str!("../../docs/explanation/bags.md");
     let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
     assert_eq!(requests.len(), answers.len());
     for (request, told) in requests.into_iter().zip(answers) {

@@ -1,4 +1,4 @@
-//! The HTTP API, black box: every rule of `docs/api.md`, asked of the real application over HTTP.
+//! The HTTP API, black box: every rule of `docs/reference/api.md`, asked of the real application over HTTP.
 //!
 //! Every answer that any of these tests sees is held to the OpenAPI document (see `contract`).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]

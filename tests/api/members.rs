@@ -196,7 +196,7 @@ async fn erasing_an_entity_empties_its_sets() {
 #[tokio::test]
 async fn the_guides_examples_answer_as_it_says() {
     let (api, mut token) = (api().await, String::new());
-    for Step { method, path, body, told } in steps(include_str!("../../docs/members.md"), ago) {
+    for Step { method, path, body, told } in steps(include_str!("../../docs/explanation/sets.md"), ago) {
         let path = path.replace("TOKEN", &token);
         let answer = match method.as_str() {
             "GET" => api.get(&path).await,

@@ -1,4 +1,4 @@
-//! `GET /metrics`, and the tables of `docs/metrics.md`.
+//! `GET /metrics`, and the tables of `docs/reference/metrics.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn sample(text: &str, series: &str) -> Option<f64> {
 
 /// What the table says of the metrics of one section: name, type, labels.
 fn documented(section: &str) -> BTreeMap<&'static str, (&'static str, BTreeSet<&'static str>)> {
-    let guide = include_str!("../../docs/metrics.md");
+    let guide = include_str!("../../docs/reference/metrics.md");
     let section = guide.split("\n## ").find(|text| text.starts_with(section)).expect("a section of this name");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| {

@@ -39,7 +39,7 @@ fn definitions_and_their_files_have_buckets() {
     assert!(told.contains("cannot be changed") && told.contains("liststore copy"), "{told}");
 }
 
-/// As docs/moving.md tells: writers add to both versions from some moment on, and the copy runs meanwhile.
+/// As docs/reference/transfer.md tells: writers add to both versions from some moment on, and the copy runs meanwhile.
 #[test]
 fn a_copy_to_another_version_with_writers_that_go_on_loses_and_doubles_nothing() {
     let server = Server::start();

@@ -14,7 +14,7 @@ use crate::history::History;
 use crate::quick::runtime;
 use crate::workload::Workload;
 
-/// Breaks the promises of docs/guarantees.md, or shows that it cannot
+/// Breaks the promises of docs/explanation/guarantees.md, or shows that it cannot
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo test --release --test consistency --",

@@ -1,5 +1,5 @@
 //! The consistency checker: concurrent clients against the real server process, and a judgement
-//! whether what they saw is allowed by `docs/guarantees.md`.
+//! whether what they saw is allowed by `docs/explanation/guarantees.md`.
 //!
 //! `cargo test --test consistency` runs the quick tests; with options of its own (see
 //! `cargo test --test consistency -- --seeds 1 --help`) it is a tool for long runs.

@@ -1,5 +1,5 @@
 //! Write timestamps of servers whose clocks differ: what still holds, what does not, and that it is
-//! warned of. `docs/cql.md`, "Clocks", promises what stands here.
+//! warned of. `docs/contributing/cql.md`, "Clocks", promises what stands here.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -319,7 +319,7 @@ async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own(
 /// The guide's examples, on Cassandra, and what stands there afterwards.
 #[tokio::test]
 async fn the_guides_examples_hold_on_cassandra() {
-    let guide = include_str!("../../docs/members.md");
+    let guide = include_str!("../../docs/explanation/sets.md");
     let keyspace = Keyspace::new();
     liststore::items::cql::migrate(&keyspace.options, false).await.unwrap();
     let mut environment: HashMap<_, _> = environment().into_iter().collect();

@@ -1,10 +1,10 @@
-//! The tests that `docs/guarantees.md` names for its promises.
+//! The tests that `docs/explanation/guarantees.md` names for its promises.
 
 use std::collections::BTreeMap;
 
 use crate::sources::{Source, root, rust_files};
 
-const PAGE: &str = "docs/guarantees.md";
+const PAGE: &str = "docs/explanation/guarantees.md";
 const HEADER: &str = "| promise | how it is tested |";
 /// The suite of the unit tests below `src/`. All other suites are folders below `tests/`.
 const LIBRARY: &str = "lib";

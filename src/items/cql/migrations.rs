@@ -300,7 +300,7 @@ mod tests {
             ("tombstone_gc =", "cql/ddl.html"),
             ("compaction =", "cql/compaction.html"),
         ];
-        let manual = include_str!("../../../docs/cql.md");
+        let manual = include_str!("../../../docs/contributing/cql.md");
         let scylla = crate::items::cql::Dialect::Scylla;
         let mut sent = all(SCYLLA);
         sent.extend(Texts::of("Lists", scylla).all());
@@ -317,7 +317,7 @@ mod tests {
             assert!(page.is_some(), "no page of the manual is named for: {statement}");
         }
         for (what, page) in PAGES {
-            assert!(manual.contains(page), "docs/cql.md names no {page}, for {what}");
+            assert!(manual.contains(page), "docs/contributing/cql.md names no {page}, for {what}");
             let is_sent = sent.iter().any(|statement| one_line(statement).contains(what)) || what == "ALTER TABLE";
             assert!(is_sent, "{what} is not sent at all");
         }

@@ -1,6 +1,6 @@
 //! Lists in ScyllaDB and Apache Cassandra: one partition a list, one session an actor.
 //!
-//! `docs/cql.md` tells operators what is promised here and on what grounds. This module alone names
+//! `docs/contributing/cql.md` tells operators what is promised here and on what grounds. This module alone names
 //! the driver, and it must never hand the driver's or the database's words to a caller.
 //!
 //! | files | what they own |

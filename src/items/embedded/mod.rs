@@ -8,8 +8,8 @@
 //! watches the disk, and `health` says which writes are taken. `surplus` is what lists do not show.
 //! `sets` are lists with `reverse` entries, by which a `member_search` finds `members`, and `set_write` is what
 //! a write leaves of them, of several `set_adds` together; `bags` are lists that are swapped with others. `backup`
-//! copies a running store, and `verify` checks one at rest, which `at_rest` reads. `docs/engine.md` tells it in prose,
-//! with every format and rule.
+//! copies a running store, and `verify` checks one at rest, which `at_rest` reads. `docs/contributing/engine.md` explains
+//! every format and rule.
 //!
 //! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
 

@@ -1,5 +1,5 @@
 //! The table of all operations. The router, the metrics' labels, the OpenAPI document, the command
-//! line's client and the tests of `docs/api.md` are made from it. Its rows stand in files by what they are about.
+//! line's client and the tests of `docs/reference/api.md` are made from it. Each file has the rows of one subject.
 
 use super::OperationId;
 use super::descriptor::Descriptor;
@@ -87,7 +87,7 @@ mod tests {
     /// `L` and `F` stand in the guide for the paths of a list and of a feature.
     #[test]
     fn the_guide_tells_of_every_operation_and_of_no_other() {
-        let guide = include_str!("../../../docs/api.md");
+        let guide = include_str!("../../../docs/reference/api.md");
         let told: BTreeSet<_> = guide.split('`').skip(1).step_by(2).collect();
         let abbreviated = |operation: &Descriptor| {
             let path = operation.path.replace("/v1/lists/{entity_type}/{feature}/{entity_id}", "L");
@@ -95,11 +95,11 @@ mod tests {
         };
         let known: BTreeSet<_> = OPERATIONS.iter().map(abbreviated).collect();
         for call in &known {
-            assert!(told.contains(call.as_str()), "docs/api.md does not tell of `{call}`");
+            assert!(told.contains(call.as_str()), "docs/reference/api.md does not tell of `{call}`");
         }
         for span in told {
             let is_call = ["GET ", "POST ", "PUT ", "PATCH ", "DELETE "].iter().any(|method| span.starts_with(method));
-            assert!(!is_call || known.contains(span), "docs/api.md tells of `{span}`, which is no operation");
+            assert!(!is_call || known.contains(span), "docs/reference/api.md tells of `{span}`, which is no operation");
         }
     }
 

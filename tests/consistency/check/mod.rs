@@ -1,4 +1,4 @@
-//! Decides whether a history is allowed by the promises of `docs/guarantees.md`.
+//! Decides whether a history is allowed by the promises of `docs/explanation/guarantees.md`.
 //!
 //! A history is taken apart into objects that can be judged by themselves: the items of a list
 //! that were ever added together or share a value ([`clusters`]), the definitions of a feature and

@@ -2,7 +2,7 @@
 //! the log, in memory and in files.
 //!
 //! A row is `count, base time, base life`, then each item as
-//! `head [time to live difference] time difference [value]`, all integers varints. `docs/engine.md`
+//! `head [time to live difference] time difference [value]`, all integers varints. `docs/contributing/engine.md`
 //! has it byte by byte. A row is never changed once it is made.
 //!
 //! | file | what it has |
