@@ -12,6 +12,7 @@ pub mod document;
 pub mod entity;
 pub mod feature;
 pub mod feature_key;
+pub mod format;
 pub mod identity;
 pub mod index;
 pub mod invalid;
@@ -44,6 +45,7 @@ pub use feature::{
     VersionLabel,
 };
 pub use feature_key::FeatureKey;
+pub use format::{FormatError, Formats};
 pub use identity::{Identity, IdentityKind, Keep, MemberKey};
 pub use index::{Index, IndexSpec};
 pub use invalid::{Code, Invalid};

@@ -38,7 +38,7 @@ pub enum Belonging {
     /// As the part of this store that it has been: it is there.
     Present(StoreId),
     /// As a part of this store from now on: what is not there is begun, and what belongs to none, as
-    /// earlier releases made it, is taken in.
+    /// it was made without a store, is taken in.
     Joining(StoreId),
 }
 

@@ -311,13 +311,18 @@ fn a_missing_manifest_is_refused_where_only_the_log_has_items() {
 #[test]
 fn foreign_and_newer_directories_are_refused_untouched() {
     runtime().block_on(async {
-        for (name, content) in [("keyspaces", "fjall"), ("FORMAT", "liststore items 5\n"), ("FORMAT", "something")] {
+        for (name, content) in [
+            ("keyspaces", "fjall"),
+            ("FORMAT", "liststore items 2\n"),
+            ("FORMAT", "liststore items 0\n"),
+            ("FORMAT", "something"),
+        ] {
             let disk = SimDisk::default();
             let path = Path::new(DIR).join(name);
             disk.set_content(&path, content.into());
             let error = try_open(&disk, options()).await.err().expect("refused");
-            let newer = content.ends_with("5\n");
-            assert!(matches!(&error, OpenError::Newer { found: 5, .. }) == newer, "{error}");
+            let newer = content.ends_with("2\n");
+            assert!(matches!(&error, OpenError::Newer { found: 2, .. }) == newer, "{error}");
             assert!(matches!(&error, OpenError::Foreign { .. }) != newer, "{error}");
             assert_eq!(disk.files(), [path]);
         }

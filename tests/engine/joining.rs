@@ -1,4 +1,4 @@
-//! Items that become a part of a store: begun with it, or taken in from a release that knew no stores, by
+//! Items that become a part of a store: begun with it, or taken in, by
 //! starts that are cut short at any operation of the disk.
 
 use std::path::Path;
@@ -39,8 +39,8 @@ async fn add(opened: &Opened, n: u64) {
     carry_out(&opened.session, &operation(START, 600), 1, &change).await.unwrap();
 }
 
-/// What the release before stores left: items in data files and in the log.
-async fn of_an_earlier_release() -> SimDisk {
+/// Items in data files and in the log that belong to no store.
+async fn of_no_store() -> SimDisk {
     let disk = SimDisk::default();
     let opened = open(&disk, small_options(Fsync::Group)).await;
     for n in 0..40 {
@@ -51,8 +51,6 @@ async fn of_an_earlier_release() -> SimDisk {
     }
     opened.store.close().await.unwrap();
     drop(opened);
-    disk.set_content(&Path::new(DIR).join("FORMAT"), b"liststore items 1\n".to_vec());
-    Disk::remove(&disk, &Path::new(DIR).join("DURABLE")).unwrap();
     disk.killed()
 }
 
@@ -90,9 +88,9 @@ fn a_first_start_that_is_cut_short_anywhere_leaves_a_directory_that_starts() {
 }
 
 #[test]
-fn items_of_an_earlier_release_are_taken_in_by_starts_that_are_cut_short_anywhere() {
+fn items_of_no_store_are_taken_in_by_starts_that_are_cut_short_anywhere() {
     runtime().block_on(async {
-        let disk = of_an_earlier_release().await;
+        let disk = of_no_store().await;
         cut_short_anywhere(disk.copy(), 40, |disk, _| disk.killed()).await;
         cut_short_anywhere(disk, 40, SimDisk::crashed).await;
     });

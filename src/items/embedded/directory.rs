@@ -19,21 +19,20 @@ use super::owner::Owner;
 use super::run::{Run, RunFile};
 use super::tables::Files;
 use super::trim::Trim;
-use crate::domain::{Belonging, StoreId};
+use crate::domain::{Belonging, FormatError, Formats, StoreId};
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_PREFIX: &str = "liststore items ";
-/// Since 2 there is a store that the items belong to, since 3 data files have filters, since 4 sets have
-/// reverse entries.
-const FORMAT_NUMBER: u32 = 4;
-const FORMAT_WITH_ENTRIES: u32 = 4;
+/// The format of everything in the directory.
+const FORMATS: Formats<Upgrade> = Formats::new(&[]);
+
+/// Brings a directory to the next format. The next start repeats it if a crash interrupts it.
+type Upgrade = fn(&dyn Disk, &Path) -> Result<(), OpenError>;
 
 pub struct Directory {
     dir: PathBuf,
     names: Vec<String>,
-    /// As the directory has it.
-    format: u32,
     pub manifest: Manifest,
 }
 
@@ -54,14 +53,13 @@ impl Directory {
         let lock = lock.ok_or_else(|| OpenError::Locked { dir: dir.to_owned() })?;
         // Another process may have made it ours in between.
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        let format = match check_format(disk, dir, &names)? {
-            Some(format) => format,
+        match check_format(disk, dir, &names)? {
+            Some(upgrades) => upgrade(disk, dir, upgrades)?,
             None => {
                 sync_above(disk, dir).map_err(OpenError::io("sync the parent directories of", dir))?;
                 write_format(disk, dir).map_err(cannot_write(dir))?;
-                FORMAT_NUMBER
             }
-        };
+        }
         let manifest = if names.iter().any(|name| name == manifest::NAME) {
             Manifest::load(disk, dir)?
         } else {
@@ -74,21 +72,12 @@ impl Directory {
             return Err(OpenError::OtherStore { path: dir.join(manifest::NAME), found, expected });
         }
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        Ok((lock, Self { dir: dir.to_owned(), names, format, manifest }))
+        Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
     }
 
-    /// Notes the present format, and takes the items into a store, if it is not theirs yet. The next
-    /// segment of the log, and the next data file, say so.
+    /// Takes the items into a store, if they belong to none. The next segment of the log, and the next data file, have
+    /// its ID.
     pub fn join(&mut self, disk: &dyn Disk, store: Option<StoreId>, next_segment: u32) -> Result<(), OpenError> {
-        if self.format < FORMAT_WITH_ENTRIES && !self.manifest.has_old_sets {
-            // First, since the format is what tells it.
-            self.manifest.has_old_sets = true;
-            self.manifest.store(disk, &self.dir).map_err(cannot_write(&self.dir))?;
-        }
-        // A release that does not know what there is of late refuses it from here on.
-        if self.format < FORMAT_NUMBER {
-            write_format(disk, &self.dir).map_err(cannot_write(&self.dir))?;
-        }
         let (Some(id), None) = (store, self.manifest.owner) else { return Ok(()) };
         self.manifest.owner = Some(Owner { id, from_segment: next_segment, from_file: self.manifest.next_file });
         self.manifest.store(disk, &self.dir).map_err(cannot_write(&self.dir))
@@ -98,9 +87,8 @@ impl Directory {
     /// is not whole, is an error. It is locked where it has a lock, which a fresh backup has not.
     pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<(Option<LockGuard>, Self), OpenError> {
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        let format = check_format(disk, dir, &names)?;
         let no_format = || OpenError::Foreign { dir: dir.to_owned(), found: "no file FORMAT".into() };
-        let format = format.ok_or_else(no_format)?;
+        check_format(disk, dir, &names)?.ok_or_else(no_format)?;
         let mut lock = None;
         if names.iter().any(|name| name == LOCK) {
             let locked = disk.lock(&dir.join(LOCK)).map_err(OpenError::io("lock", &dir.join(LOCK)))?;
@@ -108,7 +96,7 @@ impl Directory {
         }
         let manifest = Manifest::load(disk, dir)?;
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
-        Ok((lock, Self { dir: dir.to_owned(), names, format, manifest }))
+        Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
     }
 
     /// What items say of themselves, without a lock: the store that they belong to, and whether anything
@@ -197,7 +185,15 @@ fn is_log(name: &str) -> bool {
 
 /// Makes a directory one of ours.
 pub fn write_format(disk: &dyn Disk, dir: &Path) -> Result<(), WriteError> {
-    replace(disk, dir, FORMAT, format!("{FORMAT_PREFIX}{FORMAT_NUMBER}\n").as_bytes())
+    replace(disk, dir, FORMAT, format!("{FORMAT_PREFIX}{}\n", FORMATS.present()).as_bytes())
+}
+
+/// Carries out what leads to the present format, and notes this one last.
+fn upgrade(disk: &dyn Disk, dir: &Path, upgrades: &[Upgrade]) -> Result<(), OpenError> {
+    for upgrade in upgrades {
+        upgrade(disk, dir)?;
+    }
+    if upgrades.is_empty() { Ok(()) } else { write_format(disk, dir).map_err(cannot_write(dir)) }
 }
 
 fn cannot_write(dir: &Path) -> impl FnOnce(WriteError) -> OpenError {
@@ -209,8 +205,8 @@ fn cannot_write(dir: &Path) -> impl FnOnce(WriteError) -> OpenError {
     }
 }
 
-/// In which format the directory is, if it is ours already. An error if it is somebody else's.
-fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Option<u32>, OpenError> {
+/// Returns the upgrades to the present format. `None` if the directory is empty.
+fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Option<&'static [Upgrade]>, OpenError> {
     let foreign = |found: &str| OpenError::Foreign { dir: dir.to_owned(), found: found.into() };
     if !names.iter().any(|name| name == FORMAT) {
         let temporary = format!("{FORMAT}.tmp");
@@ -220,13 +216,11 @@ fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Option<
     let path = dir.join(FORMAT);
     let bytes = disk.open_read_only(&path).and_then(|file| read_all(&*file)).map_err(OpenError::io("read", &path))?;
     let text = str::from_utf8(&bytes).ok();
-    let number = text.and_then(|text| text.strip_prefix(FORMAT_PREFIX)?.strip_suffix('\n')?.parse::<u32>().ok());
-    match number {
-        Some(found @ 1..=FORMAT_NUMBER) => Ok(Some(found)),
-        Some(found) if found > FORMAT_NUMBER => {
-            Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT_NUMBER })
-        }
-        _ => Err(foreign(&format!("its file {FORMAT} has an unknown format"))),
+    let number = text.and_then(|text| text.strip_prefix(FORMAT_PREFIX)?.strip_suffix('\n')?.parse::<u64>().ok());
+    match number.map(|found| FORMATS.upgrades_from(found)) {
+        Some(Ok(upgrades)) => Ok(Some(upgrades)),
+        Some(Err(FormatError::Newer { found, known })) => Err(OpenError::Newer { dir: dir.to_owned(), found, known }),
+        Some(Err(FormatError::Unknown)) | None => Err(foreign(&format!("its file {FORMAT} has an unknown format"))),
     }
 }
 
@@ -260,4 +254,25 @@ fn first_manifest(disk: &dyn Disk, dir: &Path, names: &[String], belonging: Belo
     begun.map_err(OpenError::io("create", &path))?;
     manifest.store(disk, dir).map_err(cannot_write(dir))?;
     Ok(manifest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk::RealDisk;
+    use super::*;
+
+    #[test]
+    fn upgrades_are_carried_out_in_order_before_the_present_format_is_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let content = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+        upgrade(&RealDisk, dir.path(), &[]).unwrap();
+        assert_eq!(content(FORMAT), "");
+        let first: Upgrade = |disk, dir| replace(disk, dir, "first", b"done").map_err(cannot_write(dir));
+        let second: Upgrade = |disk, dir| {
+            assert!(dir.join("first").exists() && !dir.join(FORMAT).exists());
+            replace(disk, dir, "second", b"done").map_err(cannot_write(dir))
+        };
+        upgrade(&RealDisk, dir.path(), &[first, second]).unwrap();
+        assert_eq!((content("second").as_str(), content(FORMAT).as_str()), ("done", "liststore items 1\n"));
+    }
 }

@@ -17,7 +17,6 @@ use super::list_id::ListId;
 use super::log::known::Known;
 use super::log::writer::Progress;
 use super::metrics::{Memory, Metrics};
-use super::old_sets::OldSets;
 use super::options::EmbeddedOptions;
 use super::pending::Pending;
 use super::pool::Pool;
@@ -58,8 +57,6 @@ pub struct Engine {
     pub unreachable: OnceLock<IsUnreachable>,
     /// Tells how many items lists show at most, if anybody does.
     pub bound_of: OnceLock<BoundOf>,
-    /// If an older release has written here, and there may be sets without reverse entries.
-    pub old_sets: Option<OldSets>,
     /// Whether somebody asked for all files to be merged.
     pub compact_all: AtomicBool,
     /// Whether all were, when that was done last.

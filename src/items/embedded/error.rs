@@ -20,11 +20,10 @@ pub struct Damage {
 pub enum OpenError {
     #[error("{} is in use by another process: stop it, or choose another directory", dir.display())]
     Locked { dir: PathBuf },
-    #[error("{} does not have liststore items ({found}): choose another directory; to move items of an earlier format, \
-             export them over HTTP from the version that wrote them, and run `liststore import`", dir.display())]
+    #[error("{} does not have liststore items ({found}): choose another directory", dir.display())]
     Foreign { dir: PathBuf, found: String },
     #[error("{} has item format {found} but this version supports only {known}: start a newer version", dir.display())]
-    Newer { dir: PathBuf, found: u32, known: u32 },
+    Newer { dir: PathBuf, found: u64, known: u64 },
     #[error("{0}; nothing was changed: restore the directory from a backup")]
     Damaged(#[from] Damage),
     #[error("{} is missing, although it was a part of store {store}: put it back, or restore the whole data directory \

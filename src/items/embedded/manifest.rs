@@ -13,11 +13,7 @@ use super::owner::Owner;
 use crate::domain::{StoreId, ValueDigest};
 
 pub const NAME: &str = "MANIFEST";
-const FIRST_LINE: &str = "liststore items manifest 2";
-/// Of a manifest in which each file is a run by itself.
-const FIRST_LINE_WITHOUT_RUNS: &str = "liststore items manifest 1";
-
-const OLD_SETS_LINE: &str = "old-sets\n";
+const FIRST_LINE: &str = "liststore items manifest";
 
 /// A data file as the manifest names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +41,6 @@ pub struct Manifest {
     /// All changes before this place are in files.
     pub log_start: Position,
     pub next_file: FileId,
-    /// Whether a release that knew no reverse entries has written here.
-    pub has_old_sets: bool,
     /// Items that had expired by then may have been dropped. Nanoseconds since the Unix epoch.
     pub time: Option<u64>,
     /// By when bytes of removed items have to be gone. Nanoseconds since the Unix epoch.
@@ -58,7 +52,7 @@ pub struct Manifest {
 impl Manifest {
     pub fn new() -> Self {
         let (log_start, runs) = (Position::start_of(1), vec![Vec::new(); PARTITIONS]);
-        Self { owner: None, log_start, next_file: 1, has_old_sets: false, time: None, erase_by: None, runs }
+        Self { owner: None, log_start, next_file: 1, time: None, erase_by: None, runs }
     }
 
     fn encode(&self) -> String {
@@ -69,9 +63,6 @@ impl Manifest {
         if let Some(Owner { id, from_segment, from_file }) = self.owner {
             // Writing to a string cannot fail.
             let _infallible = writeln!(text, "store {id} {from_segment} {from_file}");
-        }
-        if self.has_old_sets {
-            text.push_str(OLD_SETS_LINE);
         }
         if let Some(time) = self.time {
             let _infallible = writeln!(text, "time {time}");
@@ -103,20 +94,18 @@ impl Manifest {
             return None;
         }
         let mut lines = lines.lines();
-        let has_runs = match lines.next()? {
-            FIRST_LINE => true,
-            FIRST_LINE_WITHOUT_RUNS => false,
-            _ => return None,
-        };
+        if lines.next()? != FIRST_LINE {
+            return None;
+        }
         let mut manifest = Self::new();
         for line in lines {
             let mut words = line.split(' ');
-            manifest.take_line(words.next()?, &mut words, has_runs)?;
+            manifest.take_line(words.next()?, &mut words)?;
         }
         Some(manifest)
     }
 
-    fn take_line<'a>(&mut self, kind: &str, words: &mut impl Iterator<Item = &'a str>, has_runs: bool) -> Option<()> {
+    fn take_line<'a>(&mut self, kind: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<()> {
         let mut number = || words.next()?.parse::<u64>().ok();
         match kind {
             "log" => {
@@ -124,7 +113,6 @@ impl Manifest {
                 self.log_start = Position::new(segment, offset);
             }
             "next-file" => self.next_file = number()?,
-            "old-sets" => self.has_old_sets = true,
             "time" => self.time = Some(number()?),
             "erase-by" => self.erase_by = Some(number()?),
             "store" => {
@@ -151,11 +139,7 @@ impl Manifest {
             }
             "file" => {
                 let runs = self.runs.get_mut(usize::try_from(number()?).ok()?)?;
-                let (id, bytes) = (number()?, number()?);
-                let (continues, hides) = if has_runs { (number()? != 0, number()?) } else { (false, 0) };
-                if !has_runs {
-                    runs.push(NamedRun::default());
-                }
+                let (id, bytes, continues, hides) = (number()?, number()?, number()? != 0, number()?);
                 runs.last_mut()?.files.push(NamedFile { id, bytes, continues, hides });
             }
             _ => return None,
@@ -211,7 +195,6 @@ mod tests {
         let mut manifest = Manifest::new();
         manifest.log_start = Position::new(7, 4096);
         manifest.next_file = 12;
-        manifest.has_old_sets = true;
         manifest.time = Some(1_700_000_000_000_000_000);
         manifest.erase_by = Some(7);
         manifest.owner = Some(Owner { id: StoreId::new(77).unwrap(), from_segment: 3, from_file: 9 });
@@ -233,16 +216,5 @@ mod tests {
                 assert_eq!(str::from_utf8(&bytes).ok().and_then(Manifest::decode), None, "byte {i}, bit {bit}");
             }
         }
-    }
-
-    #[test]
-    fn each_file_of_a_manifest_without_runs_is_a_run() {
-        let lines = "liststore items manifest 1\nlog 7 64\nnext-file 12\nfile 3 11 500\nfile 3 2 9000\nfile 4 5 6\n";
-        let text = format!("{lines}checksum {:08x}\n", crc32c::crc32c(lines.as_bytes()));
-        let manifest = Manifest::decode(&text).unwrap();
-        let ids = |partition: usize| -> Vec<Vec<FileId>> {
-            manifest.runs[partition].iter().map(|run| run.files.iter().map(|file| file.id).collect()).collect()
-        };
-        assert_eq!((ids(3), ids(4)), (vec![vec![11], vec![2]], vec![vec![5]]));
     }
 }

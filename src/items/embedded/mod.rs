@@ -47,7 +47,6 @@ mod member_search;
 mod members;
 mod merge;
 mod metrics;
-mod old_sets;
 mod oldest;
 mod options;
 mod output;

@@ -34,8 +34,6 @@ const ENTRY_LEN: usize = 8 + DIGEST_LEN;
 /// How long an entry is kept when its item has expired: a clock that is set back by no more than this finds
 /// the entry of each item that it finds.
 const KEPT_FOR: Duration = Duration::from_secs(2 * 3_600);
-/// Where the entry stands that says that all members have theirs. No member has this place.
-const COMPLETE: u64 = u64::MAX;
 
 /// The reverse list of a set.
 pub fn list_of(set: &ListId, hash: ListHash) -> ListId {
@@ -165,18 +163,6 @@ fn order_by_digest(entries: &mut [ReverseEntry]) {
     }
 }
 
-/// A row that says that all members of a set have their entries.
-pub fn complete_row() -> (Bytes, u64) {
-    let mut row = RowBuilder::default();
-    row.push(COMPLETE, u64::MAX, false, &[]);
-    (row.finish(), COMPLETE)
-}
-
-/// Whether an entry says so.
-pub fn says_complete(entry: &Entry) -> bool {
-    entry.timestamp == COMPLETE && !entry.deleted
-}
-
 /// Until when an entry is to be kept. Nanoseconds since the Unix epoch.
 pub fn kept_until(entry: &Entry, value: &[u8]) -> u64 {
     let Some(pointer) = Pointer::decode(value) else { return u64::MAX };
@@ -204,9 +190,6 @@ mod tests {
             let cursor = RowCursor::new(row).unwrap();
             assert_eq!(kept_until(cursor.entry().unwrap(), cursor.value()), expected);
         }
-        let cursor = RowCursor::new(complete_row().0).unwrap();
-        assert_eq!(kept_until(cursor.entry().unwrap(), cursor.value()), u64::MAX);
-        assert!(says_complete(cursor.entry().unwrap()));
     }
 
     #[test]

@@ -303,11 +303,10 @@ impl ItemSession for EmbeddedSession {
         // What was written before may still be queued.
         self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
         let identity = list.identity();
-        if identity.is_set() {
-            self.ensure_entries(op, list).await?;
-            if let Some(members) = removal.members(identity) {
-                return self.remove_members(op, list, removal, members).await;
-            }
+        if identity.is_set()
+            && let Some(members) = removal.members(identity)
+        {
+            return self.remove_members(op, list, removal, members).await;
         }
         let list = self.list_id(list);
         let (view, write_bytes) = (self.engine.tables.view(), self.engine.queue.removal_bytes_max());

@@ -79,15 +79,13 @@ impl EmbeddedSession {
     }
 
     fn met_at_once(&self, Together { list, members, .. }: &Together) -> Option<Vec<Met>> {
-        let is_known = !self.engine.queue.has_write_left_alone() && self.has_entries_for_sure(list);
-        if is_known { self.met_in_memory(list, members) } else { None }
+        if self.engine.queue.has_write_left_alone() { None } else { self.met_in_memory(list, members) }
     }
 
     /// What is stored of the members, also of those that lie beyond the newest ones that are shown.
     async fn met(&self, Together { list, op, members, .. }: &Together) -> Result<Vec<Met>, StoreError> {
         // What somebody wrote who has left may still be queued.
         self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)?;
-        self.ensure_entries(op, list).await?;
         self.find_members(op, list, members).await
     }
 

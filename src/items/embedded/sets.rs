@@ -1,33 +1,27 @@
 //! What a session does with sets: their members are found by reverse entries, and written with them.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use hashbrown::HashSet;
 use tokio::time::Instant;
 
-use super::change::{Change, Changes};
 use super::list_id::{BorrowedListId, ListId};
 use super::member_index::{IndexBuilder, MemberIndex, Worth};
 use super::member_search::{Held, MemberSearch};
 use super::members::{MemberFinder, Met};
-use super::old_sets::{EntrySearch, SaysComplete};
 use super::page::Newest;
 use super::queue::Part;
 use super::read::Scan;
 use super::removal::Taken;
-use super::reverse::{self, ReverseEntry};
+use super::reverse;
 use super::seek::Start;
 use super::session::{EmbeddedSession, Looked};
 use super::set_write::SetWrite;
 use super::tables::InMemory;
-use crate::domain::{Identity, Item, ListKey, Timestamp};
+use crate::domain::{Identity, Item, ListKey};
 use crate::items::{Operation, Removal, StoreError};
 
 /// Members of a set in memory that are looked up on the arbiter itself.
 const INLINE_MEMBERS_MAX: usize = 64;
-/// How long a write may take longer to give a set of an older release its entries.
-const ENTRIES_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl EmbeddedSession {
     pub(super) fn reverse_of(&self, set: &ListId) -> ListId {
@@ -125,13 +119,8 @@ impl EmbeddedSession {
         list: &ListKey,
         members: &[Bytes],
     ) -> Result<Vec<Option<Item>>, StoreError> {
-        if self.has_entries(op, list).await? {
-            let met = self.find_members(op, list, members).await?;
-            return self.shown(op, list, met).await;
-        }
-        let finder = MemberFinder::new(list.identity(), members.iter().cloned());
-        let present = self.scan(op, list, Timestamp::MAX, finder).await?;
-        Ok(present.into_iter().map(|present| present.and_then(|present| present.seen_by(op))).collect())
+        let met = self.find_members(op, list, members).await?;
+        self.shown(op, list, met).await
     }
 
     /// Removes the items of some members. Returns how many visible ones there were.
@@ -156,63 +145,5 @@ impl EmbeddedSession {
         self.engine.heads.forget_removed(&set, |entry, value| taken.takes(entry, value));
         self.engine.heads.forget_some_members(&set, &once);
         Ok(removed)
-    }
-
-    /// Whether all members of a set are known to have reverse entries, without a look at it.
-    pub(super) fn has_entries_for_sure(&self, list: &ListKey) -> bool {
-        self.engine.old_sets.as_ref().is_none_or(|old_sets| old_sets.is_complete(&self.list_id(list)))
-    }
-
-    /// Whether all members of a set have reverse entries. Where there are no sets of older releases, all have.
-    async fn has_entries(&self, op: &Operation, list: &ListKey) -> Result<bool, StoreError> {
-        let Some(old_sets) = &self.engine.old_sets else { return Ok(true) };
-        let set = self.list_id(list);
-        if old_sets.is_complete(&set) {
-            return Ok(true);
-        }
-        let complete = self.scan_list(op, self.reverse_of(&set), Start::NEWEST, SaysComplete::default()).await?;
-        if complete {
-            old_sets.note_complete(set);
-        }
-        Ok(complete)
-    }
-
-    /// Gives all members of a set reverse entries, if it is one of an older release, for whoever has it alone.
-    pub(super) async fn ensure_entries(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-        let (Some(old_sets), false) = (&self.engine.old_sets, self.has_entries(op, list).await?) else {
-            return Ok(());
-        };
-        // It is done once, and for the writes after this one too.
-        let op = Operation { deadline: op.deadline + ENTRIES_TIME_MAX, ..*op };
-        let set = self.list_id(list);
-        let reverse = self.reverse_of(&set);
-        let mut search = Some(EntrySearch::new(self.engine.tables.view(), set.clone(), list.identity()));
-        while let Some(searching) = search {
-            let (entries, rest) = self.next_entries(&op, searching).await?;
-            if let Some((row, lowest)) = reverse::row_of(entries) {
-                self.write(&op, Part::Adds, Changes::of(reverse.clone(), Change::Row(row), lowest)).await?;
-            }
-            search = rest;
-        }
-        // Until this is there, a start begins anew.
-        let (row, place) = reverse::complete_row();
-        self.write(&op, Part::Adds, Changes::of(reverse, Change::Row(row), place)).await?;
-        old_sets.note_complete(set);
-        Ok(())
-    }
-
-    /// Entries for the next items of a set, and the search for others, if there may be any.
-    async fn next_entries(
-        &self,
-        op: &Operation,
-        search: EntrySearch,
-    ) -> Result<(Vec<ReverseEntry>, Option<EntrySearch>), StoreError> {
-        let mut search = Some(search);
-        let turn = move || {
-            let found = search.as_mut()?.turn().transpose()?;
-            let rest = search.take();
-            Some(found.map(|(entries, more)| (entries, rest.filter(|_| more))))
-        };
-        self.read(op, false, turn).await
     }
 }

@@ -28,7 +28,6 @@ use super::log::writer::{LogWriter, Progress};
 use super::member_index::MemberIndex;
 use super::members::{MemberFinder, Present};
 use super::metrics::{self, Metrics};
-use super::old_sets::OldSets;
 use super::options::{EmbeddedOptions, Fsync};
 use super::page::{self, Collect};
 use super::pending::Pending;
@@ -107,7 +106,6 @@ impl EmbeddedStore {
         let nothing_pending = active.is_empty();
         let active = if nothing_pending { Pending::new(log.position()) } else { active };
         let view = View { active: Arc::new(active), frozen: None, files };
-        let old_sets = directory.manifest.has_old_sets.then(OldSets::new);
         let erasures = Erasures::new(&*clock, options.erase_within, directory.manifest.erase_by);
         let expiry_clock = Arc::new(ExpiryClock::new(clock.clone(), directory.manifest.time));
         let tables = Tables::new(disk.clone(), dir.clone(), expiry_clock.clone(), directory.manifest, view);
@@ -136,7 +134,6 @@ impl EmbeddedStore {
             room: Room::default(),
             unreachable: OnceLock::new(),
             bound_of: OnceLock::new(),
-            old_sets,
             compact_all: AtomicBool::new(false),
             compacted_all: AtomicBool::new(true),
             lacks_room: AtomicBool::new(false),

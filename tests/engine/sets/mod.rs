@@ -1,11 +1,11 @@
 //! Sets: an item and its reverse entry are there together, whatever happens, and finding a member costs the
 //! same in a short set as in a long one.
 
+mod backups;
 mod clock_steps;
 mod costs;
 mod crashes;
 mod joined;
-mod older_releases;
 
 use std::collections::BTreeMap;
 use std::path::Path;

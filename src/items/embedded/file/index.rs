@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::super::codec::{u32_at, u64_at};
 use super::super::file_id::FileId;
 use super::filter::Filter;
-use super::{FORMAT, FORMAT_WITHOUT_FILTER, MAGIC, Summary, TAIL_LEN, TRAILER_LEN};
+use super::{MAGIC, Summary, TAIL_LEN, TRAILER_LEN};
 
 /// Bytes of a place in the index.
 const PLACE_LEN: usize = 24;
@@ -29,15 +29,14 @@ pub struct Index {
     offsets: Vec<u64>,
     /// Where the last block ends.
     end: u64,
-    /// Older files have none.
-    filter: Option<Filter>,
+    filter: Filter,
 }
 
 impl Index {
     /// Of a file without blocks.
     pub fn new() -> Self {
         let (hashes, newest, offsets) = Default::default();
-        Self { hashes, newest, offsets, end: 0, filter: Some(Filter::default()) }
+        Self { hashes, newest, offsets, end: 0, filter: Filter::default() }
     }
 
     /// Begins a block.
@@ -45,12 +44,12 @@ impl Index {
         self.hashes.push(hash);
         self.newest.push(newest);
         self.offsets.push(offset);
-        self.filter.iter_mut().for_each(Filter::begin_block);
+        self.filter.begin_block();
     }
 
     /// Notes a list that begins in the present block behind the block's first one.
     pub fn push_list(&mut self, hash: u64) {
-        self.filter.iter_mut().for_each(|filter| filter.push(hash));
+        self.filter.push(hash);
     }
 
     /// Notes where the last block ends.
@@ -59,21 +58,15 @@ impl Index {
         for numbers in [&mut self.hashes, &mut self.newest, &mut self.offsets] {
             numbers.shrink_to_fit();
         }
-        self.filter.iter_mut().for_each(Filter::shrink);
+        self.filter.shrink();
     }
 
     /// Whether the file may hold anything of a list of this hash. `false` is certain; `true` is wrong for
-    /// one list of some hundreds, or always where there is no filter.
+    /// one list of some hundreds.
     pub fn may_hold(&self, hash: u64) -> bool {
-        let Some(filter) = &self.filter else { return true };
         let block = partition_point(self.blocks(), |block| self.hashes[block] < hash);
         let begins_a_block = self.hash(block) == Some(hash);
-        begins_a_block || block.checked_sub(1).is_some_and(|before| filter.may_begin_in(before, hash))
-    }
-
-    #[cfg(test)]
-    pub fn drop_filter(&mut self) {
-        self.filter = None;
+        begins_a_block || block.checked_sub(1).is_some_and(|before| self.filter.may_begin_in(before, hash))
     }
 
     pub fn blocks(&self) -> usize {
@@ -82,7 +75,7 @@ impl Index {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
-        (self.blocks() * PLACE_LEN) as u64 + self.filter.as_ref().map_or(0, Filter::bytes)
+        (self.blocks() * PLACE_LEN) as u64 + self.filter.bytes()
     }
 
     /// Where a block begins and ends.
@@ -145,13 +138,9 @@ impl Index {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
         }
-        let mut format = FORMAT_WITHOUT_FILTER;
-        if let Some(filter) = &self.filter {
-            format = FORMAT;
-            filter.encode(&mut bytes);
-            let filter_len = (bytes.len() - self.blocks() * PLACE_LEN) as u64;
-            bytes.extend_from_slice(&filter_len.to_le_bytes());
-        }
+        self.filter.encode(&mut bytes);
+        let filter_len = (bytes.len() - self.blocks() * PLACE_LEN) as u64;
+        bytes.extend_from_slice(&filter_len.to_le_bytes());
         let Summary { partition, items, deleted, half_expired_at, collisions } = summary;
         let numbers = [self.end, self.blocks() as u64, id, *items, *deleted, *half_expired_at];
         for number in numbers {
@@ -159,7 +148,7 @@ impl Index {
         }
         bytes.extend_from_slice(&(*partition as u32).to_le_bytes());
         bytes.extend_from_slice(&u32::from(*collisions).to_le_bytes());
-        bytes.extend_from_slice(&format.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&tag.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
@@ -171,10 +160,8 @@ impl Index {
     pub fn offset_of(tail: &[u8], file_len: u64) -> Option<u64> {
         let trailer = tail.get(TAIL_LEN - TRAILER_LEN..)?;
         let (end, blocks) = (u64_at(trailer, 0)?, u64_at(trailer, 8)?);
-        let mut index_len = blocks.checked_mul(PLACE_LEN as u64)?;
-        if format_of(trailer)? != FORMAT_WITHOUT_FILTER {
-            index_len = index_len.checked_add(u64_at(tail, 0)?)?.checked_add(8)?;
-        }
+        let places_len = blocks.checked_mul(PLACE_LEN as u64)?;
+        let index_len = places_len.checked_add(u64_at(tail, 0)?)?.checked_add(8)?;
         let sound = trailer.ends_with(&MAGIC[..4])
             && end.checked_add(index_len)?.checked_add(TRAILER_LEN as u64)? == file_len
             && end >= MAGIC.len() as u64;
@@ -195,11 +182,7 @@ impl Index {
         }
         let blocks = usize::try_from(u64_at(trailer, 8)?).ok()?;
         let (places, rest) = rest.split_at_checked(blocks.checked_mul(PLACE_LEN)?)?;
-        let filter = match format_of(trailer)? {
-            FORMAT => Some(Filter::decode(rest.strip_suffix(rest.last_chunk::<8>()?)?, blocks)?),
-            FORMAT_WITHOUT_FILTER => None,
-            _ => return None,
-        };
+        let filter = Filter::decode(rest.strip_suffix(rest.last_chunk::<8>()?)?, blocks)?;
         let column = |at: usize| places.chunks_exact(PLACE_LEN).map(|place| u64_at(place, at)).collect::<Option<_>>();
         let (hashes, newest): (Vec<u64>, Vec<u64>) = (column(0)?, column(8)?);
         let index = Self { hashes, newest, offsets: column(16)?, end: u64_at(trailer, 0)?, filter };
@@ -213,8 +196,4 @@ impl Index {
         };
         (in_order && summary.partition < super::PARTITIONS).then_some((index, summary))
     }
-}
-
-fn format_of(trailer: &[u8]) -> Option<u32> {
-    u32_at(trailer, 56)
 }

@@ -21,8 +21,6 @@ pub use writer::AtOnce;
 pub use writer::{FileWriter, Pace};
 
 pub const MAGIC: [u8; 8] = *b"LISTITEM";
-pub const FORMAT: u32 = 2;
-const FORMAT_WITHOUT_FILTER: u32 = 1;
 const TRAILER_LEN: usize = 72;
 /// The trailer, and the length of the filter in front of it.
 const TAIL_LEN: usize = TRAILER_LEN + 8;
