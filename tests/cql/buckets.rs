@@ -214,6 +214,34 @@ async fn a_large_add_over_several_buckets_is_whole_in_each_and_can_be_repeated()
     assert_eq!(server.session.count(&op, &list, &Bounds::ALL, 1_000).await.unwrap().items, 300);
 }
 
+/// Past any other tombstone a read meets the hidden rows one by one.
+#[tokio::test]
+async fn buckets_that_lie_whole_between_two_moments_go_by_a_tombstone_of_their_partition() {
+    let (server, bare) = (Server::open(shared_options()).await, bare(&shared_options()).await);
+    let list = fresh(Bucket::Month);
+    let op = server.op_with(ttl(4_000 * DAY));
+    let times = ["01-10T00:00:00Z", "01-20T00:00:00Z", "02-01T00:00:00Z", "02-29T23:59:59.999999999Z"];
+    let later = ["03-15T00:00:00Z", "04-10T00:00:00Z", "04-20T00:00:00Z"];
+    let times: Vec<_> = times.iter().chain(&later).map(|time| at(&format!("2024-{time}"))).collect();
+    add(&server, &op, &list, &times.iter().map(|time| (*time, "v")).collect::<Vec<_>>()).await.unwrap();
+    let sent = |what| server.metric("liststore_cql_request_duration_seconds", what);
+    let before = (sent("clear"), sent("delete"));
+    let within = Bounds { min_timestamp: times[1], max_timestamp: times[5] };
+    assert_eq!(server.session.remove(&op, &list, &Removal::Between(within)).await.unwrap(), 5);
+    assert_eq!((sent("clear") - before.0, sent("delete") - before.1), (2.0, 2.0));
+    assert_eq!(page(&server, &op, &list, &EVERYTHING).await, [times[6], times[0]]);
+    // What is added later is there, and what is added by a faster clock goes as well.
+    add(&server, &op, &list, &[(times[2], "again")]).await.unwrap();
+    let ahead = now_micros() + 3_000_000;
+    let february = partition(&list, "2024-02");
+    let text = "INSERT INTO list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?";
+    let row = (february.feature_key.as_str(), "u-1", key(times[3], b"fast"), &b"fast"[..], ahead);
+    bare.query_unpaged(text, row).await.unwrap();
+    assert_eq!(page(&server, &op, &list, &EVERYTHING).await, [times[6], times[3], times[2], times[0]]);
+    assert_eq!(server.session.remove(&op, &list, &Removal::Between(Bounds::ALL)).await.unwrap(), 4);
+    assert!(page(&server, &op, &list, &EVERYTHING).await.is_empty());
+}
+
 /// Another server has written the directory lately and does not write it again: it must be there still.
 #[tokio::test]
 async fn what_another_server_adds_after_a_removal_of_all_is_found() {

@@ -1,5 +1,6 @@
 //! Sets as they stand in the table, and what is done where rows and reverse entries do not agree.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -314,6 +315,51 @@ async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own(
     let stored = until_mended(&server, &bare, &list).await;
     assert_eq!(stored.rows[0].0, ItemKey::new(newer, ValueDigest::of(b"v")).to_string());
     until_counted(&server, "missing_row", |count| count == 1.0).await;
+}
+
+/// A walk that counts goes to where members move: it meets each of them, once or twice, and counts it once.
+#[tokio::test]
+async fn a_count_of_a_slice_has_each_member_that_moves_once() {
+    const MEMBERS: u64 = 2_500;
+    for keep in [Keep::Newest, Keep::Oldest] {
+        let (server, list) = (Server::open(shared_options()).await, fresh_set(Identity::Value(keep)));
+        let base = ago(600).as_nanos();
+        let place = |moves: u64| match keep {
+            Keep::Newest => Timestamp::from_nanos(base + moves * 1_000).unwrap(),
+            Keep::Oldest => Timestamp::from_nanos(base - moves * 1_000).unwrap(),
+        };
+        let member = |n: u64| format!("m-{n:04}").into_bytes();
+        let put = async |items: Vec<(Timestamp, Vec<u8>)>| {
+            let items: Vec<_> = items.iter().map(|(at, member)| (*at, &member[..])).collect();
+            server.add(&list, &items).await;
+        };
+        for first in (0..MEMBERS).step_by(500) {
+            put((first..first + 500).map(|n| (place(n), member(n))).collect()).await;
+        }
+        let is_over = Cell::new(false);
+        let moving = async {
+            let mut moves = MEMBERS;
+            while !is_over.get() {
+                let some = (0..40).map(|n| (place(moves + n), member(fastrand::u64(..MEMBERS))));
+                put(some.collect()).await;
+                moves += 40;
+            }
+            moves
+        };
+        let counting = async {
+            // Not the whole set, as far as the count can know.
+            let within = Bounds { min_timestamp: ago(1_800), max_timestamp: Timestamp::MAX };
+            let mut counts = Vec::new();
+            for _ in 0..30 {
+                counts.push(server.session.count(&server.op(), &list, &within, 100_000).await.unwrap().items);
+            }
+            is_over.set(true);
+            counts
+        };
+        let (moves, counts) = tokio::join!(moving, counting);
+        assert!(moves > MEMBERS + 400, "few members have moved: {moves}");
+        assert_eq!(counts, [MEMBERS; 30], "{keep:?}");
+    }
 }
 
 /// The guide's examples, on Cassandra, and what stands there afterwards.

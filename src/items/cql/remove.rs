@@ -6,7 +6,9 @@
 //!
 //! What lies between two moments is deleted by one range tombstone, of the operation's own timestamp: one
 //! for each row would have to be read past for as long as they are kept, and Cassandra refuses a read of
-//! too many. Only rows with a larger timestamp are deleted one by one besides.
+//! too many. Only rows with a larger timestamp are deleted one by one besides. Where it takes all that a partition can
+//! have, it is a tombstone of the partition: reads skip files that are older than it, and pass hidden rows one by one
+//! behind any other tombstone.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -61,9 +63,13 @@ pub async fn items(core: &Arc<Core>, op: &Operation, list: &ListKey, keys: &[Ite
 /// Removes what lies between two moments, and returns how many visible items there were.
 pub async fn between(core: &Arc<Core>, op: &Operation, list: &ListKey, within: &Bounds) -> Result<u64, StoreError> {
     let (lower, upper) = slice(within);
-    let find = Find { prepared: &core.prepared.find_between, of: Of::Slice(&lower, &upper) };
     let lists = buckets::partitions(core, op, list, within).await?;
-    remove(core, op, list, lists.into_iter().map(|list| (list, find.clone())).collect()).await
+    let of_partition = |partition: ListKey| {
+        let is_whole = buckets::is_covered(list, &partition, within);
+        let of = Of::Slice { lower: &lower, upper: &upper, is_whole };
+        (partition, Find { prepared: &core.prepared.find_between, of })
+    };
+    remove(core, op, list, lists.into_iter().map(of_partition).collect()).await
 }
 
 /// What is to be found in a partition, and by which statement.
@@ -77,8 +83,12 @@ struct Find<'a> {
 enum Of<'a> {
     Value(&'a [u8], ValueDigest),
     Keys(Vec<String>),
-    /// All that lies between two keys.
-    Slice(&'a str, &'a str),
+    /// All that lies between two keys, which may be all that the partition can have.
+    Slice {
+        lower: &'a str,
+        upper: &'a str,
+        is_whole: bool,
+    },
 }
 
 /// Removes what is found in some partitions of a list.
@@ -152,7 +162,10 @@ impl Removing<'_> {
                     // The index keeps the tombstones of a value apart from those of its list.
                     Err(StoreError::TooManyTombstones { .. }) => {
                         let (lower, upper) = slice(&Bounds::ALL);
-                        let all = Find { prepared: &self.core.prepared.find_between, of: Of::Slice(&lower, &upper) };
+                        let all = Find {
+                            prepared: &self.core.prepared.find_between,
+                            of: Of::Slice { lower: &lower, upper: &upper, is_whole: false },
+                        };
                         self.all_of(&all, has_value, |_| true).await?;
                     }
                     searched => searched?,
@@ -164,10 +177,10 @@ impl Removing<'_> {
                     self.all_of(&find, |_| true, |_| true).await?;
                 }
             }
-            Of::Slice(lower, upper) => {
+            Of::Slice { lower, upper, is_whole } => {
                 let own = self.own;
                 if self.all_of(&find, |_| true, |writetime| writetime > own).await? > 0 {
-                    self.delete_between(lower, upper).await?;
+                    self.delete_between(lower, upper, *is_whole).await?;
                 }
             }
         }
@@ -233,8 +246,8 @@ impl Removing<'_> {
             (Of::Value(value, _), Some(timeout)) => statement.bind(&(feature_key, entity_id, value, timeout)),
             (Of::Keys(keys), None) => statement.bind(&(feature_key, entity_id, keys)),
             (Of::Keys(keys), Some(timeout)) => statement.bind(&(feature_key, entity_id, keys, timeout)),
-            (Of::Slice(lower, upper), None) => statement.bind(&(feature_key, entity_id, lower, upper)),
-            (Of::Slice(lower, upper), Some(timeout)) => {
+            (Of::Slice { lower, upper, .. }, None) => statement.bind(&(feature_key, entity_id, lower, upper)),
+            (Of::Slice { lower, upper, .. }, Some(timeout)) => {
                 statement.bind(&(feature_key, entity_id, lower, upper, timeout))
             }
         };
@@ -244,14 +257,14 @@ impl Removing<'_> {
                 let mut statement = find.prepared.clone();
                 statement.set_page_size(match &find.of {
                     Of::Value(value, _) => rows_of_value(value),
-                    Of::Keys(_) | Of::Slice(..) => FIND_ROWS,
+                    Of::Keys(_) | Of::Slice { .. } => FIND_ROWS,
                 });
                 statement.set_load_balancing_policy(Some(route));
                 read(Arc::clone(core), bind(statement), state.clone())
             })
             .await;
         let found = match &find.of {
-            Of::Slice(_, upper) => core.to_sweep.check(found, (&self.list, at.unwrap_or(upper), Order::Newest)),
+            Of::Slice { upper, .. } => core.to_sweep.check(found, (&self.list, at.unwrap_or(upper), Order::Newest)),
             Of::Value(..) | Of::Keys(_) => found,
         };
         let ((result, next), kept) = found.map_err(|error| after_unknown(error, self.has_begun()))?;
@@ -273,12 +286,17 @@ impl Removing<'_> {
         Ok(())
     }
 
-    /// Deletes a slice of the partition by one tombstone.
-    async fn delete_between(&mut self, lower: &str, upper: &str) -> Result<(), StoreError> {
+    /// Deletes a slice of the partition, or all of it, by one tombstone.
+    async fn delete_between(&mut self, lower: &str, upper: &str, is_whole: bool) -> Result<(), StoreError> {
         let permit = self.permit().await?;
         let several = self.has_begun();
         self.begun.store(true, Ordering::Relaxed);
-        let written = delete_slice(self.core, self.op, &self.list, (lower, upper), self.own, permit).await;
+        let (core, op, list) = (self.core, self.op, &self.list);
+        let written = if is_whole {
+            clear(core, op, &core.prepared.clear, list, self.own, permit).await
+        } else {
+            delete_slice(core, op, list, (lower, upper), self.own, permit).await
+        };
         self.permit = Some(written.map_err(|error| after_unknown(error, several))?);
         self.largest = self.largest.max(Some(self.own));
         Ok(())

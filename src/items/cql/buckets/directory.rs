@@ -168,6 +168,22 @@ pub async fn partitions(
     Ok(names.iter().map(|name| partition(list, name)).collect())
 }
 
+/// Whether a partition of a list can have no items but those between two moments.
+pub fn is_covered(list: &ListKey, partition: &ListKey, within: &Bounds) -> bool {
+    if *within == Bounds::ALL {
+        return true;
+    }
+    let name = partition.feature_key.as_str().strip_prefix(list.feature_key.as_str());
+    let (Some(bucket), Some(name)) = (list.bucket(), name.and_then(|name| name.strip_prefix('@'))) else {
+        return false;
+    };
+    // Names of another kind of bucket have another length.
+    let is_of_kind = name.len() == bucket.name_of(within.min_timestamp).len();
+    let is_elsewhere = |nanos| Timestamp::from_nanos(nanos).map_or(true, |at| bucket.name_of(at) != name);
+    let before = within.min_timestamp.as_nanos().checked_sub(1);
+    is_of_kind && before.is_none_or(is_elsewhere) && is_elsewhere(within.max_timestamp.as_nanos() + 1)
+}
+
 /// A row of a directory that is to be written: the name of the bucket, until when it must stand in seconds since the
 /// Unix epoch, and its TTL in seconds.
 pub type Due = (String, i64, i32);
@@ -222,4 +238,34 @@ pub async fn forget(
         Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, before)),
     };
     write(core, op, Statement::NoteBuckets, &core.for_buckets.forget, permit, bind).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, VersionLabel};
+
+    #[test]
+    fn a_bucket_is_covered_from_its_first_to_its_last_moment() {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
+        let list = ListKey::new(key.with_bucket(Some(Bucket::Month)), EntityId::new("u-1").unwrap());
+        let at = |text| Timestamp::parse(text).unwrap();
+        let is_covered = |name: &str, from, to| {
+            let within = Bounds { min_timestamp: at(from), max_timestamp: at(to) };
+            is_covered(&list, &partition(&list, name), &within)
+        };
+        let (first, last) = ("2024-02-01T00:00:00Z", "2024-02-29T23:59:59.999999999Z");
+        assert!(is_covered("2024-02", first, last));
+        assert!(!is_covered("2024-02", "2024-02-01T00:00:00.000000001Z", last));
+        assert!(!is_covered("2024-02", first, "2024-02-29T23:59:59.999999998Z"));
+        assert!(is_covered("2024-02", "2024-01-07T00:00:00Z", "2024-03-07T00:00:00Z"));
+        assert!(!is_covered("2024", first, last) && !is_covered("2024-02-07", first, last), "of another kind");
+        let from_first = Bounds { min_timestamp: Timestamp::MIN, max_timestamp: at(last) };
+        let to_last = Bounds { min_timestamp: at(first), max_timestamp: Timestamp::MAX };
+        for within in [from_first, to_last] {
+            assert!(super::is_covered(&list, &partition(&list, "2024-02"), &within), "{within:?}");
+        }
+        assert!(super::is_covered(&list, &list, &Bounds::ALL) && !super::is_covered(&list, &list, &to_last));
+    }
 }

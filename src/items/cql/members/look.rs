@@ -12,7 +12,7 @@ use super::compare::compare;
 use super::entry::{Held, place_of};
 use super::read::{self, AllEntries, Slice};
 use super::walk::{Standing, Walk, keep_of};
-use crate::domain::{IdentityKind, Item, ItemKey, ListKey, MaxItems, Order, Timestamp};
+use crate::domain::{IdentityKind, Item, ItemKey, Keep, ListKey, MaxItems, Order, Timestamp};
 use crate::items::{Bounds, Count, Operation, StoreError};
 
 /// Rows of one step of a walk that counts.
@@ -134,13 +134,13 @@ pub async fn count(
         counted
     } else {
         let last_shown = match within.max_timestamp {
-            // From the newest item on, the first ones are those that are shown.
+            // Of those up to the newest item, as many are shown as the bound allows.
             Timestamp::MAX => None,
             _ => last_shown(core, op, list).await?,
         };
         match bounds(op, within, None, last_shown) {
             Some((lower, upper)) => {
-                let slice = Slice { order: Order::Newest, lower, upper };
+                let slice = Slice { order: towards_moved(list), lower, upper };
                 count_rows(core, op, list, slice, max.saturating_add(1)).await?
             }
             None => 0,
@@ -174,6 +174,15 @@ async fn count_entries(
         counted += entries.iter().filter(|entry| entry.standing(op, keep_of(list)).is_some()).count() as u64;
     }
     Ok(Some(counted))
+}
+
+/// The order in which a walk misses no member that moves meanwhile: members move in it alone, to where the walk has not
+/// been yet.
+fn towards_moved(list: &ListKey) -> Order {
+    match keep_of(list) {
+        Keep::Newest => Order::Oldest,
+        Keep::Oldest => Order::Newest,
+    }
 }
 
 /// Counts a slice, up to a number.
