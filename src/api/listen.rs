@@ -316,7 +316,8 @@ impl http1::Handler for Worker {
         match path {
             "/livez" | "/readyz" | "/metrics" => Class::Health,
             path if is_load(path) => Class::Load,
-            _ => Class::Control,
+            path if path.starts_with("/v1/") => Class::Control,
+            _ => Class::Document,
         }
     }
 

@@ -516,6 +516,35 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
     until("there is room", async || ask(&api, &request).await.status == 200).await;
 }
 
+/// Documents that strangers do not read keep a worker busy. They are no reason to refuse those who have a key, or who
+/// need none.
+#[tokio::test]
+async fn documents_for_strangers_have_no_list_operation_refused() {
+    const STRANGERS: usize = 200;
+    let given = [("http.workers", "1"), ("http.socket_wait_ms", "1"), ("http.buffered_bytes_max", "16 MiB")];
+    for is_open in [false, true] {
+        let api = api_with(&given).await;
+        api.feature("seen", "string", "30d").await;
+        let list = items("seen", "u");
+        let admin = if is_open { String::new() } else { super::keys::admin(&api).await };
+        let by_key = |request: String| if is_open { request } else { with_key(&admin, &request) };
+        let asked = by_key(get(&list));
+        let mut strangers = Vec::new();
+        for _ in 0..STRANGERS {
+            let mut stream = connect(&api).await;
+            send(&mut stream, &get("/openapi.json").repeat(100)).await;
+            strangers.push(stream);
+            ask(&api, &asked).await.expect(200);
+        }
+        for _ in 0..STRANGERS {
+            ask(&api, &asked).await.expect(200);
+        }
+        let metrics = ask(&api, &by_key(get("/metrics"))).await.text();
+        assert!(metrics.contains("\nliststore_http_requests_shed_total 0\n"), "{metrics}");
+        drop(strangers);
+    }
+}
+
 /// Of whom the answer is cut off by a reset, nothing is left.
 #[tokio::test]
 async fn connections_that_break_off_leave_nothing_behind() {

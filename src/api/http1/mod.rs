@@ -22,7 +22,8 @@
 //! work for it.
 //!
 //! Totals: how many connections there are, and which make room for new ones, is said in [`slots`]; what
-//! is refused since it has waited too long in [`shedding`]. What they hold together comes out of a [`Budget`].
+//! is refused since it has waited too long in [`shedding`]; what lets others go before in [`line`]. What they hold
+//! together comes out of a [`Budget`].
 
 use std::future::Future;
 use std::pin::pin;
@@ -42,6 +43,7 @@ use connection::Connection;
 pub(super) use connection::has_begun;
 pub(super) use head::HeadersWanted;
 use hosts::Hosts;
+use line::Line;
 use shedding::Shedding;
 pub(super) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
 pub(super) use unread::Unread;
@@ -53,6 +55,7 @@ mod chunked;
 mod connection;
 mod head;
 mod hosts;
+mod line;
 mod shedding;
 mod slots;
 mod target;
@@ -82,7 +85,8 @@ const OUTPUT_BYTES: usize = 64 << 10;
 /// The connection of a caller without a key is kept behind the body of a refused request if at most this many bytes
 /// are left to come, within [`LINGER`].
 const SKIPPED_BYTES_MAX: u64 = 64 << 10;
-/// Requests of one connection that are answered before others have their turn. Of a stranger it is one.
+/// Requests of one connection that are answered before others have their turn. Of a stranger it is one, and stands in
+/// a line.
 const TURN_REQUESTS: u32 = 8;
 
 /// The decision on the head of a request.
@@ -131,6 +135,8 @@ pub(super) enum Class {
     Health,
     /// Refused only for want of a slot or of memory.
     Control,
+    /// As [`Self::Control`], for a document that anyone may read, or for nothing. Others go before.
+    Document,
     /// Refused, too, where it has waited too long.
     Load,
 }
@@ -170,13 +176,15 @@ pub(super) struct Shared {
     dates: Dates,
     hosts: Hosts,
     shedding: Rc<Shedding>,
+    line: Line,
 }
 
 impl Shared {
     pub fn new(limits: Limits, clock: Arc<dyn Clock>, budget: Arc<Budget>) -> Self {
         let shedding = Rc::new(Shedding::new(limits.socket_wait_max));
         let (buffers, dates, hosts) = (Buffers::default(), Dates::default(), Hosts::default());
-        Self { limits, clock, budget, unread: Arc::default(), buffers, dates, hosts, shedding }
+        let (unread, line) = (Arc::default(), Line::default());
+        Self { limits, clock, budget, unread, buffers, dates, hosts, shedding, line }
     }
 
     /// The same, which counts unread answers here.

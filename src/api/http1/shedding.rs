@@ -13,6 +13,9 @@
 //! does, so whoever refused all that came too much would do nothing else. So it is measured what refusing takes, and
 //! of a worker's time it gets one part of [`TIME_SHARE`]. Whoever is older and finds none left is served, late.
 //!
+//! Requests of strangers, and for anything but lists and bags, do not count: to refuse others for them would let
+//! strangers keep everybody out.
+//!
 //! The task sleeps for good while the worker has nothing to do.
 
 use std::cell::Cell;
@@ -23,7 +26,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 /// How often is looked.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// So many requests, served while one waited, are a queue.
+/// So many requests that count, served while one waited, are a queue.
 const QUEUE_REQUESTS: u32 = 32;
 /// One part of so many of a worker's time is for answering with refusals. To read what is refused takes half as much
 /// again, so that all of it is about a tenth.
@@ -60,7 +63,7 @@ impl Shedding {
         }
     }
 
-    /// Counts a request that is whole.
+    /// Counts a request that could be refused for its age, if no stranger sent it.
     pub fn count(&self) {
         self.requests.set(self.requests.get().wrapping_add(1));
         if self.sleeps.get() {

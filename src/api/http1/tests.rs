@@ -65,7 +65,11 @@ impl Handler for Recorder {
     }
 
     fn class(&self, path: &str) -> Class {
-        if path == "/health" { Class::Health } else { Class::Load }
+        match path {
+            "/health" => Class::Health,
+            "/document" => Class::Document,
+            _ => Class::Load,
+        }
     }
 
     async fn admit<'r>(&self, head: RequestHead<'r>, lack: Option<Lack>) -> Decision<()> {
@@ -474,6 +478,63 @@ fn one_who_asks_without_end_leaves_others_their_turn() {
         }
     });
     assert!(others_turn <= 2 * TURN_REQUESTS as usize, "after {others_turn} requests of the first");
+}
+
+/// However many connections there are, a caller with a key waits for few requests of strangers, and for few documents.
+#[test]
+fn others_go_before_strangers_and_documents() {
+    const CONNECTIONS: usize = 60;
+    const REQUESTS: usize = 40;
+    const ASKED: usize = 20;
+    for (path, is_known, is_ahead) in [
+        ("/document", true, false),
+        ("/document", false, false),
+        ("/document", false, true),
+        ("/list", false, false),
+        ("/list", false, true),
+        ("/health", false, true),
+    ] {
+        let shared = shared();
+        let (many, other) = (Recorder::default(), Recorder::default());
+        *many.caller.borrow_mut() = is_known.then(known);
+        *other.caller.borrow_mut() = Some(known());
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let asking_without_end = async |mut near: DuplexStream| {
+            let mut answers = [0; 4 << 10];
+            loop {
+                let text = if is_ahead { request.repeat(REQUESTS) } else { request.clone() };
+                near.write_all(text.as_bytes()).await.unwrap();
+                near.read(&mut answers).await.unwrap();
+            }
+        };
+        let (mut near, far) = duplex(1 << 10);
+        let asking = async {
+            // Each of the others has had its first answer.
+            while many.seen.borrow().len() < CONNECTIONS {
+                tokio::task::yield_now().await;
+            }
+            let before = many.seen.borrow().len();
+            for _ in 0..ASKED {
+                near.write_all(GET).await.unwrap();
+                assert!(near.read(&mut [0; 1 << 10]).await.unwrap() > 0);
+            }
+            many.seen.borrow().len() - before
+        };
+        let went_before = block_on(async {
+            let others = (0..CONNECTIONS).map(|_| duplex(64 << 10)).map(|(near, far)| {
+                futures_util::future::join(
+                    asking_without_end(near),
+                    serve(far, &CLIENT, &many, &shared, None, pending()),
+                )
+            });
+            tokio::select! {
+                _ = futures_util::future::join_all(others) => unreachable!("they do not end"),
+                () = serve(far, &CLIENT, &other, &shared, None, pending()) => unreachable!("it is not closed"),
+                went_before = asking => went_before,
+            }
+        });
+        assert!(went_before <= 4 * ASKED, "{went_before} for {path} {is_known} {is_ahead}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::head::{self, Head, Parsed};
 use super::slots::Slot;
 use super::{
     AHEAD_BYTES, Class, Decision, HEAD_BYTES_MAX, HEAD_TIMEOUT, Handler, KEEP_ALIVE, OUTPUT_BYTES, READ_BYTES, Refusal,
-    SPARE_TIMEOUT, Shared, Stream, TURN_REQUESTS,
+    SPARE_TIMEOUT, Shared, Stream,
 };
 use crate::access::{Holder, OWN_BYTES, Share};
 use crate::api::body::{Lack, RequestBody};
@@ -25,6 +25,7 @@ use crate::api::request::{Client, Request, RequestHead};
 use crate::api::response::Response;
 
 mod reading;
+mod turns;
 mod writing;
 
 /// The head of an answer has fewer bytes.
@@ -79,6 +80,10 @@ pub(super) struct Connection<'h, S, H> {
     output: BytesMut,
     long_body: Bytes,
     answered_in_turn: u32,
+    /// Whether its last request was a stranger's.
+    is_strangers: bool,
+    /// Whether others have gone before its next request.
+    has_stood_in_line: bool,
 }
 
 impl<'h, S, H> Connection<'h, S, H>
@@ -105,6 +110,8 @@ where
             output: BytesMut::new(),
             long_body: Bytes::new(),
             answered_in_turn: 0,
+            is_strangers: false,
+            has_stood_in_line: false,
         }
     }
 
@@ -244,11 +251,13 @@ where
             "" => "/",
             path => path,
         };
+        let class = self.handler.class(path);
+        self.let_others_go_before(class).await?;
         let (client, framing, expects_unknown) = (self.client, *framing, *expects_unknown);
         let is_here = self.has_body(framing);
         let asked = RequestHead { method, path, query, headers, client, framing, expects_unknown, has_body: is_here };
-        let may_work = self.may_work(path);
-        let mut refused_since = if may_work && is_here { self.refuses_for_age(path) } else { None };
+        let may_work = self.may_work(class);
+        let mut refused_since = if may_work && is_here { self.refuses_for_age(class) } else { None };
         let lack = if may_work { refused_since.map(|_| Lack::Time) } else { Some(Lack::Connections) };
         // Pinned where it is made: a future that is handed on is moved, and this one has kilobytes.
         let decided = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
@@ -260,15 +269,20 @@ where
                 slot.note_caller(holder.is_known());
                 // The place of a known caller is taken again, if identifying the caller had to wait.
                 if holder.is_known() && slot.has_waited() {
-                    self.may_work(path);
+                    self.may_work(class);
                 }
             }
+            self.is_strangers = holder.is_stranger();
             self.share.charge_to(holder);
+        }
+        // To refuse load would not help against strangers.
+        if class == Class::Load && (lack.is_some() || !is_stranger) {
+            self.shared.shedding.count();
         }
         let is_admitted = outcome.is_ok();
         let (response, can_go_on) = match outcome {
             Ok(admitted) => {
-                let (body, is_whole) = self.admitted_body(&head, path, is_here, &mut refused_since).await?;
+                let (body, is_whole) = self.admitted_body(&head, class, is_here, &mut refused_since).await?;
                 let request = Request { head: asked, body };
                 // The rest of an unread body is no request.
                 (self.unless_gone(pin!(self.handler.answer(request, admitted, caller)), None).await?, is_whole)
@@ -284,34 +298,12 @@ where
         if !is_admitted {
             self.skip_body(framing).await?;
         }
-        self.answered_in_turn += 1;
-        // Strangers have one request in a turn.
-        let is_over = self.answered_in_turn >= TURN_REQUESTS;
-        if is_over || self.share.holder().is_stranger() && !self.input.is_empty() {
-            self.end_turn().await?;
-        }
-        Ok(())
-    }
-
-    /// Lets other connections have their turn. The connection of an unknown caller may lose its place meanwhile,
-    /// however many requests have come on it.
-    async fn end_turn(&mut self) -> Result<(), End> {
-        self.answered_in_turn = 0;
-        self.flush().await?;
-        let slot = self.slot.filter(|_| !self.share.holder().is_known());
-        if let Some(slot) = slot {
-            slot.rest(self.answered_at);
-        }
-        tokio::task::yield_now().await;
-        match slot {
-            Some(slot) if slot.is_leaving() && !self.input.is_empty() => Err(End::Refused(Refusal::Overloaded)),
-            _ => Ok(()),
-        }
+        self.answered().await
     }
 
     /// Whether a request may be carried out now.
-    fn may_work(&self, path: &str) -> bool {
-        self.slot.is_none_or(Slot::admit) || self.handler.class(path) == Class::Health
+    fn may_work(&self, class: Class) -> bool {
+        self.slot.is_none_or(Slot::admit) || class == Class::Health
     }
 
     /// Whether the connection ends with its present request.
@@ -320,10 +312,9 @@ where
     }
 
     /// The present, if the request that was read last is to be refused since it has waited for too long.
-    fn refuses_for_age(&self, path: &str) -> Option<Instant> {
+    fn refuses_for_age(&self, class: Class) -> Option<Instant> {
         let shedding = &self.shared.shedding;
-        shedding.count();
-        if !shedding.is_behind() || self.handler.class(path) != Class::Load {
+        if class != Class::Load || !shedding.is_behind() {
             return None;
         }
         shedding.refuses(self.stream.since_last_arrival())
@@ -353,7 +344,7 @@ where
     async fn admitted_body(
         &mut self,
         head: &Head,
-        path: &str,
+        class: Class,
         is_here: bool,
         refused_since: &mut Option<Instant>,
     ) -> Result<(RequestBody, bool), End> {
@@ -365,11 +356,11 @@ where
         if !is_whole {
             return Ok((body, is_whole));
         }
-        if self.slot.is_some_and(Slot::has_waited) && !self.may_work(path) {
+        if self.slot.is_some_and(Slot::has_waited) && !self.may_work(class) {
             return Ok((RequestBody::NotTaken(Lack::Connections), is_whole));
         }
         if !is_here {
-            *refused_since = self.refuses_for_age(path);
+            *refused_since = self.refuses_for_age(class);
         }
         Ok((if refused_since.is_some() { RequestBody::NotTaken(Lack::Time) } else { body }, is_whole))
     }

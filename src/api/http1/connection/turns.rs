@@ -1,0 +1,61 @@
+//! Turns: after which requests, and before which, others are served.
+
+use std::pin::pin;
+
+use super::super::slots::Slot;
+use super::super::{Class, Handler, Refusal, Stream, TURN_REQUESTS};
+use super::{Connection, End};
+
+impl<S: Stream, H: Handler> Connection<'_, S, H> {
+    /// Ends the turn of the connection if it has lasted long enough. Strangers have one request in a turn.
+    pub(super) async fn answered(&mut self) -> Result<(), End> {
+        self.answered_in_turn += 1;
+        if self.share.holder().is_stranger() && !self.input.is_empty() {
+            self.answered_in_turn = 0;
+            self.stand_in_line().await?;
+            self.has_stood_in_line = true;
+        } else if self.answered_in_turn >= TURN_REQUESTS {
+            self.end_turn().await?;
+        }
+        Ok(())
+    }
+
+    /// Lets other connections have their turn. The connection of an unknown caller may lose its place meanwhile,
+    /// however many requests have come on it.
+    async fn end_turn(&mut self) -> Result<(), End> {
+        self.answered_in_turn = 0;
+        self.flush().await?;
+        let slot = self.slot.filter(|_| !self.share.holder().is_known());
+        if let Some(slot) = slot {
+            slot.rest(self.answered_at);
+        }
+        tokio::task::yield_now().await;
+        match slot {
+            Some(slot) if slot.is_leaving() && !self.input.is_empty() => Err(End::Refused(Refusal::Overloaded)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the requests of others go before the next one, if that is for a document, or of a connection whose last
+    /// caller was a stranger. The first request of a connection may be that of a caller with a key.
+    pub(super) async fn let_others_go_before(&mut self, class: Class) -> Result<(), End> {
+        let has_stood_in_line = std::mem::take(&mut self.has_stood_in_line);
+        let goes_last = match class {
+            Class::Document => true,
+            Class::Control | Class::Load => self.is_strangers,
+            Class::Health => false,
+        };
+        if goes_last && !has_stood_in_line { self.stand_in_line().await } else { Ok(()) }
+    }
+
+    /// Waits for the worker's line. The connection of an unknown caller may lose its place meanwhile.
+    async fn stand_in_line(&mut self) -> Result<(), End> {
+        self.flush().await?;
+        let (shared, slot) = (self.shared, self.slot.filter(|_| !self.share.holder().is_known()));
+        let waited = self.unless_gone(pin!(shared.line.turn()), slot).await;
+        match slot.is_some_and(Slot::is_leaving) {
+            true => Err(End::Refused(Refusal::Overloaded)),
+            false => waited,
+        }
+    }
+}
