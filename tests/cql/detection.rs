@@ -108,7 +108,7 @@ async fn a_node_with_shards_is_a_scylla() {
     let refused = migrate(&CqlOptions { tablets: TabletsChoice::Disabled, ..options }, false).await.unwrap_err();
     match refused {
         MigrateError::Refused { step, statement, words } => {
-            assert_eq!(step, "0001_keyspace");
+            assert_eq!(step, "0001_lists");
             assert!(statement.ends_with("AND tablets = {'enabled': false}"), "{statement}");
             assert!(words.contains("tablets"), "{words}");
         }

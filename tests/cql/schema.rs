@@ -85,7 +85,7 @@ async fn a_migration_makes_the_schema_once() {
     let done = migrate(&keyspace.options, false).await.unwrap();
     assert_eq!(done, planned, "a dry run says what is done");
     assert_eq!((done.dialect, done.datacenter.as_str()), (Dialect::Cassandra, "datacenter1"));
-    assert_eq!(done.steps.len(), 9);
+    assert_eq!(done.steps.len(), 1);
     assert_eq!(keyspace.state().await, SchemaState::Current);
 
     let again = migrate(&keyspace.options, false).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_table_that_is_made_meanwhile_is_not_taken_for_one_that_was_dropped() 
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP TABLE KS.list_bag_swaps").await;
-    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 8").await;
+    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 1").await;
     let mut forger = Forger::before(keyspace.options.clone()).await;
     // Long enough for the other one to be through with it.
     let record = format!("SELECT version FROM \"{}\".schema_migrations", keyspace.options.keyspace);
@@ -199,8 +199,8 @@ async fn a_migration_that_broke_off_is_taken_up() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP INDEX KS.list_items_by_value").await;
-    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 3").await;
-    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 2, wanted: 9 });
+    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 1").await;
+    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 1 });
     assert!(keyspace.why_no_session().await.contains("liststore migrate"));
     let done = migrate(&keyspace.options, false).await.unwrap();
     assert_eq!(done.steps.len(), 1);
@@ -213,8 +213,8 @@ async fn a_server_waits_for_its_schema_and_says_so() {
     let (missing, older) = (Keyspace::new(), Keyspace::new());
     migrate(&older.options, false).await.unwrap();
     older.execute("DROP INDEX KS.list_items_by_value").await;
-    older.execute("DELETE FROM KS.schema_migrations WHERE version = 3").await;
-    for (keyspace, told) in [(missing, "the schema is missing"), (older, "version 2, wanted 9")] {
+    older.execute("DELETE FROM KS.schema_migrations WHERE version = 1").await;
+    for (keyspace, told) in [(missing, "the schema is missing"), (older, "version 0, wanted 1")] {
         let settings = settings(&[
             ("items.store", "cql"),
             ("items.cql.contact_points", &keyspace.options.contact_points.join(",")),
@@ -246,16 +246,16 @@ async fn a_server_waits_for_its_schema_and_says_so() {
 async fn a_newer_schema_is_left_alone() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
-    keyspace.execute("INSERT INTO KS.schema_migrations (version, name) VALUES (10, '0010_later')").await;
-    assert_eq!(keyspace.state().await, SchemaState::Newer { applied: 10, known: 9 });
+    keyspace.execute("INSERT INTO KS.schema_migrations (version, name) VALUES (2, '0002_later')").await;
+    assert_eq!(keyspace.state().await, SchemaState::Newer { applied: 2, known: 1 });
     assert!(keyspace.why_no_session().await.contains("newer than this program"));
     let refused = migrate(&keyspace.options, false).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unfit(SchemaState::Newer { .. })), "{refused}");
 
     // With a number beside it that lets this program serve, it does: a release can be gone back to.
-    keyspace.execute("INSERT INTO KS.schema_compatibility (version, served_from) VALUES (10, 9)").await;
+    keyspace.execute("INSERT INTO KS.schema_compatibility (version, served_from) VALUES (2, 1)").await;
     keyspace.execute("ALTER TABLE KS.list_items ADD weight INT").await;
-    assert_eq!(keyspace.state().await, SchemaState::NewerServed { applied: 10, known: 9 });
+    assert_eq!(keyspace.state().await, SchemaState::NewerServed { applied: 2, known: 1 });
     let server = Server::open(keyspace.options.clone()).await;
     let list = fresh_list();
     server.add(&list, &[(now(), b"v")]).await;
@@ -347,15 +347,15 @@ async fn a_table_that_was_dropped_is_not_replaced_by_an_empty_one() {
     assert_eq!(keyspace.state().await, SchemaState::TableDropped("list_members"));
 }
 
-/// What a release before sets has left.
+/// A migration that broke off.
 #[tokio::test]
 async fn sets_are_kept_once_their_table_was_made() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP TABLE KS.list_members").await;
-    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 5").await;
+    keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 1").await;
     let why = keyspace.why_no_session().await;
-    assert!(why.contains("version 4, wanted 9") && why.contains("run `liststore migrate`"), "{why}");
+    assert!(why.contains("version 0, wanted 1") && why.contains("run `liststore migrate`"), "{why}");
     assert_eq!(migrate(&keyspace.options, false).await.unwrap().steps.len(), 1);
     let (server, list) = (Server::open(keyspace.options.clone()).await, fresh_set(Identity::Value(Keep::Newest)));
     server.add(&list, &[(now(), b"v")]).await;
@@ -404,9 +404,9 @@ async fn a_table_made_by_hand_is_adopted() {
              ((feature_key, entity_id), item_key)) WITH CLUSTERING ORDER BY (item_key DESC)",
         )
         .await;
-    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 9 });
+    assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 1 });
     let done = migrate(&keyspace.options, false).await.unwrap();
-    assert_eq!(done.steps.len(), 10, "the table's default TTL is set too");
+    assert_eq!(done.steps.len(), 2, "the table's default TTL is set too");
     assert_eq!(keyspace.state().await, SchemaState::Current);
     assert_eq!(inspect(&keyspace.options).await.unwrap().default_ttl_secs, Some(2_592_000));
 }

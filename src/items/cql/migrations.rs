@@ -6,6 +6,8 @@
 use md5::{Digest, Md5};
 use uuid::Uuid;
 
+use super::found::INDEX;
+
 /// One numbered file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
@@ -30,27 +32,11 @@ macro_rules! migrations {
 }
 
 pub const SCYLLA: &[Migration] = migrations! { "scylla":
-    1 "0001_keyspace" from 1,
-    2 "0002_list_items" from 2,
-    3 "0003_list_items_by_value" from 3,
-    4 "0004_schema_compatibility" from 3,
-    5 "0005_list_members" from 3,
-    6 "0006_list_bags" from 3,
-    7 "0007_list_buckets" from 3,
-    8 "0008_list_bag_swaps" from 3,
-    9 "0009_list_bag_states" from 3,
+    1 "0001_lists" from 1,
 };
 
 pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
-    1 "0001_keyspace" from 1,
-    2 "0002_list_items" from 2,
-    3 "0003_list_items_by_value" from 3,
-    4 "0004_schema_compatibility" from 3,
-    5 "0005_list_members" from 3,
-    6 "0006_list_bags" from 3,
-    7 "0007_list_buckets" from 3,
-    8 "0008_list_bag_swaps" from 3,
-    9 "0009_list_bag_states" from 3,
+    1 "0001_lists" from 1,
 };
 
 /// What stands for the `${…}` of the files.
@@ -69,7 +55,7 @@ pub struct Parameters {
 }
 
 /// The file that makes the index of values.
-pub const INDEX_FILE: i32 = 3;
+pub const INDEX_FILE: i32 = 1;
 
 impl Migration {
     /// The file's statements, without comments, in order.
@@ -116,20 +102,18 @@ pub fn record_of(parameters: &Parameters, migration: &Migration) -> Vec<String> 
         "INSERT INTO \"{keyspace}\".schema_migrations (version, name, applied_at) VALUES ({version}, '{name}', \
          toTimestamp(now()))"
     );
-    // The table is made by the file that first needs it.
-    let compatible = (*version > INDEX_FILE).then(|| {
-        format!(
-            "INSERT INTO \"{keyspace}\".schema_compatibility (version, served_from) VALUES ({version}, {served_from})"
-        )
-    });
-    compatible.into_iter().chain([applied]).collect()
+    let compatible = format!(
+        "INSERT INTO \"{keyspace}\".schema_compatibility (version, served_from) VALUES ({version}, {served_from})"
+    );
+    vec![compatible, applied]
 }
 
 /// What makes the index of values anew, in place of one that is wrong or missing. Rows are not touched.
 pub fn rebuild_of_index(parameters: &Parameters, migrations: &[Migration]) -> Vec<String> {
     let drop = format!("DROP INDEX IF EXISTS \"{}\".list_items_by_value", parameters.keyspace);
     let file = migrations.iter().find(|migration| migration.version == INDEX_FILE);
-    std::iter::once(drop).chain(file.into_iter().flat_map(|file| file.statements(parameters))).collect()
+    let statements = file.into_iter().flat_map(|file| file.statements(parameters));
+    std::iter::once(drop).chain(statements.filter(|statement| statement.contains(INDEX))).collect()
 }
 
 /// A table's fixed id: of its own for each keyspace, since ids are unique in a cluster. A UUID of
@@ -174,8 +158,8 @@ mod tests {
                         ((feature_key, entity_id), kind, sort) ) WITH CLUSTERING ORDER BY (kind ASC, sort DESC) AND \
                         default_time_to_live = 60";
     const BAGS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_bags ( feature_key TEXT, entity_id TEXT, state UUID, \
-                        written BIGINT, stamp BIGINT, expires_at BIGINT, document BLOB, PRIMARY KEY ((feature_key, \
-                        entity_id)) ) WITH default_time_to_live = 60";
+                        written BIGINT, stamp BIGINT, expires_at BIGINT, document BLOB, states BLOB, PRIMARY KEY \
+                        ((feature_key, entity_id)) ) WITH default_time_to_live = 60";
     const SWAPS: &str = "CREATE TABLE IF NOT EXISTS \"Lists\".list_bag_swaps ( minute BIGINT, shard INT, id UUID, \
                          feature_key TEXT, entity_id TEXT, removed BLOB, written BIGINT, PRIMARY KEY ((minute, shard), id) \
                          ) WITH default_time_to_live = 10800 AND";
@@ -194,6 +178,7 @@ mod tests {
             [
                 format!("{KEYSPACE} AND tablets = {{'enabled': false}}"),
                 RECORD.to_owned(),
+                COMPATIBILITY.to_owned(),
                 format!("{TABLE} {SCYLLA_OPTIONS}"),
                 "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Lists\".list_items ((feature_key, entity_id), value)"
                     .to_owned(),
@@ -201,7 +186,6 @@ mod tests {
                     "ALTER MATERIALIZED VIEW \"Lists\".list_items_by_value_index WITH {}",
                     SCYLLA_OPTIONS.trim_start_matches("AND ")
                 ),
-                COMPATIBILITY.to_owned(),
                 format!("{SETS} {SCYLLA_OPTIONS}"),
                 format!("{BAGS} {SCYLLA_OPTIONS}"),
                 format!("{BUCKETS} {SCYLLA_OPTIONS}"),
@@ -209,7 +193,6 @@ mod tests {
                     "{SWAPS} compaction = {{'class': 'IncrementalCompactionStrategy'}} AND tombstone_gc = {{'mode': \
                      'immediate'}}"
                 ),
-                "ALTER TABLE \"Lists\".list_bags ADD states BLOB".to_owned(),
             ]
         );
     }
@@ -221,16 +204,15 @@ mod tests {
             [
                 KEYSPACE.to_owned(),
                 format!("{RECORD} WITH id = {}", table_id("Lists", "schema_migrations")),
+                format!("{COMPATIBILITY} WITH id = {}", table_id("Lists", "schema_compatibility")),
                 format!("{TABLE} AND id = {}", table_id("Lists", "list_items")),
                 "CREATE INDEX IF NOT EXISTS list_items_by_value ON \"Lists\".list_items (value) USING \
                  'legacy_local_table'"
                     .to_owned(),
-                format!("{COMPATIBILITY} WITH id = {}", table_id("Lists", "schema_compatibility")),
                 format!("{SETS} AND id = {}", table_id("Lists", "list_members")),
                 format!("{BAGS} AND id = {}", table_id("Lists", "list_bags")),
                 format!("{BUCKETS} AND id = {}", table_id("Lists", "list_buckets")),
                 format!("{SWAPS} gc_grace_seconds = 0 AND id = {}", table_id("Lists", "list_bag_swaps")),
-                "ALTER TABLE \"Lists\".list_bags ADD IF NOT EXISTS states BLOB".to_owned(),
             ]
         );
     }
@@ -255,13 +237,12 @@ mod tests {
         use crate::items::cql::bucket_statements::BucketTexts;
         use crate::items::cql::set_statements::SetTexts;
 
-        const PAGES: [(&str, &str); 40] = [
+        const PAGES: [(&str, &str); 39] = [
             ("CREATE KEYSPACE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE TABLE IF NOT EXISTS", "cql/ddl.html"),
             ("CREATE INDEX IF NOT EXISTS", "features/local-secondary-indexes.html"),
             ("ALTER MATERIALIZED VIEW", "cql/mv.html"),
             ("DROP INDEX IF EXISTS", "cql/secondary-indexes.html"),
-            ("ALTER TABLE \"Lists\".list_bags ADD", "cql/ddl.html"),
             ("ALTER TABLE", "cql/time-to-live.html"),
             ("INSERT INTO \"Lists\".schema_", "cql/dml/insert.html"),
             ("SELECT version FROM system.versions", "cql/dml/select.html"),

@@ -101,18 +101,19 @@ const SET_COLUMNS: [&str; 6] = [
 ];
 
 /// Those of the table of bags.
-const BAG_COLUMNS: [&str; 7] = [
+const BAG_COLUMNS: [&str; 8] = [
     "document regular -1 blob none",
     "entity_id partition_key 1 text none",
     "expires_at regular -1 bigint none",
     "feature_key partition_key 0 text none",
     "stamp regular -1 bigint none",
     "state regular -1 uuid none",
+    "states regular -1 blob none",
     "written regular -1 bigint none",
 ];
 
 /// Those that later files add: the file, the table and the column.
-const ADDED_COLUMNS: [(i32, &str, &str); 1] = [(9, BAGS, "states regular -1 blob none")];
+const ADDED_COLUMNS: &[(i32, &str, &str)] = &[];
 
 /// Those of the table of swaps of bags.
 const SWAP_COLUMNS: [&str; 7] = [
@@ -148,12 +149,12 @@ impl Found {
             (BUCKETS, &self.bucket_columns, &BUCKET_COLUMNS),
         ];
         for (table, found, wanted) in tables {
-            let added = || ADDED_COLUMNS.into_iter().filter(|(_, to, _)| *to == table);
-            let applied = added().filter(|(file, ..)| self.applied.contains(file)).map(|(.., column)| column);
+            let added = || ADDED_COLUMNS.iter().filter(|(_, to, _)| *to == table);
+            let applied = added().filter(|(file, ..)| self.applied.contains(file)).map(|(.., column)| *column);
             let mut required = wanted.iter().copied().chain(applied);
             // A later release may have added columns.
             let ours = found.is_empty() || required.all(|column| found.iter().any(|found| found == column));
-            let is_known = |found: &str| wanted.contains(&found) || added().any(|(.., column)| column == found);
+            let is_known = |found: &str| wanted.contains(&found) || added().any(|(.., column)| *column == found);
             let mut others = found.iter().filter(|found| !is_known(found));
             let only_added = others.all(|found| newer.is_some() && found.contains(" regular "));
             if !ours || !only_added {
@@ -197,16 +198,12 @@ mod tests {
         FoundIndex { kind: kind.to_owned(), options, building_on: 0 }
     }
 
-    fn added(table: &str) -> impl Iterator<Item = &'static str> {
-        ADDED_COLUMNS.into_iter().filter(move |(_, to, _)| *to == table).map(|(.., column)| column)
-    }
-
     fn whole() -> Found {
         Found {
             keyspace: true,
             columns: COLUMNS.map(str::to_owned).to_vec(),
             set_columns: SET_COLUMNS.map(str::to_owned).to_vec(),
-            bag_columns: BAG_COLUMNS.iter().copied().chain(added(BAGS)).map(str::to_owned).collect(),
+            bag_columns: BAG_COLUMNS.map(str::to_owned).to_vec(),
             swap_columns: SWAP_COLUMNS.map(str::to_owned).to_vec(),
             bucket_columns: BUCKET_COLUMNS.map(str::to_owned).to_vec(),
             index: Some(index("value", "COMPOSITES")),
@@ -226,29 +223,20 @@ mod tests {
         assert_eq!(state(whole()), SchemaState::Current);
         assert_eq!(state(Found::default()), SchemaState::Missing);
         assert_eq!(state(Found { keyspace: true, ..Found::default() }), SchemaState::Missing);
-        assert_eq!(state(Found { applied: vec![1, 2], ..whole() }), SchemaState::Older { applied: 2, wanted: 9 });
-        assert_eq!(state(Found { applied: vec![1, 3], ..whole() }), SchemaState::Older { applied: 1, wanted: 9 });
-        assert_eq!(
-            state(Found { applied: vec![], record: false, ..whole() }),
-            SchemaState::Older { applied: 0, wanted: 9 }
-        );
-        let newer = (1..=11).collect();
-        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 11, known: 9 });
+        let unrecorded = Found { applied: vec![], record: false, ..whole() };
+        assert_eq!(state(unrecorded), SchemaState::Older { applied: 0, wanted: 1 });
+        let newer = (1..=3).collect();
+        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 3, known: 1 });
         assert_eq!(state(Found { columns: vec![], ..whole() }), SchemaState::TableDropped(TABLE));
         assert_eq!(state(Found { set_columns: vec![], ..whole() }), SchemaState::TableDropped(SETS));
         assert_eq!(state(Found { bag_columns: vec![], ..whole() }), SchemaState::TableDropped(BAGS));
         assert_eq!(state(Found { bucket_columns: vec![], ..whole() }), SchemaState::TableDropped(BUCKETS));
         assert_eq!(state(Found { swap_columns: vec![], ..whole() }), SchemaState::TableDropped(SWAPS));
-        let before_sets = Found { applied: vec![1, 2, 3, 4], set_columns: vec![], ..whole() };
-        assert_eq!(state(before_sets), SchemaState::Older { applied: 4, wanted: 9 });
-        let without_states = BAG_COLUMNS.map(str::to_owned).to_vec();
-        let before_states = Found { applied: (1..=8).collect(), bag_columns: without_states.clone(), ..whole() };
-        assert_eq!(state(before_states), SchemaState::Older { applied: 8, wanted: 9 });
-        // Its record is still missing.
-        let added = Found { applied: (1..=8).collect(), ..whole() };
-        assert_eq!(state(added), SchemaState::Older { applied: 8, wanted: 9 });
-        let lost = Found { bag_columns: without_states, ..whole() };
-        assert!(matches!(state(lost), SchemaState::Foreign { .. }));
+        // A migration that broke off.
+        let begun = Found { applied: vec![], set_columns: vec![], ..whole() };
+        assert_eq!(state(begun), SchemaState::Older { applied: 0, wanted: 1 });
+        let lost = BAG_COLUMNS.map(str::to_owned)[1..].to_vec();
+        assert!(matches!(state(Found { bag_columns: lost, ..whole() }), SchemaState::Foreign { .. }));
     }
 
     #[test]
@@ -266,16 +254,16 @@ mod tests {
     /// A release that goes back to an older one finds what the newer one made.
     #[test]
     fn a_newer_schema_is_served_where_each_of_its_files_says_so() {
-        let mut found = Found { applied: (1..=11).collect(), ..whole() };
+        let mut found = Found { applied: (1..=3).collect(), ..whole() };
         found.columns.push("weight regular -1 int none".to_owned());
         let with = |served_from: &[(i32, i32)]| {
             let served_from = served_from.iter().copied().collect();
             Found { served_from, ..found.clone() }.state(Dialect::Cassandra)
         };
-        assert_eq!(with(&[(10, 9), (11, 9)]), SchemaState::NewerServed { applied: 11, known: 9 });
-        assert!(with(&[(10, 9), (11, 9)]).is_served());
-        for told in [&[(11, 9)][..], &[(10, 9), (11, 10)], &[]] {
-            assert_eq!(with(told), SchemaState::Newer { applied: 11, known: 9 }, "{told:?}");
+        assert_eq!(with(&[(2, 1), (3, 1)]), SchemaState::NewerServed { applied: 3, known: 1 });
+        assert!(with(&[(2, 1), (3, 1)]).is_served());
+        for told in [&[(3, 1)][..], &[(2, 1), (3, 2)], &[]] {
+            assert_eq!(with(told), SchemaState::Newer { applied: 3, known: 1 }, "{told:?}");
         }
         let mut other = whole();
         other.columns.push("weight regular -1 int none".to_owned());
