@@ -3,7 +3,7 @@
 //! Its file `STORE` says so, and each part says to which store it belongs. A part that is missing or
 //! that comes from another store is refused, by name: begun anew, or mixed in, it would show old items
 //! in new lists, or none. The file is written before a part is begun and again once all are open, so
-//! that a start may be cut short anywhere. Directories of releases that knew no stores are taken in once.
+//! that a start may be cut short anywhere. Parts that belong to no store are taken in once.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata, Permissions};

@@ -2,7 +2,7 @@
 //!
 //! No caller asks for a build: the server that looks first creates the job of an index that is not ready and has none.
 //! So no index is forgotten, wherever a crash interrupts the server between the definition and the job. The first look
-//! after a start also repairs the disagreements that earlier releases and restored backups left: a job that is done
+//! after a start also repairs the disagreements that restored backups left: a job that is done
 //! though its index is not ready, and a paused job of an index that is ready or gone.
 
 use md5::{Digest, Md5};

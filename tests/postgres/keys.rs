@@ -4,7 +4,6 @@ use liststore::access::NoKey;
 use liststore::access::token::Secret;
 use liststore::domain::{Author, Clock, KeyName, Limit, RateLimits, Revision, Role, Scope, SystemClock};
 use liststore::metadata::keys::{AuditFilter, KeyChange};
-use liststore::metadata::postgres::{SchemaState, inspect};
 use liststore::metadata::{AccessStore, Calls, MetadataStore};
 use sqlx::Row;
 
@@ -66,23 +65,6 @@ fn keys_hold_while_postgres_is_away_and_a_revocation_is_refused() {
         assert_eq!(holds(&node, &secret), Ok(()));
         node.stop().await;
     });
-}
-
-/// They would serve everybody.
-#[tokio::test]
-async fn the_first_key_turns_servers_away_that_know_none() {
-    let database = Database::migrated().await;
-    let served_from = async || {
-        let row = sqlx::query("SELECT served_from FROM liststore_schema_compatibility");
-        row.fetch_one(&mut database.connect().await).await.unwrap().get::<i64, _>(0)
-    };
-    let store = store(&database.url);
-    store.create_feature(new_feature("seen", 60), context()).await.unwrap();
-    assert_eq!(served_from().await, 1);
-    store.change_key(creation(&Secret::generate().unwrap(), "feed"), context()).await.unwrap();
-    assert_eq!(served_from().await, 3);
-    assert!(matches!(inspect(&database.url).await.unwrap().schema, SchemaState::Current { .. }));
-    store.close().await;
 }
 
 /// What the database keeps of a key is no key.

@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use redb::{
-    Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value,
-    WriteTransaction,
+    Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Value, WriteTransaction,
 };
 
 use super::erasures::{self, ERASURES};
@@ -40,23 +39,13 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<(), redb::Error> {
     copy_table(from, &to, FEATURES)?;
     copy_table(from, &to, GENERATIONS)?;
     copy_table(from, &to, HISTORY)?;
-    if from.list_tables()?.any(|table| table.name() == keys::KEYS.name()) {
-        copy_table(from, &to, keys::KEYS)?;
-        copy_table(from, &to, keys::USES)?;
-        copy_table(from, &to, keys::KEY_HISTORY)?;
-    }
-    if from.list_tables()?.any(|table| table.name() == ERASURES.name()) {
-        copy_table(from, &to, ERASURES)?;
-    }
-    if from.list_tables()?.any(|table| table.name() == SERVER_CHANGES.name()) {
-        copy_table(from, &to, SERVER_CHANGES)?;
-    }
-    if from.list_tables()?.any(|table| table.name() == PLACES.name()) {
-        copy_table(from, &to, PLACES)?;
-    }
-    if from.list_tables()?.any(|table| table.name() == JOBS.name()) {
-        copy_table(from, &to, JOBS)?;
-    }
+    copy_table(from, &to, PLACES)?;
+    copy_table(from, &to, keys::KEYS)?;
+    copy_table(from, &to, keys::USES)?;
+    copy_table(from, &to, keys::KEY_HISTORY)?;
+    copy_table(from, &to, ERASURES)?;
+    copy_table(from, &to, SERVER_CHANGES)?;
+    copy_table(from, &to, JOBS)?;
     Ok(to.commit()?)
 }
 

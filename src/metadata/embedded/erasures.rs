@@ -1,9 +1,8 @@
-//! The audit trail of erasures, in a table of its own that the first of them makes. A server that does not
-//! know it leaves it alone.
+//! The audit trail of erasures, in a table of its own.
 
 use std::collections::BTreeSet;
 
-use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
+use redb::{Database, ReadTransaction, ReadableTable, TableDefinition};
 
 use super::place::{self, Place};
 use super::tables::Failure;
@@ -15,11 +14,6 @@ use crate::metadata::keys::record::Broken;
 
 /// Every erasure, by its revision.
 pub(super) const ERASURES: TableDefinition<u64, &str> = TableDefinition::new("erasures");
-
-/// Whether anything ever was erased.
-pub(super) fn are_there(transaction: &ReadTransaction) -> Result<bool, JournalError> {
-    Ok(transaction.list_tables()?.any(|table| table.name() == ERASURES.name()))
-}
 
 pub(super) fn write(
     database: &Database,
@@ -66,11 +60,9 @@ pub(super) fn read_all(transaction: &ReadTransaction) -> Result<u64, JournalErro
 }
 
 fn each(transaction: &ReadTransaction, mut each: impl FnMut(ErasureEntry)) -> Result<(), JournalError> {
-    if are_there(transaction)? {
-        for row in transaction.open_table(ERASURES)?.iter()? {
-            let (revision, text) = row?;
-            each(read_entry(revision.value(), text.value())?);
-        }
+    for row in transaction.open_table(ERASURES)?.iter()? {
+        let (revision, text) = row?;
+        each(read_entry(revision.value(), text.value())?);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 use super::JournalError;
 use super::tables::META;
 
-/// Where it stands in [`META`]. A server that does not know it leaves it alone.
+/// Where it stands in [`META`].
 const NAME: &str = "items_at";
 
 /// Notes the place as a part of a transaction, if it is known.

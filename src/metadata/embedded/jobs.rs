@@ -1,6 +1,6 @@
-//! Jobs, in a table of their own that the first of them makes. A server that does not know it leaves it alone.
+//! Jobs, in a table of their own.
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::tables::Failure;
 use super::{JournalError, items_at};
@@ -44,9 +44,6 @@ pub(super) fn remove(database: &Database, id: JobId) -> Result<(), Failure> {
 
 pub(super) fn read(database: &Database) -> Result<Vec<Job>, JournalError> {
     let transaction = database.begin_read()?;
-    if !transaction.list_tables()?.any(|table| table.name() == JOBS.name()) {
-        return Ok(Vec::new());
-    }
     let mut found = Vec::new();
     for row in transaction.open_table(JOBS)?.iter()? {
         let (id, text) = row?;

@@ -7,10 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle, WriteTransaction};
 
-use super::place::{self, Place};
+use super::erasures::ERASURES;
+use super::format::{self, FORMATS, Upgrade};
+use super::jobs::JOBS;
+use super::keys::{KEY_HISTORY, KEYS, USES};
+use super::place::{self, PLACES, Place};
+use super::server_changes::SERVER_CHANGES;
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
-use super::{JournalError, Opened, Opener, erasures, format, items_at, jobs, keys, records, server_changes, trail};
-use crate::domain::{Belonging, Feature, FeatureId, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp};
+use super::{JournalError, Opened, Opener, erasures, items_at, jobs, keys, records, server_changes, trail};
+use crate::domain::{
+    Belonging, Feature, FeatureId, FormatError, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp,
+};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::change::KeyTransition;
@@ -48,13 +55,6 @@ impl RedbJournal {
             }
         }
         Ok((state, Self { opener, database: Some(database), items, is_settled: true }))
-    }
-
-    /// Of a database that is open, as it is: it is not opened again once it has failed.
-    #[cfg(test)]
-    pub(super) fn of(database: Database) -> Self {
-        let opener = Box::new(|| Err(JournalError::Locked));
-        Self { opener, database: Some(database), items: LogMark::default(), is_settled: true }
     }
 
     fn database(&self) -> Result<&Database, MetadataError> {
@@ -225,7 +225,7 @@ impl<'a> Written<'a> {
     }
 
     fn put(&self, transaction: &WriteTransaction) -> Result<(), redb::Error> {
-        let Transition { id, after, began, entry: HistoryEntry { revision, .. }, .. } = self.transition;
+        let Transition { id, began, entry: HistoryEntry { revision, .. }, .. } = self.transition;
         let key = records::feature_key(id);
         let mut features = transaction.open_table(FEATURES)?;
         match &self.feature {
@@ -241,8 +241,6 @@ impl<'a> Written<'a> {
         if let Some(job) = &self.job {
             jobs::put(transaction, job)?;
         }
-        let mut meta = transaction.open_table(META)?;
-        format::raise(&mut meta, after.as_ref().map_or(format::FIRST, format::of_feature))?;
         Ok(())
     }
 }
@@ -267,23 +265,6 @@ fn settle(database: &Database) -> Result<(), Failure> {
 }
 
 fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
-    let (state, database) = open(opener)?;
-    match mistrusting(|| trail::complete(&database)) {
-        Ok(()) => Ok((state, database)),
-        // No reason not to start: the trail is told without the table until there is room for it.
-        Err(JournalError::Storage(redb::Error::Io(error))) => {
-            tracing::warn!(
-                %error,
-                "cannot write the index of the audit trail: its pages are slower until a later start writes it"
-            );
-            drop(database);
-            open(opener)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn open(opener: &Opener) -> Result<(State, Database), JournalError> {
     mistrusting(|| {
         let Opened { mut database, is_verified } = opener()?;
         // By itself redb looks at its checksums only after a crash; damage must not be believed.
@@ -357,29 +338,55 @@ fn note_store(database: &Database, store: StoreId) -> Result<(), JournalError> {
     Ok(transaction.commit()?)
 }
 
-/// Makes the tables of a new file, and checks that an old one is ours and not newer than we are.
+/// Makes the tables of a new file, and brings those of an older one to the present format.
 pub(super) fn prepare(database: &Database) -> Result<(), JournalError> {
     let transaction = database.begin_read()?;
     let tables: Vec<_> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
     if tables.is_empty() {
         let mut transaction = database.begin_write()?;
         transaction.set_two_phase_commit(true);
-        transaction.open_table(FEATURES)?;
-        transaction.open_table(GENERATIONS)?;
-        transaction.open_table(HISTORY)?;
-        transaction.open_table(META)?.insert(format::NAME, format::FIRST)?;
+        make_tables(&transaction)?;
         transaction.commit()?;
         return Ok(());
     }
     if !tables.iter().any(|name| name == META.name()) {
         return Err(JournalError::Foreign);
     }
-    let format = transaction.open_table(META)?.get(format::NAME)?.map(|format| format.value());
-    match format {
-        Some(format::FIRST..=format::NEWEST) => Ok(()),
-        Some(newer) if newer > format::NEWEST => Err(JournalError::Newer(newer)),
-        _ => Err(JournalError::Foreign),
+    let found = transaction.open_table(META)?.get(format::NAME)?.map_or(0, |format| format.value());
+    let upgrades = FORMATS.upgrades_from(found).map_err(|error| match error {
+        FormatError::Newer { found, .. } => JournalError::Newer(found),
+        FormatError::Unknown => JournalError::Foreign,
+    })?;
+    upgrade(database, upgrades)
+}
+
+/// Carries out upgrades, and notes the present format, in one transaction.
+fn upgrade(database: &Database, upgrades: &[Upgrade]) -> Result<(), JournalError> {
+    if upgrades.is_empty() {
+        return Ok(());
     }
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    for upgrade in upgrades {
+        upgrade(&transaction)?;
+    }
+    transaction.open_table(META)?.insert(format::NAME, FORMATS.present())?;
+    Ok(transaction.commit()?)
+}
+
+fn make_tables(transaction: &WriteTransaction) -> Result<(), JournalError> {
+    transaction.open_table(META)?.insert(format::NAME, FORMATS.present())?;
+    transaction.open_table(FEATURES)?;
+    transaction.open_table(GENERATIONS)?;
+    transaction.open_table(HISTORY)?;
+    transaction.open_table(PLACES)?;
+    transaction.open_table(KEYS)?;
+    transaction.open_table(USES)?;
+    transaction.open_table(KEY_HISTORY)?;
+    transaction.open_table(ERASURES)?;
+    transaction.open_table(SERVER_CHANGES)?;
+    transaction.open_table(JOBS)?;
+    Ok(())
 }
 
 fn read_history(
@@ -403,4 +410,37 @@ fn read_history(
     }
     let more = rows.next().transpose()?.is_some();
     Ok(Some(Page { entries, more }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upgrades_and_the_present_format_are_one_transaction() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::create(dir.path().join("file")).unwrap();
+        prepare(&database).unwrap();
+        let set_format = |number: u64| {
+            let transaction = database.begin_write().unwrap();
+            transaction.open_table(META).unwrap().insert(format::NAME, number).unwrap();
+            transaction.commit().unwrap();
+        };
+        let number = |name: &str| {
+            let meta = database.begin_read().unwrap().open_table(META).unwrap();
+            meta.get(name).unwrap().map(|number| number.value())
+        };
+        set_format(0);
+        assert!(matches!(prepare(&database), Err(JournalError::Foreign)));
+        let note: Upgrade = |transaction| {
+            transaction.open_table(META)?.insert("upgraded", 7)?;
+            Ok(())
+        };
+        let fail: Upgrade = |_| Err(JournalError::Foreign);
+        assert!(matches!(upgrade(&database, &[note, fail]), Err(JournalError::Foreign)));
+        assert_eq!((number("upgraded"), number(format::NAME)), (None, Some(0)));
+        upgrade(&database, &[note]).unwrap();
+        assert_eq!((number("upgraded"), number(format::NAME)), (Some(7), Some(FORMATS.present())));
+        prepare(&database).unwrap();
+    }
 }

@@ -1,13 +1,10 @@
 //! Keys in the journal's file, in tables of their own.
-//!
-//! The first key makes the tables, and raises the file's format to [`WITH_KEYS`](format::WITH_KEYS): a server that
-//! does not know keys would serve everybody, and refuses the file instead.
 
-use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
+use redb::{Database, ReadTransaction, ReadableTable, TableDefinition};
 
+use super::JournalError;
 use super::place::{self, Place};
-use super::tables::{Failure, META};
-use super::{JournalError, format};
+use super::tables::Failure;
 use crate::domain::{ApiKey, KeyId, Revision, Timestamp};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::KeyHistoryEntry;
@@ -26,11 +23,6 @@ fn inconsistent(table: &'static str, key: &str) -> impl FnOnce(Broken) -> Journa
     move |Broken(column)| JournalError::Inconsistent(MetadataError::DatabaseInconsistency { table, column, key })
 }
 
-/// Whether there ever was a key.
-pub(super) fn are_there(transaction: &ReadTransaction) -> Result<bool, JournalError> {
-    Ok(transaction.list_tables()?.any(|table| table.name() == KEYS.name()))
-}
-
 pub(super) fn write(
     database: &Database,
     KeyTransition { key, entry }: &KeyTransition,
@@ -39,11 +31,9 @@ pub(super) fn write(
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     {
-        transaction.open_table(USES)?;
         transaction.open_table(KEYS)?.insert(key.id.as_str(), texts.0.as_str())?;
         transaction.open_table(KEY_HISTORY)?.insert(entry.revision.0, texts.1.as_str())?;
         place::note(&transaction, entry.revision, Place::Key)?;
-        format::raise(&mut transaction.open_table(META)?, format::WITH_KEYS)?;
     }
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }
@@ -61,9 +51,6 @@ pub(super) fn write_uses(database: &Database, uses: &[(KeyId, Timestamp)]) -> Re
 }
 
 pub(super) fn read(transaction: &ReadTransaction) -> Result<Vec<ApiKey>, JournalError> {
-    if !are_there(transaction)? {
-        return Ok(Vec::new());
-    }
     let uses = transaction.open_table(USES)?;
     let mut keys = Vec::new();
     for row in transaction.open_table(KEYS)?.iter()? {
@@ -85,9 +72,6 @@ pub(super) fn read_entry(revision: u64, text: &str) -> Result<KeyHistoryEntry, J
 
 /// Reads every entry of the audit trail of keys, and counts them.
 pub(super) fn read_all_changes(transaction: &ReadTransaction) -> Result<u64, JournalError> {
-    if !are_there(transaction)? {
-        return Ok(0);
-    }
     let mut changes = 0;
     for row in transaction.open_table(KEY_HISTORY)?.iter()? {
         let (revision, text) = row?;

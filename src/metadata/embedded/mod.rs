@@ -46,7 +46,7 @@ pub enum OpenError {
     #[error(
         "{} was written by a newer liststore (format {found}, this version supports {}): start that version",
         path.display(),
-        format::NEWEST
+        format::FORMATS.present()
     )]
     Newer { path: PathBuf, found: u64 },
     #[error("{} is not a metadata file of liststore: move it away, or choose another data directory", path.display())]

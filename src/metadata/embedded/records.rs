@@ -200,14 +200,9 @@ pub fn read_generation(key: &str, generation: u64) -> Result<((FeatureId, Versio
     Ok(((id, version), source.parsed("generation", Generation::new(generation))?))
 }
 
-fn first_format() -> u32 {
-    1
-}
-
 #[derive(Serialize, Deserialize)]
 struct HistoryRecord {
-    /// In which form `before` and `after` are; the first where it is not said.
-    #[serde(default = "first_format")]
+    /// Of `before` and `after`.
     format: u32,
     at_nanos: u64,
     by: String,

@@ -1,7 +1,6 @@
-//! The audit trail of servers, in a table of its own that the first entry makes. A server that does not know the table
-//! leaves it alone.
+//! The audit trail of servers, in a table of its own.
 
-use redb::{Database, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
+use redb::{Database, ReadTransaction, ReadableTable, TableDefinition};
 
 use super::JournalError;
 use super::place::{self, Place};
@@ -13,11 +12,6 @@ use crate::metadata::keys::server_changes::{self, ServerChangeEntry};
 
 /// Every change of a server, by its revision.
 pub(super) const SERVER_CHANGES: TableDefinition<u64, &str> = TableDefinition::new("server_changes");
-
-/// Whether the table exists.
-pub(super) fn are_there(transaction: &ReadTransaction) -> Result<bool, JournalError> {
-    Ok(transaction.list_tables()?.any(|table| table.name() == SERVER_CHANGES.name()))
-}
 
 pub(super) fn write(database: &Database, revision: Revision, text: &str) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
@@ -36,9 +30,6 @@ pub(super) fn read_entry(revision: u64, text: &str) -> Result<ServerChangeEntry,
 
 /// Reads every entry, and counts them.
 pub(super) fn read_all(transaction: &ReadTransaction) -> Result<u64, JournalError> {
-    if !are_there(transaction)? {
-        return Ok(0);
-    }
     let mut entries = 0;
     for row in transaction.open_table(SERVER_CHANGES)?.iter()? {
         let (revision, text) = row?;

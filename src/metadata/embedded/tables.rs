@@ -2,8 +2,7 @@
 
 use redb::TableDefinition;
 
-/// `format`, `revision`, `trail` (up to which revision the table of that name is whole), `items_at` (how far the items'
-/// log was durable by then), and the two halves of the store's ID.
+/// `format`, `revision`, `items_at` (how far the items' log was durable by then), and the two halves of the store's ID.
 pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 /// Present features by `records::feature_key`.
 pub(super) const FEATURES: TableDefinition<&str, &[u8]> = TableDefinition::new("features");

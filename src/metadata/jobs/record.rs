@@ -18,9 +18,7 @@ struct JobRecord {
     id: String,
     number: u64,
     state: String,
-    /// A purge where it is not said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kind: Option<String>,
+    kind: String,
     entity_type: String,
     feature: String,
     /// Versions and generations.
@@ -60,7 +58,7 @@ pub fn write(job: &Job) -> Result<String, serde_json::Error> {
         id: id.to_string(),
         number: *number,
         state: state.as_str().to_owned(),
-        kind: (task.kind != TaskKind::Purge).then(|| task.kind.as_str().to_owned()),
+        kind: task.kind.as_str().to_owned(),
         entity_type: task.feature.entity_type.to_string(),
         feature: task.feature.name.to_string(),
         targets: targets.collect(),
@@ -99,8 +97,7 @@ pub fn read(text: &[u8]) -> Result<Job, Broken> {
         .place
         .map(|(hash, after)| Ok((hash, after.map(|after| valid("place", EntityId::new(&after))).transpose()?)));
     let holder = record.holder.map(|holder| u128::from_str_radix(&holder, 16).map_err(|_| Broken("holder")));
-    let kind = record.kind.as_deref().unwrap_or(TaskKind::Purge.as_str());
-    let kind = TaskKind::ALL.into_iter().find(|known| known.as_str() == kind);
+    let kind = TaskKind::ALL.into_iter().find(|kind| kind.as_str() == record.kind);
     let state = JobState::ALL.into_iter().find(|state| state.as_str() == record.state);
     Ok(Job {
         id: valid("id", JobId::parse(&record.id))?,
@@ -138,7 +135,7 @@ fn valid<T>(part: &'static str, outcome: Result<T, Invalid>) -> Result<T, Broken
 mod tests {
     use super::*;
 
-    const RECORD: &str = r#"{"format":1,"id":"00000000000000000000000000000abc","number":7,"state":"running","entity_type":"user","feature":"seen","targets":[["",2],["v",1]],"lists_per_second":50,"targets_done":1,"place":[9,"u-1"],"lists":12,"erased":null,"created_at_nanos":1,"created_by":"key:feed","on_behalf_of":"alice","updated_at_nanos":2,"holder":"0000000000000000000000000000000f","problem":"away"}"#;
+    const RECORD: &str = r#"{"format":1,"id":"00000000000000000000000000000abc","number":7,"state":"running","kind":"purge","entity_type":"user","feature":"seen","targets":[["",2],["v",1]],"lists_per_second":50,"targets_done":1,"place":[9,"u-1"],"lists":12,"erased":null,"created_at_nanos":1,"created_by":"key:feed","on_behalf_of":"alice","updated_at_nanos":2,"holder":"0000000000000000000000000000000f","problem":"away"}"#;
 
     #[test]
     fn a_job_is_read_as_it_was_written_and_no_other_is_believed() {
@@ -148,6 +145,7 @@ mod tests {
             ("format", "\"format\":1", "\"format\":2"),
             ("id", "0abc\"", "0abC\""),
             ("state", "running", "walking"),
+            ("kind", "purge", "urge"),
             ("entity_type", "user", "us#er"),
             ("targets", "[\"\",2]", "[\"\",0]"),
             ("place", "u-1", ""),

@@ -30,8 +30,7 @@ struct KeyRecord {
     expires_at_nanos: Option<u64>,
     rotated_at_nanos: Option<u64>,
     revoked_at_nanos: Option<u64>,
-    /// Of requests and items, each by the second and at once. Left out where there are none: servers that
-    /// know no limits read the others.
+    /// Of requests and items, each by the second and at once. Left out where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limits: Option<[Option<(u32, u32)>; 2]>,
     revision: u64,

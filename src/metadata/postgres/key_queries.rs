@@ -29,12 +29,6 @@ pub(super) async fn put_key(connection: &mut Connection, key: &ApiKey) -> Result
     Ok(())
 }
 
-/// Turns servers away that do not know keys.
-pub(super) async fn require_keys(connection: &mut Connection) -> Result<(), Failure> {
-    sqlx::query_file!("metadata_sql/queries/require_keys.sql").execute(Unnamed(connection)).await?;
-    Ok(())
-}
-
 pub(super) async fn add_key_history(connection: &mut Connection, entry: &KeyHistoryEntry) -> Result<(), Failure> {
     sqlx::query_file!(
         "metadata_sql/queries/add_key_history.sql",

@@ -94,9 +94,6 @@ impl Work for KeyWork {
         match decided.map_err(Failure::Refused)? {
             Decided::Nothing(key) => Ok(Worked { outcome: *key, changed: false }),
             Decided::Change(transition) => {
-                if keys.is_empty() {
-                    queries::require_keys(connection).await?;
-                }
                 queries::put_key(connection, &transition.key).await?;
                 queries::add_key_history(connection, &transition.entry).await?;
                 notify(connection, revision).await?;

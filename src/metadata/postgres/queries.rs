@@ -187,24 +187,6 @@ pub(super) async fn put_version(
     Ok(())
 }
 
-/// Turns servers away that do not know what a version's identity is.
-pub(super) async fn require_identity(connection: &mut Connection) -> Result<(), Failure> {
-    sqlx::query_file!("metadata_sql/queries/require_identity.sql").execute(Unnamed(connection)).await?;
-    Ok(())
-}
-
-/// Turns servers away that know no buckets.
-pub(super) async fn require_buckets(connection: &mut Connection) -> Result<(), Failure> {
-    sqlx::query_file!("metadata_sql/queries/require_buckets.sql").execute(Unnamed(connection)).await?;
-    Ok(())
-}
-
-/// Turns servers away that know no bags.
-pub(super) async fn require_bags(connection: &mut Connection) -> Result<(), Failure> {
-    sqlx::query_file!("metadata_sql/queries/require_bags.sql").execute(Unnamed(connection)).await?;
-    Ok(())
-}
-
 pub(super) async fn delete_feature(connection: &mut Connection, id: &FeatureId) -> Result<(), Failure> {
     sqlx::query_file!("metadata_sql/queries/delete_feature.sql", id.entity_type.as_str(), id.name.as_str())
         .execute(Unnamed(connection))

@@ -178,18 +178,9 @@ async fn write(
     match after {
         Some(feature) => {
             queries::put_feature(connection, feature).await?;
-            if id.is_of_bags() {
-                queries::require_bags(connection).await?;
-            }
             for version in &feature.versions {
                 if before.and_then(|before| before.version(&version.version)) != Some(version) {
                     queries::put_version(connection, id, version).await?;
-                    if version.identity.is_set() {
-                        queries::require_identity(connection).await?;
-                    }
-                    if version.bucket.is_some() {
-                        queries::require_buckets(connection).await?;
-                    }
                 }
             }
             for gone in before.into_iter().flat_map(|before| &before.versions) {
