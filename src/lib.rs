@@ -15,7 +15,6 @@ pub mod client;
 pub mod config;
 pub mod console;
 pub mod data_dir;
-pub mod domain;
 pub mod import;
 pub mod items;
 pub mod left_out;
@@ -29,4 +28,5 @@ pub mod service;
 pub mod telemetry;
 pub mod tls_files;
 pub mod transfer;
-pub mod wire;
+
+pub use liststore_contract::{domain, wire};

@@ -31,7 +31,7 @@ import time
 SLOWEST_FIRST = ["cql", "console", "consistency", "api", "cli", "conformance", "postgres", "engine", "lib"]
 SLOWEST_TESTS = 10
 # These only compute, so they take as long as it takes.
-IDLE_TIME = {"engine", "lib", "actors", "operator", "tidy", "bin liststore", "bin liststore-operator"}
+IDLE_TIME = {"engine", "lib", "lib contract", "actors", "operator", "tidy", "bin liststore", "bin liststore-operator"}
 # The nice values of suites; 0 for others. Only root gets a negative one. Servers treat their threads differently if they
 # find another value than 0, so most suites run with 0.
 NICE = {"cql": -5} | dict.fromkeys(IDLE_TIME, 19)
@@ -51,7 +51,12 @@ def programs(messages):
             target = message["target"]
             is_lib = "lib" in target["kind"]
             is_bin = "bin" in target["kind"]
-            name = "lib" if is_lib else f"bin {target['name']}" if is_bin else target["name"]
+            name = target["name"]
+            if is_lib:
+                # The server's is `lib`, and that of crates/contract is `lib contract`.
+                name = name.replace("liststore", "lib", 1).replace("_", " ")
+            elif is_bin:
+                name = f"bin {name}"
             found[name] = (message["executable"], pathlib.Path(message["manifest_path"]).parent)
     return found
 

@@ -149,7 +149,7 @@ impl ApiState {
     /// Keeps the books of what somebody is answered with in place of what they asked for.
     fn note_refusal(&self, by: &Principal, operation: &'static str, problem: &Problem) {
         use ErrorCode::Unauthenticated;
-        if !matches!(problem.status().as_u16(), 401 | 403 | 429) {
+        if !matches!(problem.code.status(), 401 | 403 | 429) {
             return;
         }
         // Why nobody was known stands behind the answer, in one of a few texts.

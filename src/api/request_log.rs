@@ -10,7 +10,7 @@ use actix_web::http::header::HeaderValue;
 use actix_web::http::{Method, StatusCode};
 
 use super::metrics::label;
-use super::problem::{ErrorCode, Problem};
+use super::problem::{ErrorCode, Problem, ToResponse};
 use super::response::Response;
 use crate::access::Principal;
 use crate::service::{Descriptor, OperationId};

@@ -15,7 +15,7 @@ use super::call::{Call, HandlerResult};
 use super::headers::{self, REQUEST_ID};
 use super::http1::{Decision, Refusal};
 use super::metrics::label;
-use super::problem::{ErrorCode, Problem};
+use super::problem::{ErrorCode, Problem, ToResponse};
 use super::request::{Peer, Request, RequestHead};
 use super::request_log::Accessed;
 use super::response::Response;

@@ -2,22 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::sources::{Source, rust_files};
+use crate::sources::{Source, packages, rust_files};
 
 /// A name by its path from the crate's root: `["items", "StoreError"]`.
 type Path = Vec<String>;
 
-/// For each folder below `src` with a circle among what lies in it: the names in the circle. A `mod.rs`
+/// For each folder of a package with a circle among what lies in it: the names in the circle. A `mod.rs`
 /// speaks for its folder and is no part of a circle in it; what it hands on counts as what it comes from.
 pub fn circles() -> Vec<String> {
-    let sources = rust_files("src");
+    packages().iter().flat_map(|package| circles_of(package)).collect()
+}
+
+fn circles_of(package: &str) -> Vec<String> {
+    let sources = rust_files(package);
     let handed_on = handed_on(&sources);
     let folders: BTreeSet<Vec<&str>> = sources.iter().flat_map(|source| ancestors(&segments(source))).collect();
     let mut found = Vec::new();
     for folder in &folders {
         let circle = circle_in(folder, &sources, &handed_on);
         if !circle.is_empty() {
-            found.push(format!("src/{}: {} use each other", folder.join("/"), circle.join(", ")));
+            found.push(format!("{package}/{}: {} use each other", folder.join("/"), circle.join(", ")));
         }
     }
     found
@@ -25,8 +29,7 @@ pub fn circles() -> Vec<String> {
 
 /// The module path of a file: `items::cql::add` for `src/items/cql/add.rs`.
 fn segments(source: &Source) -> Vec<&str> {
-    let below = source.path.strip_prefix("src/").unwrap().trim_end_matches(".rs");
-    below.split('/').collect()
+    source.below_src().trim_end_matches(".rs").split('/').collect()
 }
 
 fn ancestors<'a>(path: &[&'a str]) -> Vec<Vec<&'a str>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::phrases::banned;
-use crate::sources::{Source, files, root, rust_files};
+use crate::sources::{Source, files, package_files, root};
 
 const SENTENCE_WORDS_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 120;
@@ -26,7 +26,7 @@ struct Counts {
 /// Banned phrases in the string literals of the sources, except those of unit tests.
 pub fn unclear_messages() -> Vec<String> {
     let is_test = |source: &Source| source.path.ends_with("tests.rs") || source.path.contains("/tests/");
-    rust_files("src")
+    package_files()
         .iter()
         .filter(|source| !is_test(source))
         .flat_map(|source| {

@@ -11,7 +11,7 @@ mod shape;
 mod sources;
 mod vendored;
 
-use sources::{Source, rust_files};
+use sources::{Source, package_files, packages, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
@@ -102,7 +102,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
     ("bin", &["operator"]),
 ];
 
-/// Where a package may be named, by the start of a path below `src/`.
+/// Where a package may be named, by the start of a path below the `src/` of the package that names it.
 const CONFINED: [(&str, &[&str]); 11] = [
     ("actix", &["actors/", "api/", "app/"]),
     ("actix_web", &["actors/", "api/", "app/"]),
@@ -118,7 +118,7 @@ const CONFINED: [(&str, &[&str]); 11] = [
 ];
 
 fn complaints(check: impl Fn(&Source) -> Vec<String>) -> Vec<String> {
-    rust_files("src").iter().flat_map(check).collect()
+    package_files().iter().flat_map(check).collect()
 }
 
 #[track_caller]
@@ -149,7 +149,7 @@ fn imports_point_inwards() {
 #[test]
 fn frameworks_and_engines_are_named_in_their_places_only() {
     assert_none(complaints(|source| {
-        let below_src = source.path.strip_prefix("src/").unwrap();
+        let below_src = source.below_src();
         let mut found = Vec::new();
         for (package, places) in CONFINED {
             if places.iter().any(|place| below_src.starts_with(place)) {
@@ -190,7 +190,7 @@ fn names(line: &str, naming: &str) -> bool {
 #[test]
 fn the_wall_clock_is_read_in_one_place() {
     assert_none(complaints(|source| {
-        if source.path == "src/domain/clock.rs" {
+        if source.path == "crates/contract/src/domain/clock.rs" {
             return vec![];
         }
         let clocks = ["SystemTime::now", "now_utc()", "now_local()", "Utc::now", "Local::now", "UNIX_EPOCH.elapsed"];
@@ -232,7 +232,7 @@ fn only_the_composition_root_and_the_commands_read_settings() {
 
 #[test]
 fn every_file_says_what_it_is() {
-    let files: Vec<_> = ["src", "tests", "benches"].into_iter().flat_map(rust_files).collect();
+    let files: Vec<_> = ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files).collect();
     assert!(files.len() > 20, "the walk found too little");
     let silent = files.iter().filter(|source| !source.text.starts_with("//!"));
     assert_none(silent.map(|source| format!("{}: does not open with //!", source.path)).collect());
@@ -240,7 +240,7 @@ fn every_file_says_what_it_is() {
 
 #[test]
 fn nothing_is_left_to_be_done() {
-    let files: Vec<_> = ["src", "tests", "benches"].into_iter().flat_map(rust_files).collect();
+    let files: Vec<_> = ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files).collect();
     // What a parent test runs as a process of its own says so, and is no test left out.
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:"), concat!("#[ign", "ore]")];
     assert_none(
@@ -281,7 +281,7 @@ fn code_spans_name_files_that_exist() {
 
 #[test]
 fn every_source_file_is_part_of_the_crate() {
-    assert_none(shape::undeclared("src"));
+    assert_none(packages().iter().flat_map(|folder| shape::undeclared(folder)).collect());
 }
 
 #[test]
@@ -291,12 +291,12 @@ fn files_of_a_room_do_not_use_each_other_in_circles() {
 
 #[test]
 fn modules_with_files_are_folders_with_a_mod_file() {
-    assert_none(shape::files_beside_their_folders("src"));
+    assert_none(packages().iter().flat_map(|folder| shape::files_beside_their_folders(folder)).collect());
 }
 
 #[test]
 fn nothing_is_too_long_to_be_read() {
-    let files: Vec<_> = ["src", "tests", "benches"].into_iter().flat_map(rust_files).collect();
+    let files: Vec<_> = ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files).collect();
     assert_none(
         files
             .iter()

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::sources::{Source, root, rust_files};
+use crate::sources::{Source, package_files, root, rust_files};
 
 const PAGE: &str = "docs/explanation/guarantees.md";
 const HEADER: &str = "| promise | how it is tested |";
-/// The suite of the unit tests below `src/`. All other suites are folders below `tests/`.
+/// The suite of the unit tests of all packages. All other suites are folders below `tests/`.
 const LIBRARY: &str = "lib";
 
 /// Promises of the table that name no test, or a test that does not exist.
@@ -35,8 +35,8 @@ pub fn untested() -> Vec<String> {
 /// Whether a suite has a test, given as `suite::function` or `suite::module::function`.
 fn exists<'t>(test: &'t str, suites: &mut BTreeMap<&'t str, Vec<Source>>) -> bool {
     let Some((suite, path)) = test.split_once("::") else { return false };
-    let folder = || if suite == LIBRARY { "src".to_owned() } else { format!("tests/{suite}") };
-    let sources = suites.entry(suite).or_insert_with(|| rust_files(&folder()));
+    let sources = || if suite == LIBRARY { package_files() } else { rust_files(&format!("tests/{suite}")) };
+    let sources = suites.entry(suite).or_insert_with(sources);
     let function = path.rsplit("::").next().unwrap_or(path);
     sources.iter().any(|source| has_test(&source.text, path, function))
 }

@@ -62,8 +62,8 @@ pub fn undeclared(folder: &str) -> Vec<String> {
     for source in &sources {
         let path = Path::new(&source.path);
         let (folder, stem) = (path.parent().unwrap(), path.file_stem().unwrap().to_str().unwrap());
-        let is_root =
-            matches!(source.path.as_str(), "src/main.rs" | "src/lib.rs") || source.path.starts_with("src/bin/");
+        let below_src = source.below_src();
+        let is_root = matches!(below_src, "main.rs" | "lib.rs") || below_src.starts_with("bin/");
         let (name, folder) = match stem {
             "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
             _ => (stem, folder),
@@ -134,8 +134,9 @@ fn code_spans(text: &str) -> impl Iterator<Item = String> {
 fn names_a_file(span: &str) -> bool {
     let plain = span.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
     let by_extension = [".rs", ".sql", ".cql", ".py"].iter().any(|extension| span.ends_with(extension));
-    let by_folder = ["src/", "tests/", "scripts/", "docs/", "benches/", "migrations/", "metadata_sql/", "examples/"]
-        .iter()
-        .any(|folder| span.starts_with(folder));
+    let by_folder =
+        ["src/", "crates/", "tests/", "scripts/", "docs/", "benches/", "migrations/", "metadata_sql/", "examples/"]
+            .iter()
+            .any(|folder| span.starts_with(folder));
     plain && (by_extension || by_folder)
 }

@@ -10,10 +10,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// The top module that a file below `src/` belongs to.
+    /// The path below the `src/` of its package.
+    pub fn below_src(&self) -> &str {
+        self.path.split_once("src/").map_or(&self.path, |(_, below)| below)
+    }
+
+    /// The top module of its package that a file below `src/` belongs to.
     pub fn module(&self) -> String {
-        let below = self.path.strip_prefix("src/").unwrap_or(&self.path);
-        below.split('/').next().unwrap().trim_end_matches(".rs").to_owned()
+        self.below_src().split('/').next().unwrap().trim_end_matches(".rs").to_owned()
     }
 
     /// The numbered lines that are no comments, up to the unit tests at a file's end: those may
@@ -30,6 +34,23 @@ impl Source {
 
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder `src` of each package of the workspace, the server's first.
+pub fn packages() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("crates")).unwrap();
+    let mut others: Vec<_> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .map(|path| format!("crates/{}/src", path.file_name().unwrap().to_str().unwrap()))
+        .collect();
+    others.sort();
+    std::iter::once("src".to_owned()).chain(others).collect()
+}
+
+/// The Rust files of all packages, but for their suites and benches.
+pub fn package_files() -> Vec<Source> {
+    packages().iter().flat_map(|folder| rust_files(folder)).collect()
 }
 
 /// The Rust files below a folder of the project; none if it does not exist.

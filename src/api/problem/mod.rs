@@ -15,12 +15,18 @@ pub const CONTENT_TYPE: &str = "application/problem+json";
 /// What a 401 asks for (RFC 6750, section 3).
 pub const CHALLENGE: &str = "Bearer realm=\"liststore\"";
 
-impl Problem {
-    pub fn status(&self) -> StatusCode {
+/// A problem as an answer. The contract, which has the type, knows no framework.
+pub(super) trait ToResponse {
+    fn status(&self) -> StatusCode;
+    fn to_response(&self) -> Response;
+}
+
+impl ToResponse for Problem {
+    fn status(&self) -> StatusCode {
         status(self.code.status())
     }
 
-    pub(super) fn to_response(&self) -> Response {
+    fn to_response(&self) -> Response {
         let content_type = HeaderValue::from_static(CONTENT_TYPE);
         let mut response = Response::new(self.status()).with(header::CONTENT_TYPE, content_type);
         if let Some(secs) = self.retry_after_secs.or(self.code.row().retry_after_secs.map(u64::from)) {

@@ -38,15 +38,18 @@ impl Timestamp {
     /// Bytes of [`Rfc3339Writer`]'s texts.
     pub const RFC3339_LEN: usize = 30;
 
+    #[inline]
     pub fn from_nanos(nanos: u64) -> Result<Self, Invalid> {
         if nanos > Self::MAX.0 { Err(out_of_range()) } else { Ok(Self(nanos)) }
     }
 
     /// The nearest timestamp in range.
+    #[inline]
     pub fn saturating_from_nanos(nanos: u128) -> Self {
         Self(u64::try_from(nanos).unwrap_or(u64::MAX).min(Self::MAX.0))
     }
 
+    #[inline]
     pub fn as_nanos(self) -> u64 {
         self.0
     }
@@ -66,6 +69,7 @@ impl Timestamp {
     }
 
     /// The microseconds since the epoch, rounded down.
+    #[inline]
     pub fn as_micros(self) -> u64 {
         self.0 / 1_000
     }

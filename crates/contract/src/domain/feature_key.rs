@@ -33,17 +33,20 @@ impl FeatureKey {
     }
 
     /// The key of lists with this identity.
+    #[inline]
     pub fn with_identity(self, identity: Identity) -> Self {
         Self { identity, ..self }
     }
 
     /// The key of lists that a store may keep in such buckets.
+    #[inline]
     pub fn with_bucket(self, bucket: Option<Bucket>) -> Self {
         Self { bucket, ..self }
     }
 
     /// The key of a generation whose identity and buckets nobody knows any more, for removing all that its lists
     /// hold: what clears a set clears a list of items, too, and what clears buckets clears them by their names.
+    #[inline]
     pub fn of_any_identity(self) -> Self {
         self.with_identity(Identity::Value(Keep::Newest)).with_bucket(Some(Bucket::Day))
     }
@@ -54,20 +57,24 @@ impl FeatureKey {
     }
 
     /// Whether its lists are bags, or what is found through them: those of a feature without a name.
+    #[inline]
     pub fn is_of_bags(&self) -> bool {
         self.text.contains("#|")
     }
 
     /// Whether its lists are bags themselves: those of the default version of a feature without a name.
+    #[inline]
     pub fn holds_bags(&self) -> bool {
         self.text.split_once("#|").is_some_and(|(_, version)| version.is_empty() || version.starts_with('~'))
     }
 
+    #[inline]
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
     /// The buckets in which a store may keep its lists.
+    #[inline]
     pub fn bucket(&self) -> Option<Bucket> {
         self.bucket
     }
@@ -84,12 +91,14 @@ impl FeatureKey {
         Some((id, VersionLabel::new(label).ok()?, Generation::new(generation).ok()?))
     }
 
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
 impl PartialEq for FeatureKey {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
@@ -98,18 +107,21 @@ impl PartialEq for FeatureKey {
 impl Eq for FeatureKey {}
 
 impl PartialOrd for FeatureKey {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for FeatureKey {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.text.cmp(&other.text)
     }
 }
 
 impl Hash for FeatureKey {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.text.hash(state);
     }
@@ -117,6 +129,7 @@ impl Hash for FeatureKey {
 
 impl FeatureVersion {
     /// The feature key of this version's lists.
+    #[inline]
     pub fn key(&self, id: &FeatureId) -> FeatureKey {
         FeatureKey::new(id, &self.version, self.generation).with_identity(self.identity).with_bucket(self.bucket)
     }

@@ -24,6 +24,7 @@ impl ValueDigest {
     /// Characters of the standard, padded Base64 of 16 bytes.
     pub const TEXT_LEN: usize = 24;
 
+    #[inline]
     pub fn of(value: &[u8]) -> Self {
         Self(Md5::digest(value).into())
     }
@@ -45,6 +46,7 @@ impl ValueDigest {
     }
 
     /// Those of two values.
+    #[inline]
     pub fn of_two(one: &[u8], other: &[u8]) -> (Self, Self) {
         if one.len().max(other.len()) > md5_lanes::LEN_MAX {
             return (Self::of(one), Self::of(other));
@@ -53,15 +55,18 @@ impl ValueDigest {
         (Self(one), Self(other))
     }
 
+    #[inline]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
+    #[inline]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
     /// The standard, padded Base64, as ASCII.
+    #[inline]
     pub fn text(&self) -> [u8; Self::TEXT_LEN] {
         let mut text = [0; Self::TEXT_LEN];
         let written = STANDARD.encode_slice(self.0, &mut text);
@@ -71,6 +76,7 @@ impl ValueDigest {
 }
 
 impl Ord for ValueDigest {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let (ours, theirs) = (u128::from_be_bytes(self.0), u128::from_be_bytes(other.0));
         let differing = (ours ^ theirs).leading_zeros();
@@ -85,6 +91,7 @@ impl Ord for ValueDigest {
 }
 
 impl PartialOrd for ValueDigest {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -108,6 +115,7 @@ impl ItemKey {
     /// Digits, `#`, Base64.
     pub const TEXT_LEN: usize = Timestamp::DIGITS + 1 + ValueDigest::TEXT_LEN;
 
+    #[inline]
     pub fn new(timestamp: Timestamp, digest: ValueDigest) -> Self {
         Self { timestamp, digest }
     }

@@ -19,10 +19,12 @@ impl MaxItems {
         }
     }
 
+    #[inline]
     pub fn get(self) -> usize {
         self.0 as usize
     }
 
+    #[inline]
     pub fn as_u64(self) -> u64 {
         u64::from(self.0)
     }
@@ -47,6 +49,7 @@ pub enum MaxItemsInput {
 
 impl MaxItemsInput {
     /// The bound where `present` is that which holds if nothing is said.
+    #[inline]
     pub fn over(self, present: Option<MaxItems>) -> Option<MaxItems> {
         match self {
             Self::Absent => present,
@@ -55,12 +58,14 @@ impl MaxItemsInput {
         }
     }
 
+    #[inline]
     pub fn is_absent(&self) -> bool {
         *self == Self::Absent
     }
 }
 
 impl From<Option<MaxItems>> for MaxItemsInput {
+    #[inline]
     fn from(max_items: Option<MaxItems>) -> Self {
         max_items.map_or(Self::Unbounded, Self::AtMost)
     }
@@ -75,6 +80,7 @@ pub struct Retention {
 }
 
 impl From<Ttl> for Retention {
+    #[inline]
     fn from(ttl: Ttl) -> Self {
         Self { ttl, max_items: None }
     }

@@ -13,6 +13,7 @@ pub struct Item {
 
 impl Item {
     /// The item's key: its identity within its list, and its place in the order.
+    #[inline]
     pub fn key(&self) -> ItemKey {
         ItemKey::new(self.timestamp, ValueDigest::of(&self.value))
     }
@@ -31,6 +32,7 @@ pub enum Order {
 impl Order {
     pub const ALL: [Self; 2] = [Self::Newest, Self::Oldest];
 
+    #[inline]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Newest => "newest",

@@ -27,6 +27,7 @@ pub enum IdentityKind {
 impl IdentityKind {
     pub const ALL: [Self; 3] = [Self::Item, Self::Value, Self::Key];
 
+    #[inline]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Item => "item",
@@ -62,6 +63,7 @@ pub enum Keep {
 impl Keep {
     pub const ALL: [Self; 2] = [Self::Newest, Self::Oldest];
 
+    #[inline]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Newest => "newest",
@@ -77,6 +79,7 @@ impl Keep {
     /// Whether an item takes the place of the one that is there, both of one member. The same item again
     /// does: its last expiry holds. The answer depends on the two alone: of any number of items the same one
     /// is left, in whatever order they come.
+    #[inline]
     pub fn replaces(self, new: &ItemKey, present: &ItemKey) -> bool {
         match self {
             Self::Newest => new >= present,
@@ -115,6 +118,7 @@ impl Identity {
         }
     }
 
+    #[inline]
     pub fn kind(self) -> IdentityKind {
         match self {
             Self::Item => IdentityKind::Item,
@@ -124,6 +128,7 @@ impl Identity {
     }
 
     /// Which item of a member stays; none where there are no members.
+    #[inline]
     pub fn keep(self) -> Option<Keep> {
         match self {
             Self::Item => None,
@@ -132,11 +137,13 @@ impl Identity {
     }
 
     /// Whether its lists are sets.
+    #[inline]
     pub fn is_set(self) -> bool {
         self.keep().is_some()
     }
 
     /// Takes the stored bytes of an item apart: its key, if it has one, and its value.
+    #[inline]
     pub fn split(self, stored: &[u8]) -> (Option<&[u8]>, &[u8]) {
         if self.kind() != IdentityKind::Key {
             return (None, stored);
@@ -147,6 +154,7 @@ impl Identity {
     }
 
     /// The member that an item is: the bytes of its key, or of its value.
+    #[inline]
     pub fn member(self, stored: &[u8]) -> &[u8] {
         match self.split(stored) {
             (Some(key), _) => key,
@@ -155,6 +163,7 @@ impl Identity {
     }
 
     /// The value of an item's stored bytes.
+    #[inline]
     pub fn value(self, stored: &[u8]) -> &[u8] {
         self.split(stored).1
     }
@@ -187,11 +196,13 @@ impl<'a> MemberKey<'a> {
         Ok(Self(text))
     }
 
+    #[inline]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.0.as_bytes()
     }
 
     /// The stored bytes of an item with this key.
+    #[inline]
     pub fn store(&self, value: &[u8]) -> Bytes {
         // A key is short enough for two bytes.
         let len = u16::try_from(self.0.len()).unwrap_or(u16::MAX).to_be_bytes();

@@ -35,6 +35,7 @@ pub struct ListKeys {
 }
 
 impl ListKeys {
+    #[inline]
     pub fn of(feature_key: &FeatureKey) -> Self {
         let mut bytes = SmallVec::from_slice(feature_key.as_str().as_bytes());
         bytes.push(0);
@@ -42,6 +43,7 @@ impl ListKeys {
     }
 
     /// The key of an entity's list by the text of its ID. If the text is none of an ID, there is no such list.
+    #[inline]
     pub fn key(&mut self, entity_id: &[u8]) -> ListKeyRef<'_> {
         self.bytes.truncate(self.entity_at);
         self.bytes.extend_from_slice(entity_id);
@@ -50,6 +52,7 @@ impl ListKeys {
 }
 
 impl ListKey {
+    #[inline]
     pub fn new(feature_key: FeatureKey, entity_id: EntityId) -> Self {
         let mut keys = ListKeys::of(&feature_key);
         let ListKeyRef { bytes, token } = keys.key(entity_id.as_str().as_bytes());
@@ -57,33 +60,39 @@ impl ListKey {
         Self { feature_key, entity_id, bytes, token }
     }
 
+    #[inline]
     pub fn borrowed(&self) -> ListKeyRef<'_> {
         ListKeyRef { bytes: &self.bytes, token: self.token }
     }
 
     /// The list's identity: feature key, a zero byte, entity ID. Neither part has a zero byte, so that
     /// two lists never share their bytes.
+    #[inline]
     pub fn bytes(&self) -> &Arc<[u8]> {
         &self.bytes
     }
 
     /// What tells the list's items from each other.
+    #[inline]
     pub fn identity(&self) -> Identity {
         self.feature_key.identity()
     }
 
     /// The buckets in which a store may keep it.
+    #[inline]
     pub fn bucket(&self) -> Option<Bucket> {
         self.feature_key.bucket()
     }
 
     /// The token of [`Self::bytes`]: it picks the list's actor, and its place in the embedded store.
+    #[inline]
     pub fn token(&self) -> Token {
         self.token
     }
 }
 
 impl PartialEq for ListKey {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.token == other.token && self.bytes == other.bytes
     }
@@ -92,6 +101,7 @@ impl PartialEq for ListKey {
 impl Eq for ListKey {}
 
 impl Hash for ListKey {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_i64(self.token.as_i64());
     }

@@ -32,6 +32,7 @@ impl Ttl {
     /// never that of a definition.
     pub const ENDLESS: Self = Self(u32::MAX);
 
+    #[inline]
     pub fn from_secs(secs: u64) -> Result<Self, Invalid> {
         match u32::try_from(secs) {
             Ok(0) => Err(Invalid::argument("a ttl must be at least 1s")),
@@ -72,10 +73,12 @@ impl Ttl {
         Self::from_secs(secs)
     }
 
+    #[inline]
     pub fn as_secs(self) -> u64 {
         u64::from(self.0)
     }
 
+    #[inline]
     pub fn as_duration(self) -> Duration {
         Duration::from_secs(self.as_secs())
     }
@@ -86,18 +89,21 @@ impl Ttl {
 
     /// The first moment at which an item of this timestamp is no longer visible, in nanoseconds
     /// since the Unix epoch. May lie beyond [`Timestamp::MAX`], never beyond a `u64`.
+    #[inline]
     pub fn expiry_of(self, timestamp: Timestamp) -> u64 {
         timestamp.as_nanos() + self.as_nanos()
     }
 
     /// The oldest timestamp that is visible at `now`: an item is visible if and only if
     /// `now < timestamp + ttl`, that is from `now - ttl + 1 ns` on.
+    #[inline]
     pub fn visible_from(self, now: Timestamp) -> Timestamp {
         Timestamp::saturating_from_nanos(u128::from((now.as_nanos() + 1).saturating_sub(self.as_nanos())))
     }
 
     /// Decides about an item that a caller adds at `now`. Its stored expiry is at most [`Ttl::MAX`] from now, the
     /// longest that a store takes. So an item whose timestamp is ahead of the server's clock ends that much sooner.
+    #[inline]
     pub fn admit(self, timestamp: Timestamp, now: Timestamp) -> Admission {
         let expires_at = self.expiry_of(timestamp);
         if expires_at <= now.as_nanos() {

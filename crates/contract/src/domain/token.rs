@@ -6,6 +6,7 @@ pub struct Token(i64);
 
 impl Token {
     /// The token of a partition key's bytes.
+    #[inline]
     pub fn of_bytes(key: &[u8]) -> Self {
         match cassandra_murmur3_h1(key) {
             // The partitioner keeps the smallest token for itself
@@ -15,6 +16,7 @@ impl Token {
         }
     }
 
+    #[inline]
     pub fn as_i64(self) -> i64 {
         self.0
     }
@@ -22,6 +24,7 @@ impl Token {
     /// The bucket of `0..buckets` for this token by jump consistent hashing (Lamping and Veach,
     /// "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014): growing from n to n + 1 buckets
     /// moves 1/(n + 1) of all lists. Zero buckets count as one.
+    #[inline]
     pub fn bucket(self, buckets: usize) -> usize {
         let mut state = self.0.cast_unsigned();
         let (mut bucket, mut next) = (0_usize, 0_f64);

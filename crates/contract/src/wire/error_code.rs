@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_guide_lists_the_table() {
-        let guide = include_str!("../../docs/reference/api.md");
+        let guide = include_str!("../../../../docs/reference/api.md");
         let errors = guide.split("\n## Errors\n").nth(1).unwrap();
         let lines: Vec<_> = errors.lines().filter(|line| line.starts_with("| `")).collect();
         let expected: Vec<_> = ErrorCode::table()

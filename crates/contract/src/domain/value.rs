@@ -29,6 +29,7 @@ impl ValueType {
             .ok_or_else(|| Invalid::argument("value_type must be string, int64, double, bool, bytes or json"))
     }
 
+    #[inline]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -188,14 +189,17 @@ impl Value {
     }
 
     /// The stored bytes of an item with a key, which the value's own bound does not count.
+    #[inline]
     pub fn with_key(&self, key: &MemberKey<'_>) -> Self {
         Self(key.store(&self.0))
     }
 
+    #[inline]
     pub fn as_bytes(&self) -> &Bytes {
         &self.0
     }
 
+    #[inline]
     pub fn into_bytes(self) -> Bytes {
         self.0
     }

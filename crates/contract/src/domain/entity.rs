@@ -24,10 +24,12 @@ pub(super) fn parse_name(what: &str, text: &str) -> Result<Arc<str>, Invalid> {
 pub struct EntityType(Arc<str>);
 
 impl EntityType {
+    #[inline]
     pub fn new(text: &str) -> Result<Self, Invalid> {
         parse_name("entity_type", text).map(Self)
     }
 
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -66,6 +68,7 @@ impl EntityId {
         Ok(Self(text.into()))
     }
 
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
     }
