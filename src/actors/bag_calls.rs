@@ -47,7 +47,8 @@ impl ListPool {
         self.bag_through_actor(list, ttl, deadline).await
     }
 
-    async fn bag_through_actor(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<ReadBag, ListError> {
+    /// The visible bag through its actor, where it is known not to be in memory.
+    pub async fn bag_through_actor(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<ReadBag, ListError> {
         self.send(list, ttl.into(), deadline, Effect::Read, |envelope| GetBag { envelope }).await
     }
 

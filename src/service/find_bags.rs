@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::bag::FoundBag;
+use super::lists::FIRST_BYTES;
 use super::operation::{FindBags, Reply};
 use super::{Caller, PageRenderer, Service, ServiceError};
 use crate::actors::{ListError, ListPool, ResolveError};
@@ -21,11 +22,12 @@ use crate::metadata::catalog::CatalogVersion;
 
 /// Entries that are read at once, and the bags of them that are in memory.
 const READ_AT_ONCE: usize = 50;
-/// Other bags that are read at once.
-const BAGS_AT_ONCE: usize = 32;
 /// Entries that one call reads at most, beside one for each bag of the page: a page ends early, and has a token, where
 /// so many of them are left over from earlier states.
 const LEFT_OVER_MAX: usize = 2_000;
+
+/// Entries have the IDs of entities, and their memory is reserved for all that are read at once.
+const _: () = assert!(READ_AT_ONCE * EntityId::BYTES_MAX <= FIRST_BYTES);
 
 /// A query as it is carried out.
 struct Query<'q> {
@@ -116,7 +118,8 @@ impl<R: PageRenderer> Service<R> {
         Ok(page.items.first().map_or(now, |entry| entry.timestamp.max(now)))
     }
 
-    /// The bags of a page, and the last entry that was looked at if others may follow.
+    /// The bags of a page, and the last entry that was looked at if others may follow. What is read has its memory
+    /// before the store is asked: a page ends early where there is none.
     async fn find(
         &self,
         caller: &Caller,
@@ -128,20 +131,32 @@ impl<R: PageRenderer> Service<R> {
         let (mut found, mut bytes, mut left_over) = (Vec::new(), 0, 0);
         loop {
             query.range.limit = (limit - found.len()).min(READ_AT_ONCE);
-            let (page, _) = lists.get(&query.entries, Ttl::ENDLESS, query.range, deadline).await?;
+            let page = match self.entries_of(caller, &lists, &query, bytes, deadline).await {
+                Err(ServiceError::NoMemoryForAnswer) if !found.is_empty() => return Ok((found, query.range.after)),
+                page => page?,
+            };
             let ItemPage { items, more } = page;
-            let mut bags = bags_of(&lists, &query, &items, deadline).await;
+            let mut bags = Bags::in_memory(&lists, &query, &items, deadline);
             // Keys are computed of the few entries alone at which something ends.
             let after = |index: usize| index.checked_sub(1).map_or(query.range.after, |last| Some(items[last].key()));
             for (index, entry) in items.iter().enumerate() {
-                let bag = bags.next().unwrap_or(Ok(None))?;
-                match bag {
+                if let Some(missing) = bags.missing_at(index) {
+                    match self.reserve_bags(caller, bytes, missing) {
+                        Ok(part) => bags.read(index, part).await,
+                        Err(_) if !found.is_empty() => return Ok((found, after(index))),
+                        Err(lack) => return Err(lack),
+                    }
+                }
+                match bags.take(index)? {
                     Some(bag) if query.holds(&bag, entry.timestamp) => {
-                        if bytes + bag.value.len() > self.options.page_bytes_max && !found.is_empty() {
-                            return Ok((found, after(index)));
+                        let with_it = bytes + bag.value.len();
+                        let fits = with_it <= self.options.page_bytes_max;
+                        match self.reserve_if_long(caller, with_it) {
+                            Ok(()) if fits || found.is_empty() => {}
+                            Err(lack) if found.is_empty() => return Err(lack),
+                            _ => return Ok((found, after(index))),
                         }
-                        bytes += bag.value.len();
-                        self.reserve_if_long(caller, bytes)?;
+                        bytes = with_it;
                         let (entity_id, updated_at) = (entry.value.clone(), bag.timestamp);
                         found.push(FoundBag { entity_id, updated_at, document: bag.value });
                     }
@@ -165,32 +180,70 @@ impl<R: PageRenderer> Service<R> {
             query.range.after = after(items.len());
         }
     }
+
+    /// Reads entries, beside so many bytes of bags.
+    async fn entries_of(
+        &self,
+        caller: &Caller,
+        lists: &ListPool,
+        query: &Query<'_>,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<ItemPage, ServiceError> {
+        if let Some((page, _)) = lists.get_from_memory(&query.entries, Ttl::ENDLESS, &query.range, deadline) {
+            return Ok(page);
+        }
+        self.reserve(caller, bytes + FIRST_BYTES)?;
+        Ok(lists.get_through_actor(&query.entries, Ttl::ENDLESS, query.range, deadline).await?)
+    }
 }
 
-/// The bags of entries, in their order: those at once that are in memory, and the others together.
-async fn bags_of(
-    lists: &ListPool,
-    query: &Query<'_>,
-    entries: &[Item],
+/// The bags of entries: those in memory at once, and the others in parts.
+struct Bags<'f> {
+    lists: &'f ListPool,
+    query: &'f Query<'f>,
+    entries: &'f [Item],
     deadline: Instant,
-) -> impl Iterator<Item = Result<Option<Item>, ListError>> + use<> {
-    let ttl = query.bags.retention.ttl;
-    let known = lists.bags_from_memory(&query.bags.feature_key, entries, ttl, deadline);
-    let mut read = Vec::new();
-    if known.iter().any(Option::is_none) {
+    /// By entry; `None` of those that are not read yet.
+    known: Vec<Option<Result<Option<Item>, ListError>>>,
+}
+
+impl<'f> Bags<'f> {
+    fn in_memory(lists: &'f ListPool, query: &'f Query<'f>, entries: &'f [Item], deadline: Instant) -> Self {
+        let known = lists.bags_from_memory(&query.bags.feature_key, entries, query.bags.retention.ttl, deadline);
+        let known = known.into_iter().map(|bag| bag.map(Ok)).collect();
+        Self { lists, query, entries, deadline, known }
+    }
+
+    /// If the bag of an entry is not read yet: how many are not, from this one on.
+    fn missing_at(&self, index: usize) -> Option<usize> {
+        let count = || self.known[index..].iter().filter(|known| known.is_none()).count();
+        self.known[index].is_none().then(count)
+    }
+
+    /// Reads so many of those that are missing, from an entry on.
+    async fn read(&mut self, from: usize, count: usize) {
+        let missing = (from..self.known.len()).filter(|index| self.known[*index].is_none());
+        let missing: Vec<_> = missing.take(count).collect();
+        let CatalogVersion { feature_key, retention, .. } = self.query.bags;
         let bag = async |entry: &Item| match entity_of(entry) {
-            Some(entity) => lists.bag(ListKey::new(query.bags.feature_key.clone(), entity), ttl, deadline).await,
+            Some(entity) => {
+                let list = ListKey::new(feature_key.clone(), entity);
+                let read = self.lists.bag_through_actor(list, retention.ttl, self.deadline).await;
+                read.map(|read| read.bag)
+            }
             // Damaged: nothing has such an ID.
             None => Ok(None),
         };
-        let missing: Vec<_> = known.iter().zip(entries).filter(|(known, _)| known.is_none()).collect();
-        for some in missing.chunks(BAGS_AT_ONCE) {
-            read.extend(join_all(some.iter().map(|(_, entry)| bag(entry))).await);
+        let read = join_all(missing.iter().map(|index| bag(&self.entries[*index]))).await;
+        for (index, bag) in missing.into_iter().zip(read) {
+            self.known[index] = Some(bag);
         }
     }
-    // One for each that was missing, in their order.
-    let mut read = read.into_iter();
-    known.into_iter().map(move |known| known.map_or_else(|| read.next().unwrap_or(Ok(None)), Ok))
+
+    fn take(&mut self, index: usize) -> Result<Option<Item>, ListError> {
+        self.known[index].take().unwrap_or(Ok(None))
+    }
 }
 
 impl Query<'_> {

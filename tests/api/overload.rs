@@ -426,6 +426,139 @@ async fn a_lookup_has_its_memory_before_the_store_is_asked() {
     ask(&api, &text).await.expect(200);
 }
 
+/// An index that has found all these bags of `user`.
+async fn bags(api: &Api, count: usize, value_bytes: usize) {
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    let index = json!({"name": "by_a", "properties": ["/a"]});
+    api.post("/v1/entity-types/user/indexes", index).await.expect(201);
+    api.until_state("/v1/entity-types/user/indexes/by_a", "ready").await;
+    for number in 0..count {
+        let bag = json!({"a": "x", "b": "y".repeat(value_bytes)}).to_string();
+        let put = api.send(reqwest::Method::PUT, &format!("/v1/entities/user/u{number}"), &[], bag.as_bytes()).await;
+        put.expect(201);
+    }
+}
+
+fn batch_of_bags(count: usize) -> String {
+    let all: Vec<_> = (0..count).map(|n| json!({"entity_type": "user", "entity_id": format!("u{n}")})).collect();
+    post("/v1/entities:batchGet", &json!({ "requests": all }).to_string())
+}
+
+/// Bodies that do not come to their end hold about as much memory as this leaves.
+async fn leave_memory(api: &Api, limit: usize, left: usize) -> Vec<TcpStream> {
+    const STEP_BYTES: usize = 256 << 10;
+    const COME_BYTES: usize = 50_000;
+    let mut held = Vec::new();
+    // A body has memory for what has come and for its next step, which is as long.
+    while metric(api, "liststore_http_buffered_bytes").await as usize + STEP_BYTES + left < limit {
+        let mut stream = connect(api).await;
+        let head = "POST /v1/lists:batchGet HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n";
+        send(&mut stream, &(head.to_owned() + &" ".repeat(COME_BYTES))).await;
+        held.push(stream);
+        let wanted = (held.len() * COME_BYTES) as f64;
+        until("it is held", async || metric(api, "liststore_http_buffered_bytes").await >= wanted).await;
+    }
+    held
+}
+
+/// As [`a_lookup_has_its_memory_before_the_store_is_asked`].
+#[tokio::test]
+async fn bags_have_their_memory_before_the_store_is_asked() {
+    const LARGE_BYTES: usize = 6 << 20;
+    let given = [
+        ("http.buffered_bytes_max", "8 MiB"),
+        ("http.body_bytes_max", "1 MiB"),
+        ("http.response_bytes_max", "2 MiB"),
+        ("http.body_timeout_secs", "3600"),
+        ("items.operation_timeout_ms", "600000"),
+    ];
+    let (api, faults) = faulty(&given).await;
+    bags(&api, 12, 200_000).await;
+    let text = batch_of_bags(12);
+    faults.stall(true);
+    let mut held = Vec::new();
+    while held.len() < 3 {
+        let mut stream = connect(&api).await;
+        send(&mut stream, &text).await;
+        held.push(stream);
+        let wanted = 2e6 * held.len() as f64;
+        until("it has memory", async || metric(&api, "liststore_http_buffered_bytes").await >= wanted).await;
+    }
+    let begun = faults.begun.load(SeqCst);
+    let refused = ask(&api, &text).await;
+    assert_eq!((refused.status, refused.code()), (503, "overloaded".to_owned()), "{}", refused.text());
+    assert_eq!(faults.begun.load(SeqCst), begun, "the store was asked");
+    faults.stall(false);
+    for mut stream in held {
+        answer(&mut stream).await.expect(200);
+    }
+    until("nothing is held", async || metric(&api, "liststore_http_buffered_bytes").await == 0.0).await;
+    // No memory for a bag: nothing is read that is then refused.
+    let holding = leave_memory(&api, LARGE_BYTES, 0).await;
+    let begun = faults.begun.load(SeqCst);
+    let find = get("/v1/entity-types/user/indexes/by_a/entities?value=x");
+    for text in [&text, &find] {
+        let refused = ask(&api, text).await;
+        assert_eq!((refused.status, refused.code()), (503, "overloaded".to_owned()), "{}", refused.text());
+    }
+    assert!(faults.begun.load(SeqCst) <= begun + 1, "more than the entries were read");
+    let counted = async |operation: &str, code: &str, status: u16| {
+        let labels = format!("{{code=\"{code}\",operation=\"{operation}\",status=\"{status}\"}}");
+        metric(&api, &format!("liststore_http_requests_total{labels}")).await
+    };
+    assert_eq!(counted("batch_get_bags", "overloaded", 503).await, 2.0);
+    assert_eq!(counted("batch_get_bags", "ok", 200).await, 3.0);
+    assert_eq!(counted("find_bags", "overloaded", 503).await, 1.0);
+    drop(holding);
+}
+
+/// Little memory makes for short answers, of which the rest is asked for again.
+#[tokio::test]
+async fn bags_come_in_parts_where_memory_is_short() {
+    const COUNT: usize = 12;
+    // Three quarters of the memory.
+    const LARGE_BYTES: usize = 12 << 20;
+    for in_store in ["memory", "embedded"] {
+        let api = api_with(&[
+            ("items.store", in_store),
+            ("http.buffered_bytes_max", "16 MiB"),
+            ("http.body_bytes_max", "1 MiB"),
+            ("http.body_timeout_secs", "3600"),
+        ])
+        .await;
+        bags(&api, COUNT, 200_000).await;
+        let holding = leave_memory(&api, LARGE_BYTES, 600_000).await;
+        let (mut found, mut pages, mut token) = (Vec::new(), 0, String::new());
+        loop {
+            let path = format!("/v1/entity-types/user/indexes/by_a/entities?value=x{token}");
+            let page = ask(&api, &get(&path)).await.expect(200);
+            let bags = page["entities"].as_array().unwrap();
+            assert!((1..COUNT / 2).contains(&bags.len()), "{in_store}: {}", bags.len());
+            found.extend(bags.iter().map(|bag| bag["entity_id"].to_string()));
+            pages += 1;
+            match page["next_page_token"].as_str() {
+                Some(next) => token = format!("&page_token={next}"),
+                None => break,
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), COUNT);
+        assert!(pages > 2, "{pages}");
+        let some = ask(&api, &batch_of_bags(COUNT)).await.expect(200);
+        let (bags, rest): (Vec<_>, Vec<_>) =
+            some["results"].as_array().unwrap().iter().partition(|result| result.get("properties").is_some());
+        assert!((1..COUNT / 2).contains(&bags.len()), "{in_store}: {}", bags.len());
+        assert!(rest.iter().all(|result| result["problem"]["code"] == "response_too_large"));
+        drop(holding);
+        let all = async || {
+            let results = ask(&api, &batch_of_bags(COUNT)).await.expect(200);
+            results["results"].as_array().unwrap().iter().all(|result| result.get("properties").is_some())
+        };
+        until("there is room", async || all().await).await;
+    }
+}
+
 /// The least memory that the settings accept. While strangers hold all that they may of it, one caller with a key has
 /// room for the longest body and the longest page together, through the actors of the lists.
 #[tokio::test]
@@ -521,7 +654,7 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
 #[tokio::test]
 async fn documents_for_strangers_have_no_list_operation_refused() {
     const STRANGERS: usize = 200;
-    let given = [("http.workers", "1"), ("http.socket_wait_ms", "1"), ("http.buffered_bytes_max", "16 MiB")];
+    let given = [("http.workers", "1"), ("http.socket_wait_ms", "10"), ("http.buffered_bytes_max", "16 MiB")];
     for is_open in [false, true] {
         let api = api_with(&given).await;
         api.feature("seen", "string", "30d").await;

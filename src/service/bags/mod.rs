@@ -12,10 +12,15 @@ use tokio::time::Instant;
 use super::bag::BagOperation;
 use super::operation::Reply;
 use super::{Caller, PageRenderer, Service, ServiceError};
+use crate::access::ANSWER_BYTES_MIN;
 use crate::actors::ResolveError;
+use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{EntityType, FeatureId};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
+
+/// Bags of one call that are read through their actors at once.
+const READ_AT_ONCE: usize = 16;
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn execute_bag(&self, caller: &Caller, operation: BagOperation) -> Result<Reply, ServiceError> {
@@ -34,6 +39,22 @@ impl<R: PageRenderer> Service<R> {
             }
             BagOperation::BatchGet { entities, lists } => self.batch_get_bags(caller, entities, lists).await,
         }
+    }
+
+    /// Reserves memory for some bags, however long they are, beside bytes that an answer has already. Returns how many
+    /// of so many bags have it, at least one.
+    pub(super) fn reserve_bags(&self, caller: &Caller, bytes: usize, bags: usize) -> Result<usize, ServiceError> {
+        // Any budget has room for so much.
+        let most = self.options.page_bytes_max.max(ANSWER_BYTES_MIN);
+        let fitting = most.saturating_sub(bytes) / DOCUMENT_BYTES_MAX;
+        let mut part = bags.min(READ_AT_ONCE).min(fitting).max(1);
+        while let Err(lack) = self.reserve(caller, (bytes + part * DOCUMENT_BYTES_MAX).min(most)) {
+            if part == 1 {
+                return Err(lack);
+            }
+            part /= 2;
+        }
+        Ok(part)
     }
 
     /// What there is to know of the bags of an entity type.

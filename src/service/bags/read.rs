@@ -3,18 +3,20 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use futures_util::stream::{self, StreamExt};
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::super::bag::{Bag, EntityName, JoinedList};
 use super::super::bag_conditions::BagError;
-use super::super::batch::{READS_AT_ONCE, Room, SetAside, in_time};
+use super::super::batch::{Room, SetAside, in_time};
 use super::super::operation::{GetItems, ListName, Reply};
 use super::super::{Caller, PageRenderer, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
-use crate::actors::ListPool;
-use crate::domain::{EntityType, Limit, ListKey, Order};
+use crate::domain::{EntityType, Item, Limit, ListKey, Order};
+use crate::items::ReadBag;
 use crate::metadata::catalog::CatalogVersion;
+
+type BagResult = Result<Bag, ServiceError>;
 
 impl<R: PageRenderer> Service<R> {
     pub(super) async fn get_bag(
@@ -27,9 +29,9 @@ impl<R: PageRenderer> Service<R> {
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let room = Cell::new(Room::of(self.options.page_bytes_max));
-        let bag = read_bag(&self.lists_of(caller), entity, &found, &room, deadline).await?;
-        self.reserve_room(caller, &room)?;
-        let mut bags = vec![Ok(bag)];
+        let list = ListKey::new(found.feature_key, entity.entity_id.clone());
+        let bag = self.lists_of(caller).bag(list, found.retention.ttl, deadline).await?;
+        let mut bags = vec![Ok(self.take_bag(caller, &room, entity, bag)?)];
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
         let bag = bags.pop().unwrap_or(Err(BagError::NotFound.into()))?;
         Ok(Reply::Bag(Box::new(bag)))
@@ -52,24 +54,101 @@ impl<R: PageRenderer> Service<R> {
             }
         }
         let room = Cell::new(Room::of(self.options.page_bytes_max));
-        let pool = self.lists_of(caller);
-        let read = entities.into_iter().map(|entity| {
-            let found = types.get(&entity.entity_type).cloned().unwrap_or(Err(BagError::NotFound.into()));
-            let (pool, room) = (&pool, &room);
-            async move {
-                Room::check(room)?;
-                in_time(deadline)?;
-                let bag = read_bag(pool, entity, &found?, room, deadline).await?;
-                self.reserve_room(caller, room)?;
-                Ok::<_, ServiceError>(bag)
-            }
-        });
-        let mut bags: Vec<_> = stream::iter(read).buffered(READS_AT_ONCE).collect().await;
-        if bags.iter().any(|bag| matches!(bag, Err(ServiceError::NoMemoryForAnswer))) {
-            return Err(ServiceError::NoMemoryForAnswer);
-        }
+        let mut bags = self.read_bags(caller, entities, &types, &room, deadline).await?;
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
         Ok(Reply::EachBag(refused.put_back(bags)))
+    }
+
+    /// Reads bags: those in memory at once, and the others in parts that have their memory before the store is asked.
+    /// What has no room in the answer, or in memory, is to be asked for again, unless that is all of it.
+    async fn read_bags(
+        &self,
+        caller: &Caller,
+        entities: Vec<EntityName>,
+        types: &BTreeMap<EntityType, Result<CatalogVersion, ServiceError>>,
+        room: &Cell<Room>,
+        deadline: Instant,
+    ) -> Result<Vec<BagResult>, ServiceError> {
+        let pool = self.lists_of(caller);
+        let mut bags: Vec<Option<BagResult>> = Vec::with_capacity(entities.len());
+        let mut missing = Vec::new();
+        for (place, entity) in entities.iter().enumerate() {
+            let found = match types.get(&entity.entity_type) {
+                Some(Ok(found)) => found,
+                Some(Err(error)) => {
+                    bags.push(Some(Err(error.clone())));
+                    continue;
+                }
+                None => {
+                    bags.push(Some(Err(BagError::NotFound.into())));
+                    continue;
+                }
+            };
+            let (list, ttl) = (ListKey::new(found.feature_key.clone(), entity.entity_id.clone()), found.retention.ttl);
+            let bag = match pool.bag_from_memory(list.borrowed(), ttl, deadline) {
+                Some(bag) => Some(Room::check(room).and_then(|()| self.take_bag(caller, room, entity.clone(), bag))),
+                None => {
+                    missing.push((place, list, ttl));
+                    None
+                }
+            };
+            if matches!(bag, Some(Err(ServiceError::NoMemoryForAnswer))) {
+                return Err(ServiceError::NoMemoryForAnswer);
+            }
+            bags.push(bag);
+        }
+        let mut rest = &missing[..];
+        let lack = loop {
+            let part = match self.next_part(caller, room, rest.len(), deadline) {
+                Ok(0) => break None,
+                Ok(part) => part,
+                Err(lack) => break Some(lack),
+            };
+            let (now, later) = rest.split_at(part);
+            rest = later;
+            let reading = now.iter().map(|(_, list, ttl)| pool.bag_through_actor(list.clone(), *ttl, deadline));
+            for ((place, ..), read) in now.iter().zip(join_all(reading).await) {
+                let take = |read: ReadBag| self.take_bag(caller, room, entities[*place].clone(), read.bag);
+                bags[*place] = Some(read.map_err(ServiceError::from).and_then(take));
+            }
+        };
+        let lack = match lack {
+            Some(ServiceError::NoMemoryForAnswer) if room.get().is_untouched() => {
+                return Err(ServiceError::NoMemoryForAnswer);
+            }
+            Some(ServiceError::NoMemoryForAnswer) | None => ServiceError::NoRoomInAnswer,
+            Some(lack) => lack,
+        };
+        Ok(bags.into_iter().map(|bag| bag.unwrap_or_else(|| Err(lack.clone()))).collect())
+    }
+
+    /// How many of so many bags can be read now. Their memory is reserved.
+    fn next_part(
+        &self,
+        caller: &Caller,
+        room: &Cell<Room>,
+        bags: usize,
+        deadline: Instant,
+    ) -> Result<usize, ServiceError> {
+        if bags == 0 {
+            return Ok(0);
+        }
+        Room::check(room)?;
+        in_time(deadline)?;
+        self.reserve_bags(caller, self.bytes_taken(room), bags)
+    }
+
+    /// Gives a bag its room in the answer, and memory with it. If others have theirs, a bag without memory is to be
+    /// asked for again.
+    fn take_bag(&self, caller: &Caller, room: &Cell<Room>, entity: EntityName, found: Option<Item>) -> BagResult {
+        let bag = found.ok_or(BagError::NotFound)?;
+        let before = room.get();
+        Room::take_bytes(room, bag.value.len())?;
+        if let Err(lack) = self.reserve_room(caller, room) {
+            room.set(before);
+            return Err(if before.is_untouched() { lack } else { ServiceError::NoRoomInAnswer });
+        }
+        Ok(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists: Vec::new() })
     }
 
     pub(super) async fn list_bags(
@@ -99,7 +178,7 @@ impl<R: PageRenderer> Service<R> {
     async fn join(
         &self,
         caller: &Caller,
-        bags: &mut [Result<Bag, ServiceError>],
+        bags: &mut [BagResult],
         lists: &[JoinedList],
         room: &Cell<Room>,
         deadline: Instant,
@@ -136,17 +215,4 @@ impl<R: PageRenderer> Service<R> {
         }
         Ok(())
     }
-}
-
-async fn read_bag(
-    lists: &ListPool,
-    entity: EntityName,
-    found: &CatalogVersion,
-    room: &Cell<Room>,
-    deadline: Instant,
-) -> Result<Bag, ServiceError> {
-    let list = ListKey::new(found.feature_key.clone(), entity.entity_id.clone());
-    let bag = lists.bag(list, found.retention.ttl, deadline).await?.ok_or(BagError::NotFound)?;
-    Room::take_bytes(room, bag.value.len())?;
-    Ok(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists: Vec::new() })
 }

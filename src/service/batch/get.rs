@@ -26,7 +26,7 @@ use crate::actors::ListPool;
 
 /// Lists of one call that are read through their actors at once. Enough to keep disks, and the nodes of a
 /// cluster, busy for one caller; few enough that one call takes no actor's permits from all others.
-pub(in crate::service) const READS_AT_ONCE: usize = 32;
+const READS_AT_ONCE: usize = 32;
 
 /// What a call reserves for its reads before they begin has room in any budget.
 const _: () = assert!(READS_AT_ONCE * FIRST_BYTES <= ANSWER_BYTES_MIN);
@@ -75,6 +75,11 @@ pub(in crate::service) struct Room {
 impl Room {
     pub fn of(bytes: usize) -> Self {
         Self { bytes, is_untouched: true }
+    }
+
+    /// Whether nothing has room yet.
+    pub fn is_untouched(self) -> bool {
+        self.is_untouched
     }
 
     /// Gives a page its room. The first has it, however large it is.
@@ -240,7 +245,12 @@ impl<R: PageRenderer> Service<R> {
 
     /// Reserves memory for what has its room in the answer so far.
     pub(in crate::service) fn reserve_room(&self, caller: &Caller, room: &Cell<Room>) -> Result<(), ServiceError> {
-        self.reserve_if_long(caller, self.options.page_bytes_max.saturating_sub(room.get().bytes))
+        self.reserve_if_long(caller, self.bytes_taken(room))
+    }
+
+    /// What has its room in the answer so far.
+    pub(in crate::service) fn bytes_taken(&self, room: &Cell<Room>) -> usize {
+        self.options.page_bytes_max.saturating_sub(room.get().bytes)
     }
 
     /// The answers in the order of the requests. What has the answer of another one needs room of its own.

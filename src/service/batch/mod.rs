@@ -8,7 +8,7 @@ mod add;
 mod get;
 mod versions;
 
-pub(super) use get::{READS_AT_ONCE, Room};
+pub(super) use get::Room;
 
 use tokio::time::Instant;
 
