@@ -28,5 +28,6 @@ pub mod service;
 pub mod telemetry;
 pub mod tls_files;
 pub mod transfer;
+pub mod typed_times;
 
 pub use liststore_contract::{domain, wire};

@@ -6,7 +6,7 @@ use super::block_on;
 use super::failure::Failure;
 use super::output::show_all;
 use super::pages::entries;
-use super::parse::ServerOptions;
+use super::parse::{self, ServerOptions};
 use crate::client::Request;
 use crate::domain::Timestamp;
 use crate::service::OperationId;
@@ -16,7 +16,7 @@ use crate::wire::parameters::{AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, PAGE_SIZE, S
 const EXAMPLES: &str = "\
 Examples:
   liststore audit
-  liststore audit --by key:feed --since 2024-08-29T00:00:00Z
+  liststore audit --by key:feed --since -7d
   liststore audit --target user.story_presented --limit 10 --output ndjson
   liststore audit --action change_log
 
@@ -35,11 +35,11 @@ pub(super) struct Arguments {
     /// Only changes of this kind, such as create_key or resize_pool
     #[arg(long)]
     action: Option<String>,
-    /// Only changes at or after this time
-    #[arg(long, value_parser = Timestamp::parse)]
+    /// Only changes at or after this time, such as 2024-08-29 or -7d
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     since: Option<Timestamp>,
     /// Only changes at or before this time
-    #[arg(long, value_parser = Timestamp::parse)]
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     until: Option<Timestamp>,
     /// Maximum number of changes to show
     #[arg(long, default_value_t = 100)]

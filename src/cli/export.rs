@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::block_on;
 use super::failure::{Failure, warn};
 use super::output::{Format, Output};
-use super::parse::{ServerOptions, VersionOption};
+use super::parse::{self, ServerOptions, VersionOption};
+use super::reading::ReadingArguments;
 use crate::client::printable;
 use crate::domain::{EntityType, FeatureId, FeatureName, Limit, Timestamp};
-use crate::import::{CsvEscape, TimestampUnit};
 use crate::left_out::PARQUET;
 use crate::transfer::{self, ExportFormat, ExportOptions, Exported, Joined, SpineFile, TrainingOptions};
 
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
     /// Lists as of this time, without items that have expired or been removed since
-    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse, conflicts_with = "spine")]
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true, conflicts_with = "spine")]
     as_of: Option<Timestamp>,
     /// A CSV or NDJSON file of entities and timestamps to join with their lists
     #[arg(long, value_name = "FILE")]
@@ -63,15 +63,11 @@ pub(super) struct Arguments {
     /// The spine's column with the entity ID
     #[arg(long, value_name = "COLUMN", default_value = "entity_id", requires = "spine")]
     entity_id_column: String,
-    /// The spine's column with the timestamp: RFC 3339, or an integer
+    /// The spine's column with the timestamp
     #[arg(long, value_name = "COLUMN", default_value = "timestamp", requires = "spine")]
     timestamp_column: String,
-    /// The unit of integer timestamps in the spine
-    #[arg(long, value_enum, default_value_t, value_name = "UNIT", requires = "spine")]
-    timestamp_unit: TimestampUnit,
-    /// How a CSV spine escapes quotes within quotes, other than by doubling them [default: none]
-    #[arg(long, value_enum, value_name = "ESCAPE", requires = "spine")]
-    csv_escape: Option<CsvEscape>,
+    #[command(flatten)]
+    reading: ReadingArguments,
     /// Maximum number of newest items per joined list, 1 to 10000
     #[arg(long, value_name = "ITEMS", default_value = LIMIT_DEFAULT, value_parser = limit, requires = "spine")]
     limit: Limit,
@@ -96,7 +92,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     if arguments.spine.is_some() {
         let joined = training_set(arguments, format)?;
-        joined.warning.iter().for_each(|warning| warn(warning));
+        joined.warnings.iter().for_each(|warning| warn(warning));
         return tell(&joined, &format!("{} rows with {} items", joined.rows, joined.items), to_stdout, output);
     }
     let exported = items(arguments, format)?;
@@ -147,8 +143,8 @@ fn training_set(arguments: Arguments, format: ExportFormat) -> Result<Joined, Fa
         path,
         entity_id: arguments.entity_id_column,
         timestamp: arguments.timestamp_column,
-        unit: arguments.timestamp_unit,
-        csv_escape: arguments.csv_escape,
+        times: arguments.reading.times(),
+        dialect: arguments.reading.dialect(),
     };
     let of_type = |name| FeatureId { entity_type: entity_type.clone(), name };
     let options = TrainingOptions {

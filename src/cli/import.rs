@@ -11,8 +11,9 @@ use super::block_on;
 use super::failure::{Failure, warn};
 use super::output::{Format, Output};
 use super::parse::{Server, VersionOption};
+use super::reading::ReadingArguments;
 use crate::domain::{EntityType, FeatureId, FeatureName};
-use crate::import::{self, Columns, CsvEscape, FileFormat, Options, Summary, TimestampUnit};
+use crate::import::{self, Columns, FileFormat, Options, Summary};
 
 const CONCURRENCY_DEFAULT: &str = "32";
 
@@ -37,7 +38,11 @@ CSV files begin with a line of column names; NDJSON files have one object per
 line. Importing a file again changes nothing, because adding an item again
 changes nothing. Truncated files are refused if the truncation is detectable. A
 CSV file without a final line end is imported with a warning. The file of bad
-rows doubles its quotes, regardless of --csv-escape.";
+rows doubles its quotes, regardless of --csv-escape.
+
+A timestamp is RFC 3339, a date, a time as databases write it, or a number in
+the unit that --timestamp-unit names. --timestamp-format reads any other form.
+Files are UTF-8, or UTF-16 if they begin with a byte order mark.";
 
 /// Load items from CSV or NDJSON files, plain or compressed with gzip or zstd
 #[derive(Debug, Args)]
@@ -57,15 +62,11 @@ pub(super) struct Arguments {
     /// The column with the entity ID
     #[arg(long, value_name = "COLUMN", default_value = "entity_id")]
     pub entity_id_column: String,
-    /// The column with the timestamp: RFC 3339, or an integer since the Unix epoch
+    /// The column with the timestamp
     #[arg(long, value_name = "COLUMN", default_value = "timestamp")]
     pub timestamp_column: String,
-    /// The unit of integer timestamps
-    #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
-    pub timestamp_unit: TimestampUnit,
-    /// How CSV files escape quotes within quotes, other than by doubling them [default: none]
-    #[arg(long, value_enum, value_name = "ESCAPE")]
-    pub csv_escape: Option<CsvEscape>,
+    #[command(flatten)]
+    pub reading: ReadingArguments,
     /// The column with the value
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     pub value_column: String,
@@ -113,8 +114,8 @@ impl Arguments {
             files,
             format: self.format,
             columns,
-            timestamp_unit: self.timestamp_unit,
-            csv_escape: self.csv_escape,
+            times: self.reading.times(),
+            dialect: self.reading.dialect(),
             bad_rows: self.bad_rows,
             concurrency: self.concurrency.into(),
         })

@@ -38,6 +38,7 @@ mod pages;
 mod parse;
 mod pool;
 mod purge;
+mod reading;
 mod ready;
 mod serve;
 mod settings;

@@ -1,16 +1,18 @@
 //! Arguments that several commands share, parsed by the domain's own rules.
 
 use std::path::PathBuf;
+use std::sync::Once;
 
 use clap::Args;
 
 use super::failure::Failure;
 use super::output::{Format, FormatParser};
-use crate::client::{Client, Retries, ServerUrl, Tls, Token};
+use crate::client::{Client, Retries, ServerUrl, Tls, Token, printable};
 use crate::domain::{
-    AheadMax, AheadMaxInput, Bucket, BucketInput, Description, EntityType, FeatureId, FeatureName, MaxItems,
-    MaxItemsInput, Owner, Ttl, VersionLabel,
+    AheadMax, AheadMaxInput, Bucket, BucketInput, Clock, Description, EntityType, FeatureId, FeatureName, MaxItems,
+    MaxItemsInput, Owner, SystemClock, Timestamp, Ttl, VersionLabel,
 };
+use crate::typed_times::TimeReader;
 
 /// Which server to ask.
 #[derive(Debug, Clone, Args)]
@@ -131,6 +133,16 @@ pub(super) struct VersionOption {
     pub version: VersionLabel,
 }
 
+/// A time, as a person types it. A text without a time zone is UTC, which is noted once.
+pub(super) fn time(text: &str) -> Result<Timestamp, String> {
+    static NOTED: Once = Once::new();
+    let read = TimeReader::at(SystemClock.now()).text(text)?;
+    if read.is_utc_assumed {
+        NOTED.call_once(|| eprintln!("note: {} has no time zone and is read as UTC", printable(text.trim())));
+    }
+    Ok(read.at)
+}
+
 pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::parse(text).map_err(|e| e.to_string())
 }
@@ -175,7 +187,8 @@ fn ahead_max(text: &str) -> Result<AheadMaxInput, String> {
     if text == "server" {
         return Ok(AheadMaxInput::OfServer);
     }
-    let refused = "it must be none, server, or whole numbers with units from 1s to 7300d, such as 1d or 12h";
+    let refused =
+        "it must be none, server, or whole numbers with units (y, w, d, h, m, s) from 1s to 7300d, such as 1d or 12h";
     AheadMax::parse(text).map(AheadMaxInput::Own).map_err(|_| refused.to_owned())
 }
 

@@ -11,6 +11,7 @@ use csv::ByteRecord;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::csv_file::CsvDialect;
 use super::row::RawRow;
 use super::source::{FileFormat, Source};
 use crate::client::Failure;
@@ -40,7 +41,7 @@ struct Header {
 
 impl BadRows {
     /// Creates the file, or empties it.
-    pub fn create(path: &Path, sources: &[Source]) -> Result<Self, Failure> {
+    pub fn create(path: &Path, sources: &[Source], dialect: CsvDialect) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let formats = |format| sources.iter().any(|source| source.format == format);
         if formats(FileFormat::Csv) && formats(FileFormat::Ndjson) {
@@ -61,7 +62,11 @@ impl BadRows {
         let file = File::create(path).map_err(|e| Failure::failed(format!("cannot create {name}: {e}")))?;
         let writer = if formats(FileFormat::Csv) {
             // Rows that have too few or too many cells are written as they are.
-            Writer::Csv { csv: Box::new(csv::WriterBuilder::new().flexible(true).from_writer(file)), header: None }
+            let mut builder = csv::WriterBuilder::new();
+            Writer::Csv {
+                csv: Box::new(builder.flexible(true).delimiter(dialect.delimiter).from_writer(file)),
+                header: None,
+            }
         } else {
             Writer::Ndjson(BufWriter::new(file))
         };
@@ -186,7 +191,7 @@ mod tests {
             (vec![FILE, LINE, REASON, "user", "v"], vec!["old.csv", "9", "old reason", "u", "a,\"b"]),
         ] {
             let path = dir.path().join("bad.csv");
-            let mut bad = BadRows::create(&path, &[source(FileFormat::Csv)]).unwrap();
+            let mut bad = BadRows::create(&path, &[source(FileFormat::Csv)], CsvDialect::default()).unwrap();
             bad.header(&record(&header), "in.csv").unwrap();
             bad.write("in.csv", 2, "no, it is \"bad\"", &RawRow::Csv(record(&cells))).unwrap();
             bad.finish().unwrap();
@@ -201,7 +206,8 @@ mod tests {
     #[test]
     fn one_file_of_bad_rows_has_one_header() {
         let dir = tempfile::tempdir().unwrap();
-        let mut bad = BadRows::create(&dir.path().join("bad.csv"), &[source(FileFormat::Csv)]).unwrap();
+        let mut bad =
+            BadRows::create(&dir.path().join("bad.csv"), &[source(FileFormat::Csv)], CsvDialect::default()).unwrap();
         bad.header(&record(&["a", "b"]), "1.csv").unwrap();
         bad.header(&record(&["a", "b"]), "2.csv").unwrap();
         assert!(bad.header(&record(&["ab", ""]), "3.csv").unwrap_err().contains("1.csv"));
@@ -229,9 +235,12 @@ mod tests {
         let path = dir.path().join("in.csv");
         std::fs::write(&path, "a").unwrap();
         let sources = [Source { name: "in".into(), format: FileFormat::Csv, path: Some(path.clone()) }];
-        assert!(matches!(BadRows::create(&path, &sources), Err(Failure::Usage(_))));
+        assert!(matches!(BadRows::create(&path, &sources, CsvDialect::default()), Err(Failure::Usage(_))));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a");
         let both = [source(FileFormat::Csv), source(FileFormat::Ndjson)];
-        assert!(matches!(BadRows::create(&dir.path().join("bad"), &both), Err(Failure::Usage(_))));
+        assert!(matches!(
+            BadRows::create(&dir.path().join("bad"), &both, CsvDialect::default()),
+            Err(Failure::Usage(_))
+        ));
     }
 }

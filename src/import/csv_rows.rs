@@ -2,7 +2,7 @@
 
 use csv::ByteRecord;
 
-use super::csv_file::{CsvEscape, CsvFile};
+use super::csv_file::{CsvDialect, CsvFile};
 use super::input::Input;
 use super::row::{Row, Step, Unreadable};
 use super::shape::Shape;
@@ -17,12 +17,12 @@ pub struct CsvRows {
 }
 
 impl CsvRows {
-    pub fn open(input: Input, shape: &Shape, escape: Option<CsvEscape>) -> Result<Self, Unreadable> {
-        let file = CsvFile::open(input, escape)?;
+    pub fn open(input: Input, shape: &Shape, dialect: CsvDialect) -> Result<Self, Unreadable> {
+        let file = CsvFile::open(input, dialect)?;
         if file.header().is_empty() {
             return Err("is empty: a CSV file must begin with a line of column names".to_owned().into());
         }
-        let find = |name: &String| find(file.header(), name);
+        let find = |name: &String| find(&file, name);
         let columns = &shape.columns;
         let (entity_id, timestamp) = (find(&columns.entity_id)?, find(&columns.timestamp)?);
         let values = columns.values.iter().map(find).collect::<Result<_, _>>()?;
@@ -44,7 +44,7 @@ impl CsvRows {
             |column: usize, e: String| format!("{}: {e}", printable(&String::from_utf8_lossy(&self.header()[column])));
         row.entity_id.push_str(self.cell(self.entity_id)?);
         let timestamp = shape.timestamp_text(self.cell(self.timestamp)?);
-        row.timestamp = timestamp.map_err(|e| named(self.timestamp, e))?;
+        row.set_time(timestamp.map_err(|e| named(self.timestamp, e))?);
         if let Some(key) = self.key {
             shape.key_of_text(self.cell(key)?, &mut row.key).map_err(|e| named(key, e))?;
         }
@@ -70,14 +70,16 @@ impl CsvRows {
     }
 }
 
-fn find(header: &ByteRecord, name: &str) -> Result<usize, String> {
+fn find(file: &CsvFile, name: &str) -> Result<usize, String> {
+    let header = file.header();
     let mut found = header.iter().enumerate().filter(|(_, column)| *column == name.as_bytes());
     match (found.next(), found.next()) {
         (Some((column, _)), None) => Ok(column),
         (Some(_), Some(_)) => Err(format!("has two columns {name:?}")),
         (None, _) => {
             let names: Vec<_> = header.iter().map(|name| printable(&String::from_utf8_lossy(name))).collect();
-            Err(format!("has no column {name:?}; its columns are {}", names.join(", ")))
+            let hint = file.delimiter_hint();
+            Err(format!("has no column {name:?}; its columns are {}{hint}", names.join(", ")))
         }
     }
 }
@@ -86,6 +88,7 @@ fn find(header: &ByteRecord, name: &str) -> Result<usize, String> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::csv_file::CsvEscape;
     use super::super::shape::tests::shape;
     use super::*;
     use crate::domain::ValueType;
@@ -97,7 +100,8 @@ mod tests {
 
     fn rows_with(shape: &Shape, text: &[u8], escape: Option<CsvEscape>) -> Result<Vec<String>, String> {
         let input = Input::of_bytes(text).map_err(|e| e.to_string())?;
-        let mut rows = CsvRows::open(input, shape, escape).map_err(|e| e.why)?;
+        let dialect = CsvDialect { escape, ..CsvDialect::default() };
+        let mut rows = CsvRows::open(input, shape, dialect).map_err(|e| e.why)?;
         let (mut row, mut all) = (Row::default(), Vec::new());
         loop {
             (row.entity_id, row.value) = (String::new(), Vec::new());
@@ -150,10 +154,24 @@ mod tests {
     }
 
     #[test]
+    fn cells_are_separated_by_the_given_delimiter() {
+        let shape = shape(&["v"], false, ValueType::String);
+        for (delimiter, text) in [(b';', "v;user;at\n\"a;b\";u,1;5\n"), (b'\t', "v\tuser\tat\na;b\tu,1\t5\n")] {
+            let input = Input::of_bytes(text.as_bytes()).unwrap();
+            let dialect = CsvDialect { delimiter, escape: None };
+            let (mut rows, mut row) = (CsvRows::open(input, &shape, dialect).unwrap(), Row::default());
+            assert_eq!(rows.next(&shape, &mut row), Ok(Step::Row { line: 2 }));
+            assert_eq!((row.entity_id.as_str(), &*row.value), ("u,1", br#""a;b""#.as_slice()));
+        }
+        let hint = rows(&shape, b"v;user;at\n").unwrap_err();
+        assert!(hint.ends_with("its columns are v;user;at: pass --delimiter ';'"), "{hint}");
+    }
+
+    #[test]
     fn rows_before_a_fault_are_read() {
         let shape = shape(&["v"], false, ValueType::String);
         let input = Input::of_bytes(b"user,at,v\nu,x,a\nu,5,\"a\nu,6,b\n").unwrap();
-        let (mut rows, mut row) = (CsvRows::open(input, &shape, None).unwrap(), Row::default());
+        let (mut rows, mut row) = (CsvRows::open(input, &shape, CsvDialect::default()).unwrap(), Row::default());
         assert!(matches!(rows.next(&shape, &mut row), Ok(Step::Bad { line: 2, .. })));
         assert_eq!(rows.next(&shape, &mut row).unwrap_err().line, Some(3));
     }

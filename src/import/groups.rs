@@ -202,7 +202,7 @@ mod tests {
 
     fn row(entity_id: &str, value: &str) -> Row {
         let timestamp = Timestamp::from_nanos(7).unwrap();
-        Row { entity_id: entity_id.into(), timestamp, key: Vec::new(), value: value.into() }
+        Row { entity_id: entity_id.into(), timestamp, value: value.into(), ..Row::default() }
     }
 
     fn origin(line: u64) -> RowOrigin {

@@ -9,22 +9,23 @@ use std::sync::Arc;
 use super::coding::{FileCoding, decoded};
 use super::source::Source;
 use super::tally::Tally;
+use super::utf16;
 
 /// A row may have this many bytes, about: what never ends is no row, such as one whose quote is
 /// not closed.
 pub const ROW_BYTES_MAX: usize = 16 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
-/// The byte order mark that some programs put in front of UTF-8.
-const UTF8_BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// The data without the mark that it may begin with.
-fn unmarked<R: Read>(mut data: R) -> io::Result<impl Read + use<R>> {
-    let mut head = Vec::with_capacity(UTF8_BOM.len());
-    data.by_ref().take(UTF8_BOM.len() as u64).read_to_end(&mut head)?;
-    if head == UTF8_BOM {
-        head.clear();
-    }
-    Ok(Cursor::new(head).chain(data))
+/// The data as UTF-8 without a byte order mark. Data that begins with the mark of UTF-16 is converted.
+fn unmarked<R: Read + Send + 'static>(mut data: R) -> io::Result<Box<dyn Read + Send>> {
+    let mut head = Vec::with_capacity(utf16::HEAD_BYTES);
+    data.by_ref().take(utf16::HEAD_BYTES as u64).read_to_end(&mut head)?;
+    let (mark, order) = utf16::mark(&head)?;
+    let data = Cursor::new(head.split_off(mark)).chain(data);
+    Ok(match order {
+        None => Box::new(data),
+        Some(order) => Box::new(utf16::Utf16::new(data, order)),
+    })
 }
 
 /// The text of a file, decompressed and without a mark; `-` is standard input.
@@ -34,7 +35,7 @@ pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     } else {
         decoded(File::open(path)?, FileCoding::by_name(path))?
     };
-    Ok(Box::new(unmarked(data)?))
+    unmarked(data)
 }
 
 /// A file's bytes, decompressed, that are counted and bounded by row.
@@ -59,7 +60,7 @@ impl Input {
 
     fn of(raw: impl Read + Send + 'static, named: FileCoding) -> io::Result<Self> {
         let text = unmarked(decoded(raw, named)?)?;
-        Ok(Self { inner: BufReader::with_capacity(BUFFER_BYTES, Box::new(text)), since_row: Cell::new(0) })
+        Ok(Self { inner: BufReader::with_capacity(BUFFER_BYTES, text), since_row: Cell::new(0) })
     }
 
     #[cfg(test)]
@@ -135,6 +136,35 @@ mod tests {
             encoder.write_all(b"\xef\xbb\xbfmarked").unwrap();
             assert_eq!(text(&encoder.finish().unwrap()), "marked", "{coding:?}");
         }
+    }
+
+    #[test]
+    fn utf_16_is_read_in_either_byte_order() {
+        let file = "\u{feff}entity_id,value\nu,é🎈\n";
+        let expected = "entity_id,value\nu,é🎈\n";
+        let little: Vec<u8> = file.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = file.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for bytes in [&little, &big] {
+            assert_eq!(text(bytes), expected);
+            // A file that is cut within a character is no text.
+            let cut = Input::of_bytes(&bytes[..bytes.len() - 1]).unwrap();
+            assert!(io::read_to_string(cut).unwrap_err().to_string().contains("UTF-16"));
+        }
+        let gzip = {
+            let mut encoder = FileCoding::Gzip.encoder(Vec::new()).unwrap();
+            encoder.write_all(&little).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(text(&gzip), expected);
+        for (bytes, why) in [
+            (&b"\xff\xfe\0\0a\0\0\0"[..], "UTF-32"),
+            (b"a\0,\0b\0", "byte order mark"),
+            (b"\0a\0,\0b", "byte order mark"),
+        ] {
+            assert!(Input::of_bytes(bytes).err().unwrap().to_string().contains(why));
+        }
+        let half = [&b"\xff\xfe"[..], &0xd83c_u16.to_le_bytes(), b"a\0"].concat();
+        assert!(io::read_to_string(Input::of_bytes(&half).unwrap()).is_err());
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod send;
 mod shape;
 mod source;
 mod tally;
+mod utf16;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,19 +33,21 @@ use tokio::time::Instant;
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::{FeatureId, IdentityKind, VersionLabel};
 use crate::service::OperationId;
+use crate::typed_times::TimeReader;
 use crate::wire::Feature;
 use bad_rows::BadRows;
 pub(crate) use coding::{Encoder, FileCoding};
-pub use csv_file::CsvEscape;
+pub use csv_file::{CsvDialect, CsvEscape};
 pub(crate) use csv_file::{CsvFile, EXPORT_COLUMNS, OPEN_END};
 pub(crate) use input::{Input, open};
 pub(crate) use ndjson_rows::entity_id;
 use progress::Progress;
 pub(crate) use row::Unreadable;
 use send::Target;
+pub use shape::Columns;
 use shape::Shape;
-pub use shape::{Columns, TimestampUnit};
 pub use source::FileFormat;
+pub(crate) use tally::NO_ZONE;
 use tally::Tally;
 
 /// What is imported, and where it goes.
@@ -58,8 +61,8 @@ pub struct Options {
     /// None if the files' names tell it.
     pub format: Option<FileFormat>,
     pub columns: Columns,
-    pub timestamp_unit: TimestampUnit,
-    pub csv_escape: Option<CsvEscape>,
+    pub times: TimeReader,
+    pub dialect: CsvDialect,
     /// The file that bad rows go to; without one, the first of them ends the import.
     pub bad_rows: Option<PathBuf>,
     /// Adds that may be in flight.
@@ -86,13 +89,14 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
     let client = Client::new(options.server.clone(), None, Retries::PATIENT)?;
     let shape = shape(&client, &options).await?;
     let client = client.with_retries(Retries::PERSISTENT);
-    let bad_rows = options.bad_rows.as_deref().map(|file| BadRows::create(file, &sources)).transpose()?;
+    let bad_rows =
+        options.bad_rows.as_deref().map(|file| BadRows::create(file, &sources, options.dialect)).transpose()?;
     let tally = Arc::new(Tally::new(bad_rows));
     let progress = Progress::start(source::total_bytes(&sources), Arc::clone(&tally));
     let started = Instant::now();
 
     let (groups_in, groups_out) = mpsc::channel(options.concurrency);
-    let reading = read::start(sources.clone(), (shape.clone(), options.csv_escape), groups_in, Arc::clone(&tally))?;
+    let reading = read::start(sources.clone(), (shape.clone(), options.dialect), groups_in, Arc::clone(&tally))?;
     let target = Target {
         client,
         feature: options.feature,
@@ -124,5 +128,5 @@ async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
         (given, _) => given.clone(),
     };
     let columns = Columns { key, ..options.columns.clone() };
-    Shape::new(columns, options.timestamp_unit, feature.value_type)
+    Shape::new(columns, options.times.clone(), feature.value_type)
 }

@@ -64,7 +64,7 @@ impl NdjsonRows {
             Ok::<_, String>(raw.get())
         };
         entity_id(raw(ENTITY_ID)?, &mut row.entity_id).map_err(|e| named(ENTITY_ID, e))?;
-        row.timestamp = shape.timestamp_json(raw(TIMESTAMP)?).map_err(|e| named(TIMESTAMP, e))?;
+        row.set_time(shape.timestamp_json(raw(TIMESTAMP)?).map_err(|e| named(TIMESTAMP, e))?);
         for column in VALUES..self.columns.len() {
             raw(column)?;
         }

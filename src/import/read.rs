@@ -5,7 +5,7 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::csv_file::{CsvEscape, OPEN_END};
+use super::csv_file::{CsvDialect, OPEN_END};
 use super::groups::{Group, Groups, RowOrigin};
 use super::input::Input;
 use super::row::{Row, Step, Unreadable};
@@ -19,12 +19,12 @@ use crate::client::Failure;
 /// ends early, and quietly, once nobody takes its groups any more.
 pub fn start(
     sources: Vec<Source>,
-    (shape, escape): (Shape, Option<CsvEscape>),
+    (shape, dialect): (Shape, CsvDialect),
     groups: mpsc::Sender<Group>,
     tally: Arc<Tally>,
 ) -> Result<oneshot::Receiver<Result<(), Failure>>, Failure> {
     let (done, outcome) = oneshot::channel();
-    let reader = Reader { shape, escape, groups, tally, waiting: Groups::default() };
+    let reader = Reader { shape, dialect, groups, tally, waiting: Groups::default() };
     let thread = thread::Builder::new().name("import-reader".to_owned());
     // It is not joined: it may wait for standard input when the import is over.
     thread
@@ -38,7 +38,7 @@ pub fn start(
 
 struct Reader {
     shape: Shape,
-    escape: Option<CsvEscape>,
+    dialect: CsvDialect,
     groups: mpsc::Sender<Group>,
     tally: Arc<Tally>,
     waiting: Groups,
@@ -76,7 +76,7 @@ impl Reader {
         let name = &source.name;
         let unreadable = |e: Unreadable| e.of(name);
         let input = Input::open(source, Arc::clone(&self.tally)).map_err(|e| unreadable(e.to_string().into()))?;
-        let mut rows = Rows::open(source.format, input, &self.shape, self.escape).map_err(unreadable)?;
+        let mut rows = Rows::open(source.format, input, &self.shape, self.dialect).map_err(unreadable)?;
         if let Some(header) = rows.header() {
             self.tally.header(header, name).map_err(|e| unreadable(e.into()))?;
         }
@@ -97,6 +97,9 @@ impl Reader {
                 Step::Row { line } => {
                     if let Some(likely) = self.shape.likely_unit(row.timestamp) {
                         self.tally.warn_of_unit(|| self.shape.unit_warning(likely));
+                    }
+                    if row.is_utc_assumed {
+                        self.tally.warn_of_zone();
                     }
                     let raw = self.tally.keeps_bad_rows().then(|| rows.raw());
                     match self.waiting.push(&row, RowOrigin { source: index, line }, raw) {

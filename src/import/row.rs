@@ -4,16 +4,25 @@ use csv::ByteRecord;
 
 use crate::client::Failure;
 use crate::domain::Timestamp;
+use crate::typed_times::TypedTime;
 
 /// What a row says; used again for each row.
 #[derive(Debug, Default)]
 pub struct Row {
     pub entity_id: String,
     pub timestamp: Timestamp,
+    /// Whether the timestamp has no time zone and was read as UTC.
+    pub is_utc_assumed: bool,
     /// JSON of the item's key; empty where items have none.
     pub key: Vec<u8>,
     /// JSON of the feature's value type.
     pub value: Vec<u8>,
+}
+
+impl Row {
+    pub fn set_time(&mut self, TypedTime { at, is_utc_assumed }: TypedTime) {
+        (self.timestamp, self.is_utc_assumed) = (at, is_utc_assumed);
+    }
 }
 
 /// A step through a file. Lines count from 1; a row that spans several has the number of the first.

@@ -2,7 +2,7 @@
 
 use csv::ByteRecord;
 
-use super::csv_file::CsvEscape;
+use super::csv_file::CsvDialect;
 use super::csv_rows::CsvRows;
 use super::input::Input;
 use super::ndjson_rows::NdjsonRows;
@@ -17,14 +17,9 @@ pub enum Rows {
 
 impl Rows {
     /// Reads as far as the header.
-    pub fn open(
-        format: FileFormat,
-        input: Input,
-        shape: &Shape,
-        escape: Option<CsvEscape>,
-    ) -> Result<Self, Unreadable> {
+    pub fn open(format: FileFormat, input: Input, shape: &Shape, dialect: CsvDialect) -> Result<Self, Unreadable> {
         Ok(match format {
-            FileFormat::Csv => Self::Csv(Box::new(CsvRows::open(input, shape, escape)?)),
+            FileFormat::Csv => Self::Csv(Box::new(CsvRows::open(input, shape, dialect)?)),
             FileFormat::Ndjson => Self::Ndjson(NdjsonRows::new(input, shape)),
         })
     }
@@ -71,22 +66,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::coding::FileCoding;
-    use super::super::csv_file::EXPORT_COLUMNS;
-    use super::super::shape::{Columns, TimestampUnit};
+    use super::super::csv_file::{CsvEscape, EXPORT_COLUMNS};
+    use super::super::shape::Columns;
     use super::*;
     use crate::domain::ValueType;
+    use crate::typed_times::TimeReader;
 
     fn shape() -> Shape {
         let [_, _, _, entity_id, timestamp, value, _] = EXPORT_COLUMNS.map(str::to_owned);
         let columns = Columns { entity_id, timestamp, key: None, values: vec![value], object: false };
-        Shape::new(columns, TimestampUnit::Ns, ValueType::String).unwrap()
+        Shape::new(columns, TimeReader::default(), ValueType::String).unwrap()
     }
 
     /// All rows of a file, and whether its last row may have been cut off; or why it is refused.
     fn read(format: FileFormat, escape: Option<CsvEscape>, bytes: &[u8]) -> Result<(Vec<String>, bool), String> {
         let shape = shape();
         let input = Input::of_bytes(bytes).map_err(|e| e.to_string())?;
-        let mut rows = Rows::open(format, input, &shape, escape).map_err(|e| e.why)?;
+        let dialect = CsvDialect { escape, ..CsvDialect::default() };
+        let mut rows = Rows::open(format, input, &shape, dialect).map_err(|e| e.why)?;
         let (mut row, mut all) = (Row::default(), Vec::new());
         loop {
             match rows.next(&shape, &mut row).map_err(|e| e.why)? {

@@ -1,6 +1,6 @@
 //! What the reading thread and the sender have in common: the counts, and the bad rows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use csv::ByteRecord;
@@ -9,6 +9,9 @@ use super::bad_rows::BadRows;
 use super::row::RawRow;
 use crate::client::Failure;
 use crate::wire::Added;
+
+/// The warning about timestamps without a time zone.
+pub const NO_ZONE: &str = "some timestamps have no time zone and were read as UTC: name their zone with --timezone";
 
 pub struct Tally {
     bytes: AtomicU64,
@@ -20,6 +23,8 @@ pub struct Tally {
     bad_rows: Mutex<Option<BadRows>>,
     /// The first warning of timestamps in another unit: the reader's, or else the server's.
     unit_warning: OnceLock<String>,
+    /// Whether a timestamp had no time zone.
+    is_utc_assumed: AtomicBool,
     /// At most one of each file.
     warnings: Mutex<Vec<String>>,
 }
@@ -35,6 +40,7 @@ impl Tally {
             keeps_bad_rows: bad_rows.is_some(),
             bad_rows: Mutex::new(bad_rows),
             unit_warning: OnceLock::new(),
+            is_utc_assumed: AtomicBool::new(false),
             warnings: Mutex::new(Vec::new()),
         }
     }
@@ -79,9 +85,14 @@ impl Tally {
         self.unit_warning.get_or_init(warning);
     }
 
+    pub fn warn_of_zone(&self) {
+        self.is_utc_assumed.store(true, Ordering::Relaxed);
+    }
+
     pub fn warnings(&self) -> Vec<String> {
         let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        self.unit_warning.get().into_iter().chain(&*warnings).cloned().collect()
+        let of_zone = self.is_utc_assumed.load(Ordering::Relaxed).then(|| NO_ZONE.to_owned());
+        self.unit_warning.get().cloned().into_iter().chain(of_zone).chain(warnings.iter().cloned()).collect()
     }
 
     fn bad_rows(&self) -> MutexGuard<'_, Option<BadRows>> {

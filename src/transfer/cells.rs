@@ -6,8 +6,8 @@
 use serde_json::value::RawValue;
 
 use super::columns::Kind;
-use crate::domain::Timestamp;
-use crate::import::{TimestampUnit, entity_id};
+use crate::import::entity_id;
+use crate::typed_times::{TimeReader, TypedTime};
 
 /// A cell as the spine has it.
 pub(super) enum RawCell {
@@ -74,10 +74,10 @@ impl RawCell {
         }
     }
 
-    pub fn timestamp(&self, unit: TimestampUnit) -> Result<Timestamp, String> {
+    pub fn timestamp(&self, times: &TimeReader) -> Result<TypedTime, String> {
         match self {
-            Self::Text(text) => unit.read_text(text),
-            Self::Json(raw) => unit.read_json(raw.get()),
+            Self::Text(text) => times.text(text),
+            Self::Json(raw) => times.json(raw.get()),
         }
     }
 }

@@ -14,7 +14,8 @@ use super::cells::{Cell, Kinds, RawCell};
 use super::columns::Kind;
 use crate::client::{Failure, printable};
 use crate::domain::{EntityId, Timestamp};
-use crate::import::{CsvEscape, CsvFile, FileFormat, Input, TimestampUnit, Unreadable};
+use crate::import::{CsvDialect, CsvFile, FileFormat, Input, Unreadable};
+use crate::typed_times::{TimeReader, TypedTime};
 
 /// Columns of a spine, at most.
 const COLUMNS_MAX: usize = 1_000;
@@ -29,8 +30,8 @@ pub struct SpineFile {
     pub format: FileFormat,
     pub entity_id: String,
     pub timestamp: String,
-    pub unit: TimestampUnit,
-    pub csv_escape: Option<CsvEscape>,
+    pub times: TimeReader,
+    pub dialect: CsvDialect,
 }
 
 /// A column that is carried over as it is.
@@ -54,6 +55,8 @@ pub(super) struct Spine {
     pub columns: Vec<Column>,
     /// The line of a last row that no line end follows, so that it may have been cut off.
     pub open_end: Option<u64>,
+    /// Whether a timestamp so far had no time zone and was read as UTC.
+    pub is_utc_assumed: bool,
     rows: Rows,
 }
 
@@ -80,12 +83,12 @@ impl Spine {
         let columns = columns.into_iter().map(|(name, kinds)| Column { name, kind: kinds.narrowest() }).collect();
         let open_end = rows.open_end();
         let rows = Rows::open(&file)?;
-        Ok(Self { file, columns, open_end, rows })
+        Ok(Self { file, columns, open_end, is_utc_assumed: false, rows })
     }
 
     /// The next row; none if there are no more.
     pub fn next(&mut self) -> Result<Option<SpineRow>, Failure> {
-        let Self { file, columns, rows, .. } = self;
+        let Self { file, columns, is_utc_assumed, rows, .. } = self;
         let Some((line, mut cells)) = rows.next(file)? else { return Ok(None) };
         let mut take = |name: &str| {
             let place = cells.iter().position(|(known, _)| known == name)?;
@@ -96,10 +99,12 @@ impl Spine {
         let (id, at) = (&file.entity_id, &file.timestamp);
         let entity = take(id).ok_or_else(|| missing(id))?.entity_id().map_err(|why| failed(id, &why))?;
         let entity_id = EntityId::new(&entity).map_err(|why| failed(id, &why))?;
-        let timestamp = take(at).ok_or_else(|| missing(at))?.timestamp(file.unit).map_err(|why| failed(at, &why))?;
+        let read = take(at).ok_or_else(|| missing(at))?.timestamp(&file.times).map_err(|why| failed(at, &why))?;
+        let TypedTime { at: timestamp, is_utc_assumed: is_utc } = read;
+        *is_utc_assumed |= is_utc;
         if timestamp.as_nanos() < NANOS_MIN {
-            let why = match file.unit.likely(timestamp) {
-                Some(likely) => file.unit.doubt(likely),
+            let why = match file.times.unit.likely(timestamp) {
+                Some(likely) => file.times.unit.doubt(likely),
                 None => "name the unit of integers with --timestamp-unit s, ms or us".to_owned(),
             };
             return Err(failed(at, &format!("{timestamp} is implausibly early: {why}")));
@@ -141,14 +146,12 @@ impl Rows {
         if file.format == FileFormat::Ndjson {
             return Ok(Self::Ndjson { input, line: 0 });
         }
-        let rows = Box::new(CsvFile::open(input, file.csv_escape).map_err(|e| file.unreadable(e))?);
+        let rows = Box::new(CsvFile::open(input, file.dialect).map_err(|e| file.unreadable(e))?);
         let header: Vec<String> = rows.header().iter().map(text).collect::<Result<_, _>>().map_err(failed)?;
         for name in [&file.entity_id, &file.timestamp] {
             if !header.contains(name) {
-                return Err(failed(format!(
-                    "has no column {name:?}; its columns are {}",
-                    printable(&header.join(", "))
-                )));
+                let (names, hint) = (printable(&header.join(", ")), rows.delimiter_hint());
+                return Err(failed(format!("has no column {name:?}; its columns are {names}{hint}")));
             }
         }
         let twice = header.iter().enumerate().find(|(place, name)| header[place + 1..].contains(name));
@@ -246,9 +249,10 @@ mod tests {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         let format = spine_format(&path).unwrap();
-        let (entity_id, timestamp, unit) = ("entity_id".into(), "timestamp".into(), TimestampUnit::Ns);
+        let (entity_id, timestamp, times) = ("entity_id".into(), "timestamp".into(), TimeReader::default());
+        let dialect = CsvDialect::default();
         let read = || {
-            let mut spine = Spine::open(SpineFile { path, format, entity_id, timestamp, unit, csv_escape: None })?;
+            let mut spine = Spine::open(SpineFile { path, format, entity_id, timestamp, times, dialect })?;
             let mut rows = Vec::new();
             while let Some(row) = spine.next()? {
                 rows.push(row);

@@ -12,7 +12,7 @@ use super::spine::{Column, Spine, SpineFile, SpineRow};
 use super::training_file::{FeatureColumn, TrainingFile};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::{FeatureId, Limit, VersionLabel};
-use crate::import::OPEN_END;
+use crate::import::{NO_ZONE, OPEN_END};
 use crate::service::OperationId;
 use crate::wire::Feature;
 
@@ -35,9 +35,9 @@ pub struct TrainingOptions {
 pub struct Joined {
     pub rows: u64,
     pub items: u64,
-    /// A sign that the spine was cut off.
+    /// Signs that the spine was not read as it was meant.
     #[serde(skip)]
-    pub warning: Option<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Writes the file, whole or not at all.
@@ -57,8 +57,8 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
     let mut spine = Spine::open(spine)?;
     check_names(&names, &spine.columns, &joining)?;
     let mut file = TrainingFile::create(&output, format, &names, &spine.columns, &joining)?;
-    let warning = spine.open_end.map(|line| spine.failed(line, OPEN_END).to_string());
-    let (mut joined, mut progress) = (Joined { warning, ..Joined::default() }, Progress::start());
+    let (mut joined, mut progress) = (Joined::default(), Progress::start());
+    joined.warnings.extend(spine.open_end.map(|line| spine.failed(line, OPEN_END).to_string()));
     loop {
         let mut rows = Vec::new();
         while rows.len() < (CALL_LISTS / joining.len()).max(1)
@@ -86,6 +86,7 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
     }
     progress.finish();
     file.finish()?;
+    joined.warnings.extend(spine.is_utc_assumed.then(|| NO_ZONE.to_owned()));
     Ok(joined)
 }
 

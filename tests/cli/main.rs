@@ -44,6 +44,7 @@ mod sets;
 mod shared;
 mod stopping;
 mod texts;
+mod times;
 mod training;
 mod transfer;
 mod walkthrough;

@@ -15,7 +15,7 @@ use sources::{Source, package_files, packages, rust_files};
 
 /// What each module of the crate may name of its siblings: `main → cli → app → api → service →
 /// {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 27] = [
+const MAY_USE: [(&str, &[&str]); 28] = [
     ("domain", &[]),
     ("items", &["domain", "scheduling", "tls_files"]),
     ("metadata", &["domain"]),
@@ -73,8 +73,9 @@ const MAY_USE: [(&str, &[&str]); 27] = [
         ],
     ),
     ("client", &["access", "admin_socket", "service", "tls_files", "wire", "domain"]),
-    ("import", &["client", "service", "wire", "domain"]),
-    ("transfer", &["client", "import", "service", "wire", "domain", "left_out"]),
+    ("typed_times", &["domain"]),
+    ("import", &["client", "service", "typed_times", "wire", "domain"]),
+    ("transfer", &["client", "import", "service", "typed_times", "wire", "domain", "left_out"]),
     ("loadgen", &["client", "service", "wire", "domain"]),
     (
         "cli",
@@ -94,6 +95,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
             "domain",
             "config",
             "telemetry",
+            "typed_times",
             "left_out",
         ],
     ),
@@ -103,7 +105,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
 ];
 
 /// Where a package may be named, by the start of a path below the `src/` of the package that names it.
-const CONFINED: [(&str, &[&str]); 11] = [
+const CONFINED: [(&str, &[&str]); 12] = [
     ("actix", &["actors/", "api/", "app/"]),
     ("actix_web", &["actors/", "api/", "app/"]),
     ("actix_http", &["api/"]),
@@ -111,6 +113,7 @@ const CONFINED: [(&str, &[&str]); 11] = [
     ("utoipa", &["wire/", "api/openapi/"]),
     ("scylla", &["items/cql/"]),
     ("sqlx", &["metadata/postgres/"]),
+    ("jiff", &["typed_times/"]),
     ("redb", &["metadata/embedded/"]),
     ("kube", &["operator/"]),
     ("k8s_openapi", &["operator/"]),

@@ -20,7 +20,7 @@ use crate::wire::{Contained, ContainsInput, Counted, Feature, LookupInput, Looku
 Examples:
   liststore list contains user story_presented u-123 story-9 story-10
   liststore list contains user story_presented u-123 story-9 \\
-    --min-timestamp 2024-08-01T00:00:00Z
+    --min-timestamp 2024-08-01
 
 A dash marks a value that the list does not contain.")]
 pub(super) struct Contains {
@@ -58,7 +58,7 @@ pub(super) struct Lookup {
 Examples:
   liststore list count user story_presented u-123
   liststore list count user story_presented u-123 \\
-    --min-timestamp 2024-08-01T00:00:00Z --max 100")]
+    --min-timestamp -30d --max 100")]
 pub(super) struct Count {
     #[command(flatten)]
     list: ListArguments,

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::failure::{Failure, warn};
 use super::output::{Format, Output};
-use super::parse::{FeatureArguments, ServerOptions, VersionOption};
+use super::parse::{self, FeatureArguments, ServerOptions, VersionOption};
 use super::{batch_get, block_on};
 use crate::client::{Client, RawPage, Request, printable, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, Order, SystemClock, Timestamp, ValueType};
@@ -82,11 +82,11 @@ impl Values {
 /// Moments between which items are looked at.
 #[derive(Debug, Args)]
 struct BoundsArguments {
-    /// Only items at or after this time: RFC 3339, or nanoseconds since the Unix epoch
-    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    /// Only items at or after this time, such as 2024-08-29, "2024-08-29 16:44", -7d or nanoseconds since the Unix epoch
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     min_timestamp: Option<Timestamp>,
     /// Only items at or before this time
-    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     max_timestamp: Option<Timestamp>,
 }
 
@@ -104,7 +104,8 @@ impl BoundsArguments {
 Examples:
   liststore list get user story_presented u-123
   liststore list get user story_presented u-123 \\
-    --min-timestamp 2024-08-01T00:00:00Z --limit 10
+    --min-timestamp 2024-08-01 --limit 10
+  liststore list get user story_presented u-123 --min-timestamp -7d
   liststore list get user story_presented u-123 --order oldest --limit 10
   liststore list get user story_presented u-123 --as-of 2024-08-30T00:00:00Z
   liststore list get user story_presented u-123 --all --output ndjson")]
@@ -114,7 +115,7 @@ struct Get {
     #[command(flatten)]
     bounds: BoundsArguments,
     /// The list as of this time, without items that have expired or been removed since
-    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     as_of: Option<Timestamp>,
     /// Which end of the list comes first: newest or oldest [default: newest]
     #[arg(long, value_parser = order)]
@@ -145,8 +146,8 @@ struct Add {
     list: ListArguments,
     #[command(flatten)]
     values: Values,
-    /// The timestamp of the items: RFC 3339, or nanoseconds since the Unix epoch [default: now]
-    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    /// The timestamp of the items, such as 2024-08-29T16:44:05Z, -1h or nanoseconds since the Unix epoch [default: now]
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     timestamp: Option<Timestamp>,
     /// The key of the value, if items have keys; one for each value, in order
     #[arg(long = "key", value_name = "KEY", allow_hyphen_values = true)]

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::{ListArguments, ServerOptions, Values, typed};
 use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
+use crate::cli::parse;
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
 use crate::service::OperationId;
 use crate::wire::{
@@ -21,7 +22,7 @@ Examples:
   liststore list remove user story_presented u-123 story-9 \\
     --timestamp 2024-08-29T16:44:05.43Z
   liststore list remove user story_presented u-123 \\
-    --max-timestamp 2024-08-01T00:00:00Z
+    --max-timestamp 2024-08-01
   liststore list remove status suspended spam --key u-17")]
 pub(super) struct Remove {
     #[command(flatten)]
@@ -41,13 +42,14 @@ pub(super) struct Remove {
     )]
     keys: Vec<String>,
     /// Only items with exactly this timestamp: RFC 3339, or nanoseconds since the Unix epoch
-    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     timestamp: Option<Timestamp>,
-    /// All items at or after this time
+    /// All items at or after this time, such as 2024-08-29 or -7d
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = Timestamp::parse,
+        value_parser = parse::time,
+        allow_hyphen_values = true,
         conflicts_with_all = ["values_given", "values", "timestamp"]
     )]
     min_timestamp: Option<Timestamp>,
@@ -55,7 +57,8 @@ pub(super) struct Remove {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = Timestamp::parse,
+        value_parser = parse::time,
+        allow_hyphen_values = true,
         conflicts_with_all = ["values_given", "values", "timestamp"]
     )]
     max_timestamp: Option<Timestamp>,

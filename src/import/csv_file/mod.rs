@@ -13,7 +13,7 @@ use csv::{ByteRecord, ReaderBuilder};
 use super::input::Input;
 use super::row::Unreadable;
 use line_starts::LineStarts;
-pub use quotes::CsvEscape;
+pub use quotes::{CsvDialect, CsvEscape};
 use quotes::{QuoteError, Quotes};
 
 /// The columns of an export; the last one only where items have keys.
@@ -33,11 +33,12 @@ pub(crate) struct CsvFile {
 
 impl CsvFile {
     /// Reads the header, which is empty if the file is.
-    pub fn open(input: Input, escape: Option<CsvEscape>) -> Result<Self, Unreadable> {
+    pub fn open(input: Input, dialect: CsvDialect) -> Result<Self, Unreadable> {
         let mut builder = ReaderBuilder::new();
         // Rows with too few or too many cells are the caller's to refuse.
-        builder.flexible(true).escape(escape.map(|CsvEscape::Backslash| b'\\'));
-        let mut reader = builder.from_reader(LineStarts::new(Quotes::new(input, escape)));
+        let CsvDialect { delimiter, escape } = dialect;
+        builder.flexible(true).delimiter(delimiter).escape(escape.map(|CsvEscape::Backslash| b'\\'));
+        let mut reader = builder.from_reader(LineStarts::new(Quotes::new(input, dialect)));
         let header = reader.byte_headers().map_err(unreadable)?.clone();
         // No row follows, and the last column may lack a part of its name.
         if reader.get_ref().get_ref().ends_in_row() {
@@ -86,6 +87,20 @@ impl CsvFile {
         }
         self.open_end = Some(line);
         Ok(())
+    }
+
+    /// What to try where a column is missing: another delimiter, if the header has one cell and that one has it.
+    pub fn delimiter_hint(&self) -> &'static str {
+        if self.header.len() != 1 {
+            return "";
+        }
+        match self.header.iter().flatten().find(|byte| b";\t|,".contains(byte)) {
+            Some(b';') => ": pass --delimiter ';'",
+            Some(b'\t') => ": pass --delimiter tab",
+            Some(b'|') => ": pass --delimiter '|'",
+            Some(b',') => ": pass --delimiter ,",
+            _ => "",
+        }
     }
 
     /// Reports that the last row has not as many cells as the header, if so.

@@ -9,6 +9,20 @@ use std::io::{self, Read};
 
 use clap::ValueEnum;
 
+/// How a CSV file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CsvDialect {
+    /// The byte between cells.
+    pub delimiter: u8,
+    pub escape: Option<CsvEscape>,
+}
+
+impl Default for CsvDialect {
+    fn default() -> Self {
+        Self { delimiter: b',', escape: None }
+    }
+}
+
 /// How quotes within quotes are written, apart from doubling them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CsvEscape {
@@ -59,7 +73,7 @@ impl fmt::Display for QuoteError {
             }
             (Fault::TextBehind, Some(_)) => "text after a closing quote: write a quote within quotes as \\\" or \"\"",
             (Fault::UnknownEscape, _) => {
-                "unknown escape: --csv-escape backslash allows a quote, a backslash, a comma or a line end after a \
+                "unknown escape: --csv-escape backslash allows a quote, a backslash, a delimiter or a line end after a \
                  backslash"
             }
         })?;
@@ -70,7 +84,7 @@ impl fmt::Display for QuoteError {
 /// Passes bytes through up to the first fault, which the next read returns as an error.
 pub struct Quotes<R> {
     inner: R,
-    escape: Option<CsvEscape>,
+    dialect: CsvDialect,
     state: State,
     line: u64,
     opened: u64,
@@ -79,8 +93,8 @@ pub struct Quotes<R> {
 }
 
 impl<R> Quotes<R> {
-    pub fn new(inner: R, escape: Option<CsvEscape>) -> Self {
-        Self { inner, escape, state: State::RowStart, line: 1, opened: 1, error: None, ends_in_row: false }
+    pub fn new(inner: R, dialect: CsvDialect) -> Self {
+        Self { inner, dialect, state: State::RowStart, line: 1, opened: 1, error: None, ends_in_row: false }
     }
 
     pub fn get_ref(&self) -> &R {
@@ -95,12 +109,13 @@ impl<R> Quotes<R> {
     fn step(&mut self, byte: u8) -> Result<State, Fault> {
         Ok(match (self.state, byte) {
             (State::Quoted, b'"') => State::Closed,
-            (State::Quoted, b'\\') if self.escape.is_some() => State::Escaped,
+            (State::Quoted, b'\\') if self.dialect.escape.is_some() => State::Escaped,
             (State::Quoted, _) => State::Quoted,
-            (State::Escaped, b'"' | b'\\' | b',' | b'\n' | b'\r') => State::Quoted,
+            (State::Escaped, b'"' | b'\\' | b'\n' | b'\r') => State::Quoted,
+            (State::Escaped, byte) if byte == self.dialect.delimiter => State::Quoted,
             (State::Escaped, _) => return Err(Fault::UnknownEscape),
             (State::Closed, b'"') => State::Quoted,
-            (_, b',') => State::CellStart,
+            (_, byte) if byte == self.dialect.delimiter => State::CellStart,
             (_, b'\n' | b'\r') => State::RowStart,
             (State::Closed, _) => return Err(Fault::TextBehind),
             (State::RowStart | State::CellStart, b'"') => {
@@ -113,7 +128,7 @@ impl<R> Quotes<R> {
 
     fn fail(&mut self, fault: Fault) -> QuoteError {
         let line = if fault == Fault::NotClosed { self.opened } else { self.line };
-        let error = QuoteError { line, opened: self.opened, fault, escape: self.escape };
+        let error = QuoteError { line, opened: self.opened, fault, escape: self.dialect.escape };
         self.error = Some(error);
         error
     }
@@ -151,7 +166,7 @@ mod tests {
 
     /// Reads byte by byte, so that no step depends on its neighbours in a buffer: the bytes, the error, and the end.
     fn read(text: &str, escape: Option<CsvEscape>) -> (String, Option<String>, bool) {
-        let mut quotes = Quotes::new(text.as_bytes(), escape);
+        let mut quotes = Quotes::new(text.as_bytes(), CsvDialect { escape, ..CsvDialect::default() });
         let (mut read, mut byte) = (Vec::new(), [0]);
         let error = loop {
             match quotes.read(&mut byte) {

@@ -25,8 +25,10 @@ impl AheadMax {
         Ttl::parse(text).map(Self::AtMost).map_err(|invalid| Invalid {
             // As with a TTL, a well-formed text may name too long a time.
             code: invalid.code,
-            detail: "timestamp_ahead_max must be none, or whole numbers with units from 1s to 7300d, such as 1d or 12h"
-                .to_owned(),
+            detail:
+                "timestamp_ahead_max must be none, or whole numbers with units (y, w, d, h, m, s) from 1s to 7300d, \
+                     such as 1d or 12h"
+                    .to_owned(),
         })
     }
 

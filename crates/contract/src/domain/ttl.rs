@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::{Invalid, Timestamp};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
-/// Units in the order in which they must stand.
-const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+/// Units in the order in which they must stand: years of 365 days, weeks, days, hours, minutes and seconds.
+const UNITS: [(char, u64); 6] = [('y', 31_536_000), ('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+/// The units of normalised texts begin with days.
+const NORMAL_FROM: usize = 2;
 
 /// A time to live in whole seconds, from 1 s to 630,720,000 s: 20 years of 365 days, the most that
 /// Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`).
@@ -45,10 +47,13 @@ impl Ttl {
     pub const CHARS_MAX: usize = 64;
 
     /// Reads whole numbers with units, each unit at most once and the largest first: `30d`, `12h`,
-    /// `90m`, `45s`, `1d12h`.
+    /// `90m`, `45s`, `1d12h`, `2w`, `1y`.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let malformed =
-            || Invalid::argument("a ttl must be whole numbers with units, largest first, such as \"30d\" or \"1d12h\"");
+        let malformed = || {
+            Invalid::argument(
+                "a ttl must be whole numbers with units y, w, d, h, m, s, largest first, such as 30d or 1d12h",
+            )
+        };
         let (mut rest, mut units, mut secs) = (text, UNITS.as_slice(), 0_u64);
         if rest.is_empty() {
             return Err(malformed());
@@ -114,10 +119,11 @@ impl Ttl {
 }
 
 impl fmt::Display for Ttl {
-    /// Normalised, largest unit first: `90m` is written as `1h30m`.
+    /// Normalised, largest unit first: `90m` is written as `1h30m`, and `1y` as `365d`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.as_secs();
-        for (unit, secs) in UNITS {
+        for (unit, secs) in &UNITS[NORMAL_FROM..] {
+            let (unit, secs) = (*unit, *secs);
             if rest >= secs {
                 write!(f, "{}{unit}", rest / secs)?;
                 rest %= secs;
@@ -149,6 +155,10 @@ mod tests {
             ("36h", "1d12h", 129_600),
             ("0d1s", "1s", 1),
             ("7300d", "7300d", 630_720_000),
+            ("2w", "14d", 1_209_600),
+            ("1y", "365d", 31_536_000),
+            ("1y2w3d", "382d", 33_004_800),
+            ("20y", "7300d", 630_720_000),
         ] {
             let ttl = Ttl::parse(text).unwrap();
             assert_eq!((ttl.as_secs(), ttl.to_string().as_str()), (secs, normal), "{text}");
@@ -157,14 +167,17 @@ mod tests {
 
     #[test]
     fn what_is_no_ttl_is_refused() {
-        for bad in ["", "5", "d", "-1d", "+1d", "1.5d", "1 d", "1d 2h", "2h1d", "1d1d", "1w", "1é", "0s", "0d0h"] {
+        for bad in [
+            "", "5", "d", "-1d", "+1d", "1.5d", "1 d", "1d 2h", "2h1d", "1d1d", "1d1w", "1M", "30days", "1é", "0s",
+            "0d0h",
+        ] {
             assert_eq!(Ttl::parse(bad).map_err(|e| e.code), Err(Code::InvalidArgument), "{bad:?}");
         }
         let padded = |zeros| format!("{}1s", "0".repeat(zeros));
         assert_eq!(Ttl::parse(&padded(Ttl::CHARS_MAX - 2)).map(Ttl::as_secs).ok(), Some(1));
         let too_long = Ttl::parse(&padded(Ttl::CHARS_MAX - 1));
         assert_eq!(too_long.map_err(|e| e.code), Err(Code::InvalidArgument));
-        for long in ["7301d", "7300d1s", "99999999999999999999d", "18446744073709551615d18446744073709551615h"] {
+        for long in ["21y", "7301d", "7300d1s", "99999999999999999999d", "18446744073709551615d18446744073709551615h"] {
             assert_eq!(Ttl::parse(long).map_err(|e| e.code), Err(Code::TtlTooLong), "{long:?}");
         }
     }
@@ -194,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused_or_reads_back(text in r".{0,20}|([0-9]{1,22}[dhms]){1,4}|[0-9]{1,9}d[0-9]{1,9}s") {
+        fn any_text_is_refused_or_reads_back(text in r".{0,20}|([0-9]{1,22}[ywdhms]){1,4}|[0-9]{1,9}d[0-9]{1,9}s") {
             if let Ok(ttl) = Ttl::parse(&text) {
                 prop_assert_eq!(Ttl::parse(&ttl.to_string()).unwrap(), ttl);
             }

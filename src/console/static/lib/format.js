@@ -6,12 +6,12 @@ export const TTL_SECS_MAX = 630720000;
 
 /** The seconds of a TTL such as 1d12h, or an error as the server would word it. */
 export function readTtl(text) {
-  const malformed = 'A TTL is whole numbers with units, the largest first, such as "30d" or "1d12h".';
+  const malformed = 'A TTL is whole numbers with units y, w, d, h, m, s, the largest first, such as "30d" or "1d12h".';
   if (!text) return { error: malformed };
   if (text.length > 64) return { error: "A TTL must have at most 64 characters." };
-  const found = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text);
+  const found = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text);
   if (!found) return { error: malformed };
-  const secs = UNITS.reduce((sum, [, unit], i) => sum + Number(found[i + 1] ?? 0) * unit, 0);
+  const secs = [["y", 31536000], ["w", 604800], ...UNITS].reduce((sum, [, unit], i) => sum + Number(found[i + 1] ?? 0) * unit, 0);
   if (secs < 1) return { error: "A TTL must be at least 1s." };
   if (secs > TTL_SECS_MAX) return { error: "A TTL must be at most 7300d (20 years)." };
   return { secs };

@@ -1,0 +1,133 @@
+//! Times as people and other programs write them: the one parser of commands and imports.
+//!
+//! The API takes RFC 3339 and nanoseconds only. This parser also takes dates, times without seconds or a time zone,
+//! times relative to now, and the texts of common databases. It never guesses: a text that could be two moments is
+//! refused, and the error says how to write it. `tests/support/typed_times.json` is the table of its spellings.
+
+mod calendar;
+mod format;
+mod relative;
+mod unit;
+mod zone;
+
+pub use format::TimeFormat;
+pub use unit::TimestampUnit;
+pub use zone::Zone;
+
+use crate::domain::Timestamp;
+
+/// How texts and numbers become timestamps.
+#[derive(Debug, Clone, Default)]
+pub struct TimeReader {
+    /// The unit of numbers.
+    pub unit: TimestampUnit,
+    /// The zone of texts without one. None is UTC, which the result reports.
+    pub zone: Option<Zone>,
+    /// The only form that is read, if it is given.
+    pub format: Option<TimeFormat>,
+    /// The present moment, if texts such as `now` and `-7d` are read.
+    pub now: Option<Timestamp>,
+}
+
+/// A timestamp that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypedTime {
+    pub at: Timestamp,
+    /// Whether the text has no time zone and was read as UTC.
+    pub is_utc_assumed: bool,
+}
+
+impl From<Timestamp> for TypedTime {
+    fn from(at: Timestamp) -> Self {
+        Self { at, is_utc_assumed: false }
+    }
+}
+
+impl TimeReader {
+    /// Reads the texts that a person types on a command line, at this moment.
+    pub fn at(now: Timestamp) -> Self {
+        Self { now: Some(now), ..Self::default() }
+    }
+
+    /// Reads a text.
+    pub fn text(&self, text: &str) -> Result<TypedTime, String> {
+        let text = text.trim();
+        if let Some(format) = &self.format {
+            return format.read(text, self.zone.as_ref());
+        }
+        // The two forms of nearly all files.
+        let is_integer = text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_plain = !is_integer || self.unit == TimestampUnit::Ns && self.now.is_none();
+        if is_plain && let Ok(at) = Timestamp::parse(text) {
+            return Ok(at.into());
+        }
+        if let Some(now) = self.now
+            && let Some(read) = relative::read(text, now)
+        {
+            return read.map(TypedTime::from);
+        }
+        if let Some(number) = unit::Number::of(text) {
+            return self.number(&number).map(TypedTime::from);
+        }
+        calendar::read(text, self.zone.as_ref()).map_err(|error| self.refusal(text, error))
+    }
+
+    /// Reads raw JSON: a string or a number.
+    pub fn json(&self, raw: &str) -> Result<TypedTime, String> {
+        match raw.as_bytes().first() {
+            Some(b'"') => self.text(&serde_json::from_str::<String>(raw).map_err(|e| e.to_string())?),
+            Some(b'-' | b'0'..=b'9') => self.text(raw),
+            _ => Err(format!("a timestamp must be a string or a number: {}", self.forms())),
+        }
+    }
+
+    fn number(&self, number: &unit::Number<'_>) -> Result<Timestamp, String> {
+        if self.now.is_none() {
+            return self.unit.read(number);
+        }
+        // On a command line, a moment of 1970 is a slip: no item of that year is visible.
+        let likely = TimestampUnit::likely_of(number).filter(|likely| *likely != self.unit);
+        match likely.and_then(|likely| Some((likely.name(), likely.read(number).ok()?))) {
+            Some((name, at)) => Err(format!("{} is not nanoseconds but likely {name}: write {at}", number.text())),
+            None => self.unit.read(number).map_err(|_| {
+                let (text, last) = (number.text(), Timestamp::MAX.as_nanos());
+                format!("{text} must be whole nanoseconds since the Unix epoch, 0 to {last}")
+            }),
+        }
+    }
+
+    fn refusal(&self, text: &str, error: calendar::Refused) -> String {
+        use calendar::Refused;
+        match error {
+            Refused::Why(why) => why,
+            Refused::Unknown => format!("not a timestamp: {}", self.forms()),
+            Refused::DayOrMonthFirst if self.now.is_some() => {
+                "day and month may be swapped: write the year first, such as 2026-11-20".to_owned()
+            }
+            Refused::DayOrMonthFirst => {
+                let [month_first, day_first] = format::slashed(text);
+                format!(
+                    "day and month may be swapped: pass --timestamp-format '{month_first}' or --timestamp-format \
+                     '{day_first}'"
+                )
+            }
+        }
+    }
+
+    /// What to write instead.
+    fn forms(&self) -> String {
+        if self.now.is_some() {
+            return "write 2024-08-29, \"2024-08-29 16:44\", 2024-08-29T16:44:05Z, now, -7d (7 days ago), or nanoseconds \
+                    since the Unix epoch"
+                .to_owned();
+        }
+        let (name, option) = (self.unit.name(), self.unit.option());
+        format!(
+            "expected RFC 3339 such as 2024-08-29T16:44:05.43Z, a date, or {name} since the Unix epoch \
+             (--timestamp-unit {option}); --timestamp-format names any other form"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;
