@@ -1,6 +1,7 @@
 //! Reads requests about purges and jobs.
 
 use super::call::{Call, HandlerResult};
+use super::features::limit;
 use super::problem::Problem;
 use crate::background::Command;
 use crate::domain::JobId;
@@ -17,9 +18,10 @@ pub(super) async fn purge_feature(mut call: Call<'_>) -> HandlerResult {
 }
 
 pub(super) async fn list_jobs(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+    let [page_size, page_token] = call.query(&queries::PAGE)?;
     let caller = call.caller()?;
-    call.execute(&caller, Operation::ListJobs).await
+    let (page_size, page_token) = (limit(page_size.as_deref())?, page_token.map(Into::into));
+    call.execute(&caller, Operation::ListJobs { page_size, page_token }).await
 }
 
 pub(super) async fn get_job(call: Call<'_>) -> HandlerResult {

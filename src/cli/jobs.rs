@@ -9,10 +9,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, show, show_all};
+use super::pages::entries;
 use super::parse::{Author, ServerOptions};
-use crate::client::{Client, RawPage, Request, printable, read};
+use crate::client::{Client, Request, printable, read};
 use crate::domain::JobId;
 use crate::service::OperationId;
+use crate::wire::parameters::PAGE_SIZE;
 use crate::wire::{Job, JobPatch};
 
 /// How often a job is looked at while somebody waits for it.
@@ -162,9 +164,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn list(options: ServerOptions) -> Result<(), Failure> {
-    let page: RawPage = options.server.client(None)?.ask(&Request::new(OperationId::ListJobs, &[])).await?;
+    let request = |page_size| Request::new(OperationId::ListJobs, &[]).query(&PAGE_SIZE, Some(page_size));
+    let jobs = entries(&options.server.client(None)?, usize::MAX, request).await?.all;
     let header = ["ID", "KIND", "STATE", "FEATURE", "DONE", "CREATED", "BY"];
-    show_all("jobs", &page.entries, options.output, &header, row)
+    show_all("jobs", &jobs, options.output, &header, row)
 }
 
 /// Has a job made, and prints it as it begins, or ends if that is waited for.

@@ -1,13 +1,17 @@
 //! Purges, and the jobs that carry them out.
 
+use std::cmp::Reverse;
+
 use serde_json::json;
 
 use super::begun::{Broken, to_its_end};
 use super::operation::{PurgeFeature, Reply};
+use super::page_end::{end_early, json_bytes};
 use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
 use crate::access::{Denied, Permission, Resource, decide};
 use crate::background::Command;
-use crate::domain::{FeatureId, Generation, JobId, VersionLabel};
+use crate::domain::page::JobWalk;
+use crate::domain::{FeatureId, Generation, JobId, Limit, VersionLabel};
 use crate::metadata::jobs::{Job, Target, Task, TaskKind};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction};
 use crate::metadata::{LastGeneration, MetadataError};
@@ -53,12 +57,24 @@ impl<R: PageRenderer> Service<R> {
         Ok(Reply::Job(Box::new(job)))
     }
 
-    /// Those of features that the caller may see.
-    pub(super) async fn list_jobs(&self, caller: &Caller) -> Result<Reply, ServiceError> {
+    /// Those of features that the caller may see, the newest first.
+    pub(super) async fn list_jobs(
+        &self,
+        caller: &Caller,
+        page_size: Limit,
+        page_token: Option<String>,
+    ) -> Result<Reply, ServiceError> {
+        let after = page_token.map(|token| JobWalk.resume(&token)).transpose();
+        let after = after.map_err(ServiceError::invalid("page_token"))?;
         let mut jobs = within(caller, Changes::Nothing, self.jobs.all()).await?;
+        jobs.retain(|job| after.is_none_or(|after| job.id < after));
         jobs.retain(|job| may(caller, Permission::FeaturesRead, job).is_ok());
-        jobs.reverse();
-        Ok(Reply::Jobs(jobs))
+        jobs.sort_by_key(|job| Reverse(job.id));
+        let mut more = jobs.len() > page_size.get();
+        jobs.truncate(page_size.get());
+        more |= end_early(&mut jobs, self.options.page_bytes_max, bytes_of);
+        let next_page_token = jobs.last().filter(|_| more).map(|job| JobWalk.token_after(job.id));
+        Ok(Reply::Jobs { jobs, next_page_token })
     }
 
     pub(super) async fn get_job(&self, caller: &Caller, id: JobId) -> Result<Reply, ServiceError> {
@@ -89,6 +105,17 @@ impl<R: PageRenderer> Service<R> {
         let job = within(caller, Changes::Definitions, to_its_end(commanding)).await?;
         Ok(Reply::Job(Box::new(job)))
     }
+}
+
+/// The length of a job as JSON, about, and rather more than less.
+fn bytes_of(job: &Job) -> usize {
+    /// Of all that has a bound: names of members, numbers, and names of the entity type and the feature.
+    const BOUNDED_BYTES: usize = 1 << 10;
+    let indexes = match job.task.kind {
+        TaskKind::Purge => 0,
+        _ => job.task.targets.iter().map(|target| json_bytes(&target.version.as_str()) + 1).sum(),
+    };
+    BOUNDED_BYTES + indexes + json_bytes(&job.problem) + json_bytes(&job.created_by.as_str())
 }
 
 /// Whether the caller may do this to the feature that a job is about.

@@ -242,7 +242,9 @@ impl<R: PageRenderer> Service<R> {
             Operation::PurgeFeature(request) | Operation::PurgeEntityType(request) => {
                 Box::pin(self.purge_feature(caller, request)).await
             }
-            Operation::ListJobs => Box::pin(self.list_jobs(caller)).await,
+            Operation::ListJobs { page_size, page_token } => {
+                Box::pin(self.list_jobs(caller, page_size, page_token)).await
+            }
             Operation::GetJob(id) => Box::pin(self.get_job(caller, id)).await,
             Operation::CommandJob { id, command } => Box::pin(self.command_job(caller, id, command)).await,
             Operation::ListFeatures { filter, page_size, page_token }

@@ -162,7 +162,10 @@ pub enum Operation<'r> {
         conditions: BagConditions,
     },
     PurgeFeature(PurgeFeature),
-    ListJobs,
+    ListJobs {
+        page_size: Limit,
+        page_token: Option<String>,
+    },
     GetJob(JobId),
     CommandJob {
         id: JobId,
@@ -294,7 +297,7 @@ impl Operation<'_> {
             Self::BatchAdd(_) => OperationId::BatchAdd,
             Self::EraseEntity { .. } => OperationId::EraseEntity,
             Self::PurgeFeature(_) => OperationId::PurgeFeature,
-            Self::ListJobs => OperationId::ListJobs,
+            Self::ListJobs { .. } => OperationId::ListJobs,
             Self::GetJob(_) => OperationId::GetJob,
             Self::CommandJob { command, .. } => match command {
                 Command::Rate(_) => OperationId::UpdateJob,
@@ -384,7 +387,7 @@ impl Operation<'_> {
             }
             Self::PurgeFeature(PurgeFeature { id, .. }) => of(id),
             // Which feature a job is about is known once it was found.
-            Self::ListJobs | Self::GetJob(_) | Self::CommandJob { .. } => Resource::SomeFeatures,
+            Self::ListJobs { .. } | Self::GetJob(_) | Self::CommandJob { .. } => Resource::SomeFeatures,
             Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } | Self::ListEntityTypes { .. } => {
                 Resource::SomeFeatures
             }
@@ -452,7 +455,10 @@ pub enum Reply {
     EachAdded(Vec<Result<AddOutcome, ServiceError>>),
     Erased(Receipt),
     Job(Box<Job>),
-    Jobs(Vec<Job>),
+    Jobs {
+        jobs: Vec<Job>,
+        next_page_token: Option<PageToken>,
+    },
     Features {
         /// Whether these are entity types.
         of_bags: bool,

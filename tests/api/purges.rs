@@ -164,6 +164,21 @@ async fn purges_that_wait_are_bounded() {
         assert!(waiting.len() <= 100);
     };
     assert_eq!((refused.status, refused.code().as_str(), waiting.len()), (409, "too_many_jobs", 100));
+    let (mut listed, mut token) = (Vec::new(), String::new());
+    loop {
+        let page = api.get(&format!("/v1/jobs?page_size=30{token}")).await.expect(200);
+        let jobs = page["jobs"].as_array().unwrap();
+        listed.extend(jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+        assert_eq!(jobs.len(), if listed.len() == 100 { 10 } else { 30 });
+        match page["next_page_token"].as_str() {
+            Some(next) => token = format!("&page_token={next}"),
+            None => break,
+        }
+    }
+    assert!(listed.iter().eq(waiting.iter().rev()), "the newest first, each once");
+    assert!(api.get("/v1/jobs").await.expect(200).get("next_page_token").is_none());
+    api.get("/v1/jobs?page_size=0").await.refused("invalid_argument", "page_size");
+    api.get("/v1/jobs?page_token=AQ").await.refused("invalid_page_token", "page_token");
     let noted = api.get("/v1/audit?action=purge&page_size=1000").await.expect(200);
     assert_eq!(noted["changes"].as_array().unwrap().len(), 100);
     api.post(&format!("/v1/jobs/{}/pause", waiting[50]), json!({})).await.expect(200);

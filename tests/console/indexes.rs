@@ -133,7 +133,7 @@ const SLOW_BUILD: &str = "
       const work = { id, kind: 'build_index', state: window.build.job, entity_type: 'user', generations: 1,
         generations_cleared: 0, lists_cleared: done, created_at: at, created_by: 'liststore', updated_at: at };
       if (told) return Promise.resolve(answer(work));
-      if (url.endsWith('/v1/jobs')) return Promise.resolve(answer({ jobs: [work] }));
+      if (url.includes('/v1/jobs?')) return Promise.resolve(answer({ jobs: [work] }));
       if (!/indexes$/.test(url)) return real(url, options);
       return Promise.resolve(answer({ indexes: [{ name: 'by_city', properties: ['/city'], state, created_at: at,
         ...(state === 'building' && { bags_done: done, job_id: id, bags_left_out: 3, problem: window.build.problem }) }] }));

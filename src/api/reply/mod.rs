@@ -60,7 +60,10 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         Reply::EachAdded(outcomes) => batch::added(call, response, outcomes),
         Reply::Erased(receipt) => erasure::receipt(call, response, receipt),
         Reply::Job(job) => json(response, &jobs::body(*job)),
-        Reply::Jobs(found) => json(response, &wire::JobList { jobs: found.into_iter().map(jobs::body).collect() }),
+        Reply::Jobs { jobs: found, next_page_token } => {
+            let jobs = found.into_iter().map(jobs::body).collect();
+            json(response, &wire::JobPage { jobs, next_page_token: text(next_page_token) })
+        }
         Reply::Counted(Count { items, exact }) => json(response, &wire::Counted { count: items, exact }),
         Reply::Contained { value_type, values } => {
             let results = values.iter().map(|(value, newest)| contained(value_type, value, *newest));

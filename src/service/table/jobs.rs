@@ -5,7 +5,7 @@ use super::queries;
 use crate::access::Permission;
 use crate::service::OperationId;
 use crate::service::descriptor::{Descriptor, Effect, Group, Method, ReplyForm};
-use crate::wire::{ErrorCode, Job, JobList, JobPatch, PurgeInput, Type};
+use crate::wire::{ErrorCode, Job, JobPage, JobPatch, PurgeInput, Type};
 
 const JOB: ReplyForm = json(200, "The job.", Type::of::<Job>());
 
@@ -38,11 +38,11 @@ pub const ROWS: [Descriptor; 7] = [
         effect: Effect::Read,
         method: Method::Get,
         path: "/v1/jobs",
-        query: &queries::NONE,
+        query: &queries::PAGE,
         headers: REQUEST,
         request: None,
-        replies: &[json(200, "All jobs.", Type::of::<JobList>())],
-        errors: &[ANY],
+        replies: &[json(200, "A page of jobs.", Type::of::<JobPage>())],
+        errors: &[ANY, &[ErrorCode::InvalidPageToken]],
     },
     Descriptor {
         id: OperationId::GetJob,

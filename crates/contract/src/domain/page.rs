@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use md5::{Digest, Md5};
 
 use super::{
-    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Invalid, ItemKey, KeyId, KeyName, ListKey, Order,
+    EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Invalid, ItemKey, JobId, KeyId, KeyName, ListKey, Order,
     Revision, Timestamp, ValueDigest,
 };
 
@@ -312,6 +312,25 @@ impl KeyWalk {
         let text = std::str::from_utf8(&payload).map_err(|_| damaged_token())?;
         let (id, name) = text.split_at_checked(KeyId::LEN).ok_or_else(damaged_token)?;
         Ok((KeyName::new(name).map_err(|_| damaged_token())?, KeyId::new(id).map_err(|_| damaged_token())?))
+    }
+}
+
+/// A walk over all jobs, newest first.
+pub struct JobWalk;
+
+impl JobWalk {
+    const BINDING: [&'static [u8]; 1] = [b"jobs"];
+
+    /// The token of the page after the one that ended with this job.
+    pub fn token_after(&self, last: JobId) -> PageToken {
+        PageToken::seal(last.to_string().as_bytes(), &Self::BINDING)
+    }
+
+    /// The job after which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<JobId, Invalid> {
+        let payload = PageToken::open(token, &Self::BINDING)?;
+        let text = std::str::from_utf8(&payload).map_err(|_| damaged_token())?;
+        JobId::parse(text).map_err(|_| damaged_token())
     }
 }
 

@@ -131,8 +131,11 @@ pub struct Job {
     pub updated_at: String,
 }
 
-/// All jobs, the newest first.
+/// A page of jobs, the newest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct JobList {
+pub struct JobPage {
     pub jobs: Vec<Job>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub next_page_token: Option<String>,
 }

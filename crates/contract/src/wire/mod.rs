@@ -50,7 +50,7 @@ pub use erasure::{EntityErased, ErasedBag, ErasedList};
 pub use error_code::{ErrorCode, Row};
 pub use indexes::{CleanInput, FoundBags, Index, IndexInput, IndexList, IndexState};
 pub use item_input::{ItemInput, member_key};
-pub use jobs::{Job, JobList, JobPatch, PurgeInput};
+pub use jobs::{Job, JobPage, JobPatch, PurgeInput};
 pub use keys::{
     AuditPage, Audited, CreatedKey, IdentityProvider, Key, KeyInput, KeyMade, KeyPage, KeyRotation, Me, PrincipalKind,
     SignIn,

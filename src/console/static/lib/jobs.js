@@ -4,7 +4,17 @@ import { call, get } from "./api.js";
 import { featurePath } from "./features.js";
 import { path } from "./router.js";
 
-export const loadJobs = async (signal) => (await get("/v1/jobs", {}, { signal })).data.jobs;
+/** All jobs, page by page, the newest first. */
+export async function loadJobs(signal) {
+  const jobs = [];
+  let token;
+  do {
+    const { data } = await get("/v1/jobs", { page_size: 1000, page_token: token }, { signal });
+    jobs.push(...data.jobs);
+    token = data.next_page_token;
+  } while (token);
+  return jobs;
+}
 export const purge = async (entityType, feature, input) =>
   (await call("POST", `${featurePath(entityType, feature)}/purge`, { body: input })).data;
 /** `what` is pause, resume or cancel. */
