@@ -61,7 +61,7 @@ mod tests {
     fn problem(retryable: bool, outcome_unknown: bool, retry_after: Option<u64>) -> ClientError {
         ClientError::Problem(Box::new(Problem {
             details: ProblemBody {
-                kind: "urn:liststore:problem:overloaded".into(),
+                kind: "/docs/errors/overloaded".into(),
                 title: "Too many operations in flight".into(),
                 status: 503,
                 code: "overloaded".into(),

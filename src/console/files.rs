@@ -47,6 +47,7 @@ pub(super) const FILES: Embedded = embed![
     "pages/entity_type_new.js",
     "pages/erase_entity.js",
     "pages/erasure.js",
+    "pages/errors.js",
     "pages/feature.js",
     "pages/feature_delete.js",
     "pages/feature_edit.js",

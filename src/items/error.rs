@@ -14,7 +14,7 @@ pub enum StoreError {
     Overloaded { reason: String },
     /// The store must read past too many tombstones, and gives up. Another attempt fares no better before it has
     /// compacted them away.
-    #[error("the database reached its limit of tombstones in this list: see tombstones in docs/contributing/cql.md")]
+    #[error("the database reached its limit of tombstones in this list: see docs/howto/operate/troubleshooting.md")]
     TooManyTombstones { outcome_unknown: bool },
     /// The deadline passed, or the store itself gave up waiting.
     #[error("item store timed out")]

@@ -152,7 +152,7 @@ fn check_problem(answer: &Answer, about: &str) {
     assert_eq!(answer.status, row.status, "{about}");
     assert_eq!(body["status"], answer.status, "{about}");
     assert_eq!(body["title"], row.title, "{about}");
-    assert_eq!(body["type"], format!("urn:liststore:problem:{}", row.name), "{about}");
+    assert_eq!(body["type"], format!("/docs/errors/{}", row.name), "{about}");
     assert_eq!(body["retryable"], row.retryable, "{about}");
     assert!(body.get("outcome_unknown").is_none_or(|unknown| *unknown == true), "{about}");
     let may_pass = row.retryable && [429, 503].contains(&answer.status);

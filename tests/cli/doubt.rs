@@ -27,7 +27,7 @@ pub fn in_doubt(address: String) -> String {
             let creates = method == "POST" && CREATES.iter().any(|end| path.ends_with(end));
             let (status, body) = if creates && answer.status == 201 && told.insert(body) {
                 let doubt = json!({
-                    "type": "urn:liststore:problem:deadline_exceeded", "title": "late", "status": 504,
+                    "type": "/docs/errors/deadline_exceeded", "title": "late", "status": 504,
                     "code": "deadline_exceeded", "detail": "late", "retryable": true, "outcome_unknown": true,
                 });
                 (504, doubt)

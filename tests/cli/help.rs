@@ -1,40 +1,84 @@
-//! The help pages of all commands, compared with `help.txt` so that changes of text are reviewed as text.
+//! The help pages of all commands, compared with `help.txt` and `docs/reference/cli.md`, so that changes of text are
+//! reviewed as text.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 
 use crate::program::{liststore, repository};
 
-/// Set to any value, it writes the present pages to the file.
+/// Set to any value, it writes the present pages to both files.
 const WRITE_VARIABLE: &str = "LISTSTORE_WRITE_HELP";
+
+/// Begins `docs/reference/cli.md`.
+const INTRODUCTION: &str = "\
+# Commands
+
+The help page of every command, as `liststore COMMAND --help` prints it. A page shows only the name of an option that an
+earlier page describes in the same words.
+
+The commands that call a server take its URL from `--url` or `LISTSTORE_URL`, and a key or token from `--token-file` or
+`LISTSTORE_TOKEN`. `liststore completions` prints completions for a shell, and `liststore man` writes manual pages.
+";
+
+/// A command, such as `list get`, and its help page.
+struct Page {
+    command: String,
+    text: String,
+}
 
 #[test]
 fn help_pages_are_as_reviewed() {
-    let (mut pages, mut seen) = (String::new(), HashSet::new());
+    let (mut pages, mut seen) = (Vec::new(), HashSet::new());
     collect(&mut vec![], &mut pages, &mut seen);
-    let file = repository().join("tests/cli/help.txt");
+    let snapshot =
+        pages.iter().map(|page| format!("$ {}\n\n{}\n\n", words(&["liststore", &page.command, "--help"]), page.text));
+    compare("tests/cli/help.txt", &snapshot.collect::<String>());
+    compare("docs/reference/cli.md", &reference(&pages));
+}
+
+fn compare(path: &str, present: &str) {
+    let file = repository().join(path);
     if std::env::var_os(WRITE_VARIABLE).is_some() {
-        std::fs::write(&file, &pages).unwrap();
+        std::fs::write(&file, present).unwrap();
     }
-    let reviewed = std::fs::read_to_string(&file).unwrap();
-    let differing = pages.lines().zip(reviewed.lines()).position(|(now, then)| now != then);
-    let line = differing.unwrap_or_else(|| pages.lines().count().min(reviewed.lines().count()));
+    let reviewed = std::fs::read_to_string(&file).unwrap_or_default();
+    let differing = present.lines().zip(reviewed.lines()).position(|(now, then)| now != then);
+    let line = differing.unwrap_or_else(|| present.lines().count().min(reviewed.lines().count()));
     let at = |text: &str| text.lines().nth(line).unwrap_or("(the end)").to_owned();
     assert!(
-        pages == reviewed,
-        "help differs from tests/cli/help.txt in line {}: {:?} instead of {:?}. Set {WRITE_VARIABLE}=1 to write the file",
+        present == reviewed,
+        "help differs from {path} in line {}: {:?} instead of {:?}. Set {WRITE_VARIABLE}=1 to write the files",
         line + 1,
-        at(&pages),
+        at(present),
         at(&reviewed)
     );
 }
 
-/// Appends the help page of a command and the pages of its subcommands.
-fn collect(path: &mut Vec<String>, pages: &mut String, seen: &mut HashSet<String>) {
+/// The page of the documentation: a table of the commands, and a section for each.
+fn reference(pages: &[Page]) -> String {
+    let mut text = format!("{INTRODUCTION}\n| command | purpose |\n| --- | --- |\n");
+    for page in pages {
+        let (name, purpose) = (words(&["liststore", &page.command]), page.text.split("\n\n").next().unwrap());
+        let anchor = name.replace(' ', "-");
+        writeln!(text, "| [`{name}`](#{anchor}) | {} |", purpose.replace('\n', " ").replace('|', "\\|")).unwrap();
+    }
+    for page in pages {
+        write!(text, "\n## {}\n\n```text\n{}\n```\n", words(&["liststore", &page.command]), page.text).unwrap();
+    }
+    text
+}
+
+fn words(words: &[&str]) -> String {
+    words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
+}
+
+/// Adds the help page of a command and the pages of its subcommands.
+fn collect(path: &mut Vec<String>, pages: &mut Vec<Page>, seen: &mut HashSet<String>) {
     let arguments: Vec<_> = path.iter().map(String::as_str).chain(["--help"]).collect();
     let output = liststore(&arguments).env("COLUMNS", "80").output().unwrap();
     assert!(output.status.success(), "{arguments:?}");
     let page = String::from_utf8(output.stdout).unwrap();
-    pages.push_str(&format!("$ liststore {}\n\n{}", arguments.join(" "), shortened(&page, seen)));
+    pages.push(Page { command: path.join(" "), text: shortened(&page, seen).trim_end().to_owned() });
     for subcommand in subcommands(&page) {
         path.push(subcommand);
         collect(path, pages, seen);

@@ -49,6 +49,8 @@ const PAGES: [(&str, &str); 40] = [
     ("/docs", "API reference"),
     ("/docs/create_feature", "Create List Feature"),
     ("/docs/get_items", "Try it"),
+    ("/docs/errors", "Error codes"),
+    ("/docs/errors/etag_mismatch", "What to do"),
     ("/console/nowhere", "No page has this address"),
 ];
 

@@ -103,6 +103,7 @@ fn main() -> ExitCode {
         access::a_sign_in_without_its_state_or_with_another_verifier_is_refused,
         access::a_provider_that_lies_signs_nobody_in,
         reference::a_call_is_read_about_and_tried,
+        reference::a_problem_leads_to_its_explanation,
         hostile::names_and_values_do_no_harm,
         hostile::every_field_takes_anything,
         served::pages_are_light_and_paint_soon,

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::page::Page;
@@ -26,4 +26,20 @@ pub async fn a_call_is_read_about_and_tried(page: Rc<Page>) {
     page.the("heading", "Create List Feature").await;
     page.sees("value_type").await;
     page.is_accessible().await;
+}
+
+/// The `type` of a problem is the path of the page that explains it.
+pub async fn a_problem_leads_to_its_explanation(page: Rc<Page>) {
+    let api = Api::start().await;
+    let answer = reqwest::get(api.url("/v1/features/user/absent")).await.unwrap().text().await.unwrap();
+    let problem: Value = serde_json::from_str(&answer).unwrap();
+    page.open(&api.url(problem["type"].as_str().unwrap())).await;
+    page.the("heading", problem["title"].as_str().unwrap()).await;
+    page.sees("there is no such feature").await;
+    page.sees("liststore feature list").await;
+    page.is_accessible().await;
+    page.click("link", "etag_mismatch").await;
+    page.the("heading", "The resource changed after the entity tag was read").await;
+    page.open(&api.url("/docs/errors/of_another_release")).await;
+    page.sees("This server has no error code of_another_release").await;
 }

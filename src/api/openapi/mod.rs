@@ -1,6 +1,8 @@
 //! `GET /openapi.json`: the API's exact form, made from the service's table of operations and the
 //! types of `wire`. Tests hold every answer that they see to it.
 
+mod errors;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -48,6 +50,7 @@ fn document() -> Value {
         "tags": tags,
         "paths": paths,
         "components": {"schemas": schemas.0, "securitySchemes": security_schemes()},
+        "x-errors": errors::table(),
     })
 }
 

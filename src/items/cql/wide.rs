@@ -48,7 +48,7 @@ impl WideLists {
                 feature_key,
                 entity_id,
                 items,
-                "a list has grown long: copy its items to a version with a bucket (see buckets in docs/contributing/cql.md)"
+                "a list has grown long: copy its items to a version with a bucket (see buckets in docs/explanation/buckets.md)"
             );
         }
     }

@@ -133,7 +133,7 @@ impl From<Invalid> for Problem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// `urn:liststore:problem:` and the code.
+    /// The path of the code's page on this server: `/docs/errors/` and the code.
     #[serde(rename = "type", default)]
     #[schema(required = true)]
     pub kind: String,

@@ -4,12 +4,16 @@ import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { openapi, operations, resolve } from "../lib/document.js";
 import { aboutPermission, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
-import { Button, Command, Loading, PageHead, Trouble } from "../ui/parts.js";
+import { Button, Command, Loading, PageHead, Prose, Trouble } from "../ui/parts.js";
 import { useLoad } from "../ui/use.js";
 import { Schema } from "../ui/schema.js";
+import { Errors } from "./errors.js";
 import { TryIt } from "./try_it.js";
 
-export function Reference({ segments: [, id] }) {
+export const Reference = ({ segments: [, id, code] }) =>
+  id === "errors" ? html`<${Errors} code=${code}/>` : html`<${Calls} id=${id}/>`;
+
+function Calls({ id }) {
   const loaded = useLoad(async () => ({ document: await openapi(), operations: await operations() }), []);
   const [isOpen, setOpen] = useState(false);
   useEffect(() => setOpen(false), [id]);
@@ -22,6 +26,7 @@ export function Reference({ segments: [, id] }) {
       about=${operation ? null : "The API of this server, from its OpenAPI document."}>
       <${Button} kind="only-narrow" icon="menu" aria-expanded=${isOpen} aria-controls="operations"
         onClick=${() => setOpen(!isOpen)}>All calls</${Button}>
+      <a class="button" href="/docs/errors">Error codes</a>
       <a class="button" href="/openapi.json" target="_blank" rel="noopener">openapi.json</a>
     </${PageHead}>
     <div class="reference">
@@ -108,10 +113,6 @@ function Answers({ document, operation }) {
       <table class="table"><caption class="unseen">Problems</caption>
         <thead><tr><th scope="col">Status</th><th scope="col">Code</th><th scope="col">Meaning</th></tr></thead>
         <tbody>${problems.map(([status, code, title]) => html`
-          <tr><td>${status}</td><td><code>${code}</code></td><td>${title}</td></tr>`)}</tbody></table>
+          <tr><td>${status}</td><td><a href=${`/docs/errors/${code}`}><code>${code}</code></a></td><td>${title}</td></tr>`)}</tbody></table>
     </section>`;
 }
-
-/** A text with its code spans. */
-export const Prose = ({ text }) =>
-  html`${text.split("`").map((part, i) => (i % 2 ? html`<code>${part}</code>` : part))}`;

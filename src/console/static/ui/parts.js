@@ -136,7 +136,7 @@ export function Trouble({ problem, onRetry, children }) {
         ${problem.outcome_unknown && html`<p>The request may have been applied. Check before you retry.</p>`}
         ${children}
         <p class="fine">
-          ${problem.code && html`<code>${problem.code}</code>`}
+          ${problem.code && html`<a href=${`/docs/errors/${problem.code}`} target="_blank" rel="noopener"><code>${problem.code}</code></a>`}
           ${problem.field && html` · field <code>${problem.field}</code>`}
           ${problem.requestId && html` · request <code>${problem.requestId}</code>`}
         </p>
@@ -144,6 +144,10 @@ export function Trouble({ problem, onRetry, children }) {
       </div>
     </div>`;
 }
+
+/** A text with its code spans. */
+export const Prose = ({ text }) =>
+  html`${text.split("`").map((part, i) => (i % 2 ? html`<code>${part}</code>` : part))}`;
 
 export const Notice = ({ kind = "info", title, children, action }) => html`
   <div class=${`notice ${kind}`}>
