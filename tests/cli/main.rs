@@ -30,6 +30,7 @@ mod leaks;
 mod log;
 #[path = "../support/texts.rs"]
 mod odd_texts;
+mod operate;
 mod pages;
 #[path = "../support/ports.rs"]
 mod ports;

@@ -39,32 +39,41 @@ const TIMEOUTS: [(&str, &str); 5] = [
 ];
 
 /// A page, with what its reader has besides a server.
-struct Guide {
+pub struct Guide {
     page: String,
-    server: Server,
-    /// Where the reader works: next to the examples and clients of the repository.
+    pub server: Server,
+    /// Where the reader works: next to the data of the server, and the examples and clients of the repository.
     dir: TempDir,
     programs: Vec<PathBuf>,
     environment: Vec<(&'static str, String)>,
     /// Names of the page, and those of this test in their place.
     names: Vec<(&'static str, String)>,
+    /// Further commands of `sh` blocks.
+    setup: Vec<&'static str>,
 }
 
 impl Guide {
-    fn new(page: &str) -> Self {
+    pub fn new(page: &str) -> Self {
         let path = repository().join("docs").join(page);
         let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let (server, dir) = (Server::start(), TempDir::new().unwrap());
         for folder in ["clients", "examples"] {
             std::os::unix::fs::symlink(repository().join(folder), dir.path().join(folder)).unwrap();
         }
+        std::os::unix::fs::symlink(server.dir.path().join("data"), dir.path().join("liststore-data")).unwrap();
         let mut names = vec![("http://127.0.0.1:8080", server.url.clone())];
         names.extend(TIMEOUTS.map(|(written, there)| (written, there.to_owned())));
-        Self { page, server, dir, programs: Vec::new(), environment: Vec::new(), names }
+        Self { page, server, dir, programs: Vec::new(), environment: Vec::new(), names, setup: Vec::new() }
     }
 
-    fn with_name(mut self, written: &'static str, there: impl Into<String>) -> Self {
+    pub fn with_name(mut self, written: &'static str, there: impl Into<String>) -> Self {
         self.names.push((written, there.into()));
+        self
+    }
+
+    /// Names commands of `sh` blocks that this page alone has.
+    pub fn with_setup(mut self, commands: &[&'static str]) -> Self {
+        self.setup.extend(commands);
         self
     }
 
@@ -89,20 +98,21 @@ impl Guide {
         self.with_programs(folder)
     }
 
-    fn follow(self) {
+    pub fn follow(self) {
         let programs: Vec<&Path> = self.programs.iter().map(PathBuf::as_path).collect();
         let environment: Vec<_> = self.environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut shell = Shell::start(&self.server, self.dir.path(), &programs, &environment);
         let replace =
             |text: &str| self.names.iter().fold(text.to_owned(), |text, (written, there)| text.replace(written, there));
         for command in follow(&self.page, &mut shell, self.dir.path(), replace) {
-            assert!(SETUP.contains(&command.as_str()), "no test does what this command does: {command}");
+            let is_known = SETUP.contains(&command.as_str()) || self.setup.contains(&command.as_str());
+            assert!(is_known, "no test does what this command does: {command}");
         }
     }
 }
 
 /// Where a program is. Without it a test does nothing, or fails if all tools are required.
-fn tool(name: &str) -> Option<PathBuf> {
+pub fn tool(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap();
     let found = std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.exists());
     let required = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|value| value == "required");
@@ -115,9 +125,9 @@ fn tool(name: &str) -> Option<PathBuf> {
 
 #[test]
 fn every_page_is_followed() {
-    let tests = include_str!("pages.rs");
+    let tests = concat!(include_str!("pages.rs"), include_str!("operate.rs"));
     let mut pages = 0;
-    for folder in ["tutorials", "howto"] {
+    for folder in ["tutorials", "howto", "howto/operate"] {
         for entry in std::fs::read_dir(repository().join("docs").join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if name.ends_with(".md") {
@@ -275,7 +285,7 @@ fn from_cassandra() {
 }
 
 /// The contact point of the tests' Cassandra.
-fn cassandra() -> Option<String> {
+pub fn cassandra() -> Option<String> {
     let address = std::env::var("LISTSTORE_TEST_CASSANDRA").ok().filter(|address| !address.is_empty());
     let required = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|value| value == "required");
     assert!(address.is_some() || !required, "LISTSTORE_TEST_CASSANDRA names no server");

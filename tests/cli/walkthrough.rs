@@ -7,9 +7,12 @@
 //! Any other block is a file that the reader saves; the last code span in the line before the block is its name.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use regex::Regex;
 
 use crate::program::{Server, liststore};
@@ -119,7 +122,8 @@ impl Shell {
             .current_dir(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut process = command.spawn().unwrap();
+        // What it starts in the background ends with it.
+        let mut process = command.process_group(0).spawn().unwrap();
         let (input, output) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()));
         Self { process, input, output }
     }
@@ -144,7 +148,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        let _ = killpg(Pid::from_raw(self.process.id() as i32), Signal::SIGKILL);
         let _ = self.process.wait();
     }
 }
