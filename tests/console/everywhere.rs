@@ -9,7 +9,7 @@ use crate::api::{Api, ago_text};
 use crate::page::Page;
 
 /// A page, and what it says once it is there.
-const PAGES: [(&str, &str); 40] = [
+const PAGES: [(&str, &str); 42] = [
     ("/console", "user.seen"),
     ("/console/features?q=none", "No matching feature"),
     ("/console/features/new", "About this"),
