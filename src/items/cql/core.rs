@@ -11,33 +11,32 @@ use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::OnceCell;
 
-use super::bag_statements::PreparedForBags;
-use super::bucket_statements::PreparedForBuckets;
-use super::coalesce::Reads;
-use super::connect::Completeness;
-use super::connection_errors::unavailable;
-use super::dense::Dense;
-use super::dialect::Dialect;
+use super::connect::connection_errors::unavailable;
+use super::connect::driver::{self, Completeness};
 use super::error::NO_INDEX;
-use super::found::{self, Found, IndexDefect};
-use super::gate::Gate;
-use super::mends::Mends;
-use super::noted_buckets::NotedBuckets;
+use super::health::gate::Gate;
+use super::health::view::Contact;
+use super::health::watch::{Seen, Watch};
+use super::health::write_clock::WriteClock;
+use super::notes::dense::Dense;
+use super::notes::mends::Mends;
+use super::notes::noted_buckets::NotedBuckets;
+use super::notes::overlong::Overlong;
+use super::notes::to_sweep::ToSweep;
+use super::notes::wide::{WideLists, WideSample};
 use super::options::{Consistency, CqlOptions};
-use super::overlong::Overlong;
-use super::permits::{Permit, Permits};
-use super::replicas::{cautions, check_replicas, quorums_overlap, replicas_in};
-use super::retry::{Attempts, Request};
-use super::schema::SchemaState;
-use super::set_statements::PreparedForSets;
+use super::pressure::coalesce::Reads;
+use super::pressure::permits::{Permit, Permits};
+use super::pressure::retry::{Attempts, Request};
+use super::schema::dialect::Dialect;
+use super::schema::found::{self, Found, IndexDefect};
+use super::schema::replicas::{cautions, check_replicas, quorums_overlap, replicas_in};
+use super::schema::state::SchemaState;
 use super::shared::Shared;
-use super::statements::{Prepared, Statement};
-use super::to_sweep::ToSweep;
-use super::view::Contact;
-use super::watch::{Seen, Watch};
-use super::wide::{WideLists, WideSample};
-use super::write_clock::WriteClock;
-use super::{connect, statements};
+use super::statements::bags::PreparedForBags;
+use super::statements::buckets::PreparedForBuckets;
+use super::statements::lists::{self, Prepared, Statement};
+use super::statements::sets::PreparedForSets;
 use crate::domain::{ListKey, MaxItems, Ttl};
 use crate::items::{BoundOf, Operation, StoreError};
 
@@ -92,8 +91,7 @@ impl Core {
     /// Connects, checks what is there, and prepares the statements.
     pub async fn open(shared: &Shared) -> Result<Self, StoreError> {
         let options = &shared.options;
-        let driver =
-            connect::connect(options, shared.tls.as_ref(), &shared.datacenter, Completeness::SomeNodes).await?;
+        let driver = driver::connect(options, shared.tls.as_ref(), &shared.datacenter, Completeness::SomeNodes).await?;
         let (datacenter, dialect, index_defect) = check(&driver, shared).await?;
         let unprepared = |error| {
             tracing::debug!(%error, "cannot prepare the statements");
@@ -111,7 +109,7 @@ impl Core {
         shared.metrics.watch.index_is(index_defect.map(|defect| defect.to_string()));
         let permits = shared.permits.of_a_session(options);
         let attempts = Attempts {
-            plan: connect::plan(datacenter, options.rack.as_deref()),
+            plan: driver::plan(datacenter, options.rack.as_deref()),
             health: Arc::default(),
             permits: Arc::clone(&permits),
             budget: Arc::clone(&shared.budget),
@@ -180,7 +178,7 @@ impl Core {
             if let Some(defect) = defect {
                 return Err(unavailable(defect));
             }
-            let prepare = || statements::prepare_find(&self.driver, &self.options, self.dialect);
+            let prepare = || lists::prepare_find(&self.driver, &self.options, self.dialect);
             let find = self.find.get_or_try_init(prepare).await;
             find.cloned().map_err(|_| unavailable(NO_INDEX.to_owned()))
         };

@@ -6,7 +6,7 @@
 use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, OperationType, RequestAttemptError};
 use scylla::statement::Consistency;
 
-use super::connection_errors::why_no_connection;
+use super::connect::connection_errors::why_no_connection;
 use crate::domain::Invalid;
 use crate::items::StoreError;
 

@@ -7,114 +7,48 @@
 //! | --- | --- |
 //! | `store`, `shared`, `options` | the store, what its sessions share, and what it is opened with |
 //! | `session`, `core` | one session, and what its operations share |
-//! | `get`, `add`, `remove`, `ttl` | the operations; a row's TTL |
-//! | `layout`, `deletes` | reads of a list, however it is kept; how what is found is deleted |
-//! | `overlong`, `trims`, `keys` | lists with more items than they show, and how they are cut |
-//! | `bags`, `states`, `bag_statements` | bags, the states that a row was in, and the texts for them |
-//! | `buckets`, `bucket_statements`, `noted_buckets` | lists that are kept in many partitions |
-//! | `members`, `mends` | sets, and those of their members that are to be mended |
-//! | `wide`, `wide_looks` | lists that should be in buckets |
-//! | `noted`, `lanes` | what is to be looked at in the background; several requests of one operation |
-//! | `statements`, `set_statements`, `dialect`, `query` | the texts; how the databases differ; other queries |
-//! | `coalesce` | gets of one query that share requests |
-//! | `retry`, `under_way`, `budget`, `route` | attempts, those that callers left, how many, on which nodes |
-//! | `paces` | which nodes are much slower than others |
-//! | `permits`, `limit` | how much the cluster has to do at once |
-//! | `gate`, `lookout` | refusing while nothing is reached; finding out what is |
-//! | `watch`, `view`, `news` | what all sessions see, and what is said of it |
-//! | `connect`, `reach`, `datacenter`, `translate`, `tls` | the driver's sessions: to which nodes, and how |
-//! | `connection_errors` | why there is none |
-//! | `schema`, `found`, `replicas`, `inspect`, `tombstone_gc` | what stands in the cluster, and whether it will do |
-//! | `migrate`, `migrations`, `rebuild` | making it; making directories of buckets anew |
-//! | `write_clock`, `skew`, `node_clocks` | write timestamps, and the clocks of other servers and of nodes |
-//! | `error`, `metrics` | the cluster's errors in the contract's words; counts |
+//! | `layouts` | the operations on lists, sets and bags |
+//! | `upkeep`, `notes` | tasks in the background, and what operations note for them |
+//! | `pressure` | permits, attempts and routes |
+//! | `health` | what sessions observe of nodes and clocks |
+//! | `statements` | the texts |
+//! | `schema` | the keyspace and its tables |
+//! | `connect` | the driver's sessions |
+//! | `query`, `ttl`, `error` | queries outside of operations; a row's TTL; the cluster's errors in the contract's words |
+//!
+//! A folder uses only folders below it in this table, and `core` is above all but `layouts` and `upkeep`.
 
-mod add;
-mod bag_statements;
-mod bags;
-mod bucket_statements;
-mod buckets;
-mod budget;
-mod coalesce;
 mod connect;
-mod connection_errors;
-mod contains;
 mod core;
-mod datacenter;
-mod deletes;
-mod dense;
-mod dialect;
-mod entities;
 mod error;
-mod found;
-mod gate;
-mod get;
-mod inspect;
-mod keys;
-mod lanes;
-mod layout;
-mod limit;
-mod login;
-mod lookout;
-mod members;
-mod mends;
-mod metrics;
-mod migrate;
-mod migrations;
-mod news;
-mod node_clocks;
-mod noted;
-mod noted_buckets;
+mod health;
+mod layouts;
+mod notes;
 mod options;
-mod overlong;
-mod paces;
-mod permits;
+mod pressure;
 mod query;
-mod reach;
-mod rebuild;
-mod remove;
-mod replicas;
-mod retry;
-mod route;
 mod schema;
 mod session;
-mod set_statements;
-mod settled;
 mod shared;
-mod skew;
 mod statements;
-mod states;
 mod store;
-mod sweeps;
-mod tls;
-mod to_sweep;
-mod tombstone_gc;
-mod translate;
-mod trims;
 mod ttl;
-mod under_way;
-mod unfinished;
-mod view;
-mod watch;
-mod wide;
-mod wide_looks;
-mod write;
-mod write_clock;
+mod upkeep;
 
 use crate::tls_files::FileProblem;
 
-pub use add::ADD_BYTES_MAX;
-pub use dialect::Dialect;
-pub use found::IndexDefect;
-pub use inspect::{Fitness, Inspection, NodeInspection, inspect};
-pub use migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
+pub use layouts::add::ADD_BYTES_MAX;
 pub use options::{
     ClientCertificate, Compression, Consistency, CqlOptions, CqlTls, Credentials, DialectChoice, Password,
     SETTLED_AFTER_MIN, TabletsChoice, TranslatedNode,
 };
-pub use rebuild::rebuild_directories;
-pub use schema::SchemaState;
-pub use statements::Texts;
+pub use schema::dialect::Dialect;
+pub use schema::found::IndexDefect;
+pub use schema::inspect::{Fitness, Inspection, NodeInspection, inspect};
+pub use schema::migrate::{MigrateError, MigrationReport, MigrationStep, migrate};
+pub use schema::rebuild::rebuild_directories;
+pub use schema::state::SchemaState;
+pub use statements::lists::Texts;
 pub use store::CqlStore;
 
 /// Why a store cannot be opened, whatever the cluster: the options are not right.

@@ -11,6 +11,7 @@ use scylla::statement::Consistency as DriverConsistency;
 use uuid::Uuid;
 
 use super::OpenError;
+use super::ttl::ROW_TTL_SECS_MAX;
 
 /// The least time after which writes are settled: operations in the background take so long at most.
 pub const SETTLED_AFTER_MIN: Duration = Duration::from_secs(10);
@@ -116,7 +117,7 @@ impl CqlOptions {
         if self.replication_factor == 0 {
             return Err(OpenError::Option { option: "replication_factor", problem: "must be at least 1" });
         }
-        if self.default_ttl_secs == 0 || i64::from(self.default_ttl_secs) > i64::from(super::ttl::ROW_TTL_SECS_MAX) {
+        if self.default_ttl_secs == 0 || i64::from(self.default_ttl_secs) > i64::from(ROW_TTL_SECS_MAX) {
             return Err(OpenError::Option { option: "default_ttl_secs", problem: "must be 1 to 630720000" });
         }
         Ok(())

@@ -14,19 +14,17 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
-use super::coalesce::Query;
 use super::core::Core;
-use super::entities::Told;
 use super::error::NO_INDEX;
-use super::keys;
-use super::layout::{last_shown, page};
-use super::permits::Permit;
+use super::health::watch::Seen;
+use super::layouts::bags::{self, unfinished};
+use super::layouts::entities::Told;
+use super::layouts::layout::{last_shown, page};
+use super::layouts::{add, buckets, contains, entities, keys, members, remove};
+use super::pressure::coalesce::Query;
+use super::pressure::permits::Permit;
 use super::shared::Shared;
-use super::watch::Seen;
-use super::{
-    add, bags, buckets, contains, entities, lookout, members, node_clocks, remove, sweeps, trims, unfinished,
-    wide_looks,
-};
+use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
 use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
 use crate::items::{
     BagEntries, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range,

@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
-use super::budget::RetryBudget;
-use super::datacenter::LocalDatacenter;
-use super::metrics::CqlMetrics;
+use super::connect::datacenter::LocalDatacenter;
+use super::connect::tls::Tls;
+use super::health::metrics::CqlMetrics;
+use super::health::write_clock::WriteClock;
 use super::options::CqlOptions;
-use super::permits::PermitsOfAll;
-use super::tls::Tls;
-use super::write_clock::WriteClock;
+use super::pressure::budget::RetryBudget;
+use super::pressure::permits::PermitsOfAll;
 use crate::items::BoundOf;
 
 /// What the sessions of a store share.

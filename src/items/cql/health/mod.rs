@@ -1,0 +1,16 @@
+//! What sessions observe of the cluster and of clocks, and what they report.
+//!
+//! | files | what they own |
+//! | --- | --- |
+//! | `gate` | refusing operations while no node is reached |
+//! | `watch`, `view`, `news` | what all sessions see, and what the log and `/readyz` say of it |
+//! | `write_clock`, `skew` | write timestamps, and the clocks of other servers |
+//! | `metrics` | counts |
+
+pub mod gate;
+pub mod metrics;
+pub mod news;
+pub mod skew;
+pub mod view;
+pub mod watch;
+pub mod write_clock;

@@ -1,0 +1,193 @@
+//! Add List Items: one logged batch on one partition, which the databases carry out as one mutation; of a list that is
+//! kept in buckets (`buckets/add.rs`), on several. On
+//! ScyllaDB an add of one item is a statement by itself, which can be told of its deadline.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::LoadBalancingPolicy;
+use scylla::response::query_result::QueryResult;
+use scylla::statement::batch::{Batch, BatchType};
+use tokio::time::Instant;
+
+use crate::domain::{ADD_ITEMS_MAX, EntityId, FeatureKey, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::damaged_row;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::ttl::row_ttl_secs;
+use crate::items::{Operation, StoreError};
+
+/// The most that one add may have in keys and values. A mutation must fit in half a commit log
+/// segment and a request in a frame: 16 MiB each by Cassandra's defaults
+/// (`commitlog_segment_size: 32MiB`, `native_transport_max_frame_size: 16MiB`), 32 MiB by
+/// ScyllaDB's; a quarter of that leaves room for clusters that are set lower, and for latency.
+pub const ADD_BYTES_MAX: usize = 4 << 20;
+
+/// A row as its statement binds it.
+type Row<'a> = (&'a str, &'a str, &'a str, &'a [u8], i32, i64);
+
+/// The rows of one add, all with one write timestamp and each with its own TTL.
+#[derive(Debug)]
+pub struct Rows {
+    entity_id: EntityId,
+    /// Feature key, item key, value, and TTL in seconds.
+    items: Vec<(FeatureKey, String, Bytes, i32)>,
+    write_timestamp: i64,
+}
+
+impl Rows {
+    pub fn of(list: &ListKey, items: &[NewItem], op: &Operation, write_timestamp: i64) -> Self {
+        let items = items
+            .iter()
+            .filter_map(|item| {
+                // An item that has expired has no row: CQL would take its TTL of 0 for "never expire".
+                let ttl = row_ttl_secs(item.expires_at, op.now)?;
+                let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value)).to_string();
+                Some((list.feature_key.clone(), key, item.value.clone(), ttl))
+            })
+            .collect();
+        Self { entity_id: list.entity_id.clone(), items, write_timestamp }
+    }
+
+    /// These and others of the same entity and write timestamp.
+    pub fn with(mut self, mut others: Self) -> Self {
+        self.items.append(&mut others.items);
+        self
+    }
+
+    fn bound(&self) -> Vec<Row<'_>> {
+        let (entity_id, timestamp) = (self.entity_id.as_str(), self.write_timestamp);
+        let rows = self.items.iter();
+        rows.map(|(feature, key, value, ttl)| (feature.as_str(), entity_id, key.as_str(), &value[..], *ttl, timestamp))
+            .collect()
+    }
+}
+
+pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
+    let key_bytes = list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN;
+    check_size(items, |item| key_bytes + item.value.len()).map_err(StoreError::Refused)?;
+    let permit = core.permit(op.deadline).await?;
+    put(core, op, list, items, core.write_clock.next(), permit).await.map(drop)
+}
+
+/// The same with a write timestamp that is given.
+pub async fn put(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    items: &[NewItem],
+    write_timestamp: i64,
+    permit: Permit,
+) -> Result<Permit, StoreError> {
+    put_rows(core, op, Rows::of(list, items, op, write_timestamp), permit).await
+}
+
+/// Writes rows, all of them or none.
+pub async fn put_rows(core: &Arc<Core>, op: &Operation, rows: Rows, permit: Permit) -> Result<Permit, StoreError> {
+    if rows.items.is_empty() {
+        return Ok(permit);
+    }
+    let rows = Arc::new(rows);
+    let (result, permit) = core
+        .attempts
+        .run(core.request(Statement::Add, op), permit, |route| {
+            send(Arc::clone(core), Arc::clone(&rows), route, op.deadline)
+        })
+        .await?;
+    result.result_not_rows().map_err(|_| damaged_row())?;
+    Ok(permit)
+}
+
+async fn send(
+    core: Arc<Core>,
+    rows: Arc<Rows>,
+    route: Arc<dyn LoadBalancingPolicy>,
+    deadline: Instant,
+) -> Result<QueryResult, ExecutionError> {
+    let rows = rows.bound();
+    if let (Some(add_one), &[(feature_key, entity_id, key, value, ttl, timestamp)]) =
+        (&core.prepared.add_one, &rows[..])
+    {
+        let mut add_one = add_one.clone();
+        add_one.set_load_balancing_policy(Some(route));
+        let timeout = core.prepared.within(deadline);
+        return core
+            .driver
+            .execute_unpaged(&add_one, (feature_key, entity_id, key, value, ttl, timestamp, timeout))
+            .await;
+    }
+    let statements = std::iter::repeat_with(|| core.prepared.add.clone().into()).take(rows.len()).collect();
+    let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
+    batch.set_consistency(core.write_consistency.of_driver());
+    batch.set_is_idempotent(true);
+    batch.set_load_balancing_policy(Some(route));
+    core.driver.batch(&batch, &rows).await
+}
+
+/// Refuses an add that is too large, given the bytes that each item takes.
+pub fn check_size(items: &[NewItem], bytes_of: impl Fn(&NewItem) -> usize) -> Result<(), Invalid> {
+    if items.len() > ADD_ITEMS_MAX {
+        return Err(Invalid::argument(format!(
+            "an add must have at most {ADD_ITEMS_MAX} items; this one has {}: split it",
+            items.len()
+        )));
+    }
+    let bytes: usize = items.iter().map(bytes_of).sum();
+    if bytes > ADD_BYTES_MAX {
+        return Err(Invalid::argument(format!(
+            "the keys and values of an add must have at most {ADD_BYTES_MAX} bytes; these have {bytes}: split it"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::{EntityType, FeatureId, FeatureName, Generation, Timestamp, Ttl, VersionLabel};
+
+    fn list() -> ListKey {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::new("").unwrap(), Generation::FIRST);
+        ListKey::new(key, EntityId::new("u-1").unwrap())
+    }
+
+    fn item(nanos: u64, value: Bytes, expires_at: u64) -> NewItem {
+        NewItem { timestamp: Timestamp::from_nanos(nanos).unwrap(), value, expires_at }
+    }
+
+    #[test]
+    fn every_row_has_one_write_timestamp_and_its_own_ttl() {
+        let now = Timestamp::from_nanos(1_000_000_000).unwrap();
+        let op = Operation::new(now, Ttl::from_secs(60).unwrap(), Instant::now() + Duration::from_secs(1));
+        let items = [
+            item(7, Bytes::from_static(b""), 1_000_000_001),
+            item(8, Bytes::from_static(b"v"), 61_000_000_000),
+            item(9, Bytes::from_static(b"gone"), 1_000_000_000),
+        ];
+        let rows = Rows::of(&list(), &items, &op, 42);
+        let expected: [Row<'_>; 2] = [
+            ("user#seen|", "u-1", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==", b"", 2, 42),
+            ("user#seen|", "u-1", "0000000000000000008#njZp0ZtnW9VwWP1GZCBdKg==", b"v", 61, 42),
+        ];
+        assert_eq!(rows.bound(), expected);
+    }
+
+    #[test]
+    fn an_add_may_have_four_mebibytes_and_no_more() {
+        let value = Bytes::from(vec![0; 64_000]);
+        let row = 64_000 + 44 + "user#seen|u-1".len();
+        let bytes_of = |item: &NewItem| row - 64_000 + item.value.len();
+        let fitting = ADD_BYTES_MAX / row;
+        let of = |count| (0..count).map(|n| item(n as u64, value.clone(), 1)).collect::<Vec<_>>();
+        assert!(check_size(&of(fitting), bytes_of).is_ok());
+        assert!(check_size(&of(fitting + 1), bytes_of).unwrap_err().detail.contains("split it"));
+        let small = vec![item(1, Bytes::from_static(b"v"), 1); ADD_ITEMS_MAX + 1];
+        assert!(check_size(&small[1..], bytes_of).is_ok());
+        assert!(check_size(&small, bytes_of).unwrap_err().detail.contains("1000 items"));
+    }
+}

@@ -1,0 +1,369 @@
+//! Bags: one row each, which is swapped by lightweight transactions.
+//!
+//! Each swap gives the row another *state*, a random number, and is applied if the state is the one that was read. A
+//! transaction is not safe to repeat as other writes are. So the row keeps the states that it replaced lately, and an
+//! attempt that is not applied checks whether an earlier attempt of the same swap was ([`states`]). Where the row does
+//! not show it, the outcome is unknown. A bag that was taken out leaves its state for a while.
+//!
+//! Entries are items of ordinary lists, and are written after the swap with a write timestamp that the row has: each
+//! swap takes a larger one than the swap before. So the entries of later swaps outrank those of earlier ones, whatever
+//! the servers' clocks, and however late a write arrives. Who adds entries for a bag that stays as it is needs no swap.
+
+mod states;
+pub mod unfinished;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use scylla::errors::{BadQuery, ExecutionError};
+use scylla::policies::load_balancing::LoadBalancingPolicy;
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryResult;
+use scylla::value::{CqlValue, Row};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use self::states::Fate;
+use super::keys;
+use super::lanes::in_lanes;
+use super::settled::SETTLED_TENTHS;
+use super::{add, deletes};
+use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, ValueDigest};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::damaged_row;
+use crate::items::cql::options::SETTLED_AFTER_MIN;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::{KEYS_MAX, Statement};
+use crate::items::cql::ttl::row_ttl_secs;
+use crate::items::{
+    BagAfter, BagEntries, BagRow, BagSwap, EntryChange, JOB_OPERATION_TIME_MAX, Operation, ReadBag, StoreError, Swapped,
+};
+
+/// How long the state of a bag that was taken out is kept, in seconds: much longer than clocks are apart and writes
+/// are late.
+const GONE_TTL_SECS: i32 = 86_400;
+/// For how long a row stays at least, in seconds, so that a swap finds the effect of its earlier attempts.
+const ROW_TTL_SECS_MIN: i32 = 120;
+/// For how long a swap that found no row is sure that no row of a previous attempt has expired since.
+const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(60);
+/// However long an entry that is added without a swap is under way, sweeps hide none.
+const _: () =
+    assert!(JOB_OPERATION_TIME_MAX.as_millis() * 10 < SETTLED_AFTER_MIN.as_millis() * (10 - SETTLED_TENTHS as u128));
+const MICROS_PER_MILLI: i64 = 1_000;
+/// Lists of entries that are written at once.
+const LISTS_MAX: usize = 8;
+
+/// The stamp of the bag that a row shows.
+fn shown(row: &BagRow, op: &Operation) -> Option<Timestamp> {
+    let is_visible =
+        |stamp: Timestamp, expires_at| stamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < expires_at;
+    row.bag.and_then(|(stamp, expires_at)| is_visible(stamp, expires_at).then_some(stamp))
+}
+
+/// The visible bag of a list.
+pub async fn bag(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    let permit = core.permit(op.deadline).await?;
+    let (StoredBag { row, document, .. }, _permit) = read(core, op, list, permit).await?;
+    let bag = shown(&row, op).zip(document).map(|(timestamp, value)| Item { timestamp, value });
+    Ok(ReadBag { bag, row: Some(row) })
+}
+
+/// Swaps a bag, and changes its entries then.
+pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    let BagSwap { before, row, after, entries, entered_in } = swap;
+    // Nobody finds what is not there.
+    let entered_in = entered_in.filter(|_| matches!(after, BagAfter::Put(_)));
+    let mut permit = core.permit(op.deadline).await?;
+    let mut noted = None;
+    // What changes entries alone is done again by whoever asks for it.
+    if (!entries.is_empty() || entered_in.is_some()) && after != BagAfter::Same {
+        let swap;
+        (swap, permit) =
+            unfinished::begin(core, op, list, &entries, permit).await.map_err(StoreError::with_nothing_done)?;
+        noted = Some(swap);
+    }
+    let what = Swap { before: Some(before), after, has_entries: !entries.is_empty() };
+    let made;
+    (made, permit) = change(core, op, list, &what, row, permit).await?;
+    if let Some(written) = made {
+        let changed = change_entries(core, op, entries, written, permit).await;
+        permit = changed.map_err(StoreError::with_outcome_unknown)?;
+    }
+    if let Some(swap) = noted {
+        let (core, op, list) = (Arc::clone(core), *op, list.clone());
+        let entered_in = entered_in.filter(|_| made.is_some());
+        // Nobody waits for it: a swap that stays noted is looked at again, and that is all.
+        tokio::spawn(async move {
+            match entered_in {
+                Some(indexes) => unfinished::left(&core, &op, swap, &list, indexes, permit).await,
+                None => unfinished::end(&core, &op, swap, permit).await,
+            }
+        });
+    }
+    Ok(if made.is_some() { Swapped::Done } else { Swapped::Lost })
+}
+
+/// Adds entries for a bag, if it is the one that was read, with the write timestamp that its row has, or a more recent
+/// one that no sweep hides. Nothing is swapped for them: a later change of the bag takes a larger
+/// timestamp, and so the entries that it takes out stay out.
+pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Result<Swapped, StoreError> {
+    let BagEntries { bag, stamp, entries } = entries;
+    let permit = core.permit(op.deadline).await?;
+    let (StoredBag { row, at, .. }, permit) = read(core, op, &bag, permit).await?;
+    if shown(&row, op) != Some(stamp) {
+        return Ok(Swapped::Lost);
+    }
+    let recent = core.write_clock.settled_at(at, core.settled_after() * SETTLED_TENTHS / 10);
+    let changed = change_entries(core, op, entries, row.written.max(recent), permit).await;
+    changed.map_err(StoreError::with_outcome_unknown)?;
+    Ok(Swapped::Done)
+}
+
+/// Takes a bag out, whatever it is.
+pub async fn clear(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    let permit = core.permit(op.deadline).await?;
+    let what = Swap { before: None, after: BagAfter::Gone, has_entries: false };
+    change(core, op, list, &what, None, permit).await.map(drop)
+}
+
+/// A change of the row of a bag.
+struct Swap {
+    /// The stamp of the visible bag, or that there is none; `None` if that does not matter.
+    before: Option<Option<Timestamp>>,
+    after: BagAfter,
+    has_entries: bool,
+}
+
+/// Changes the row of a bag, if the visible bag is the one that was read, and from the row that the caller read, if it
+/// has it. Returns the write timestamp for its entries if it was; not if another bag is there.
+async fn change(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    Swap { before, after, has_entries }: &Swap,
+    mut known: Option<BagRow>,
+    mut permit: Permit,
+) -> Result<(Option<i64>, Permit), StoreError> {
+    loop {
+        // A bag that stays is written again, and so is read in any case.
+        let (row, document) = match known.take().filter(|_| *after != BagAfter::Same) {
+            Some(known) => (known, None),
+            None => {
+                let found;
+                (found, permit) = read(core, op, list, permit).await?;
+                (found.row, found.document)
+            }
+        };
+        let visible = shown(&row, op);
+        if before.is_some_and(|before| before != visible) {
+            return Ok((None, permit));
+        }
+        let bag = match after {
+            BagAfter::Put(new) => Some(new.clone()),
+            BagAfter::Same => row
+                .bag
+                .zip(document)
+                .filter(|_| visible.is_some())
+                .map(|((timestamp, expires_at), value)| NewItem { timestamp, value, expires_at }),
+            BagAfter::Gone => None,
+        };
+        let written = core.write_clock.next().max(row.written.saturating_add(1));
+        // Where entries go, the row tells the next swap what it has to outrank, though there is no bag.
+        if bag.is_none() && row.bag.is_none() && !has_entries {
+            return Ok((Some(written), permit));
+        }
+        let made;
+        (made, permit) = put(core, op, list, row, New { state: Uuid::new_v4(), written, bag }, permit).await?;
+        if made {
+            return Ok((Some(written), permit));
+        }
+        op.begin()?;
+    }
+}
+
+/// A row as it was read.
+#[derive(Default)]
+struct StoredBag {
+    row: BagRow,
+    document: Option<Bytes>,
+    /// When it was read, by the clock of a node, in microseconds; 0 without a row.
+    at: i64,
+}
+
+/// Reads the row of a bag, and its document.
+async fn read(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    permit: Permit,
+) -> Result<(StoredBag, Permit), StoreError> {
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let ((result, _), permit) = core
+        .attempts
+        .run(core.request(Statement::Get, op), permit, |route| {
+            let mut read = core.for_bags.read.clone();
+            read.set_load_balancing_policy(Some(route));
+            let bound = match core.prepared.within(op.deadline) {
+                None => read.bind(&(feature_key, entity_id)),
+                Some(timeout) => read.bind(&(feature_key, entity_id, timeout)),
+            };
+            keys::read(Arc::clone(core), bound, PagingState::start())
+        })
+        .await?;
+    type Columns = (Option<Uuid>, Option<Bytes>, Option<i64>, Option<i64>, Option<i64>, Option<Bytes>, i64);
+    let result = result.into_rows_result().map_err(|_| damaged_row())?;
+    let row = result.maybe_first_row::<Columns>().map_err(|_| damaged_row())?;
+    let Some((state, states, written, stamp, expires_at, document, at_ms)) = row else {
+        return Ok((StoredBag::default(), permit));
+    };
+    // Cells of one row expire together, but for the states that an older release leaves as they are. A row that is read
+    // while they expire is as good as gone.
+    let Some(written) = written.filter(|_| state.is_some()) else {
+        return Ok((StoredBag { row: BagRow { state, states, ..BagRow::default() }, ..StoredBag::default() }, permit));
+    };
+    core.write_clock.observe(written);
+    let bag = match (stamp, expires_at, &document) {
+        (Some(stamp), Some(expires_at), Some(_)) => {
+            let stamp = Timestamp::from_nanos(stamp.cast_unsigned()).map_err(|_| damaged_row())?;
+            Some((stamp, expires_at.cast_unsigned()))
+        }
+        _ => None,
+    };
+    let at = at_ms.saturating_mul(MICROS_PER_MILLI);
+    Ok((StoredBag { row: BagRow { state, states, written, bag }, document, at }, permit))
+}
+
+/// The row that a swap puts in the place of another.
+#[derive(Debug, Clone)]
+struct New {
+    state: Uuid,
+    written: i64,
+    /// None to take the bag out.
+    bag: Option<NewItem>,
+}
+
+/// Puts another row in the place of one that was read, or of none. Returns whether it was done.
+async fn put(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    before: BagRow,
+    new: New,
+    permit: Permit,
+) -> Result<(bool, Permit), StoreError> {
+    let (own, replaced, began) = (new.state, before.state, Instant::now());
+    let all = Arc::new(Put::new(op, list, before, new));
+    let attempts = AtomicUsize::new(0);
+    let (result, permit) = core
+        .attempts
+        .run(core.request(Statement::Swap, op), permit, |route| {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            send(Arc::clone(core), Arc::clone(&all), route)
+        })
+        .await?;
+    let answer = Answer::read(result).map_err(StoreError::with_outcome_unknown)?;
+    let fate = states::fate(own, replaced, answer.state, answer.states.as_deref());
+    // In the place of no row another may have expired, and a late attempt may find none again.
+    let is_certain = replaced.is_some() || began.elapsed() < ABSENCE_KNOWN_FOR;
+    if answer.is_applied || fate == Fate::Made {
+        return Ok((true, permit));
+    }
+    let is_alone = attempts.into_inner() == 1;
+    if is_alone || (fate == Fate::NotMade && is_certain) {
+        return Ok((false, permit));
+    }
+    let reason = "a retried bag change found more later changes than its row records: its outcome is unknown";
+    Err(StoreError::Unavailable { reason: reason.to_owned(), outcome_unknown: true })
+}
+
+/// The answer to a transaction.
+struct Answer {
+    is_applied: bool,
+    /// If it was not applied: the state that the row has, and the states that led to it.
+    state: Option<Uuid>,
+    states: Option<Bytes>,
+}
+
+impl Answer {
+    /// Which columns there are depends on the database, and on whether the transaction was applied.
+    fn read(result: QueryResult) -> Result<Self, StoreError> {
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        let column = |name| result.column_specs().get_by_name(name).map(|(place, _)| place);
+        let places = [column("[applied]"), column("state"), column("states")];
+        let row = result.first_row::<Row>().map_err(|_| damaged_row())?;
+        let [applied, state, states] = places.map(|place| row.columns.get(place?)?.clone());
+        let Some(CqlValue::Boolean(is_applied)) = applied else { return Err(damaged_row()) };
+        let state = if let Some(CqlValue::Uuid(state)) = state { Some(state) } else { None };
+        let states = if let Some(CqlValue::Blob(states)) = states { Some(states.into()) } else { None };
+        Ok(Self { is_applied, state, states })
+    }
+}
+
+/// The values of the statement that puts a row, the same for each attempt.
+struct Put {
+    list: ListKey,
+    ttl_secs: i32,
+    states: Bytes,
+    before: BagRow,
+    new: New,
+}
+
+impl Put {
+    fn new(op: &Operation, list: &ListKey, before: BagRow, new: New) -> Self {
+        let ttl_secs = match &new.bag {
+            Some(bag) => row_ttl_secs(bag.expires_at, op.now).unwrap_or(0).max(ROW_TTL_SECS_MIN),
+            None => GONE_TTL_SECS,
+        };
+        let states = states::after(new.state, before.state, before.states.as_deref());
+        Self { list: list.clone(), ttl_secs, states, before, new }
+    }
+}
+
+async fn send(
+    core: Arc<Core>,
+    put: Arc<Put>,
+    route: Arc<dyn LoadBalancingPolicy>,
+) -> Result<QueryResult, ExecutionError> {
+    let Put { list, ttl_secs, states, before, new: New { state, written, bag } } = &*put;
+    let mut statement = core.for_bags.put.clone();
+    statement.set_load_balancing_policy(Some(route));
+    let stamp = bag.as_ref().map(|bag| bag.timestamp.as_nanos().cast_signed());
+    let expires_at = bag.as_ref().map(|bag| bag.expires_at.cast_signed());
+    let document = bag.as_ref().map(|bag| &bag.value[..]);
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let values = (
+        *ttl_secs,
+        *state,
+        &states[..],
+        *written,
+        stamp,
+        expires_at,
+        document,
+        feature_key,
+        entity_id,
+        before.state,
+        before.states.as_deref(),
+    );
+    let bound = statement.bind(&values).map_err(BadQuery::from)?;
+    core.driver.execute_bound_unpaged(&bound).await
+}
+
+/// Changes lists of entries, a few at once.
+async fn change_entries(
+    core: &Arc<Core>,
+    op: &Operation,
+    entries: Vec<EntryChange>,
+    written: i64,
+    permit: Permit,
+) -> Result<Permit, StoreError> {
+    let each = |EntryChange { list, removed, added }: EntryChange, permit| async move {
+        let key = |(at, value): &(Timestamp, Bytes)| ItemKey::new(*at, ValueDigest::of(value)).to_string();
+        let removed: Vec<_> = removed.iter().map(key).collect();
+        let deletes = removed.chunks(KEYS_MAX).map(|keys| (written, keys.to_vec())).collect();
+        let permit = deletes::delete(core, op, &list, deletes, permit).await?;
+        Ok(((), add::put(core, op, &list, &added, written, permit).await?))
+    };
+    in_lanes(core, permit, entries, LISTS_MAX, each).await.map(|(_, permit)| permit)
+}

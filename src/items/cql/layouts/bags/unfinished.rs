@@ -1,0 +1,282 @@
+//! Swaps of bags whose entries may not be written: a row each, from before the bag is swapped until its entries are.
+//!
+//! Who writes a bag and dies in between leaves its row, and any server finds it there. Rows are kept by the minute in
+//! which they were made and a few shards, so that what is new is a few small reads, whatever was there before. They
+//! are hints: one too many has a bag looked at that is as it should be. A row stays, too, where who writes a bag may
+//! not know of all indexes.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use scylla::response::PagingState;
+use scylla::statement::prepared::PreparedStatement;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::domain::{EntityId, FeatureKey, ListKey, Timestamp};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::damaged_row;
+use crate::items::cql::layouts::keys;
+use crate::items::cql::layouts::write::write;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::{EntryChange, Operation, StoreError, SwapId, SwapLook, SwapPage, UnfinishedSwap};
+
+/// Partitions of one minute.
+const SHARDS: i32 = 4;
+/// Rows of a partition that are read at once.
+const ROWS_MAX: i32 = 500;
+/// Once it has as many, a part of a look is over.
+const PAGE_SWAPS: usize = 2_000;
+/// This part of the time of a look is left for the way of its answer.
+const ANSWER_PART: u32 = 4;
+/// For how many minutes rows are kept: as long as the table's `default_time_to_live` says.
+const MINUTES_KEPT: i64 = 180;
+/// A row has a note of up to this size: entries that a larger one tells of go when a query meets them.
+const NOTE_BYTES_MAX: usize = 64 << 10;
+const MICROS_PER_MINUTE: i64 = 60_000_000;
+
+/// What a row tells besides the bag.
+#[derive(Default, Serialize, Deserialize)]
+struct Note {
+    /// Which entries the swap was to remove.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    removed: Vec<Removed>,
+    /// The indexes that all entries are written in, once that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entered_in: Option<Vec<String>>,
+}
+
+/// The list of entries, and those of it that went: places and values.
+#[derive(Serialize, Deserialize)]
+struct Removed(String, String, Vec<(u64, String)>);
+
+/// Notes a swap that is about to be made.
+pub async fn begin(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    entries: &[EntryChange],
+    permit: Permit,
+) -> Result<(SwapId, Permit), StoreError> {
+    let id = Uuid::new_v4();
+    let written = core.write_clock.next();
+    let (minute, shard) = (minute_of(op.now), (id.as_u128() % SHARDS.unsigned_abs() as u128) as i32);
+    let note = Note::of(entries, None).pack();
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let bind = |statement: PreparedStatement| {
+        statement.bind(&(minute, shard, id, feature_key, entity_id, &note[..], written, written))
+    };
+    let permit = write(core, op, Statement::Add, &core.for_bags.note, permit, bind).await?;
+    Ok((SwapId { minute, shard, id, written }, permit))
+}
+
+/// Forgets a swap whose entries are written.
+pub async fn end(core: &Arc<Core>, op: &Operation, swap: SwapId, permit: Permit) -> Result<(), StoreError> {
+    let SwapId { minute, shard, id, written } = swap;
+    // Whoever noted it may have had a faster clock.
+    let timestamp = core.write_clock.next().max(written.saturating_add(1));
+    let bind = |statement: PreparedStatement| statement.bind(&(timestamp, minute, shard, id));
+    write(core, op, Statement::Delete, &core.for_bags.forget, permit, bind).await.map(drop)
+}
+
+/// Says of a swap that it was made with all entries in some indexes, and leaves it noted: there may be others.
+pub async fn left(
+    core: &Arc<Core>,
+    op: &Operation,
+    swap: SwapId,
+    list: &ListKey,
+    entered_in: Vec<FeatureKey>,
+    permit: Permit,
+) -> Result<(), StoreError> {
+    let SwapId { minute, shard, id, written } = swap;
+    let written = core.write_clock.next().max(written.saturating_add(1));
+    let note = Note::of(&[], Some(entered_in)).pack();
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let bind = |statement: PreparedStatement| {
+        statement.bind(&(minute, shard, id, feature_key, entity_id, &note[..], written, written))
+    };
+    write(core, op, Statement::Add, &core.for_bags.note, permit, bind).await.map(drop)
+}
+
+/// Goes on with a look: at the swaps of the last minute, and of one of the minutes before it, of which each look takes
+/// another. It ends before the deadline, so that whoever asked is told how far it has come.
+pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
+    let now = minute_of(op.now);
+    let time = op.deadline.saturating_duration_since(Instant::now());
+    let op = &Operation { deadline: op.deadline - time / ANSWER_PART, ..*op };
+    let SwapLook { mut number, mut left } = look;
+    if left.is_empty() {
+        let earlier = now - 2 - (number % MINUTES_KEPT.unsigned_abs()) as i64;
+        number += 1;
+        // Servers' clocks differ, and a minute has just begun or ends. The last come first.
+        let minutes = [earlier, now - 1, now, now + 1];
+        left.extend(minutes.into_iter().flat_map(|minute| (0..SHARDS).map(move |shard| (minute, shard, Uuid::nil()))));
+    }
+    let (mut swaps, mut is_first) = (Vec::new(), true);
+    while swaps.len() < PAGE_SWAPS
+        && op.begin().is_ok()
+        && let Some((minute, shard, after)) = left.pop()
+    {
+        let permit = match core.permit(op.deadline).await {
+            Ok(permit) => permit,
+            Err(error) if is_first => return Err(error),
+            // What was found is told, and this is the first of the next part.
+            Err(_) => {
+                left.push((minute, shard, after));
+                break;
+            }
+        };
+        match read(core, op, (minute, shard, after), permit).await {
+            Ok((found, next)) => {
+                left.extend(next.map(|after| (minute, shard, after)));
+                swaps.extend(found.into_iter().map(|found| UnfinishedSwap { is_recent: minute >= now - 1, ..found }));
+            }
+            Err(error) => {
+                tracing::debug!(%error, minute, shard, "cannot read unfinished bag swaps");
+                // What had only the time that others left is the first of the next part. One that cannot be read
+                // though it had all the time does not hold up the others.
+                if !is_first && op.begin().is_err() {
+                    left.push((minute, shard, after));
+                }
+            }
+        }
+        is_first = false;
+    }
+    Ok(SwapPage { swaps, look: SwapLook { number, left } })
+}
+
+/// Reads some of a partition, and tells after which the others come, if there may be others.
+async fn read(
+    core: &Arc<Core>,
+    op: &Operation,
+    (minute, shard, after): (i64, i32, Uuid),
+    mut permit: Permit,
+) -> Result<(Vec<UnfinishedSwap>, Option<Uuid>), StoreError> {
+    type Columns = (Uuid, Option<String>, Option<String>, Option<Bytes>, Option<i64>);
+    let (mut found, mut rows, mut last, mut state) = (Vec::new(), 0, None, PagingState::start());
+    loop {
+        let answer = core
+            .attempts
+            .run(core.request(Statement::Get, op), permit, |route| {
+                let mut statement = core.for_bags.noted.clone();
+                statement.set_page_size(ROWS_MAX);
+                statement.set_load_balancing_policy(Some(route));
+                let bound = match core.prepared.within(op.deadline) {
+                    None => statement.bind(&(minute, shard, after, ROWS_MAX)),
+                    Some(timeout) => statement.bind(&(minute, shard, after, ROWS_MAX, timeout)),
+                };
+                keys::read(Arc::clone(core), bound, state.clone())
+            })
+            .await;
+        let ((result, next), kept) = match answer {
+            // What was read is told, and the rest comes after it.
+            Err(_) if last.is_some() => return Ok((found, last)),
+            answer => answer?,
+        };
+        permit = kept;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        for row in result.rows::<Columns>().map_err(|_| damaged_row())? {
+            let (id, feature_key, entity_id, packed, written) = row.map_err(|_| damaged_row())?;
+            (rows, last) = (rows + 1, Some(id));
+            // Cells of one row expire together; one that is read while they do is as good as gone.
+            let (Some(feature_key), Some(entity_id), Some(packed), Some(written)) =
+                (feature_key, entity_id, packed, written)
+            else {
+                continue;
+            };
+            let Some(bag) = list_of(&feature_key, &entity_id) else { continue };
+            let note = Note::unpack(&packed);
+            let id = SwapId { minute, shard, id, written };
+            let (entries, entered_in) = (note.entries(), note.entered_in());
+            found.push(UnfinishedSwap { id, bag, entries, is_recent: true, entered_in });
+        }
+        match next.into_paging_control_flow() {
+            // Among many that were forgotten a page may be short, or empty.
+            ControlFlow::Continue(next) if rows < ROWS_MAX => state = next,
+            _ => return Ok((found, last.filter(|_| rows == ROWS_MAX))),
+        }
+    }
+}
+
+fn minute_of(moment: Timestamp) -> i64 {
+    moment.as_micros().cast_signed() / MICROS_PER_MINUTE
+}
+
+fn list_of(feature_key: &str, entity_id: &str) -> Option<ListKey> {
+    Some(ListKey::new(key_of(feature_key)?, EntityId::new(entity_id).ok()?))
+}
+
+fn key_of(text: &str) -> Option<FeatureKey> {
+    let (id, version, generation) = FeatureKey::parse(text)?;
+    Some(FeatureKey::new(&id, &version, generation))
+}
+
+impl Note {
+    fn of(entries: &[EntryChange], entered_in: Option<Vec<FeatureKey>>) -> Self {
+        let text = |(place, value): &(Timestamp, Bytes)| {
+            std::str::from_utf8(value).ok().map(|value| (place.as_nanos(), value.to_owned()))
+        };
+        let removed = entries.iter().filter(|change| !change.removed.is_empty());
+        let removed = removed.map(|EntryChange { list, removed, .. }| {
+            let (feature_key, entity_id) = (list.feature_key.as_str().to_owned(), list.entity_id.as_str().to_owned());
+            Removed(feature_key, entity_id, removed.iter().filter_map(text).collect())
+        });
+        let removed = removed.collect();
+        let entered_in = entered_in.map(|keys| keys.iter().map(|key| key.as_str().to_owned()).collect());
+        Self { removed, entered_in }
+    }
+
+    fn pack(&self) -> Bytes {
+        let packed = serde_json::to_vec(self).unwrap_or_default();
+        if packed.len() > NOTE_BYTES_MAX { Bytes::new() } else { packed.into() }
+    }
+
+    /// Empty, if it is none.
+    fn unpack(packed: &[u8]) -> Self {
+        serde_json::from_slice(packed).unwrap_or_default()
+    }
+
+    fn entries(&self) -> Vec<EntryChange> {
+        let change = |Removed(feature_key, entity_id, removed): &Removed| {
+            let list = list_of(feature_key, entity_id)?;
+            let at = |(place, value): &(u64, String)| {
+                Some((Timestamp::from_nanos(*place).ok()?, Bytes::copy_from_slice(value.as_bytes())))
+            };
+            Some(EntryChange { list, removed: removed.iter().filter_map(at).collect(), added: Vec::new() })
+        };
+        self.removed.iter().filter_map(change).collect()
+    }
+
+    fn entered_in(&self) -> Option<Vec<FeatureKey>> {
+        Some(self.entered_in.as_ref()?.iter().filter_map(|key| key_of(key)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::NewItem;
+
+    #[test]
+    fn what_went_is_read_as_it_was_noted_unless_it_is_very_much() {
+        let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
+        let list = list_of("user#|by~3", "[\"a\",1]").unwrap();
+        let value = Bytes::from_static("é-1".as_bytes());
+        let removed = vec![(at(5), value.clone()), (at(6), value.clone())];
+        let added = vec![NewItem { timestamp: at(7), value, expires_at: 9 }];
+        let change = EntryChange { list, removed, added };
+        let comes = EntryChange { removed: Vec::new(), ..change.clone() };
+        let keys = vec![key_of("user#|by~3").unwrap(), key_of("user#|a").unwrap()];
+        let noted = Note::unpack(&Note::of(&[comes, change.clone()], Some(keys.clone())).pack());
+        assert_eq!(noted.entries(), [EntryChange { added: Vec::new(), ..change.clone() }]);
+        assert_eq!(noted.entered_in(), Some(keys));
+        let much = Note::of(&vec![change; 2_000], None).pack();
+        for none in [&much[..], b"", b"[[1]]", b"{}"] {
+            let none = Note::unpack(none);
+            assert!(none.entries().is_empty() && none.entered_in().is_none());
+        }
+    }
+}

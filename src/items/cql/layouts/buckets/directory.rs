@@ -1,0 +1,271 @@
+//! The directory of a list: which buckets it has.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use scylla::response::PagingState;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+
+use crate::domain::{Bucket, ListKey, Order, Timestamp};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::damaged_row;
+use crate::items::cql::layouts::keys::{read, slice};
+use crate::items::cql::layouts::write::write;
+use crate::items::cql::notes::noted_buckets::HELD;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::{Bounds, Operation, StoreError};
+
+/// Names of the first page, and of the following ones: most reads need one or two.
+const FIRST_NAMES: i32 = 32;
+const MORE_NAMES: i32 = 1_000;
+
+/// Below and above all names.
+const LOWEST: &str = "";
+const HIGHEST: &str = "~";
+
+/// The partition of a bucket, as a list.
+pub fn partition(list: &ListKey, name: &str) -> ListKey {
+    ListKey::new(list.feature_key.in_bucket(name), list.entity_id.clone())
+}
+
+/// The names of a list's buckets, in order, read as far as they are needed.
+pub struct Names<'a> {
+    core: &'a Arc<Core>,
+    op: &'a Operation,
+    list: &'a ListKey,
+    order: Order,
+    /// Between which names those lie that were not read yet: the upper one is exclusive.
+    lower: String,
+    upper: String,
+    known: VecDeque<String>,
+    last: Option<String>,
+    rows_max: i32,
+    is_whole: bool,
+}
+
+impl<'a> Names<'a> {
+    /// Those of the buckets that can have items between two item keys.
+    pub fn between(
+        core: &'a Arc<Core>,
+        op: &'a Operation,
+        list: &'a ListKey,
+        order: Order,
+        slice: (&str, &str),
+    ) -> Self {
+        let name = |key| name_at(list.bucket(), key);
+        let (lower, upper) = (name(slice.0), name(slice.1) + "$");
+        Self::new(core, op, list, order, (lower, upper))
+    }
+
+    /// All there are, of whatever kind, before a name.
+    pub fn all(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey, before: Option<&str>) -> Self {
+        let bounds = (LOWEST.to_owned(), before.unwrap_or(HIGHEST).to_owned());
+        Self::new(core, op, list, Order::Newest, bounds)
+    }
+
+    fn new(
+        core: &'a Arc<Core>,
+        op: &'a Operation,
+        list: &'a ListKey,
+        order: Order,
+        (lower, upper): (String, String),
+    ) -> Self {
+        let (known, last, rows_max, is_whole) = (VecDeque::new(), None, FIRST_NAMES, false);
+        Self { core, op, list, order, lower, upper, known, last, rows_max, is_whole }
+    }
+
+    /// The next ones, as many as are asked for if there are so many.
+    pub async fn take(&mut self, count: usize, mut permit: Permit) -> Result<(Vec<String>, Permit), StoreError> {
+        while self.known.len() < count && !self.is_whole {
+            permit = self.read_more(permit).await?;
+        }
+        let count = count.min(self.known.len());
+        Ok((self.known.drain(..count).collect(), permit))
+    }
+
+    async fn read_more(&mut self, mut permit: Permit) -> Result<Permit, StoreError> {
+        let (core, op, rows_max) = (self.core, self.op, self.rows_max);
+        let prepared = match self.order {
+            Order::Newest => &core.for_buckets.names,
+            Order::Oldest => &core.for_buckets.names_oldest,
+        };
+        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
+        let (mut state, mut rows) = (PagingState::start(), 0);
+        loop {
+            let (lower, upper) = (self.lower.clone(), self.upper.clone());
+            let ((result, next), kept) = core
+                .attempts
+                .run(core.request(Statement::Buckets, op), permit, |route| {
+                    let mut statement = prepared.clone();
+                    statement.set_page_size(rows_max);
+                    statement.set_load_balancing_policy(Some(route));
+                    let bound = match core.prepared.within(op.deadline) {
+                        None => statement.bind(&(feature_key, entity_id, &lower, &upper)),
+                        Some(timeout) => statement.bind(&(feature_key, entity_id, &lower, &upper, timeout)),
+                    };
+                    read(Arc::clone(core), bound, state.clone())
+                })
+                .await?;
+            permit = kept;
+            let result = result.into_rows_result().map_err(|_| damaged_row())?;
+            for row in result.rows::<(&str,)>().map_err(|_| damaged_row())? {
+                let (name,) = row.map_err(|_| damaged_row())?;
+                rows += 1;
+                if self.last.as_deref() != Some(name) {
+                    self.known.push_back(name.to_owned());
+                    self.last = Some(name.to_owned());
+                }
+            }
+            match next.into_paging_control_flow() {
+                // A page may be cut short without being the last.
+                ControlFlow::Continue(next) if rows < rows_max => state = next,
+                ControlFlow::Continue(_) => break,
+                ControlFlow::Break(()) => {
+                    self.is_whole = true;
+                    break;
+                }
+            }
+        }
+        // What was read of the last name stands in no other page.
+        if let Some(last) = &self.last {
+            match self.order {
+                Order::Newest => self.upper.clone_from(last),
+                Order::Oldest => self.lower = format!("{last}$"),
+            }
+        }
+        self.rows_max = MORE_NAMES;
+        Ok(permit)
+    }
+}
+
+/// The name of the bucket in which an item of a key is, or a bound on keys: all begin with a timestamp. A list without
+/// buckets never gets here.
+fn name_at(bucket: Option<Bucket>, key: &str) -> String {
+    let timestamp = key.get(..Timestamp::DIGITS).and_then(|digits| Timestamp::parse(digits).ok());
+    bucket.unwrap_or(Bucket::Day).name_of(timestamp.unwrap_or(Timestamp::MIN))
+}
+
+/// The partitions that a list may have items in, between two moments, hidden ones too: those of its buckets, or the
+/// list itself.
+pub async fn partitions(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+) -> Result<Vec<ListKey>, StoreError> {
+    if list.bucket().is_none() {
+        return Ok(vec![list.clone()]);
+    }
+    let (lower, upper) = slice(within);
+    let mut names = match *within {
+        Bounds::ALL => Names::all(core, op, list, None),
+        _ => Names::between(core, op, list, Order::Newest, (&lower, &upper)),
+    };
+    let (names, _permit) = names.take(usize::MAX, core.permit(op.deadline).await?).await?;
+    Ok(names.iter().map(|name| partition(list, name)).collect())
+}
+
+/// Whether a partition of a list can have no items but those between two moments.
+pub fn is_covered(list: &ListKey, partition: &ListKey, within: &Bounds) -> bool {
+    if *within == Bounds::ALL {
+        return true;
+    }
+    let name = partition.feature_key.as_str().strip_prefix(list.feature_key.as_str());
+    let (Some(bucket), Some(name)) = (list.bucket(), name.and_then(|name| name.strip_prefix('@'))) else {
+        return false;
+    };
+    // Names of another kind of bucket have another length.
+    let is_of_kind = name.len() == bucket.name_of(within.min_timestamp).len();
+    let is_elsewhere = |nanos| Timestamp::from_nanos(nanos).map_or(true, |at| bucket.name_of(at) != name);
+    let before = within.min_timestamp.as_nanos().checked_sub(1);
+    is_of_kind && before.is_none_or(is_elsewhere) && is_elsewhere(within.max_timestamp.as_nanos() + 1)
+}
+
+/// A row of a directory that is to be written: the name of the bucket, until when it must stand in seconds since the
+/// Unix epoch, and its TTL in seconds.
+pub type Due = (String, i64, i32);
+
+/// Writes rows of a list's directory, all of them or none.
+pub async fn note(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    due: Vec<Due>,
+    write_timestamp: i64,
+    permit: Permit,
+) -> Result<Permit, StoreError> {
+    let (list, due) = (Arc::new(list.clone()), Arc::new(due));
+    let (result, permit) = core
+        .attempts
+        .run(core.request(Statement::NoteBuckets, op), permit, |route| {
+            let (core, list, due) = (Arc::clone(core), Arc::clone(&list), Arc::clone(&due));
+            async move {
+                let note = || core.for_buckets.note.clone().into();
+                let statements = std::iter::repeat_with(note).take(due.len()).collect();
+                let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
+                batch.set_consistency(core.write_consistency.of_driver());
+                batch.set_is_idempotent(true);
+                batch.set_load_balancing_policy(Some(route));
+                let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+                let row = |(name, until, ttl): &Due| {
+                    (feature_key.to_owned(), entity_id.to_owned(), name.clone(), *until, *ttl, write_timestamp)
+                };
+                core.driver.batch(&batch, due.iter().map(row).collect::<Vec<_>>()).await
+            }
+        })
+        .await?;
+    result.result_not_rows().map_err(|_| damaged_row())?;
+    Ok(permit)
+}
+
+/// Forgets the buckets before a name, or all, that were deleted with this write timestamp: what was noted so lately
+/// that items may rely on it which outlive that stays.
+pub async fn forget(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    before: Option<&str>,
+    deleted: i64,
+    permit: Permit,
+) -> Result<Permit, StoreError> {
+    let (before, timestamp) = (before.unwrap_or(HIGHEST), deleted - HELD - 1);
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let bind = |statement: PreparedStatement| match core.prepared.within(op.deadline) {
+        None => statement.bind(&(timestamp, feature_key, entity_id, before)),
+        Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, before)),
+    };
+    write(core, op, Statement::NoteBuckets, &core.for_buckets.forget, permit, bind).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, VersionLabel};
+
+    #[test]
+    fn a_bucket_is_covered_from_its_first_to_its_last_moment() {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
+        let list = ListKey::new(key.with_bucket(Some(Bucket::Month)), EntityId::new("u-1").unwrap());
+        let at = |text| Timestamp::parse(text).unwrap();
+        let is_covered = |name: &str, from, to| {
+            let within = Bounds { min_timestamp: at(from), max_timestamp: at(to) };
+            is_covered(&list, &partition(&list, name), &within)
+        };
+        let (first, last) = ("2024-02-01T00:00:00Z", "2024-02-29T23:59:59.999999999Z");
+        assert!(is_covered("2024-02", first, last));
+        assert!(!is_covered("2024-02", "2024-02-01T00:00:00.000000001Z", last));
+        assert!(!is_covered("2024-02", first, "2024-02-29T23:59:59.999999998Z"));
+        assert!(is_covered("2024-02", "2024-01-07T00:00:00Z", "2024-03-07T00:00:00Z"));
+        assert!(!is_covered("2024", first, last) && !is_covered("2024-02-07", first, last), "of another kind");
+        let from_first = Bounds { min_timestamp: Timestamp::MIN, max_timestamp: at(last) };
+        let to_last = Bounds { min_timestamp: at(first), max_timestamp: Timestamp::MAX };
+        for within in [from_first, to_last] {
+            assert!(super::is_covered(&list, &partition(&list, "2024-02"), &within), "{within:?}");
+        }
+        assert!(super::is_covered(&list, &list, &Bounds::ALL) && !super::is_covered(&list, &list, &to_last));
+    }
+}

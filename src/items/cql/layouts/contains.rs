@@ -1,0 +1,190 @@
+//! Finds the newest item of each of some values: by reading the list, newest first, and by the index of
+//! values for what reading has not met.
+//!
+//! How long a list is cannot be asked for less than it costs to read it. So it is read page by page, until
+//! as much was read as it would have cost to look up what is still missing; then that is done. Whatever
+//! the list's length, this costs no more than about twice what the cheaper of both ways alone would have.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use scylla::response::PagingState;
+use scylla::statement::prepared::PreparedStatement;
+
+use super::buckets;
+use super::keys::{read, rows_of_value};
+use super::lanes::in_lanes;
+use super::layout::{last_shown, page};
+use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::damaged_row;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::{Bounds, Operation, Range, StoreError};
+
+/// Rows of the first page, and of any.
+const FIRST_ROWS: usize = 500;
+const ROWS_MAX: usize = 5_000;
+/// A page has no more bytes of values than this.
+const PAGE_BYTES: usize = 1 << 20;
+/// What a search by the index costs, in rows that are read one after the other: a request of its own.
+const ROWS_OF_LOOKUP: usize = 100;
+/// Bytes of a value that cost as much to read as a row does.
+const BYTES_OF_ROW: usize = 128;
+/// Searches by the index under way at once.
+const LOOKUPS_MAX: usize = 8;
+
+pub async fn contains(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+    values: &[Bytes],
+) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    let last_shown = last_shown(core, op, list).await?;
+    let visible = Visible { op, within, last_shown };
+    let mut sought = Sought::new(values);
+    let mut range = Range {
+        min_timestamp: within.min_timestamp,
+        max_timestamp: within.max_timestamp,
+        after: None,
+        limit: FIRST_ROWS,
+        value_bytes_max: PAGE_BYTES,
+        order: Order::Newest,
+    };
+    let (mut cost, mut use_index) = (0, true);
+    loop {
+        let permit = core.permit(op.deadline).await?;
+        let page = page(core, op, list, &range, last_shown, permit).await?.page;
+        cost += page.items.iter().map(cost_of).sum::<usize>();
+        page.items.iter().for_each(|item| sought.meet(&item.value, item.timestamp));
+        let Some(last) = page.items.last().filter(|_| page.more && !sought.missing.is_empty()) else { break };
+        if use_index && cost >= sought.missing.len() * ROWS_OF_LOOKUP {
+            // What is missing is no newer than what was read.
+            let rest = Bounds { max_timestamp: last.timestamp, ..*within };
+            let partitions = buckets::partitions(core, op, list, &rest).await?;
+            if cost < sought.missing.len() * partitions.len() * ROWS_OF_LOOKUP {
+                (range.after, range.limit) = (Some(last.key()), (2 * range.limit).min(ROWS_MAX));
+                continue;
+            }
+            match look_up(core, &partitions, &visible, &mut sought).await {
+                Ok(()) => break,
+                // The index is missing or not built, or has too many tombstones: reading on needs none.
+                Err(StoreError::Unavailable { .. } | StoreError::TooManyTombstones { .. }) => use_index = false,
+                Err(other) => return Err(other),
+            }
+        }
+        (range.after, range.limit) = (Some(last.key()), (2 * range.limit).min(ROWS_MAX));
+    }
+    Ok(values.iter().map(|value| sought.newest.get(value).copied()).collect())
+}
+
+fn cost_of(item: &Item) -> usize {
+    1 + item.value.len() / BYTES_OF_ROW
+}
+
+/// What is looked for.
+struct Visible<'a> {
+    op: &'a Operation,
+    within: &'a Bounds,
+    /// The last item that the list shows, if it has more.
+    last_shown: Option<ItemKey>,
+}
+
+impl Visible<'_> {
+    fn has(&self, key: &ItemKey) -> bool {
+        self.within.contain(key.timestamp)
+            && key.timestamp >= self.op.ttl.visible_from(self.op.now)
+            && self.last_shown.is_none_or(|last| *key >= last)
+    }
+}
+
+/// Values, and the newest item of each that was met.
+struct Sought {
+    missing: HashSet<Bytes>,
+    newest: HashMap<Bytes, Timestamp>,
+}
+
+impl Sought {
+    fn new(values: &[Bytes]) -> Self {
+        Self { missing: values.iter().cloned().collect(), newest: HashMap::new() }
+    }
+
+    /// Meets an item, newest first.
+    fn meet(&mut self, value: &Bytes, timestamp: Timestamp) {
+        if let Some(value) = self.missing.take(value) {
+            self.newest.insert(value, timestamp);
+        }
+    }
+}
+
+/// Looks all that is missing up, a few at a time, as far as there are permits for it.
+async fn look_up(
+    core: &Arc<Core>,
+    partitions: &[ListKey],
+    visible: &Visible<'_>,
+    sought: &mut Sought,
+) -> Result<(), StoreError> {
+    let op = visible.op;
+    let find = core.find(op.deadline).await?;
+    let permit = core.permit(op.deadline).await?;
+    let missing: Vec<_> = sought.missing.iter().cloned().collect();
+    let find = &find;
+    let (found, _permit) = in_lanes(core, permit, missing, LOOKUPS_MAX, |value: Bytes, permit| async move {
+        let (mut newest, mut permit) = (None, permit);
+        // Of buckets, the newest that has the value has its newest item.
+        for list in partitions {
+            (newest, permit) = newest_of(core, list, visible, (find, &value), permit).await?;
+            if newest.is_some() {
+                break;
+            }
+        }
+        Ok((newest.map(|newest| (value, newest)), permit))
+    })
+    .await?;
+    sought.newest.extend(found.into_iter().flatten());
+    Ok(())
+}
+
+/// The newest visible item of a value, by the index, in whose order nothing is relied on.
+async fn newest_of(
+    core: &Arc<Core>,
+    list: &ListKey,
+    visible: &Visible<'_>,
+    (find, value): (&PreparedStatement, &Bytes),
+    mut permit: Permit,
+) -> Result<(Option<Timestamp>, Permit), StoreError> {
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let (op, digest) = (visible.op, ValueDigest::of(value));
+    let (mut state, mut newest) = (PagingState::start(), None);
+    loop {
+        let ((result, next), kept) = core
+            .attempts
+            .run(core.request(Statement::Find, op), permit, |route| {
+                let mut find = find.clone();
+                find.set_page_size(rows_of_value(value));
+                find.set_load_balancing_policy(Some(route));
+                let value: &[u8] = value;
+                let bound = match core.prepared.within(op.deadline) {
+                    None => find.bind(&(feature_key, entity_id, value)),
+                    Some(timeout) => find.bind(&(feature_key, entity_id, value, timeout)),
+                };
+                read(Arc::clone(core), bound, state.clone())
+            })
+            .await?;
+        permit = kept;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        for row in result.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
+            let (text, _) = row.map_err(|_| damaged_row())?;
+            // The index may lag behind its rows; the key says for certain which value it has.
+            let key = ItemKey::parse(text).ok().filter(|key| key.digest == digest);
+            newest = newest.max(key.filter(|key| visible.has(key)).map(|key| key.timestamp));
+        }
+        match next.into_paging_control_flow() {
+            ControlFlow::Continue(next) => state = next,
+            ControlFlow::Break(()) => return Ok((newest, permit)),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Which entities have lists of a feature version: a walk over the partitions of a table in the order of their
+//! tokens, in bounded parts; for sets, of all tables, since of what was deleted nobody may know which it was. A list in
+//! buckets has one partition in the table of directories, and many in that of the items.
+//!
+//! What expired or was removed may still have a partition, and a shorter TTL hides items: so each list of the
+//! feature version is asked whether anything of it can be seen.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use scylla::response::PagingState;
+use scylla::statement::prepared::PreparedStatement;
+use tokio::time::Instant;
+
+use super::{bags, buckets, keys, members};
+use crate::domain::{EntityId, FeatureKey, ListKey, Token};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::damaged_row;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
+
+/// Partitions that one part looks at, of whatever feature.
+const PARTITIONS_MIN: usize = 500;
+const PARTITIONS_MAX: usize = 2_000;
+/// Partitions of one request. There may be fewer, or none, though others follow.
+const PAGE_PARTITIONS: i32 = 1_000;
+/// Lists that are asked at once whether they have items.
+const LOOKS_MAX: usize = 8;
+/// What cannot be read between two tokens is read of a part of them: of this many bits less.
+const STEP_BITS: u32 = 4;
+/// With less time than this none is tried anew.
+const ATTEMPT_MIN: Duration = Duration::from_millis(100);
+
+/// Which of the entities that have a partition are told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Those with something to be seen, so that each is looked at.
+    Visible,
+    All,
+}
+
+/// One part of the walk.
+pub async fn entities(
+    core: &Arc<Core>,
+    op: &Operation,
+    feature_key: &FeatureKey,
+    from: Option<&EntityPlace>,
+    limit: usize,
+    told: Told,
+) -> Result<EntityPage, StoreError> {
+    // A part that cannot be looked at as a whole in time is a shorter one.
+    let half_time = Instant::now() + op.deadline.saturating_duration_since(Instant::now()) / 2;
+    let from = from.cloned().unwrap_or(EntityPlace { hash: 0, after: None });
+    let rows_max = (2 * limit).clamp(PARTITIONS_MIN, PARTITIONS_MAX);
+    let statements = match feature_key {
+        key if key.holds_bags() => vec![&core.for_bags.entities],
+        key if key.identity().is_set() && key.bucket().is_some() => {
+            vec![&core.for_sets.entities, &core.prepared.entities, &core.for_buckets.entities]
+        }
+        key if key.identity().is_set() => vec![&core.for_sets.entities, &core.prepared.entities],
+        key if key.bucket().is_some() => vec![&core.for_buckets.entities],
+        _ => vec![&core.prepared.entities],
+    };
+    let (mut partitions, mut cut): (Vec<Partition>, Option<i64>) = (Vec::new(), None);
+    for statement in statements {
+        // No further than the table before was read: the next part begins there.
+        let tokens = (token_of(from.hash), cut.unwrap_or(i64::MAX));
+        let (found, end) = partitions_between(core, op, statement, tokens, rows_max).await?;
+        cut = [cut, end].into_iter().flatten().min();
+        partitions.extend(found);
+    }
+    let first = partitions.iter().map(|partition| partition.0).min();
+    // All lists of the token at which the next part begins may not be here: it meets them, unless none is before them.
+    let is_whole = |token: i64| cut.is_none_or(|cut| token < cut || (token == cut && Some(token) == first));
+    let mut lists: Vec<(u64, EntityId)> = Vec::new();
+    for (token, key, entity) in &partitions {
+        let is_ours = key == feature_key.as_str() && is_whole(*token);
+        // What another program wrote may be no entity's.
+        if let Some(entity) = is_ours.then(|| EntityId::new(entity).ok()).flatten() {
+            let list = (hash_of(*token), entity);
+            if (list.0, Some(&list.1)) > (from.hash, from.after.as_ref()) {
+                lists.push(list);
+            }
+        }
+    }
+    lists.sort_unstable();
+    lists.dedup();
+    let mut page = EntityPage::default();
+    let mut looked_at = 0;
+    if told == Told::All {
+        looked_at = lists.len().min(limit);
+        page.entities.extend(lists[..looked_at].iter().map(|(_, entity)| entity.clone()));
+    }
+    for some in lists[looked_at..].chunks(LOOKS_MAX) {
+        if page.entities.len() >= limit || (looked_at > 0 && Instant::now() >= half_time) {
+            break;
+        }
+        let some = &some[..some.len().min(limit - page.entities.len())];
+        let visible = some.iter().map(|(_, entity)| has_items(core, op, feature_key, entity));
+        let visible = try_join_all(visible).await?;
+        page.entities.extend(some.iter().zip(visible).filter(|(_, visible)| *visible).map(|((_, id), _)| id.clone()));
+        looked_at += some.len();
+        if some.len() < LOOKS_MAX {
+            break;
+        }
+    }
+    page.next = match lists.get(..looked_at) {
+        Some([.., (hash, entity)]) if looked_at < lists.len() => {
+            Some(EntityPlace { hash: *hash, after: Some(entity.clone()) })
+        }
+        _ => cut.map(|cut| EntityPlace { hash: hash_of(cut), after: None }),
+    };
+    Ok(page)
+}
+
+/// The token, feature key and entity ID of a partition.
+type Partition = (i64, String, String);
+
+/// Partitions of a table between two tokens; of fewer tokens where there is too much to be passed over in the time that
+/// there is, such as partitions that were deleted and are not compacted away yet. Tells where the next part begins if
+/// this was not the end of the table: lists of that token may have been cut off in their middle.
+async fn partitions_between(
+    core: &Arc<Core>,
+    op: &Operation,
+    statement: &PreparedStatement,
+    (from, mut to): (i64, i64),
+    rows_max: usize,
+) -> Result<(Vec<Partition>, Option<i64>), StoreError> {
+    // What was too wide lately is so again, most likely.
+    let mut narrowed = core.walk_narrowed.load(Ordering::Relaxed);
+    to = nearer(from, to, narrowed);
+    loop {
+        let left = op.deadline.saturating_duration_since(Instant::now());
+        let attempt = Operation { deadline: Instant::now() + left / 2, ..*op };
+        let began = Instant::now();
+        match partitions_of(core, &attempt, statement, (from, to), rows_max).await {
+            Ok(found) => {
+                let is_easy = began.elapsed() < left / 16;
+                core.walk_narrowed.store(narrowed.saturating_sub(is_easy.into()), Ordering::Relaxed);
+                let full = found.last().filter(|_| found.len() >= rows_max).map(|partition| partition.0);
+                return Ok((found, full.or((to < i64::MAX).then_some(to))));
+            }
+            Err(error) if to.abs_diff(from) <= 1 || left < ATTEMPT_MIN => return Err(error),
+            Err(error) => {
+                tracing::debug!(%error, from, to, "narrowed a token range of a partition scan");
+                while nearer(from, to, narrowed) == to {
+                    narrowed += 1;
+                }
+                to = nearer(from, to, narrowed);
+            }
+        }
+    }
+}
+
+/// The end of a part that begins at a token: of all that there are up to another one, or of fewer.
+fn nearer(from: i64, to: i64, narrowed: u32) -> i64 {
+    let width = u64::MAX.checked_shr(STEP_BITS * narrowed).unwrap_or(0);
+    from.saturating_add_unsigned(width.max(1)).min(to)
+}
+
+/// Partitions of a table between two tokens, at most so many; fewer only if there are no more.
+async fn partitions_of(
+    core: &Arc<Core>,
+    op: &Operation,
+    statement: &PreparedStatement,
+    (from, to): (i64, i64),
+    rows_max: usize,
+) -> Result<Vec<Partition>, StoreError> {
+    let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
+    let (mut found, mut state) = (Vec::new(), PagingState::start());
+    let mut permit = core.permit(op.deadline).await?;
+    loop {
+        let ((result, next), kept) = core
+            .attempts
+            .run(core.request(Statement::Entities, op), permit, |route| {
+                let mut statement = statement.clone();
+                statement.set_page_size(PAGE_PARTITIONS);
+                statement.set_load_balancing_policy(Some(route));
+                let bound = match core.prepared.within(op.deadline) {
+                    None => statement.bind(&(from, to, limit)),
+                    Some(timeout) => statement.bind(&(from, to, limit, timeout)),
+                };
+                keys::read(Arc::clone(core), bound, state.clone())
+            })
+            .await?;
+        permit = kept;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        for row in result.rows::<(&str, &str)>().map_err(|_| damaged_row())? {
+            let (key, entity) = row.map_err(|_| damaged_row())?;
+            found.push((partition_token(key, entity), key.to_owned(), entity.to_owned()));
+        }
+        match next.into_paging_control_flow() {
+            ControlFlow::Continue(next) if found.len() < rows_max => state = next,
+            _ => return Ok(found),
+        }
+    }
+}
+
+async fn has_items(
+    core: &Arc<Core>,
+    op: &Operation,
+    feature_key: &FeatureKey,
+    entity: &EntityId,
+) -> Result<bool, StoreError> {
+    let list = ListKey::new(feature_key.clone(), entity.clone());
+    if list.feature_key.holds_bags() {
+        return Ok(bags::bag(core, op, &list).await?.bag.is_some());
+    }
+    if list.identity().is_set() && members::has_items(core, op, &list).await? {
+        return Ok(true);
+    }
+    if list.bucket().is_some() && buckets::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0 {
+        return Ok(true);
+    }
+    let is_whole = list.bucket().is_none() || list.identity().is_set();
+    Ok(is_whole && keys::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
+}
+
+/// The token of a partition key of two components: each with its length in front and a zero behind (Cassandra's
+/// `CompositeType`).
+fn partition_token(feature_key: &str, entity_id: &str) -> i64 {
+    let mut bytes = Vec::with_capacity(feature_key.len() + entity_id.len() + 6);
+    for part in [feature_key, entity_id] {
+        bytes.extend_from_slice(&(part.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(part.as_bytes());
+        bytes.push(0);
+    }
+    Token::of_bytes(&bytes).as_i64()
+}
+
+/// Tokens have a sign; places are in the order of their numbers.
+const SIGN: u64 = 1 << 63;
+
+fn hash_of(token: i64) -> u64 {
+    token.cast_unsigned() ^ SIGN
+}
+
+fn token_of(hash: u64) -> i64 {
+    (hash ^ SIGN).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_becomes_narrower_until_it_is_of_two_tokens() {
+        assert_eq!(nearer(i64::MIN, i64::MAX, 0), i64::MAX);
+        assert_eq!(nearer(i64::MIN, i64::MAX, 1), i64::MIN + (1 << 60) - 1);
+        assert_eq!([nearer(0, 100, 14), nearer(0, 200, 14), nearer(0, 200, 15), nearer(0, 200, 99)], [100, 200, 15, 1]);
+        assert_eq!([nearer(i64::MAX - 1, i64::MAX, 99), nearer(i64::MAX, i64::MAX, 0)], [i64::MAX; 2]);
+    }
+
+    #[test]
+    fn places_are_in_the_order_of_tokens() {
+        let tokens = [i64::MIN, -2, -1, 0, 1, i64::MAX];
+        assert!(tokens.map(hash_of).is_sorted());
+        assert_eq!(tokens.map(|token| token_of(hash_of(token))), tokens);
+        assert_eq!(token_of(0), i64::MIN, "where a walk begins");
+    }
+}

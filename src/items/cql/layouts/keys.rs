@@ -1,0 +1,263 @@
+//! Slices of a partition: their bounds, and their keys without the values, to count them and to find where the items
+//! end that a list shows.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use scylla::errors::{BadQuery, ExecutionError};
+use scylla::response::query_result::QueryResult;
+use scylla::response::{PagingState, PagingStateResponse};
+use scylla::serialize::SerializationError;
+use scylla::statement::bound::BoundStatement;
+
+use crate::domain::{ItemKey, ListKey, MaxItems, Order, Timestamp};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::damaged_row;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::{Bounds, Count, Operation, StoreError};
+
+/// Keys of one request.
+const PAGE_KEYS: i32 = 5_000;
+/// Rows of a value that are found before the next ones are asked for, and bytes of them.
+///
+/// ScyllaDB cuts a page of rows at 1 MB (`query_page_size_in_bytes`), and loses rows of an indexed query behind such a
+/// cut (scylladb/scylladb issue 25839). So no page comes near to it. The rows are read with their value, though only
+/// their keys are asked for.
+const FOUND_ROWS_MAX: usize = 1_000;
+const FOUND_BYTES_MAX: usize = 256 << 10;
+const ROW_BYTES: usize = 256;
+
+/// Rows of one page of a search by the index.
+pub fn rows_of_value(value: &[u8]) -> i32 {
+    let rows = (FOUND_BYTES_MAX / (value.len() + ROW_BYTES)).clamp(1, FOUND_ROWS_MAX);
+    i32::try_from(rows).unwrap_or(i32::MAX)
+}
+
+/// Reads one page.
+pub async fn read(
+    core: Arc<Core>,
+    bound: Result<BoundStatement, SerializationError>,
+    state: PagingState,
+) -> Result<(QueryResult, PagingStateResponse), ExecutionError> {
+    let bound = bound.map_err(BadQuery::from)?;
+    core.driver.execute_bound_single_page(&bound, state).await
+}
+
+/// Counts the visible items of a slice, by their keys alone.
+pub async fn count(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+    max: u64,
+) -> Result<Count, StoreError> {
+    let last_shown = match within.max_timestamp {
+        // From the newest item on, the first ones are those that are shown.
+        Timestamp::MAX => None,
+        _ => last_shown(core, op, list).await?,
+    };
+    let max = max.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
+    let permit = core.permit(op.deadline).await?;
+    let Keys { count, .. } = walk_keys(core, op, list, within, last_shown, (max.saturating_add(1), 0), permit).await?;
+    core.wide.met(list, count);
+    // What was added in between may have made them more than are shown.
+    let count = count.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
+    Ok(Count { items: count.min(max), exact: count <= max })
+}
+
+/// What was found of the keys of a slice.
+pub struct Keys {
+    pub count: u64,
+    /// The key at the place that was asked for, if there are so many.
+    pub last: Option<ItemKey>,
+    pub permit: Permit,
+}
+
+/// Reads the keys of the visible items of a slice, newest first: at most so many, and the one at a place, which
+/// counts from 1.
+pub async fn walk_keys(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    within: &Bounds,
+    last_shown: Option<ItemKey>,
+    (max, place): (u64, u64),
+    permit: Permit,
+) -> Result<Keys, StoreError> {
+    let mut keys = Keys { count: 0, last: None, permit };
+    let Some((lower, upper)) = bounds(op, within, None, last_shown) else { return Ok(keys) };
+    let limit = i32::try_from(max).unwrap_or(i32::MAX);
+    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+    let (mut state, mut at) = (PagingState::start(), upper.clone());
+    loop {
+        let read = core
+            .attempts
+            .run(core.request(Statement::Keys, op), keys.permit, |route| {
+                let mut statement = core.prepared.keys.clone();
+                statement.set_page_size(PAGE_KEYS);
+                statement.set_load_balancing_policy(Some(route));
+                let (lower, upper) = (lower.as_str(), upper.as_str());
+                let bound = match core.prepared.within(op.deadline) {
+                    None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
+                    Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
+                };
+                read(Arc::clone(core), bound, state.clone())
+            })
+            .await;
+        let ((result, next), kept) = core.to_sweep.check(read, (list, &at, Order::Newest))?;
+        keys.permit = kept;
+        let result = result.into_rows_result().map_err(|_| damaged_row())?;
+        let rows = result.rows_num() as u64;
+        if let Some(row) = place.checked_sub(keys.count + 1).filter(|row| *row < rows) {
+            let mut found = result.rows::<(&str,)>().map_err(|_| damaged_row())?;
+            let row = usize::try_from(row).ok().and_then(|row| found.nth(row)).ok_or_else(damaged_row)?;
+            let (key,) = row.map_err(|_| damaged_row())?;
+            keys.last = Some(ItemKey::parse(key).map_err(|_| damaged_row())?);
+        }
+        keys.count += rows;
+        match next.into_paging_control_flow() {
+            ControlFlow::Continue(next) if keys.count < max => state = next,
+            _ => return Ok(keys),
+        }
+        if let Some(Ok((last,))) = result.rows::<(&str,)>().map_err(|_| damaged_row())?.last() {
+            last.clone_into(&mut at);
+        }
+    }
+}
+
+/// The bounds of what an operation sees as text, `lower <= item_key < upper`, or `None` if nothing lies
+/// between them.
+///
+/// A key is its timestamp's 19 digits, `#` and more; so `t` is below all keys of the timestamp t, and
+/// `t$` above them, since `$` follows `#`. (The next timestamp would do as well, but for the largest.) All
+/// keys have the same length: what follows a key is above `key$`. `last_shown` is the last item of a list that
+/// does not show all.
+pub fn bounds(
+    op: &Operation,
+    within: &Bounds,
+    after: Option<(ItemKey, Order)>,
+    last_shown: Option<ItemKey>,
+) -> Option<(String, String)> {
+    let oldest = within.min_timestamp.max(op.ttl.visible_from(op.now));
+    let (mut lower, mut upper) = slice(&Bounds { min_timestamp: oldest, ..*within });
+    match after {
+        Some((after, Order::Newest)) => upper = upper.min(after.to_string()),
+        Some((after, Order::Oldest)) => lower = lower.max(after.to_string() + "$"),
+        None => {}
+    }
+    if let Some(last) = last_shown {
+        lower = lower.max(last.to_string());
+    }
+    (oldest <= within.max_timestamp && lower < upper).then_some((lower, upper))
+}
+
+/// Bounds as text, whatever is visible.
+pub fn slice(bounds: &Bounds) -> (String, String) {
+    (digits(bounds.min_timestamp), digits(bounds.max_timestamp) + "$")
+}
+
+fn digits(timestamp: Timestamp) -> String {
+    format!("{:0width$}", timestamp.as_nanos(), width = Timestamp::DIGITS)
+}
+
+/// The last item that a list shows, if it has more than these.
+pub async fn last_shown(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<ItemKey>, StoreError> {
+    let Some(max_items) = op.max_items else { return Ok(None) };
+    let permit = core.permit(op.deadline).await?;
+    let shown = max_items.get() as u64;
+    let Keys { count, last, .. } = walk_keys(core, op, list, &Bounds::ALL, None, (shown + 1, shown), permit).await?;
+    if count <= shown {
+        return Ok(None);
+    }
+    core.overlong.met(op, list);
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::domain::{ItemKey, Ttl, ValueDigest};
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    fn op(now: u64, ttl_secs: u64) -> Operation {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        Operation::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), deadline)
+    }
+
+    fn bounds(op: &Operation, (min, max, after): (u64, u64, Option<ItemKey>)) -> Option<(String, String)> {
+        let within = Bounds { min_timestamp: at(min), max_timestamp: at(max) };
+        super::bounds(op, &within, after.map(|key| (key, Order::Newest)), None)
+    }
+
+    fn range(min: u64, max: u64, after: Option<ItemKey>) -> (u64, u64, Option<ItemKey>) {
+        (min, max, after)
+    }
+    const LAST: u64 = 9_999_999_999_999_999_999;
+
+    #[test]
+    fn bounds_are_digits_and_the_dollar_sign() {
+        let text = |min, max, after| bounds(&op(0, 1), range(min, max, after));
+        let pair = |lower: &str, upper: &str| Some((lower.to_owned(), upper.to_owned()));
+        assert_eq!(text(0, LAST, None), pair("0000000000000000000", "9999999999999999999$"));
+        assert_eq!(text(5, 5, None), pair("0000000000000000005", "0000000000000000005$"));
+        let key = ItemKey::new(at(7), ValueDigest::of(b""));
+        assert_eq!(text(5, 9, Some(key)), pair("0000000000000000005", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg=="));
+        assert_eq!(text(5, 6, Some(key)), pair("0000000000000000005", "0000000000000000006$"));
+        let oldest = |min, max| {
+            let within = Bounds { min_timestamp: at(min), max_timestamp: at(max) };
+            super::bounds(&op(0, 1), &within, Some((key, Order::Oldest)), None)
+        };
+        assert_eq!(oldest(5, 9), pair("0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==$", "0000000000000000009$"));
+        assert_eq!(oldest(8, 9), pair("0000000000000000008", "0000000000000000009$"));
+        assert_eq!(oldest(5, 6), None);
+    }
+
+    #[test]
+    fn the_last_item_that_is_shown_raises_the_lower_bound() {
+        let key = ItemKey::new(at(7), ValueDigest::of(b""));
+        let lower = |min, last| {
+            let within = Bounds { min_timestamp: at(min), ..Bounds::ALL };
+            super::bounds(&op(0, 1), &within, None, last).map(|(lower, _)| lower)
+        };
+        assert_eq!(lower(5, Some(key)).unwrap(), "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==", "and it is shown");
+        assert_eq!(lower(7, Some(key)), lower(5, Some(key)));
+        assert_eq!(lower(8, Some(key)), lower(8, None));
+        let before = Bounds { max_timestamp: at(6), ..Bounds::ALL };
+        assert_eq!(super::bounds(&op(0, 1), &before, None, Some(key)), None);
+    }
+
+    #[test]
+    fn the_ttl_raises_the_lower_bound() {
+        let lower = |now, min| bounds(&op(now, 10), range(min, LAST, None)).unwrap().0;
+        assert_eq!(lower(15_000_000_000, 0), "0000000005000000001");
+        assert_eq!(lower(15_000_000_000, 6_000_000_000), "0000000006000000000");
+        assert_eq!(lower(9_000_000_000, 3), "0000000000000000003");
+    }
+
+    #[test]
+    fn a_page_of_a_search_by_value_has_few_bytes() {
+        assert_eq!(rows_of_value(b""), 1_000);
+        for bytes in [1, 100, 1_000, 64_000] {
+            let rows = usize::try_from(rows_of_value(&vec![b'v'; bytes])).unwrap();
+            assert!(rows >= 1 && rows * bytes <= FOUND_BYTES_MAX, "{rows} of {bytes}");
+        }
+    }
+
+    #[test]
+    fn nothing_between_the_bounds_needs_no_query() {
+        assert_eq!(bounds(&op(15_000_000_000, 10), range(0, 5_000_000_000, None)), None);
+        assert_eq!(bounds(&op(0, 10), range(6, 5, None)), None);
+        let key = ItemKey::new(at(4), ValueDigest::of(b""));
+        assert_eq!(bounds(&op(0, 10), range(5, 9, Some(key))), None);
+        let first = ItemKey::new(at(5), ValueDigest::of(b""));
+        assert!(bounds(&op(0, 10), range(5, 9, Some(first))).is_some(), "a tie with smaller digests may follow");
+    }
+}

@@ -1,0 +1,165 @@
+//! Add List Items to a set: reads the entries of the members that are added, and writes what is to stand, with what
+//! goes for it, as one batch.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::entry::{Entry, Held, place_of};
+use super::read;
+use super::walk::{keep_of, mend};
+use super::write::{self, Change};
+use crate::domain::{ItemKey, ListKey, NewItem, ValueDigest};
+use crate::items::cql::core::Core;
+use crate::items::cql::layouts::add::check_size;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::ttl::row_ttl_secs;
+use crate::items::{Operation, StoreError};
+
+pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
+    let identity = list.identity();
+    let place_bytes = |item: &NewItem| identity.member(&item.value).len();
+    // The item key, the member and that of the list stand in the row and in the entry.
+    check_size(items, |item| 2 * (key_bytes(list) + place_bytes(item)) + item.value.len())
+        .map_err(StoreError::Refused)?;
+    let new = of_each_member(list, items);
+    let permit = core.permit(op.deadline).await?;
+    let (entries, permit) = read::entries(core, op, list, new.keys().cloned().collect(), permit).await?;
+    // After what was found, which it is to outrank.
+    let written = core.write_clock.next();
+    let mut changes = Vec::new();
+    for (member, (key, item)) in new {
+        // An item that has expired has no row: CQL would take its TTL of 0 for "never expire".
+        let Some(ttl_secs) = row_ttl_secs(item.expires_at, op.now) else { continue };
+        let (expires_at, stored) = (item.expires_at, item.value.clone());
+        let held = Held { writer: core.writer, key, written, expires_at, stored };
+        changes.extend(replace(op, list, entries.get(&member), (&member, held), ttl_secs));
+    }
+    let changed: HashSet<_> = changes.iter().filter_map(Change::put_row).map(str::to_owned).collect();
+    write::write(core, op, list, Statement::Add, changes, permit).await?;
+    // The deletion of an item that a faster clock wrote may hide the row of an item that is added again, but not its
+    // entry.
+    if core.write_clock.is_outranked(written) {
+        changed.iter().for_each(|member| core.mends.met(mend(op, list, member, None)));
+    }
+    Ok(())
+}
+
+fn key_bytes(list: &ListKey) -> usize {
+    list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN
+}
+
+/// The item of each member that stays of those that come, by where the member's entry is.
+fn of_each_member<'a>(list: &ListKey, items: &'a [NewItem]) -> HashMap<String, (ItemKey, &'a NewItem)> {
+    let (identity, keep) = (list.identity(), keep_of(list));
+    let mut new: HashMap<String, (ItemKey, &NewItem)> = HashMap::new();
+    for item in items {
+        let key = ItemKey::new(item.timestamp, ValueDigest::of(&item.value));
+        let place = place_of(identity.member(&item.value));
+        if new.get(&place).is_none_or(|(present, _)| keep.replaces(&key, present)) {
+            new.insert(place, (key, item));
+        }
+    }
+    new
+}
+
+/// What is to be written for a new item, given what its member's entry holds: nothing if another one stays.
+fn replace(
+    op: &Operation,
+    list: &ListKey,
+    entry: Option<&Entry>,
+    (member, new): (&str, Held),
+    ttl_secs: i32,
+) -> Vec<Change> {
+    let keep = keep_of(list);
+    let stands = entry.and_then(|entry| entry.standing(op, keep));
+    if stands.is_some_and(|present| !keep.replaces(&new.key, &present.key)) {
+        return Vec::new();
+    }
+    let mut changes = Vec::new();
+    for held in entry.into_iter().flat_map(|entry| &entry.held) {
+        let [row, place] = write::drop(member, held);
+        // The same item keeps its row, and this writer's place is written over.
+        changes.extend((held.key != new.key).then_some(row));
+        changes.extend((held.writer != new.writer).then_some(place));
+    }
+    changes.extend(write::put(member, &new, ttl_secs));
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::domain::{
+        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Identity, Keep, Timestamp, Ttl,
+        VersionLabel,
+    };
+
+    fn list(keep: Keep) -> ListKey {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::new("").unwrap(), Generation::FIRST);
+        ListKey::new(key.with_identity(Identity::Value(keep)), EntityId::new("u-1").unwrap())
+    }
+
+    fn op() -> Operation {
+        let now = Timestamp::from_nanos(100).unwrap();
+        Operation::new(now, Ttl::from_secs(60).unwrap(), Instant::now() + Duration::from_secs(1))
+    }
+
+    fn held(writer: i32, at: u64, written: i64) -> Held {
+        let stored = Bytes::from_static(b"v");
+        let key = ItemKey::new(Timestamp::from_nanos(at).unwrap(), ValueDigest::of(&stored));
+        Held { writer, key, written, expires_at: 1_000_000_000, stored }
+    }
+
+    fn replaced(keep: Keep, present: &[Held], new: &Held) -> Vec<Change> {
+        let entry = Entry { member: "v".to_owned(), held: present.to_vec() };
+        replace(&op(), &list(keep), Some(&entry), ("v", new.clone()), 7)
+    }
+
+    #[test]
+    fn what_does_not_stay_is_not_written() {
+        assert_eq!(replaced(Keep::Newest, &[held(1, 5, 3)], &held(2, 4, 9)), []);
+        assert_eq!(replaced(Keep::Oldest, &[held(1, 5, 3)], &held(2, 6, 9)), []);
+    }
+
+    #[test]
+    fn what_goes_is_deleted_at_the_moment_at_which_it_was_written() {
+        let (mine, theirs, new) = (held(2, 5, 3), held(1, 6, 4), held(2, 7, 9));
+        let expected = [
+            &[Change::DropRow { key: mine.key, written: 3 }][..],
+            &write::drop("v", &theirs),
+            &write::put("v", &new, 7),
+        ];
+        assert_eq!(replaced(Keep::Newest, &[mine, theirs], &new), expected.concat());
+    }
+
+    #[test]
+    fn the_same_item_again_keeps_its_row() {
+        let (theirs, new) = (held(1, 7, 4), held(2, 7, 9));
+        let [_, place] = write::drop("v", &theirs);
+        assert_eq!(replaced(Keep::Newest, &[theirs], &new), [&[place][..], &write::put("v", &new, 7)].concat());
+        assert_eq!(
+            replaced(Keep::Oldest, std::slice::from_ref(&new), &held(2, 7, 12)),
+            write::put("v", &held(2, 7, 12), 7)
+        );
+    }
+
+    #[test]
+    fn of_one_add_each_member_stays_once() {
+        let item = |at: u64| NewItem {
+            timestamp: Timestamp::from_nanos(at).unwrap(),
+            value: Bytes::from_static(b"v"),
+            expires_at: 1,
+        };
+        let items = [item(5), item(9), item(3)];
+        for (keep, at) in [(Keep::Newest, 9), (Keep::Oldest, 3)] {
+            let new = of_each_member(&list(keep), &items);
+            assert_eq!(new.values().map(|(key, _)| key.timestamp.as_nanos()).collect::<Vec<_>>(), [at]);
+        }
+    }
+}

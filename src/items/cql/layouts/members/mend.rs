@@ -1,0 +1,114 @@
+//! Makes ordered rows and reverse entries agree where somebody met some that do not.
+//!
+//! That comes of servers that add a member at once: both items are in the entry then, and one of them stands. It
+//! comes of an add whose outcome was unknown, and that arrives after its writer has written over its place: its
+//! row is there and no entry points to it. It comes of a write that reached fewer replicas than it should have. And
+//! it comes of clocks: the deletion of an item has the write timestamp of that item, and hides the row of the same
+//! item that a slower clock adds again, while the entry has a place of another writer.
+//! Most often nothing is wrong any more: the reader met the member while something moved.
+
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::entry::{Entry, Held};
+use super::read;
+use super::walk::keep_of;
+use super::write::{self, Change};
+use crate::domain::ListKey;
+use crate::items::cql::core::Core;
+use crate::items::cql::notes::mends::Mend;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::ttl::row_ttl_secs;
+use crate::items::{Operation, StoreError};
+
+/// How long a look at a member and what follows may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A row that no entry points to may be one of a write that is under way, until it is so old: an attempt is given
+/// up on after 30 s.
+const STRAY_AGE: Duration = Duration::from_secs(40);
+
+/// What was wrong, for the count.
+const SECOND_ITEM: &str = "second_item";
+const MISSING_ROW: &str = "missing_row";
+const STRAY_ROW: &str = "stray_row";
+
+/// Mends the sets of a session, one member after the other, until it is dropped.
+pub async fn mend(core: Arc<Core>) {
+    loop {
+        let met = core.mends.next().await;
+        // Whoever meets it next has it looked at again.
+        if let Err(error) = look(&core, &met.what).await {
+            tracing::debug!(%error, "cannot repair a set member");
+        }
+    }
+}
+
+async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Result<(), StoreError> {
+    // Live load comes first.
+    let Some(permit) = core.permits.try_take() else { return Ok(()) };
+    let op = Operation::new(core.write_clock.wall(), *ttl, Instant::now() + TIMEOUT);
+    let (mut entries, permit) = read::entries(core, &op, list, vec![member.clone()], permit).await?;
+    let entry = entries.remove(member).unwrap_or_else(|| Entry { member: member.clone(), held: Vec::new() });
+    let keys: Vec<_> = entry.held.iter().map(|held| held.key).chain(*row).collect();
+    let (rows, permit) = read::find_rows(core, &op, list, &keys, permit).await?;
+    let (mut changes, mut wrong, mut missing) = (Vec::new(), Vec::new(), None);
+    if let Some(stands) = entry.standing(&op, keep_of(list)) {
+        for held in entry.held.iter().filter(|held| held.is_visible(&op) && *held != stands) {
+            let [row, place] = write::drop(member, held);
+            changes.extend((held.key != stands.key).then_some(row));
+            changes.push(place);
+            wrong.push(SECOND_ITEM);
+        }
+        let ttl_secs = row_ttl_secs(stands.expires_at, op.now).filter(|_| !rows.contains_key(&stands.key));
+        missing = ttl_secs.map(|ttl_secs| (stands, ttl_secs));
+    }
+    let stray = row.filter(|row| entry.held.iter().all(|held| held.key != *row));
+    if let Some((key, written)) = stray.and_then(|key| Some((key, *rows.get(&key)?)))
+        && is_old(core, written)
+    {
+        changes.push(Change::DropRow { key, written });
+        wrong.push(STRAY_ROW);
+    }
+    let permit = write::write(core, &op, list, Statement::Delete, changes, permit).await?;
+    if let Some((stands, ttl_secs)) = missing
+        && bring_back(core, &op, list, (member, stands, ttl_secs), permit).await?
+    {
+        wrong.push(MISSING_ROW);
+    }
+    wrong.into_iter().for_each(|what| core.mended.with_label_values(&[what]).inc());
+    Ok(())
+}
+
+/// Writes the row of an item that stands, with the item's own write timestamp, or with a later one that outranks the
+/// tombstone which hides it. The entry stays as it is: were it written again, it could undo a removal that deletes it
+/// just now. Returns whether the row can be read then.
+async fn bring_back(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    (member, stands, ttl_secs): (&str, &Held, i32),
+    mut permit: Permit,
+) -> Result<bool, StoreError> {
+    for written in iter::once(stands.written).chain(core.write_clock.outranking()) {
+        let held = Held { written, ..stands.clone() };
+        let row = Change::PutRow { member: member.to_owned(), held, ttl_secs };
+        permit = write::write(core, op, list, Statement::Delete, vec![row], permit).await?;
+        let rows;
+        (rows, permit) = read::find_rows(core, op, list, &[stands.key], permit).await?;
+        if rows.contains_key(&stands.key) {
+            return Ok(true);
+        }
+    }
+    tracing::debug!(?list, "no write timestamp is late enough to override the deletion of a set member");
+    Ok(false)
+}
+
+fn is_old(core: &Core, written: i64) -> bool {
+    let now = i64::try_from(core.write_clock.wall().as_micros()).unwrap_or(i64::MAX);
+    let age = Duration::from_micros(u64::try_from(now.saturating_sub(written)).unwrap_or(0));
+    age >= STRAY_AGE
+}

@@ -1,0 +1,263 @@
+//! Remove List Items of a set.
+//!
+//! Each item that is found is deleted with its own write timestamp, in its row and in its entry: that hides what is
+//! there and nothing that comes. With an item that stands goes all that its member's entry holds, so that no other
+//! one comes up behind it.
+//!
+//! Of what lies between two moments, items whose writes are settled go many at once: their entries by a few statements,
+//! and their rows by one range tombstone at the end. Until then their rows show nothing. That needs reads that meet
+//! every acknowledged write.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use scylla::response::PagingState;
+
+use super::entry::{Entry, Held, place_of};
+use super::look::{last_shown, last_shown_of};
+use super::read::{self, AllEntries, Rows, Slice};
+use super::walk::keep_of;
+use super::write::{self, Change};
+use crate::domain::{IdentityKind, ItemKey, ListKey, Order};
+use crate::items::cql::core::Core;
+use crate::items::cql::error::after_unknown;
+use crate::items::cql::layouts::deletes::wait_out;
+use crate::items::cql::layouts::keys::slice;
+use crate::items::cql::layouts::lanes::in_lanes;
+use crate::items::cql::layouts::settled::settled;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::sets::ENTRIES_MAX;
+use crate::items::{Bounds, Operation, Removal, StoreError};
+
+/// Items of one batch, and those of one in which whole entries go.
+const BATCH_ITEMS: usize = 100;
+const BATCH_ENTRIES: usize = 5 * ENTRIES_MAX;
+/// Batches of one removal under way at once.
+const BATCHES_MAX: usize = 8;
+/// Rows that are found before they are deleted: a removal's memory does not grow with its set.
+const FIND_ROWS: usize = 1_000;
+
+/// Removes what a removal takes, and returns how many visible items that were.
+pub async fn remove(core: &Arc<Core>, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    let (permit, last_shown) = (None, None);
+    let (removed, begun, largest, settled) = (0, false, None, None);
+    let mut removing = Removing { core, op, list, removal, last_shown, permit, removed, begun, largest, settled };
+    match removal {
+        Removal::Members(members) => removing.named(members.iter().map(|member| place_of(member))).await?,
+        Removal::Value(value) if list.identity().kind() == IdentityKind::Value => {
+            removing.named([place_of(value)]).await?;
+        }
+        Removal::Value(_) => removing.all_entries().await?,
+        Removal::Items(items) => {
+            let members = items.iter().map(|(_, stored)| place_of(list.identity().member(stored)));
+            removing.named(members).await?;
+        }
+        Removal::Between(within) => removing.between(within).await?,
+    }
+    Ok(removing.end().await)
+}
+
+/// A removal that is under way.
+struct Removing<'a> {
+    core: &'a Arc<Core>,
+    op: &'a Operation,
+    list: &'a ListKey,
+    removal: &'a Removal,
+    /// The last item that the set shows, if it has more.
+    last_shown: Option<ItemKey>,
+    permit: Option<Permit>,
+    removed: u64,
+    /// Whether something may have been deleted.
+    begun: bool,
+    /// The largest timestamp that something was deleted with.
+    largest: Option<i64>,
+    /// Where all rows of a slice go in the end: by which timestamp writes are settled.
+    settled: Option<i64>,
+}
+
+impl Removing<'_> {
+    async fn permit(&mut self) -> Result<Permit, StoreError> {
+        match self.permit.take() {
+            Some(permit) => Ok(permit),
+            None => self.core.permit(self.op.deadline).await.map_err(|error| after_unknown(error, self.begun)),
+        }
+    }
+
+    async fn entries(&mut self, members: impl IntoIterator<Item = String>) -> Result<Vec<Entry>, StoreError> {
+        let members: HashSet<_> = members.into_iter().collect();
+        let permit = self.permit().await?;
+        let (core, op, list) = (self.core, self.op, self.list);
+        let read = read::entries(core, op, list, members.into_iter().collect(), permit).await;
+        let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
+        self.permit = Some(permit);
+        Ok(entries.into_values().collect())
+    }
+
+    /// Removes what it takes of some members, which are all that it is about.
+    async fn named(&mut self, members: impl IntoIterator<Item = String>) -> Result<(), StoreError> {
+        let entries = self.entries(members).await?;
+        // That look has a permit of its own.
+        self.permit = None;
+        let standing = entries.iter().filter_map(|entry| self.standing(entry));
+        self.last_shown = last_shown_of(self.core, self.op, self.list, standing).await?;
+        self.take_from(&entries).await
+    }
+
+    async fn all_entries(&mut self) -> Result<(), StoreError> {
+        self.last_shown = last_shown(self.core, self.op, self.list).await?;
+        let mut all = AllEntries::new();
+        loop {
+            if self.core.dense.has(self.list) {
+                return self.by_rows(&Bounds::ALL).await.map(drop);
+            }
+            let permit = self.permit().await?;
+            let read = all.next(self.core, self.op, self.list, permit).await;
+            if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
+                self.core.dense.met(self.list);
+                return self.by_rows(&Bounds::ALL).await.map(drop);
+            }
+            let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
+            self.permit = Some(permit);
+            let Some(entries) = entries else { return Ok(()) };
+            self.take_from(&entries).await?;
+        }
+    }
+
+    async fn between(&mut self, within: &Bounds) -> Result<(), StoreError> {
+        self.last_shown = last_shown(self.core, self.op, self.list).await?;
+        // Where reads may miss acknowledged items, each one that is found goes for itself: nothing else is hidden.
+        if !self.core.reads_meet_all_writes() {
+            return self.by_rows(within).await.map(drop);
+        }
+        // Before anything is read.
+        let permit = self.permit().await?;
+        let (written, permit) = settled(self.core, self.op, self.core.settled_after(), permit).await?;
+        (self.permit, self.settled) = (Some(permit), Some(written));
+        if !self.by_rows(within).await? {
+            return Ok(());
+        }
+        let (lower, upper) = slice(within);
+        self.write(vec![vec![Change::DropRows { lower, upper, written }]]).await
+    }
+
+    /// Removes what it takes of the members that have rows in a slice. Returns whether there were rows.
+    async fn by_rows(&mut self, within: &Bounds) -> Result<bool, StoreError> {
+        let (lower, upper) = slice(within);
+        let slice = Slice { order: Order::Newest, lower, upper };
+        let (mut from, mut at) = (Some(PagingState::start()), None);
+        while let Some(state) = from {
+            let permit = self.permit().await?;
+            let read = read::rows(self.core, self.op, self.list, &slice, (state, FIND_ROWS), permit).await;
+            let begin = at.as_ref().unwrap_or(&slice.upper);
+            let read = self.core.to_sweep.check(read, (self.list, begin, slice.order));
+            let Rows { rows, next, permit } = read.map_err(|error| after_unknown(error, self.begun))?;
+            self.permit = Some(permit);
+            at = rows.last().map(|row| row.key.to_string()).or(at);
+            let entries = self.entries(rows.into_iter().map(|row| row.member)).await?;
+            self.take_from(&entries).await?;
+            from = next;
+        }
+        Ok(at.is_some())
+    }
+
+    fn takes(&self, held: &Held) -> bool {
+        self.removal.takes(self.list.identity(), held.key.timestamp, &held.stored)
+    }
+
+    /// What stands of an entry and is taken.
+    fn standing<'e>(&self, entry: &'e Entry) -> Option<&'e Held> {
+        entry.standing(self.op, keep_of(self.list)).filter(|held| self.takes(held))
+    }
+
+    /// Deletes what the removal takes of some entries.
+    async fn take_from(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        let mut gone: Vec<(&str, &Held)> = Vec::new();
+        let mut whole: Vec<(&str, &Held)> = Vec::new();
+        for entry in entries {
+            let stands = self.standing(entry);
+            let is_shown = |held: &Held| self.last_shown.is_none_or(|last| held.key >= last);
+            self.removed += u64::from(stands.is_some_and(is_shown));
+            let taken = entry.held.iter().filter(|held| stands.is_some() || self.takes(held));
+            for held in taken {
+                let is_whole = entry.held.len() == 1 && self.settled.is_some_and(|settled| held.written <= settled);
+                let with = if is_whole { &mut whole } else { &mut gone };
+                with.push((&entry.member, held));
+            }
+        }
+        self.largest = gone.iter().chain(&whole).map(|(_, held)| held.written).max().max(self.largest);
+        self.write([batches(&gone), batches_of_whole(whole)].concat()).await
+    }
+
+    /// Carries batches of changes out, if there are any.
+    async fn write(&mut self, batches: Vec<Vec<Change>>) -> Result<(), StoreError> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        // Other batches of this removal may have been carried out.
+        let several = self.begun || batches.len() > 1;
+        let permit = self.permit().await?;
+        self.begun = true;
+        let (core, op, list) = (self.core, self.op, self.list);
+        let each = |changes, permit| async move {
+            write::write(core, op, list, Statement::Delete, changes, permit).await.map(|permit| ((), permit))
+        };
+        let deleted = in_lanes(core, permit, batches, BATCHES_MAX, each).await;
+        let (_, permit) = deleted.map_err(|error| after_unknown(error, several))?;
+        self.permit = Some(permit);
+        Ok(())
+    }
+
+    /// Waits until it may be acknowledged. Returns how many visible items were removed.
+    async fn end(self) -> u64 {
+        drop(self.permit);
+        if let Some(largest) = self.largest {
+            wait_out(self.core, largest).await;
+        }
+        self.removed
+    }
+}
+
+/// The changes that delete items, those of one member together.
+fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<Change>> {
+    let mut members: HashMap<&str, Vec<Change>> = HashMap::new();
+    for (member, held) in gone {
+        members.entry(member).or_default().extend(write::drop(member, held));
+    }
+    let members: Vec<_> = members.into_values().collect();
+    members.chunks(BATCH_ITEMS).map(<[_]>::concat).collect()
+}
+
+/// The changes that delete whole entries, by the latest write of those that go together. The rows go with the slice.
+fn batches_of_whole(mut whole: Vec<(&str, &Held)>) -> Vec<Vec<Change>> {
+    whole.sort_by_key(|(_, held)| held.written);
+    let entries = |some: &[(&str, &Held)]| Change::DropEntries {
+        members: some.iter().map(|(member, _)| (*member).to_owned()).collect(),
+        written: some.iter().map(|(_, held)| held.written).max().unwrap_or_default(),
+    };
+    whole.chunks(BATCH_ENTRIES).map(|some| some.chunks(ENTRIES_MAX).map(entries).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::domain::{Timestamp, ValueDigest};
+
+    #[test]
+    fn whole_entries_go_by_the_latest_write_of_those_that_go_together() {
+        let key = ItemKey::new(Timestamp::from_nanos(7).unwrap(), ValueDigest::of(b"v"));
+        let held = |written| Held { writer: 1, key, written, expires_at: 9, stored: Bytes::new() };
+        let all: Vec<_> = (0..1_200).rev().map(held).collect();
+        let batches = batches_of_whole(all.iter().map(|held| ("m", held)).collect());
+        let told = |change: &Change| match change {
+            Change::DropEntries { members, written } => (members.len(), *written),
+            other => panic!("{other:?}"),
+        };
+        let told: Vec<Vec<_>> = batches.iter().map(|batch| batch.iter().map(told).collect()).collect();
+        assert_eq!(told[0], [(100, 99), (100, 199), (100, 299), (100, 399), (100, 499)]);
+        assert_eq!((told.len(), told[2].last()), (3, Some(&(100, 1_199))));
+        assert_eq!(batches_of_whole(Vec::new()), Vec::<Vec<Change>>::new());
+    }
+}

@@ -1,0 +1,62 @@
+//! Cutting a set that is longer than it shows.
+
+use std::sync::Arc;
+
+use super::read::Slice;
+use super::walk::{Standing, Walk};
+use super::write;
+use crate::domain::{ListKey, MaxItems, Order};
+use crate::items::cql::core::Core;
+use crate::items::cql::layouts::keys::slice;
+use crate::items::cql::notes::overlong::slack;
+use crate::items::cql::pressure::permits::Permit;
+use crate::items::cql::statements::lists::Statement;
+use crate::items::{Bounds, Operation, StoreError};
+
+/// Rows that are read at once, and items of one batch at most.
+const STEP_ROWS: usize = 500;
+
+/// Deletes what a set does not show, if that is more than a little, for as long as the bound is still the one that
+/// it was begun with. Each item goes with its own write timestamp, so that nothing is hidden that is added
+/// meanwhile. Returns whether something was deleted.
+pub async fn trim(
+    core: &Arc<Core>,
+    op: &Operation,
+    list: &ListKey,
+    max_items: MaxItems,
+    permit: Permit,
+    is_bound: impl Fn() -> bool,
+) -> Result<bool, StoreError> {
+    let (lower, upper) = slice(&Bounds::ALL);
+    let mut walk = Walk::new(core, op, list, Slice { order: Order::Newest, lower, upper });
+    let (mut permit, mut met, mut surplus) = (permit, 0, Vec::new());
+    let most = max_items.get() + slack(max_items);
+    let mut begun = false;
+    loop {
+        let standing;
+        (standing, permit) = walk.next(STEP_ROWS, permit).await?;
+        let Some(standing) = standing else { break };
+        for standing in standing {
+            met += 1;
+            if met > max_items.get() {
+                surplus.push(standing);
+            }
+        }
+        if met > most {
+            if !is_bound() {
+                return Ok(begun);
+            }
+            let gone = std::mem::take(&mut surplus);
+            let changes = gone.iter().flat_map(drop_all).collect();
+            permit = write::write(core, op, list, Statement::Delete, changes, permit).await?;
+            begun = true;
+        }
+    }
+    Ok(begun)
+}
+
+/// With the item that stands goes all that its entry holds, so that none comes up behind it: it may be that very item,
+/// which two have written, and has no row any more.
+fn drop_all(Standing { member, held, others }: &Standing) -> Vec<write::Change> {
+    std::iter::once(held).chain(others).flat_map(|held| write::drop(member, held)).collect()
+}

@@ -1,0 +1,27 @@
+//! The operations on lists, sets and bags, by the way in which each is stored.
+//!
+//! | files | what they own |
+//! | --- | --- |
+//! | `get`, `add`, `remove`, `contains` | operations on lists of items |
+//! | `keys` | slices of a partition: bounds and keys |
+//! | `buckets` | lists in many partitions |
+//! | `members` | sets |
+//! | `bags` | bags of properties |
+//! | `layout` | reads of a list of any layout |
+//! | `entities` | walks over the lists of a feature version |
+//! | `deletes`, `write`, `lanes`, `settled` | requests that several operations share |
+
+pub mod add;
+pub mod bags;
+pub mod buckets;
+pub mod contains;
+pub mod deletes;
+pub mod entities;
+pub mod get;
+pub mod keys;
+pub mod lanes;
+pub mod layout;
+pub mod members;
+pub mod remove;
+pub mod settled;
+pub mod write;

@@ -1,0 +1,20 @@
+//! The keyspace and its tables: what is in the cluster, whether it fits, and how it is made.
+//!
+//! | files | what they own |
+//! | --- | --- |
+//! | `dialect` | how ScyllaDB and Cassandra differ |
+//! | `found`, `state` | what is in the keyspace, and its judgement |
+//! | `replicas`, `tombstone_gc` | whether replicas and options of tables fit |
+//! | `inspect` | the report of `liststore check` |
+//! | `migrate`, `migrations` | creating and changing the schema |
+//! | `rebuild` | rebuilding lost directories of buckets |
+
+pub mod dialect;
+pub mod found;
+pub mod inspect;
+pub mod migrate;
+pub mod migrations;
+pub mod rebuild;
+pub mod replicas;
+pub mod state;
+pub mod tombstone_gc;

@@ -1,0 +1,142 @@
+//! The statements on bags, beside those on lists of items in `lists.rs`, and by the same rules but one: a bag is
+//! changed by lightweight transactions, which take their write timestamps from the database. What was once written so
+//! must never be written otherwise.
+
+use scylla::client::session::Session;
+use scylla::errors::PrepareError;
+use scylla::statement::SerialConsistency;
+use scylla::statement::prepared::PreparedStatement;
+
+use super::lists::{LIST, prepare};
+use crate::items::cql::options::CqlOptions;
+use crate::items::cql::schema::dialect::Dialect;
+
+/// The texts, for one keyspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagTexts {
+    /// With the present by a node's clock, in milliseconds.
+    pub read: String,
+    /// Which partitions there are from a token on, in the order of tokens.
+    pub entities: String,
+    /// Puts a bag in the place of the state that was read. The states in the condition stand in the answer.
+    ///
+    /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Lightweight Transactions" (features/lwt.html).
+    pub put: String,
+    /// Notes a swap, and forgets it.
+    pub note: String,
+    pub forget: String,
+    /// The swaps that are noted in one partition, after one of them.
+    pub noted: String,
+}
+
+impl BagTexts {
+    pub fn of(keyspace: &str, dialect: Dialect) -> Self {
+        let table = format!("\"{keyspace}\".list_bags");
+        let swaps = format!("\"{keyspace}\".list_bag_swaps");
+        let (select_within, _) = dialect.timeout_clauses();
+        Self {
+            read: format!(
+                "SELECT state, states, written, stamp, expires_at, document, toUnixTimestamp(now()) FROM {table} WHERE \
+                 {LIST}{select_within}"
+            ),
+            entities: format!(
+                "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? AND \
+                 token(feature_key, entity_id) <= ? LIMIT ?{select_within}"
+            ),
+            put: format!(
+                "UPDATE {table} USING TTL ? SET state = ?, states = ?, written = ?, stamp = ?, expires_at = ?, document = ? \
+                 WHERE {LIST} IF state = ? AND states = ?"
+            ),
+            note: format!(
+                "INSERT INTO {swaps} (minute, shard, id, feature_key, entity_id, removed, written) VALUES (?, ?, ?, ?, ?, \
+                 ?, ?) USING TIMESTAMP ?"
+            ),
+            forget: format!("DELETE FROM {swaps} USING TIMESTAMP ? WHERE minute = ? AND shard = ? AND id = ?"),
+            noted: format!(
+                "SELECT id, feature_key, entity_id, removed, written FROM {swaps} WHERE minute = ? AND shard = ? \
+                 AND id > ? LIMIT ?{select_within}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+impl BagTexts {
+    /// All of them.
+    pub fn all(self) -> Vec<String> {
+        let Self { read, entities, put, note, forget, noted } = self;
+        vec![read, entities, put, note, forget, noted]
+    }
+}
+
+/// The statements as one session prepared them.
+#[derive(Debug)]
+pub struct PreparedForBags {
+    pub read: PreparedStatement,
+    pub entities: PreparedStatement,
+    pub put: PreparedStatement,
+    pub note: PreparedStatement,
+    pub forget: PreparedStatement,
+    pub noted: PreparedStatement,
+}
+
+impl PreparedForBags {
+    pub async fn prepare(session: &Session, options: &CqlOptions, dialect: Dialect) -> Result<Self, PrepareError> {
+        let texts = BagTexts::of(&options.keyspace, dialect);
+        let (read, entities, mut put, note, forget, noted) = tokio::try_join!(
+            prepare(session, &texts.read, options.read_consistency),
+            prepare(session, &texts.entities, options.read_consistency),
+            prepare(session, &texts.put, options.write_consistency),
+            prepare(session, &texts.note, options.write_consistency),
+            prepare(session, &texts.forget, options.write_consistency),
+            prepare(session, &texts.noted, options.read_consistency),
+        )?;
+        // Within a datacenter where its writes are within it, too.
+        let serial = if options.write_consistency.is_local() {
+            SerialConsistency::LocalSerial
+        } else {
+            SerialConsistency::Serial
+        };
+        put.set_serial_consistency(Some(serial));
+        // What a transaction answers differs with whether it was made.
+        put.set_use_cached_result_metadata(false);
+        Ok(Self { read, entities, put, note, forget, noted })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_are_these() {
+        let texts = BagTexts::of("Lists", Dialect::Cassandra);
+        let list = "WHERE feature_key = ? AND entity_id = ?";
+        assert_eq!(
+            texts.read,
+            format!(
+                "SELECT state, states, written, stamp, expires_at, document, toUnixTimestamp(now()) FROM \
+                 \"Lists\".list_bags {list}"
+            )
+        );
+        assert_eq!(
+            texts.put,
+            format!(
+                "UPDATE \"Lists\".list_bags USING TTL ? SET state = ?, states = ?, written = ?, stamp = ?, expires_at = ?, \
+                 document = ? {list} IF state = ? AND states = ?"
+            )
+        );
+        let told = BagTexts::of("Lists", Dialect::Scylla);
+        assert_eq!((told.read, told.entities), (texts.read + " USING TIMEOUT ?", texts.entities + " USING TIMEOUT ?"));
+    }
+
+    #[test]
+    fn a_bag_is_written_by_transactions_alone() {
+        for dialect in [Dialect::Cassandra, Dialect::Scylla] {
+            for text in BagTexts::of("k", dialect).all() {
+                let is_transaction = text.ends_with("IF state = ? AND states = ?") && !text.contains("TIMESTAMP");
+                assert!(text.starts_with("SELECT") || is_transaction || text.contains("list_bag_swaps"), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Tasks of a session in the background.
+//!
+//! | files | what they own |
+//! | --- | --- |
+//! | `lookout` | probing nodes that do not answer |
+//! | `node_clocks` | following the clocks of nodes |
+//! | `trims` | cutting lists that are longer than they show |
+//! | `sweeps` | replacing row tombstones by range tombstones |
+//! | `wide_looks` | finding lists that need buckets |
+
+pub mod lookout;
+pub mod node_clocks;
+pub mod sweeps;
+pub mod trims;
+pub mod wide_looks;

@@ -1,0 +1,37 @@
+//! Looks at lists that were added to, one now and then: whether their partitions grow wide.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::domain::{ListKey, Ttl};
+use crate::items::cql::core::Core;
+use crate::items::cql::layouts::keys::{Keys, walk_keys};
+use crate::items::cql::notes::wide::WIDE_ITEMS;
+use crate::items::{Bounds, Operation, StoreError};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// How long a look may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Looks at the lists of a session, one after the other, until it is dropped.
+pub async fn look_for_wide(core: Arc<Core>) {
+    loop {
+        sleep(INTERVAL).await;
+        let Some((list, ttl)) = core.wide_sample.take() else { continue };
+        if let Err(error) = look(&core, &list, ttl).await {
+            tracing::debug!(%error, "cannot check the length of a list");
+        }
+    }
+}
+
+async fn look(core: &Arc<Core>, list: &ListKey, ttl: Ttl) -> Result<(), StoreError> {
+    // Live load comes first.
+    let Some(permit) = core.permits.try_take() else { return Ok(()) };
+    let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
+    let Keys { count, .. } = walk_keys(core, &op, list, &Bounds::ALL, None, (WIDE_ITEMS, 0), permit).await?;
+    core.wide.met(list, count);
+    Ok(())
+}
