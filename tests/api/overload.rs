@@ -509,7 +509,7 @@ async fn bags_have_their_memory_before_the_store_is_asked() {
     // No memory for a bag: nothing is read that is then refused.
     let holding = leave_memory(&api, LARGE_BYTES, 0).await;
     let begun = faults.begun.load(SeqCst);
-    let find = get("/v1/entity-types/user/indexes/by_a/entities?value=x");
+    let find = get("/v1/entity-types/user/indexes/by_a/entities?value=%22x%22");
     for text in [&text, &find] {
         let refused = ask(&api, text).await;
         assert_eq!((refused.status, refused.code()), (503, "overloaded".to_owned()), "{}", refused.text());
@@ -543,7 +543,7 @@ async fn bags_come_in_parts_where_memory_is_short() {
         let holding = leave_memory(&api, LARGE_BYTES, 600_000).await;
         let (mut found, mut pages, mut token) = (Vec::new(), 0, String::new());
         loop {
-            let path = format!("/v1/entity-types/user/indexes/by_a/entities?value=x{token}");
+            let path = format!("/v1/entity-types/user/indexes/by_a/entities?value=%22x%22{token}");
             let page = served(&api, &get(&path)).await;
             let bags = page["entities"].as_array().unwrap();
             assert!((1..COUNT / 2).contains(&bags.len()), "{in_store}: {}", bags.len());
