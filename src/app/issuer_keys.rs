@@ -11,6 +11,7 @@ use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
 use reqwest::header::{ACCEPT, AUTHORIZATION};
 use reqwest::redirect::Policy;
 use tokio::io::AsyncReadExt;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::access::jwt::{Issuers, KeySet};
@@ -42,8 +43,9 @@ pub struct KeyTimes {
 }
 
 /// Starts to read the keys of all issuers, each of which has its source at its number. The tasks end with the
-/// system that they are spawned on.
-pub fn start_reading(
+/// system that they are spawned on. Returns once each file has been read, so that the first caller of a server is known
+/// by its token, however busy the machine is. Other issuers are not waited for: they may be away.
+pub async fn start_reading(
     issuers: &Arc<Issuers>,
     sources: Vec<(String, KeySource)>,
     times: KeyTimes,
@@ -62,12 +64,20 @@ pub fn start_reading(
         "1 while the tokens of an issuer are refused because its cached keys are too old.",
     )?;
     let usable = gauges("liststore_access_issuer_keys_usable", "Signing keys of an issuer in use.")?;
+    let mut of_files = Vec::new();
     for (number, (name, source)) in sources.into_iter().enumerate() {
+        let first_read = Arc::new(Notify::new());
+        if matches!(source, KeySource::File(_)) {
+            of_files.push(Arc::clone(&first_read));
+        }
         let [unavailable, too_old, usable] =
             [&unavailable, &too_old, &usable].map(|gauges| gauges.with_label_values(&[&name]));
         let gauges = KeyGauges { unavailable, too_old, usable };
         let reader = KeyReader { issuers: Arc::clone(issuers), number, name, source, times, gauges };
-        actix::spawn(reader.run());
+        actix::spawn(reader.run(first_read));
+    }
+    for first_read in of_files {
+        first_read.notified().await;
     }
     Ok(())
 }
@@ -88,7 +98,8 @@ struct KeyGauges {
 }
 
 impl KeyReader {
-    async fn run(self) {
+    /// Tells whoever waits for the first reading.
+    async fn run(self, first_read: Arc<Notify>) {
         let (mut retry_delay, mut problem) = (RETRY_DELAYS.0, None);
         // Until when the keys of the last reading hold.
         let mut holds_until = None;
@@ -128,6 +139,7 @@ impl KeyReader {
                 }
             }
             self.issuers.note_read(self.number);
+            first_read.notify_one();
             tokio::select! {
                 () = sleep(delay) => {}
                 () = self.issuers.asked_for(self.number) => {}
@@ -246,6 +258,28 @@ fn causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::LimitOptions;
+
+    #[tokio::test]
+    async fn keys_in_a_file_are_read_at_the_start() {
+        // RFC 8037, appendix A.2.
+        const KEYS: &str =
+            r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| (name.to_owned(), KeySource::File(dir.path().join(name)));
+        std::fs::write(dir.path().join("there"), KEYS).unwrap();
+        let (issuers, registry) = (Arc::new(Issuers::new(vec![], LimitOptions::default())), Registry::new());
+        let times = KeyTimes { refresh: Duration::from_secs(300), age_max: Duration::from_secs(86_400) };
+        let starting = start_reading(&issuers, vec![file("there"), file("missing")], times, &registry);
+        tokio::task::LocalSet::new().run_until(starting).await.unwrap();
+        let told = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        for line in [
+            "liststore_access_issuer_keys_usable{issuer=\"there\"} 1\n",
+            "liststore_access_issuer_keys_unavailable{issuer=\"missing\"} 1\n",
+        ] {
+            assert!(told.contains(line), "{told}");
+        }
+    }
 
     #[tokio::test]
     async fn files_are_read_whole_or_not_at_all() {

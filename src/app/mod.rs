@@ -182,7 +182,7 @@ impl Application {
         let limits = options::limits(&settings.access.rate_limits);
         let issuers = Arc::new(Issuers::new(options::issuers(&settings.access.jwt), limits));
         let (sources, times) = options::issuer_keys(&settings.access.jwt);
-        issuer_keys::start_reading(&issuers, sources, times, &registry).map_err(StartError::Metrics)?;
+        issuer_keys::start_reading(&issuers, sources, times, &registry).await.map_err(StartError::Metrics)?;
         let certificates = options::certificates(&settings.access.certificates);
         let ring = metadata.key_ring().clone();
         let access = Access::new(entrance.mode, ring, issuers, certificates, limits, Arc::clone(&clock));
