@@ -27,7 +27,7 @@ use super::notes::wide::{WideLists, WideSample};
 use super::options::{Consistency, CqlOptions};
 use super::pressure::coalesce::Reads;
 use super::pressure::permits::{Permit, Permits};
-use super::pressure::retry::{Attempts, Request};
+use super::pressure::retry::Attempts;
 use super::schema::dialect::Dialect;
 use super::schema::found::{self, Found, IndexDefect};
 use super::schema::replicas::{cautions, check_replicas, quorums_overlap, replicas_in};
@@ -35,10 +35,10 @@ use super::schema::state::SchemaState;
 use super::shared::Shared;
 use super::statements::bags::PreparedForBags;
 use super::statements::buckets::PreparedForBuckets;
-use super::statements::lists::{self, Prepared, Statement};
+use super::statements::lists::{self, Prepared};
 use super::statements::sets::PreparedForSets;
 use crate::domain::{ListKey, MaxItems, Ttl};
-use crate::items::{BoundOf, Operation, StoreError};
+use crate::items::{BoundOf, StoreError};
 
 /// How often a session's reads look at write timestamps.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -242,10 +242,6 @@ impl Core {
     /// Whether each read meets every acknowledged write, of any server.
     pub fn reads_meet_all_writes(&self) -> bool {
         quorums_overlap(&self.options, &self.driver.get_cluster_state(), &self.datacenter)
-    }
-
-    pub fn request(&self, statement: Statement, op: &Operation) -> Request {
-        Request { statement, deadline: op.deadline }
     }
 }
 

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `store`, `shared`, `options` | the store, what its sessions share, and what it is opened with |
 //! | `session`, `core` | one session, and what its operations share |
+//! | `call` | one operation on one partition, its permit, and its requests |
 //! | `layouts` | the operations on lists, sets and bags |
 //! | `upkeep`, `notes` | tasks in the background, and what operations note for them |
 //! | `pressure` | permits, attempts and routes |
@@ -16,8 +17,9 @@
 //! | `connect` | the driver's sessions |
 //! | `query`, `ttl`, `error` | queries outside of operations; a row's TTL; the cluster's errors in the contract's words |
 //!
-//! A folder uses only folders below it in this table, and `core` is above all but `layouts` and `upkeep`.
+//! A folder uses only folders below it in this table, and `core` is above all but `call`, `layouts` and `upkeep`.
 
+mod call;
 mod connect;
 mod core;
 mod error;

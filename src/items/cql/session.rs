@@ -14,13 +14,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
+use super::call::Call;
 use super::core::Core;
 use super::error::NO_INDEX;
 use super::health::watch::Seen;
 use super::layouts::bags::{self, unfinished};
-use super::layouts::entities::Told;
+use super::layouts::entities::{self, Told};
 use super::layouts::layout::{last_shown, page};
-use super::layouts::{add, buckets, contains, entities, keys, members, remove};
+use super::layouts::{add, buckets, contains, keys, members, remove};
 use super::pressure::coalesce::Query;
 use super::pressure::permits::Permit;
 use super::shared::Shared;
@@ -82,6 +83,34 @@ impl CqlSession {
         self.to_the_end(operation).await.map_err(StoreError::with_nothing_done)
     }
 
+    /// The same of a read of a list.
+    async fn read_of<T, F>(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        operation: impl FnOnce(Call) -> F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.read(|core| operation(Call::new(&core, op, list))).await
+    }
+
+    /// Runs a write of a list to its end, whether or not somebody still waits for it.
+    async fn write_of<T, F>(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        operation: impl FnOnce(Call) -> F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.to_the_end(|core| operation(Call::new(&core, op, list))).await
+    }
+
     async fn walk(
         &self,
         op: &Operation,
@@ -119,21 +148,22 @@ impl ItemSession for CqlSession {
         // Reads that share an answer take what has expired for one of them off its end: from the oldest item on
         // that would be its beginning. And they know nothing of where the items end that are shown.
         if range.order == Order::Oldest || first == Some(None) {
-            let (op, list, mut range) = (*op, list.clone(), *range);
-            return self
-                .read(|core| async move {
-                    let last_shown = last_shown(&core, &op, &list).await?;
-                    range.limit = range.limit.min(op.max_items.map_or(usize::MAX, MaxItems::get));
-                    let permit = core.permit(op.deadline).await?;
-                    page(&core, &op, &list, &range, last_shown, permit).await.map(|answer| answer.page)
-                })
-                .await;
+            let mut range = *range;
+            let read = |mut call: Call| async move {
+                let last_shown = last_shown(&mut call).await?;
+                range.limit = range.limit.min(call.op.max_items.map_or(usize::MAX, MaxItems::get));
+                page(&mut call, &range, last_shown).await.map(|answer| answer.page)
+            };
+            return self.read_of(op, list, read).await;
         }
         let query = Query { list: list.clone(), ttl: op.ttl, range: first.flatten().unwrap_or(*range) };
         let core = Arc::clone(&self.core);
         let send = move |op: Operation, query: Query, permit: Permit| {
             let core = Arc::clone(&core);
-            async move { page(&core, &op, &query.list, &query.range, None, permit).await }
+            async move {
+                let mut call = Call::with_permit(&core, &op, &query.list, permit);
+                page(&mut call, &query.range, None).await
+            }
         };
         let read = self.core.reads.read(op, query, send).await;
         let mut page = read.map_err(|error| self.core.cause_of(error))?;
@@ -154,48 +184,53 @@ impl ItemSession for CqlSession {
         values: &[Bytes],
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         self.core.admit()?;
-        let (op, list, within, values) = (*op, list.clone(), *within, values.to_vec());
-        let found = self.read(|core| async move {
-            if list.identity().is_set() {
-                return members::contains(&core, &op, &list, &within, &values).await;
+        let (within, values) = (*within, values.to_vec());
+        let found = self.read_of(op, list, |mut call| async move {
+            if call.list.identity().is_set() {
+                return members::contains(&mut call, &within, &values).await;
             }
-            contains::contains(&core, &op, &list, &within, &values).await
+            contains::contains(&mut call, &within, &values).await
         });
         found.await
     }
 
     async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.core.admit()?;
-        let (op, list, members) = (*op, list.clone(), members.to_vec());
-        self.read(|core| async move { members::lookup(&core, &op, &list, &members).await }).await
+        let members = members.to_vec();
+        self.read_of(op, list, |mut call| async move { members::lookup(&mut call, &members).await }).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.core.admit()?;
-        let (op, list, within) = (*op, list.clone(), *within);
-        let counted = self.read(|core| async move {
-            if list.identity().is_set() {
-                return members::count(&core, &op, &list, &within, max).await;
+        let within = *within;
+        let counted = self.read_of(op, list, |mut call| async move {
+            if call.list.identity().is_set() {
+                return members::count(&mut call, &within, max).await;
             }
-            if list.bucket().is_some() {
-                return buckets::count(&core, &op, &list, &within, max).await;
+            if call.list.bucket().is_some() {
+                return buckets::count(&mut call, &within, max).await;
             }
-            keys::count(&core, &op, &list, &within, max).await
+            keys::count(&mut call, &within, max).await
         });
         counted.await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
-            let (to, count) = (list.clone(), items.len());
+            let count = items.len();
             let added = match self.core.admit() {
-                Ok(()) if to.identity().is_set() => {
-                    self.to_the_end(|core| async move { members::add(&core, &op, &to, &items).await }).await
+                Ok(()) => {
+                    let add = |mut call: Call| async move {
+                        if call.list.identity().is_set() {
+                            return members::add(&mut call, &items).await;
+                        }
+                        if call.list.bucket().is_some() {
+                            return buckets::add(&mut call, &items).await;
+                        }
+                        add::add(&mut call, &items).await
+                    };
+                    self.write_of(&op, &list, add).await
                 }
-                Ok(()) if to.bucket().is_some() => {
-                    self.to_the_end(|core| async move { buckets::add(&core, &op, &to, &items).await }).await
-                }
-                Ok(()) => self.to_the_end(|core| async move { add::add(&core, &op, &to, &items).await }).await,
                 Err(refused) => Err(refused),
             };
             let is_added = added.is_ok();
@@ -209,20 +244,20 @@ impl ItemSession for CqlSession {
 
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         self.core.admit()?;
-        let (op, list, removal) = (*op, list.clone(), removal.clone());
-        let removed = self.to_the_end(|core| async move {
-            if list.identity().is_set() {
-                return members::remove(&core, &op, &list, &removal).await;
+        let removal = removal.clone();
+        let removed = self.write_of(op, list, |mut call| async move {
+            if call.list.identity().is_set() {
+                return members::remove(&mut call, &removal).await;
             }
             match removal {
-                Removal::Value(value) => remove::value(&core, &op, &list, &value).await,
+                Removal::Value(value) => remove::value(&mut call, &value).await,
                 Removal::Items(items) => {
                     let key =
                         |(timestamp, value): &(Timestamp, Bytes)| ItemKey::new(*timestamp, ValueDigest::of(value));
                     let keys: BTreeSet<_> = items.iter().map(key).collect();
-                    remove::items(&core, &op, &list, &keys.into_iter().collect::<Vec<_>>()).await
+                    remove::items(&mut call, &keys.into_iter().collect::<Vec<_>>()).await
                 }
-                Removal::Between(within) => remove::between(&core, &op, &list, &within).await,
+                Removal::Between(within) => remove::between(&mut call, &within).await,
                 Removal::Members(_) => Err(StoreError::no_members()),
             }
         });
@@ -259,26 +294,23 @@ impl ItemSession for CqlSession {
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.core.admit()?;
-        let (op, list) = (*op, list.clone());
-        let cleared = self.to_the_end(|core| async move {
-            if list.feature_key.holds_bags() {
-                return bags::clear(&core, &op, &list).await;
+        let cleared = self.write_of(op, list, |mut call| async move {
+            if call.list.feature_key.holds_bags() {
+                return bags::clear(&mut call).await;
             }
-            remove::all(&core, &op, &list).await
+            remove::all(&mut call).await
         });
         cleared.await
     }
 
     async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.core.admit()?;
-        let (op, list) = (*op, list.clone());
-        self.read(|core| async move { bags::bag(&core, &op, &list).await }).await
+        self.read_of(op, list, |mut call| async move { bags::bag(&mut call).await }).await
     }
 
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.core.admit()?;
-        let (op, list) = (*op, list.clone());
-        self.to_the_end(|core| async move { bags::swap(&core, &op, &list, swap).await }).await
+        self.write_of(op, list, |call| bags::swap(call, swap)).await
     }
 
     async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
@@ -287,7 +319,8 @@ impl ItemSession for CqlSession {
         let enter = |core| async move {
             let mut swapped = Vec::with_capacity(bags.len());
             for bag in bags {
-                swapped.push(bags::enter(&core, &op, bag).await?);
+                let mut call = Call::new(&core, &op, &bag.bag);
+                swapped.push(bags::enter(&mut call, bag).await?);
             }
             Ok(swapped)
         };
@@ -304,8 +337,9 @@ impl ItemSession for CqlSession {
         self.core.admit()?;
         let op = *op;
         let ended = self.to_the_end(|core| async move {
-            let permit = core.permit(op.deadline).await?;
-            unfinished::end(&core, &op, swap, permit).await
+            let mut call = Call::new(&core, &op, &());
+            call.begin().await?;
+            unfinished::end(&mut call, swap).await
         });
         ended.await
     }

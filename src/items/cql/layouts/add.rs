@@ -12,9 +12,8 @@ use scylla::statement::batch::{Batch, BatchType};
 use tokio::time::Instant;
 
 use crate::domain::{ADD_ITEMS_MAX, EntityId, FeatureKey, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
+use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
-use crate::items::cql::error::damaged_row;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
@@ -65,39 +64,28 @@ impl Rows {
     }
 }
 
-pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
+pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
+    let list = &call.list;
     let key_bytes = list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN;
     check_size(items, |item| key_bytes + item.value.len()).map_err(StoreError::Refused)?;
-    let permit = core.permit(op.deadline).await?;
-    put(core, op, list, items, core.write_clock.next(), permit).await.map(drop)
+    call.begin().await?;
+    let written = call.core.write_clock.next();
+    put(call, items, written).await
 }
 
 /// The same with a write timestamp that is given.
-pub async fn put(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    items: &[NewItem],
-    write_timestamp: i64,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
-    put_rows(core, op, Rows::of(list, items, op, write_timestamp), permit).await
+pub async fn put(call: &mut Call, items: &[NewItem], write_timestamp: i64) -> Result<(), StoreError> {
+    let rows = Rows::of(&call.list, items, &call.op, write_timestamp);
+    put_rows(call, rows).await
 }
 
 /// Writes rows, all of them or none.
-pub async fn put_rows(core: &Arc<Core>, op: &Operation, rows: Rows, permit: Permit) -> Result<Permit, StoreError> {
+pub async fn put_rows(call: &mut Call, rows: Rows) -> Result<(), StoreError> {
     if rows.items.is_empty() {
-        return Ok(permit);
+        return Ok(());
     }
-    let rows = Arc::new(rows);
-    let (result, permit) = core
-        .attempts
-        .run(core.request(Statement::Add, op), permit, |route| {
-            send(Arc::clone(core), Arc::clone(&rows), route, op.deadline)
-        })
-        .await?;
-    result.result_not_rows().map_err(|_| damaged_row())?;
-    Ok(permit)
+    let (core, rows, deadline) = (Arc::clone(&call.core), Arc::new(rows), call.op.deadline);
+    call.send_write(Statement::Add, |route| send(Arc::clone(&core), Arc::clone(&rows), route, deadline)).await
 }
 
 async fn send(

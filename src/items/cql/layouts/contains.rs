@@ -6,21 +6,16 @@
 //! the list's length, this costs no more than about twice what the cheaper of both ways alone would have.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::buckets;
-use super::keys::{read, rows_of_value};
-use super::lanes::in_lanes;
+use super::keys::rows_of_value;
 use super::layout::{last_shown, page};
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::{Bounds, Operation, Range, StoreError};
 
@@ -37,14 +32,12 @@ const BYTES_OF_ROW: usize = 128;
 const LOOKUPS_MAX: usize = 8;
 
 pub async fn contains(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
+    call: &mut Call,
     within: &Bounds,
     values: &[Bytes],
 ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-    let last_shown = last_shown(core, op, list).await?;
-    let visible = Visible { op, within, last_shown };
+    let last_shown = last_shown(call).await?;
+    let visible = Visible { op: call.op, within: *within, last_shown };
     let mut sought = Sought::new(values);
     let mut range = Range {
         min_timestamp: within.min_timestamp,
@@ -56,20 +49,19 @@ pub async fn contains(
     };
     let (mut cost, mut use_index) = (0, true);
     loop {
-        let permit = core.permit(op.deadline).await?;
-        let page = page(core, op, list, &range, last_shown, permit).await?.page;
+        let page = page(call, &range, last_shown).await?.page;
         cost += page.items.iter().map(cost_of).sum::<usize>();
         page.items.iter().for_each(|item| sought.meet(&item.value, item.timestamp));
         let Some(last) = page.items.last().filter(|_| page.more && !sought.missing.is_empty()) else { break };
         if use_index && cost >= sought.missing.len() * ROWS_OF_LOOKUP {
             // What is missing is no newer than what was read.
             let rest = Bounds { max_timestamp: last.timestamp, ..*within };
-            let partitions = buckets::partitions(core, op, list, &rest).await?;
+            let partitions = buckets::partitions(call, &rest).await?;
             if cost < sought.missing.len() * partitions.len() * ROWS_OF_LOOKUP {
                 (range.after, range.limit) = (Some(last.key()), (2 * range.limit).min(ROWS_MAX));
                 continue;
             }
-            match look_up(core, &partitions, &visible, &mut sought).await {
+            match look_up(call, &partitions, visible, &mut sought).await {
                 Ok(()) => break,
                 // The index is missing or not built, or has too many tombstones: reading on needs none.
                 Err(StoreError::Unavailable { .. } | StoreError::TooManyTombstones { .. }) => use_index = false,
@@ -86,15 +78,16 @@ fn cost_of(item: &Item) -> usize {
 }
 
 /// What is looked for.
-struct Visible<'a> {
-    op: &'a Operation,
-    within: &'a Bounds,
+#[derive(Clone, Copy)]
+struct Visible {
+    op: Operation,
+    within: Bounds,
     /// The last item that the list shows, if it has more.
     last_shown: Option<ItemKey>,
 }
 
-impl Visible<'_> {
-    fn has(&self, key: &ItemKey) -> bool {
+impl Visible {
+    fn has(self, key: &ItemKey) -> bool {
         self.within.contain(key.timestamp)
             && key.timestamp >= self.op.ttl.visible_from(self.op.now)
             && self.last_shown.is_none_or(|last| *key >= last)
@@ -122,69 +115,47 @@ impl Sought {
 
 /// Looks all that is missing up, a few at a time, as far as there are permits for it.
 async fn look_up(
-    core: &Arc<Core>,
+    call: &mut Call,
     partitions: &[ListKey],
-    visible: &Visible<'_>,
+    visible: Visible,
     sought: &mut Sought,
 ) -> Result<(), StoreError> {
-    let op = visible.op;
-    let find = core.find(op.deadline).await?;
-    let permit = core.permit(op.deadline).await?;
+    call.release();
+    let find = &call.core.find(call.op.deadline).await?;
     let missing: Vec<_> = sought.missing.iter().cloned().collect();
-    let find = &find;
-    let (found, _permit) = in_lanes(core, permit, missing, LOOKUPS_MAX, |value: Bytes, permit| async move {
-        let (mut newest, mut permit) = (None, permit);
+    let each = |mut call: Call, value: Bytes| async move {
+        let mut newest = None;
         // Of buckets, the newest that has the value has its newest item.
         for list in partitions {
-            (newest, permit) = newest_of(core, list, visible, (find, &value), permit).await?;
+            call.turn_to(list.clone());
+            newest = newest_of(&mut call, visible, (find, &value)).await?;
             if newest.is_some() {
                 break;
             }
         }
-        Ok((newest.map(|newest| (value, newest)), permit))
-    })
-    .await?;
+        Ok((newest.map(|newest| (value, newest)), call))
+    };
+    let found = call.in_lanes(missing, LOOKUPS_MAX, each).await?;
     sought.newest.extend(found.into_iter().flatten());
     Ok(())
 }
 
 /// The newest visible item of a value, by the index, in whose order nothing is relied on.
 async fn newest_of(
-    core: &Arc<Core>,
-    list: &ListKey,
-    visible: &Visible<'_>,
+    call: &mut Call,
+    visible: Visible,
     (find, value): (&PreparedStatement, &Bytes),
-    mut permit: Permit,
-) -> Result<(Option<Timestamp>, Permit), StoreError> {
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let (op, digest) = (visible.op, ValueDigest::of(value));
-    let (mut state, mut newest) = (PagingState::start(), None);
-    loop {
-        let ((result, next), kept) = core
-            .attempts
-            .run(core.request(Statement::Find, op), permit, |route| {
-                let mut find = find.clone();
-                find.set_page_size(rows_of_value(value));
-                find.set_load_balancing_policy(Some(route));
-                let value: &[u8] = value;
-                let bound = match core.prepared.within(op.deadline) {
-                    None => find.bind(&(feature_key, entity_id, value)),
-                    Some(timeout) => find.bind(&(feature_key, entity_id, value, timeout)),
-                };
-                read(Arc::clone(core), bound, state.clone())
-            })
-            .await?;
-        permit = kept;
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        for row in result.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
+) -> Result<Option<Timestamp>, StoreError> {
+    let digest = ValueDigest::of(value);
+    let query = Query::read(Statement::Find, find, [(&value[..]).into()]);
+    let (mut pages, mut newest) = (Pages::new(), None);
+    while let Some(rows) = pages.next(call, &query, rows_of_value(value)).await? {
+        for row in rows.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
             let (text, _) = row.map_err(|_| damaged_row())?;
             // The index may lag behind its rows; the key says for certain which value it has.
             let key = ItemKey::parse(text).ok().filter(|key| key.digest == digest);
             newest = newest.max(key.filter(|key| visible.has(key)).map(|key| key.timestamp));
         }
-        match next.into_paging_control_flow() {
-            ControlFlow::Continue(next) => state = next,
-            ControlFlow::Break(()) => return Ok((newest, permit)),
-        }
     }
+    Ok(newest)
 }

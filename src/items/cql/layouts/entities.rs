@@ -5,18 +5,17 @@
 //! What expired or was removed may still have a partition, and a shorter TTL hides items: so each list of the
 //! feature version is asked whether anything of it can be seen.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::time::Instant;
 
 use super::{bags, buckets, keys, members};
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
+use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::statements::lists::Statement;
@@ -26,7 +25,7 @@ use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
 const PARTITIONS_MIN: usize = 500;
 const PARTITIONS_MAX: usize = 2_000;
 /// Partitions of one request. There may be fewer, or none, though others follow.
-const PAGE_PARTITIONS: i32 = 1_000;
+const PAGE_PARTITIONS: usize = 1_000;
 /// Lists that are asked at once whether they have items.
 const LOOKS_MAX: usize = 8;
 /// What cannot be read between two tokens is read of a part of them: of this many bits less.
@@ -170,33 +169,17 @@ async fn partitions_of(
     rows_max: usize,
 ) -> Result<Vec<Partition>, StoreError> {
     let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
-    let (mut found, mut state) = (Vec::new(), PagingState::start());
-    let mut permit = core.permit(op.deadline).await?;
-    loop {
-        let ((result, next), kept) = core
-            .attempts
-            .run(core.request(Statement::Entities, op), permit, |route| {
-                let mut statement = statement.clone();
-                statement.set_page_size(PAGE_PARTITIONS);
-                statement.set_load_balancing_policy(Some(route));
-                let bound = match core.prepared.within(op.deadline) {
-                    None => statement.bind(&(from, to, limit)),
-                    Some(timeout) => statement.bind(&(from, to, limit, timeout)),
-                };
-                keys::read(Arc::clone(core), bound, state.clone())
-            })
-            .await?;
-        permit = kept;
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        for row in result.rows::<(&str, &str)>().map_err(|_| damaged_row())? {
+    let query = Query::timed(Statement::Entities, statement, [from.into(), to.into(), limit.into()]);
+    let (mut call, mut pages, mut found) = (Call::new(core, op, &()), Pages::new(), Vec::new());
+    while found.len() < rows_max
+        && let Some(page) = pages.next(&mut call, &query, PAGE_PARTITIONS).await?
+    {
+        for row in page.rows::<(&str, &str)>().map_err(|_| damaged_row())? {
             let (key, entity) = row.map_err(|_| damaged_row())?;
             found.push((partition_token(key, entity), key.to_owned(), entity.to_owned()));
         }
-        match next.into_paging_control_flow() {
-            ControlFlow::Continue(next) if found.len() < rows_max => state = next,
-            _ => return Ok(found),
-        }
     }
+    Ok(found)
 }
 
 async fn has_items(
@@ -205,18 +188,18 @@ async fn has_items(
     feature_key: &FeatureKey,
     entity: &EntityId,
 ) -> Result<bool, StoreError> {
-    let list = ListKey::new(feature_key.clone(), entity.clone());
-    if list.feature_key.holds_bags() {
-        return Ok(bags::bag(core, op, &list).await?.bag.is_some());
+    let call = &mut Call::new(core, op, &ListKey::new(feature_key.clone(), entity.clone()));
+    if feature_key.holds_bags() {
+        return Ok(bags::bag(call).await?.bag.is_some());
     }
-    if list.identity().is_set() && members::has_items(core, op, &list).await? {
+    let (is_set, has_buckets) = (feature_key.identity().is_set(), feature_key.bucket().is_some());
+    if is_set && members::has_items(call).await? {
         return Ok(true);
     }
-    if list.bucket().is_some() && buckets::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0 {
+    if has_buckets && buckets::count(call, &Bounds::ALL, 1).await?.items > 0 {
         return Ok(true);
     }
-    let is_whole = list.bucket().is_none() || list.identity().is_set();
-    Ok(is_whole && keys::count(core, op, &list, &Bounds::ALL, 1).await?.items > 0)
+    Ok((!has_buckets || is_set) && keys::count(call, &Bounds::ALL, 1).await?.items > 0)
 }
 
 /// The token of a partition key of two components: each with its length in front and a zero behind (Cassandra's

@@ -1,19 +1,16 @@
 //! Get List Items: one slice of one partition.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use scylla::response::PagingState;
 
-use super::keys::{bounds, read};
-use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp};
-use crate::items::cql::core::Core;
+use super::keys::bounds;
+use crate::domain::{Item, ItemKey, Order, Timestamp};
+use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::pressure::coalesce::FetchedPage;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
-use crate::items::{ItemPage, Operation, Range, StoreError};
+use crate::items::{ItemPage, Range, StoreError};
 
 /// Rows of the first page that is asked for; how large a row is, is not known then.
 const FIRST_ROWS: usize = 256;
@@ -21,85 +18,53 @@ const FIRST_ROWS: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 const PAGE_ROWS_MAX: usize = 5_000;
 
-pub async fn get(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    range: &Range,
-    last_shown: Option<ItemKey>,
-    permit: Permit,
-) -> Result<FetchedPage, StoreError> {
+pub async fn get(call: &mut Call, range: &Range, last_shown: Option<ItemKey>) -> Result<FetchedPage, StoreError> {
     let mut page = Page::new(range);
     let after = range.after.map(|key| (key, range.order));
-    if let Some((lower, upper)) = bounds(op, &range.bounds(), after, last_shown) {
-        fill(core, op, list, (&lower, &upper), &mut page, permit).await?;
+    if let Some((lower, upper)) = bounds(&call.op, &range.bounds(), after, last_shown) {
+        fill(call, (&lower, &upper), &mut page).await?;
     }
     Ok(page.into_answer())
 }
 
 /// Reads the items of a slice of a partition into a page, until that is full or the slice has ended.
-pub async fn fill(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    (lower, upper): (&str, &str),
-    page: &mut Page<'_>,
-    mut permit: Permit,
-) -> Result<Permit, StoreError> {
+pub async fn fill(call: &mut Call, (lower, upper): (&str, &str), page: &mut Page<'_>) -> Result<(), StoreError> {
     let range = page.range;
     // One more than asked for tells whether more follows.
     let end = range.limit.saturating_add(1);
-    let wanted = end - page.items();
-    let limit = i32::try_from(wanted).unwrap_or(i32::MAX);
+    let limit = i32::try_from(end - page.items()).unwrap_or(i32::MAX);
+    let core = Arc::clone(&call.core);
     let sampled = range.order == Order::Newest && core.sampler.is_due();
-    let statement = match range.order {
+    let prepared = match range.order {
         Order::Newest if sampled => &core.prepared.get_with_writetime,
         Order::Newest => &core.prepared.get,
         Order::Oldest => &core.prepared.get_oldest,
     };
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let (mut state, mut rows_max) = (PagingState::start(), FIRST_ROWS);
-    // A page may be cut short, and even be empty, without being the last.
-    loop {
-        let rows = rows_max.min(end - page.items());
-        let read = core
-            .attempts
-            .run(core.request(Statement::Get, op), permit, |route| {
-                let mut statement = statement.clone();
-                statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
-                statement.set_load_balancing_policy(Some(route));
-                let bound = match core.prepared.within(op.deadline) {
-                    None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
-                    Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
-                };
-                read(Arc::clone(core), bound, state.clone())
-            })
-            .await;
+    let query = Query::read(Statement::Get, prepared, [lower.into(), upper.into(), limit.into()]);
+    let (mut pages, mut rows_max, mut full) = (Pages::new(), FIRST_ROWS, false);
+    while !full {
+        let read = pages.next(call, &query, rows_max.min(end - page.items())).await;
         let at = read.as_ref().err().and_then(|_| page.page.items.last()).map(|last| last.key().to_string());
         let begin = if range.order == Order::Newest { upper } else { lower };
-        let ((result, next), kept) = core.to_sweep.check(read, (list, at.as_deref().unwrap_or(begin), range.order))?;
-        permit = kept;
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        if result.rows_num() > 0 {
-            let row_bytes = (result.rows_bytes_size() / result.rows_num()).max(1);
+        let place = (&call.list, at.as_deref().unwrap_or(begin), range.order);
+        let Some(rows) = core.to_sweep.check(read, place)? else { break };
+        if rows.rows_num() > 0 {
+            let row_bytes = (rows.rows_bytes_size() / rows.rows_num()).max(1);
             rows_max = (PAGE_BYTES / row_bytes).clamp(1, PAGE_ROWS_MAX);
-            page.page.items.reserve(result.rows_num());
+            page.page.items.reserve(rows.rows_num());
         }
-        let full = if sampled {
-            let mut rows = result.rows::<(&str, Bytes, i64)>().map_err(|_| damaged_row())?;
+        full = if sampled {
+            let mut rows = rows.rows::<(&str, Bytes, i64)>().map_err(|_| damaged_row())?;
             rows.try_fold(false, |full, row| {
                 let (key, value, writetime) = row.map_err(|_| damaged_row())?;
                 core.write_clock.observe(writetime);
                 Ok::<_, StoreError>(full || page.push(key, value)?)
             })?
         } else {
-            page.push_all(result.rows::<(&str, Bytes)>().map_err(|_| damaged_row())?)?
+            page.push_all(rows.rows::<(&str, Bytes)>().map_err(|_| damaged_row())?)?
         };
-        match next.into_paging_control_flow() {
-            ControlFlow::Continue(next) if !full => state = next,
-            _ => return Ok(permit),
-        }
     }
+    Ok(())
 }
 
 /// A page that is being filled.

@@ -1,24 +1,16 @@
 //! Slices of a partition: their bounds, and their keys without the values, to count them and to find where the items
 //! end that a list shows.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use scylla::errors::{BadQuery, ExecutionError};
-use scylla::response::query_result::QueryResult;
-use scylla::response::{PagingState, PagingStateResponse};
-use scylla::serialize::SerializationError;
-use scylla::statement::bound::BoundStatement;
-
-use crate::domain::{ItemKey, ListKey, MaxItems, Order, Timestamp};
-use crate::items::cql::core::Core;
+use crate::domain::{ItemKey, MaxItems, Order, Timestamp};
+use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::{Bounds, Count, Operation, StoreError};
 
 /// Keys of one request.
-const PAGE_KEYS: i32 = 5_000;
+const PAGE_KEYS: usize = 5_000;
 /// Rows of a value that are found before the next ones are asked for, and bytes of them.
 ///
 /// ScyllaDB cuts a page of rows at 1 MB (`query_page_size_in_bytes`), and loses rows of an indexed query behind such a
@@ -29,101 +21,67 @@ const FOUND_BYTES_MAX: usize = 256 << 10;
 const ROW_BYTES: usize = 256;
 
 /// Rows of one page of a search by the index.
-pub fn rows_of_value(value: &[u8]) -> i32 {
-    let rows = (FOUND_BYTES_MAX / (value.len() + ROW_BYTES)).clamp(1, FOUND_ROWS_MAX);
-    i32::try_from(rows).unwrap_or(i32::MAX)
-}
-
-/// Reads one page.
-pub async fn read(
-    core: Arc<Core>,
-    bound: Result<BoundStatement, SerializationError>,
-    state: PagingState,
-) -> Result<(QueryResult, PagingStateResponse), ExecutionError> {
-    let bound = bound.map_err(BadQuery::from)?;
-    core.driver.execute_bound_single_page(&bound, state).await
+pub fn rows_of_value(value: &[u8]) -> usize {
+    (FOUND_BYTES_MAX / (value.len() + ROW_BYTES)).clamp(1, FOUND_ROWS_MAX)
 }
 
 /// Counts the visible items of a slice, by their keys alone.
-pub async fn count(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    within: &Bounds,
-    max: u64,
-) -> Result<Count, StoreError> {
+pub async fn count(call: &mut Call, within: &Bounds, max: u64) -> Result<Count, StoreError> {
     let last_shown = match within.max_timestamp {
         // From the newest item on, the first ones are those that are shown.
         Timestamp::MAX => None,
-        _ => last_shown(core, op, list).await?,
+        _ => last_shown(call).await?,
     };
-    let max = max.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
-    let permit = core.permit(op.deadline).await?;
-    let Keys { count, .. } = walk_keys(core, op, list, within, last_shown, (max.saturating_add(1), 0), permit).await?;
-    core.wide.met(list, count);
+    let shown = call.op.max_items.map_or(u64::MAX, MaxItems::as_u64);
+    let max = max.min(shown);
+    let Keys { count, .. } = walk_keys(call, within, last_shown, (max.saturating_add(1), 0)).await?;
+    call.core.wide.met(&call.list, count);
     // What was added in between may have made them more than are shown.
-    let count = count.min(op.max_items.map_or(u64::MAX, MaxItems::as_u64));
+    let count = count.min(shown);
     Ok(Count { items: count.min(max), exact: count <= max })
 }
 
 /// What was found of the keys of a slice.
+#[derive(Default)]
 pub struct Keys {
     pub count: u64,
     /// The key at the place that was asked for, if there are so many.
     pub last: Option<ItemKey>,
-    pub permit: Permit,
 }
 
 /// Reads the keys of the visible items of a slice, newest first: at most so many, and the one at a place, which
 /// counts from 1.
 pub async fn walk_keys(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
+    call: &mut Call,
     within: &Bounds,
     last_shown: Option<ItemKey>,
     (max, place): (u64, u64),
-    permit: Permit,
 ) -> Result<Keys, StoreError> {
-    let mut keys = Keys { count: 0, last: None, permit };
-    let Some((lower, upper)) = bounds(op, within, None, last_shown) else { return Ok(keys) };
+    let mut keys = Keys::default();
+    let Some((lower, upper)) = bounds(&call.op, within, None, last_shown) else { return Ok(keys) };
+    let core = Arc::clone(&call.core);
     let limit = i32::try_from(max).unwrap_or(i32::MAX);
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let (mut state, mut at) = (PagingState::start(), upper.clone());
-    loop {
-        let read = core
-            .attempts
-            .run(core.request(Statement::Keys, op), keys.permit, |route| {
-                let mut statement = core.prepared.keys.clone();
-                statement.set_page_size(PAGE_KEYS);
-                statement.set_load_balancing_policy(Some(route));
-                let (lower, upper) = (lower.as_str(), upper.as_str());
-                let bound = match core.prepared.within(op.deadline) {
-                    None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
-                    Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
-                };
-                read(Arc::clone(core), bound, state.clone())
-            })
-            .await;
-        let ((result, next), kept) = core.to_sweep.check(read, (list, &at, Order::Newest))?;
-        keys.permit = kept;
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        let rows = result.rows_num() as u64;
+    let values = [lower.as_str().into(), upper.as_str().into(), limit.into()];
+    let query = Query::read(Statement::Keys, &core.prepared.keys, values);
+    let (mut pages, mut at) = (Pages::new(), upper.clone());
+    while keys.count < max {
+        let page = pages.next(call, &query, PAGE_KEYS).await;
+        let Some(page) = core.to_sweep.check(page, (&call.list, &at, Order::Newest))? else { break };
+        let rows = page.rows_num() as u64;
         if let Some(row) = place.checked_sub(keys.count + 1).filter(|row| *row < rows) {
-            let mut found = result.rows::<(&str,)>().map_err(|_| damaged_row())?;
+            let mut found = page.rows::<(&str,)>().map_err(|_| damaged_row())?;
             let row = usize::try_from(row).ok().and_then(|row| found.nth(row)).ok_or_else(damaged_row)?;
             let (key,) = row.map_err(|_| damaged_row())?;
             keys.last = Some(ItemKey::parse(key).map_err(|_| damaged_row())?);
         }
         keys.count += rows;
-        match next.into_paging_control_flow() {
-            ControlFlow::Continue(next) if keys.count < max => state = next,
-            _ => return Ok(keys),
-        }
-        if let Some(Ok((last,))) = result.rows::<(&str,)>().map_err(|_| damaged_row())?.last() {
+        if !pages.are_over()
+            && let Some(Ok((last,))) = page.rows::<(&str,)>().map_err(|_| damaged_row())?.last()
+        {
             last.clone_into(&mut at);
         }
     }
+    Ok(keys)
 }
 
 /// The bounds of what an operation sees as text, `lower <= item_key < upper`, or `None` if nothing lies
@@ -162,15 +120,14 @@ fn digits(timestamp: Timestamp) -> String {
 }
 
 /// The last item that a list shows, if it has more than these.
-pub async fn last_shown(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<ItemKey>, StoreError> {
-    let Some(max_items) = op.max_items else { return Ok(None) };
-    let permit = core.permit(op.deadline).await?;
-    let shown = max_items.get() as u64;
-    let Keys { count, last, .. } = walk_keys(core, op, list, &Bounds::ALL, None, (shown + 1, shown), permit).await?;
+pub async fn last_shown(call: &mut Call) -> Result<Option<ItemKey>, StoreError> {
+    let Some(max_items) = call.op.max_items else { return Ok(None) };
+    let shown = max_items.as_u64();
+    let Keys { count, last } = walk_keys(call, &Bounds::ALL, None, (shown + 1, shown)).await?;
     if count <= shown {
         return Ok(None);
     }
-    core.overlong.met(op, list);
+    call.core.overlong.met(&call.op, &call.list);
     Ok(last)
 }
 
@@ -246,7 +203,7 @@ mod tests {
     fn a_page_of_a_search_by_value_has_few_bytes() {
         assert_eq!(rows_of_value(b""), 1_000);
         for bytes in [1, 100, 1_000, 64_000] {
-            let rows = usize::try_from(rows_of_value(&vec![b'v'; bytes])).unwrap();
+            let rows = rows_of_value(&vec![b'v'; bytes]);
             assert!(rows >= 1 && rows * bytes <= FOUND_BYTES_MAX, "{rows} of {bytes}");
         }
     }

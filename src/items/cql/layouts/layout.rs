@@ -1,39 +1,29 @@
 //! Reads of a list, however it is kept: as items in one partition, in buckets, or as a set.
 
-use std::sync::Arc;
-
 use super::{buckets, get, keys, members};
-use crate::domain::{ItemKey, ListKey};
-use crate::items::cql::core::Core;
+use crate::domain::ItemKey;
+use crate::items::cql::call::Call;
 use crate::items::cql::pressure::coalesce::FetchedPage;
-use crate::items::cql::pressure::permits::Permit;
-use crate::items::{Operation, Range, StoreError};
+use crate::items::{Range, StoreError};
 
 /// The last item that a list shows, if it has more.
-pub async fn last_shown(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Option<ItemKey>, StoreError> {
-    if list.identity().is_set() {
-        return members::last_shown(core, op, list).await;
+pub async fn last_shown(call: &mut Call) -> Result<Option<ItemKey>, StoreError> {
+    if call.list.identity().is_set() {
+        return members::last_shown(call).await;
     }
-    if list.bucket().is_some() {
-        return buckets::last_shown(core, op, list).await;
+    if call.list.bucket().is_some() {
+        return buckets::last_shown(call).await;
     }
-    keys::last_shown(core, op, list).await
+    keys::last_shown(call).await
 }
 
 /// A page of a list, however it is kept.
-pub async fn page(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    range: &Range,
-    last_shown: Option<ItemKey>,
-    permit: Permit,
-) -> Result<FetchedPage, StoreError> {
-    if list.identity().is_set() {
-        return members::get(core, op, list, range, last_shown, permit).await;
+pub async fn page(call: &mut Call, range: &Range, last_shown: Option<ItemKey>) -> Result<FetchedPage, StoreError> {
+    if call.list.identity().is_set() {
+        return members::get(call, range, last_shown).await;
     }
-    if list.bucket().is_some() {
-        return buckets::get(core, op, list, range, last_shown, permit).await;
+    if call.list.bucket().is_some() {
+        return buckets::get(call, range, last_shown).await;
     }
-    get::get(core, op, list, range, last_shown, permit).await
+    get::get(call, range, last_shown).await
 }

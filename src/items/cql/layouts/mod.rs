@@ -9,7 +9,7 @@
 //! | `bags` | bags of properties |
 //! | `layout` | reads of a list of any layout |
 //! | `entities` | walks over the lists of a feature version |
-//! | `deletes`, `write`, `lanes`, `settled` | requests that several operations share |
+//! | `deletes`, `settled` | requests that several operations share |
 
 pub mod add;
 pub mod bags;
@@ -19,9 +19,7 @@ pub mod deletes;
 pub mod entities;
 pub mod get;
 pub mod keys;
-pub mod lanes;
 pub mod layout;
 pub mod members;
 pub mod remove;
 pub mod settled;
-pub mod write;

@@ -11,43 +11,40 @@
 //! behind any other tombstone.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use scylla::response::query_result::QueryRowsResult;
-use scylla::response::{PagingState, PagingStateResponse};
 use scylla::statement::prepared::PreparedStatement;
 
 use super::buckets;
 use super::deletes::{Delete, clear, delete, delete_slice, wait_out};
-use super::keys::{read, rows_of_value, slice};
-use super::lanes::in_lanes;
+use super::keys::{rows_of_value, slice};
 use super::layout::last_shown;
 use crate::domain::{ItemKey, ListKey, Order, Timestamp, ValueDigest};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::{after_unknown, damaged_row};
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::{KEYS_MAX, Statement};
-use crate::items::{Bounds, Operation, StoreError};
+use crate::items::{Bounds, StoreError};
 
 /// Partitions of a list in which a removal is under way at once.
 const PARTITIONS_MAX: usize = 8;
 /// Keys that are found before they are deleted: a removal's memory does not grow with its list.
-const FIND_ROWS: i32 = 1_000;
+const FIND_ROWS: usize = 1_000;
 /// Searches of one removal by value, where a search can miss rows.
 const SEARCHES_MAX: usize = 16;
 
 /// Removes the items with a value, and returns how many visible ones there were.
-pub async fn value(core: &Arc<Core>, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
-    let find = core.find(op.deadline).await?;
+pub async fn value(call: &mut Call, value: &[u8]) -> Result<u64, StoreError> {
+    let find = call.core.find(call.op.deadline).await?;
     let find = Find { prepared: &find, of: Of::Value(value, ValueDigest::of(value)) };
-    let lists = buckets::partitions(core, op, list, &Bounds::ALL).await?;
-    remove(core, op, list, lists.into_iter().map(|list| (list, find.clone())).collect()).await
+    let lists = buckets::partitions(call, &Bounds::ALL).await?;
+    remove(call, lists.into_iter().map(|list| (list, find.clone())).collect()).await
 }
 
 /// Removes some items, and returns how many visible ones there were.
-pub async fn items(core: &Arc<Core>, op: &Operation, list: &ListKey, keys: &[ItemKey]) -> Result<u64, StoreError> {
+pub async fn items(call: &mut Call, keys: &[ItemKey]) -> Result<u64, StoreError> {
+    let (core, list) = (Arc::clone(&call.core), call.list.clone());
     let mut by_partition: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for key in keys {
         let name = list.bucket().map(|bucket| bucket.name_of(key.timestamp));
@@ -55,21 +52,22 @@ pub async fn items(core: &Arc<Core>, op: &Operation, list: &ListKey, keys: &[Ite
     }
     let find = |keys| Find { prepared: &core.prepared.find_keys, of: Of::Keys(keys) };
     let of_partition = |(name, keys): (Option<String>, Vec<String>)| {
-        (name.map_or_else(|| list.clone(), |name| buckets::partition(list, &name)), find(keys))
+        (name.map_or_else(|| list.clone(), |name| buckets::partition(&list, &name)), find(keys))
     };
-    remove(core, op, list, by_partition.into_iter().map(of_partition).collect()).await
+    remove(call, by_partition.into_iter().map(of_partition).collect()).await
 }
 
 /// Removes what lies between two moments, and returns how many visible items there were.
-pub async fn between(core: &Arc<Core>, op: &Operation, list: &ListKey, within: &Bounds) -> Result<u64, StoreError> {
-    let (lower, upper) = slice(within);
-    let lists = buckets::partitions(core, op, list, within).await?;
+pub async fn between(call: &mut Call, within: &Bounds) -> Result<u64, StoreError> {
+    let (core, (lower, upper)) = (Arc::clone(&call.core), slice(within));
+    let lists = buckets::partitions(call, within).await?;
     let of_partition = |partition: ListKey| {
-        let is_whole = buckets::is_covered(list, &partition, within);
+        let is_whole = buckets::is_covered(&call.list, &partition, within);
         let of = Of::Slice { lower: &lower, upper: &upper, is_whole };
         (partition, Find { prepared: &core.prepared.find_between, of })
     };
-    remove(core, op, list, lists.into_iter().map(of_partition).collect()).await
+    let work = lists.into_iter().map(of_partition).collect();
+    remove(call, work).await
 }
 
 /// What is to be found in a partition, and by which statement.
@@ -92,46 +90,38 @@ enum Of<'a> {
 }
 
 /// Removes what is found in some partitions of a list.
-async fn remove<'a>(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    work: Vec<(ListKey, Find<'a>)>,
-) -> Result<u64, StoreError> {
-    let last_shown = last_shown(core, op, list).await?;
-    let permit = core.permit(op.deadline).await?;
-    let (own, visible_from) = (core.write_clock.next(), op.ttl.visible_from(op.now));
+async fn remove<'a>(call: &mut Call, work: Vec<(ListKey, Find<'a>)>) -> Result<u64, StoreError> {
+    let last_shown = last_shown(call).await?;
+    call.begin().await?;
+    let (own, visible_from) = (call.core.write_clock.next(), call.op.ttl.visible_from(call.op.now));
     let (several, begun) = (work.len() > 1, AtomicBool::new(false));
-    let each = |(list, find): (ListKey, Find<'a>), permit| {
+    let each = |mut call: Call, (list, find): (ListKey, Find<'a>)| {
         let begun = &begun;
         async move {
-            let (permit, removed, largest) = (Some(permit), 0, None);
-            let removing = Removing { core, op, list, own, visible_from, last_shown, permit, removed, begun, largest };
-            removing.all(find).await
+            call.turn_to(list);
+            let (removed, largest) = (0, None);
+            Removing { call, own, visible_from, last_shown, removed, begun, largest }.all(find).await
         }
     };
-    let removed = in_lanes(core, permit, work, PARTITIONS_MAX, each).await;
+    let removed = call.in_lanes(work, PARTITIONS_MAX, each).await;
     let begun_elsewhere = several && begun.load(Ordering::Relaxed);
-    let (removed, permit) = removed.map_err(|error| after_unknown(error, begun_elsewhere))?;
+    let removed = removed.map_err(|error| after_unknown(error, begun_elsewhere))?;
     // It may be acknowledged once this is waited out.
-    drop(permit);
+    call.release();
     if let Some(largest) = removed.iter().filter_map(|(_, largest)| *largest).max() {
-        wait_out(core, largest).await;
+        wait_out(&call.core, largest).await;
     }
     Ok(removed.iter().map(|(count, _)| count).sum())
 }
 
 /// A removal that is under way in a partition.
 struct Removing<'a> {
-    core: &'a Arc<Core>,
-    op: &'a Operation,
-    list: ListKey,
+    call: Call,
     /// Its own write timestamp.
     own: i64,
     visible_from: Timestamp,
     /// The last item that the list shows, if it has more.
     last_shown: Option<ItemKey>,
-    permit: Option<Permit>,
     removed: u64,
     /// Whether something may have been deleted, in any partition.
     begun: &'a AtomicBool,
@@ -140,20 +130,13 @@ struct Removing<'a> {
 }
 
 impl Removing<'_> {
-    async fn permit(&mut self) -> Result<Permit, StoreError> {
-        match self.permit.take() {
-            Some(permit) => Ok(permit),
-            None => self.core.permit(self.op.deadline).await,
-        }
-    }
-
     fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Relaxed)
     }
 
     /// Removes what is found. Returns how many visible items that were, and the largest timestamp that something was
     /// deleted with.
-    async fn all(mut self, find: Find<'_>) -> Result<((u64, Option<i64>), Permit), StoreError> {
+    async fn all(mut self, find: Find<'_>) -> Result<((u64, Option<i64>), Call), StoreError> {
         match &find.of {
             // The index may lag behind its rows; the key says for certain which value it has.
             Of::Value(_, digest) => {
@@ -161,11 +144,9 @@ impl Removing<'_> {
                 match self.search(&find, has_value).await {
                     // The index keeps the tombstones of a value apart from those of its list.
                     Err(StoreError::TooManyTombstones { .. }) => {
-                        let (lower, upper) = slice(&Bounds::ALL);
-                        let all = Find {
-                            prepared: &self.core.prepared.find_between,
-                            of: Of::Slice { lower: &lower, upper: &upper, is_whole: false },
-                        };
+                        let (core, (lower, upper)) = (Arc::clone(&self.call.core), slice(&Bounds::ALL));
+                        let of = Of::Slice { lower: &lower, upper: &upper, is_whole: false };
+                        let all = Find { prepared: &core.prepared.find_between, of };
                         self.all_of(&all, has_value, |_| true).await?;
                     }
                     searched => searched?,
@@ -184,13 +165,12 @@ impl Removing<'_> {
                 }
             }
         }
-        let permit = self.permit().await?;
-        Ok(((self.removed, self.largest), permit))
+        Ok(((self.removed, self.largest), self.call))
     }
 
     /// Removes all that a search by the index finds.
     async fn search(&mut self, find: &Find<'_>, wanted: impl Fn(&ItemKey) -> bool) -> Result<(), StoreError> {
-        let searches = if self.core.dialect().may_miss_rows() { SEARCHES_MAX } else { 1 };
+        let searches = if self.call.core.dialect().may_miss_rows() { SEARCHES_MAX } else { 1 };
         for _ in 0..searches {
             if self.all_of(find, &wanted, |_| true).await? == 0 {
                 break;
@@ -207,15 +187,14 @@ impl Removing<'_> {
         wanted: impl Fn(&ItemKey) -> bool,
         is_due: impl Fn(i64) -> bool,
     ) -> Result<u64, StoreError> {
-        let (mut state, mut count, mut at) = (PagingState::start(), 0, None::<String>);
-        loop {
-            let (rows, next) = self.find(find, &state, at.as_deref()).await?;
+        let (mut pages, mut count, mut at) = (Pages::new(), 0, None::<String>);
+        while let Some(rows) = self.find(find, &mut pages, at.as_deref()).await? {
             let mut found = Found { own: self.own, keys: BTreeMap::new() };
             for row in rows.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
                 let (text, writetime) = row.map_err(|_| damaged_row())?;
                 text.clone_into(at.get_or_insert_default());
                 let Some(key) = ItemKey::parse(text).ok().filter(|key| wanted(key)) else { continue };
-                self.core.write_clock.observe(writetime);
+                self.call.core.write_clock.observe(writetime);
                 count += 1;
                 let is_shown = self.last_shown.is_none_or(|last| key >= last);
                 self.removed += u64::from(is_shown && key.timestamp >= self.visible_from);
@@ -224,80 +203,60 @@ impl Removing<'_> {
                 }
             }
             self.delete(found).await?;
-            match next.into_paging_control_flow() {
-                ControlFlow::Continue(next) => state = next,
-                ControlFlow::Break(()) => return Ok(count),
-            }
         }
+        Ok(count)
     }
 
     /// One page; `at` is the last key before it.
     async fn find(
         &mut self,
         find: &Find<'_>,
-        state: &PagingState,
+        pages: &mut Pages,
         at: Option<&str>,
-    ) -> Result<(QueryRowsResult, PagingStateResponse), StoreError> {
-        let (core, permit) = (self.core, self.permit().await?);
-        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
-        let within = core.prepared.within(self.op.deadline);
-        let bind = |statement: PreparedStatement| match (&find.of, within) {
-            (Of::Value(value, _), None) => statement.bind(&(feature_key, entity_id, value)),
-            (Of::Value(value, _), Some(timeout)) => statement.bind(&(feature_key, entity_id, value, timeout)),
-            (Of::Keys(keys), None) => statement.bind(&(feature_key, entity_id, keys)),
-            (Of::Keys(keys), Some(timeout)) => statement.bind(&(feature_key, entity_id, keys, timeout)),
-            (Of::Slice { lower, upper, .. }, None) => statement.bind(&(feature_key, entity_id, lower, upper)),
-            (Of::Slice { lower, upper, .. }, Some(timeout)) => {
-                statement.bind(&(feature_key, entity_id, lower, upper, timeout))
+    ) -> Result<Option<QueryRowsResult>, StoreError> {
+        let (prepared, of) = (find.prepared, Statement::Find);
+        let found = match &find.of {
+            Of::Value(value, _) => {
+                let query = Query::read(of, prepared, [(*value).into()]);
+                pages.next(&mut self.call, &query, rows_of_value(value)).await
+            }
+            Of::Keys(keys) => {
+                let query = Query::read(of, prepared, [keys.as_slice().into()]);
+                pages.next(&mut self.call, &query, FIND_ROWS).await
+            }
+            Of::Slice { lower, upper, .. } => {
+                let query = Query::read(of, prepared, [(*lower).into(), (*upper).into()]);
+                let found = pages.next(&mut self.call, &query, FIND_ROWS).await;
+                let place = (&self.call.list, at.unwrap_or(upper), Order::Newest);
+                self.call.core.to_sweep.check(found, place)
             }
         };
-        let found = core
-            .attempts
-            .run(core.request(Statement::Find, self.op), permit, |route| {
-                let mut statement = find.prepared.clone();
-                statement.set_page_size(match &find.of {
-                    Of::Value(value, _) => rows_of_value(value),
-                    Of::Keys(_) | Of::Slice { .. } => FIND_ROWS,
-                });
-                statement.set_load_balancing_policy(Some(route));
-                read(Arc::clone(core), bind(statement), state.clone())
-            })
-            .await;
-        let found = match &find.of {
-            Of::Slice { upper, .. } => core.to_sweep.check(found, (&self.list, at.unwrap_or(upper), Order::Newest)),
-            Of::Value(..) | Of::Keys(_) => found,
-        };
-        let ((result, next), kept) = found.map_err(|error| after_unknown(error, self.has_begun()))?;
-        self.permit = Some(kept);
-        Ok((result.into_rows_result().map_err(|_| damaged_row())?, next))
+        found.map_err(|error| after_unknown(error, self.has_begun()))
     }
 
     async fn delete(&mut self, found: Found) -> Result<(), StoreError> {
         self.largest = self.largest.max(found.largest());
         let deletes = found.into_deletes();
+        if deletes.is_empty() {
+            return Ok(());
+        }
         // Other deletes of this removal may have been carried out.
         let several = self.has_begun() || deletes.len() > 1;
-        if !deletes.is_empty() {
-            self.begun.store(true, Ordering::Relaxed);
-        }
-        let permit = self.permit().await?;
-        let deleted = delete(self.core, self.op, &self.list, deletes, permit).await;
-        self.permit = Some(deleted.map_err(|error| after_unknown(error, several))?);
-        Ok(())
+        self.begun.store(true, Ordering::Relaxed);
+        delete(&mut self.call, deletes).await.map_err(|error| after_unknown(error, several))
     }
 
     /// Deletes a slice of the partition, or all of it, by one tombstone.
     async fn delete_between(&mut self, lower: &str, upper: &str, is_whole: bool) -> Result<(), StoreError> {
-        let permit = self.permit().await?;
         let several = self.has_begun();
         self.begun.store(true, Ordering::Relaxed);
-        let (core, op, list) = (self.core, self.op, &self.list);
+        let core = Arc::clone(&self.call.core);
         let written = if is_whole {
-            clear(core, op, &core.prepared.clear, list, self.own, permit).await
+            clear(&mut self.call, &core.prepared.clear, self.own).await
         } else {
-            delete_slice(core, op, list, (lower, upper), self.own, permit).await
+            delete_slice(&mut self.call, (lower, upper), self.own).await
         };
-        self.permit = Some(written.map_err(|error| after_unknown(error, several))?);
+        written.map_err(|error| after_unknown(error, several))?;
         self.largest = self.largest.max(Some(self.own));
         Ok(())
     }
@@ -331,24 +290,23 @@ impl Found {
 /// Removes the partition, or those of all buckets. What was written with a larger write timestamp, by a server whose
 /// clock is further ahead than allowed, survives. Of a set that of the list of items goes, too: of what was deleted
 /// nobody may know which of both it was, nor whether it was kept in buckets.
-pub async fn all(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-    let mut permit = core.permit(op.deadline).await?;
+pub async fn all(call: &mut Call) -> Result<(), StoreError> {
+    call.begin().await?;
+    let core = Arc::clone(&call.core);
     let timestamp = core.write_clock.next_for_all();
-    let of_set = list.identity().is_set().then_some(&core.for_sets.clear);
-    let is_whole = list.bucket().is_none() || of_set.is_some();
-    let of_items = is_whole.then_some(&core.prepared.clear);
+    let (is_set, has_buckets) = (call.list.identity().is_set(), call.list.bucket().is_some());
+    let of_set = is_set.then_some(&core.for_sets.clear);
+    let of_items = (!has_buckets || is_set).then_some(&core.prepared.clear);
     let mut begun = false;
     for statement in of_set.into_iter().chain(of_items) {
-        let cleared = clear(core, op, statement, list, timestamp, permit).await;
-        permit = cleared.map_err(|error| after_unknown(error, begun))?;
+        clear(call, statement, timestamp).await.map_err(|error| after_unknown(error, begun))?;
         begun = true;
     }
-    if list.bucket().is_some() {
-        let cleared = buckets::all(core, op, list, timestamp, permit).await;
-        permit = cleared.map_err(|error| after_unknown(error, begun))?;
+    if has_buckets {
+        buckets::all(call, timestamp).await.map_err(|error| after_unknown(error, begun))?;
     }
-    drop(permit);
-    wait_out(core, timestamp).await;
+    call.release();
+    wait_out(&core, timestamp).await;
     Ok(())
 }
 

@@ -6,14 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use scylla::response::PagingState;
-
-use super::keys::read;
-use crate::items::cql::core::Core;
+use crate::items::StoreError;
+use crate::items::cql::call::{Call, Query};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
-use crate::items::{Operation, StoreError};
 
 /// Tenths of the time after which writes are settled. So much older seem entries that are added without a swap: swaps
 /// that began less than that ago outrank them. So do all writes of a server whose clock is further behind.
@@ -21,23 +17,10 @@ pub const SETTLED_TENTHS: u32 = 3;
 const MICROS_PER_MILLI: i64 = 1_000;
 
 /// The timestamp as of a moment during the call, where writes are settled after a time.
-pub async fn settled(
-    core: &Arc<Core>,
-    op: &Operation,
-    after: Duration,
-    permit: Permit,
-) -> Result<(i64, Permit), StoreError> {
+pub async fn settled(call: &mut Call, after: Duration) -> Result<i64, StoreError> {
+    let core = Arc::clone(&call.core);
     let own = core.write_clock.settled(after);
-    let ((result, _), permit) = core
-        .attempts
-        .run(core.request(Statement::Keys, op), permit, |route| {
-            let mut now = core.prepared.now.clone();
-            now.set_load_balancing_policy(Some(route));
-            read(Arc::clone(core), now.bind(&()), PagingState::start())
-        })
-        .await?;
-    let result = result.into_rows_result().map_err(|_| damaged_row())?;
-    let (node,) = result.first_row::<(i64,)>().map_err(|_| damaged_row())?;
-    let of_node = core.write_clock.settled_at(node.saturating_mul(MICROS_PER_MILLI), after);
-    Ok((own.min(of_node), permit))
+    let rows = call.rows(&Query::plain(Statement::Keys, &core.prepared.now, []), 1).await?;
+    let (node,) = rows.first_row::<(i64,)>().map_err(|_| damaged_row())?;
+    Ok(own.min(core.write_clock.settled_at(node.saturating_mul(MICROS_PER_MILLI), after)))
 }

@@ -11,11 +11,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 use uuid::Uuid;
 
+use crate::items::cql::call::one_page;
 use crate::items::cql::connect::connection_errors::why_no_more;
 use crate::items::cql::core::Core;
 use crate::items::cql::health::view::{Contact, SILENT};
 use crate::items::cql::health::watch::Seen;
-use crate::items::cql::layouts::keys::read;
 use crate::items::cql::options::Consistency;
 use crate::items::cql::query::query;
 
@@ -77,7 +77,7 @@ async fn probe(core: Arc<Core>, node: Uuid) {
         None => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1)),
         Some(time_left) => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1, time_left)),
     };
-    let (asked, began) = (read(Arc::clone(&core), bound, PagingState::start()), Instant::now());
+    let (asked, began) = (one_page(Arc::clone(&core), bound, PagingState::start()), Instant::now());
     // An error is an answer too.
     if let Ok(Ok(_) | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)))) =
         timeout_at(deadline, asked).await

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use crate::domain::ListKey;
+use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
 use crate::items::cql::layouts::deletes::delete_slice;
 use crate::items::cql::layouts::keys::{Keys, slice, walk_keys};
@@ -43,11 +44,12 @@ async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
+    let call = &mut Call::with_permit(core, &op, list, permit);
     if list.identity().is_set() || list.bucket().is_some() {
         let is_bound = || core.bound_of(list) == Some(bound);
         let is_cut = match list.bucket() {
-            None => members::trim(core, &op, list, max_items, permit, is_bound).await?,
-            Some(_) => buckets::trim(core, &op, list, max_items, permit, is_bound).await?,
+            None => members::trim(call, max_items, is_bound).await?,
+            Some(_) => buckets::trim(call, max_items, is_bound).await?,
         };
         if is_cut {
             core.trims.inc();
@@ -56,11 +58,12 @@ async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     }
     let write_timestamp = core.write_clock.before_all_that_follows();
     let (shown, most) = (max_items.as_u64(), (max_items.get() + slack(max_items)) as u64);
-    let keys = walk_keys(core, &op, list, &Bounds::ALL, None, (most + 1, shown), permit).await?;
-    let Keys { count, last: Some(last), permit } = keys else { return Ok(()) };
+    let Keys { count, last: Some(last) } = walk_keys(call, &Bounds::ALL, None, (most + 1, shown)).await? else {
+        return Ok(());
+    };
     if count > most && core.bound_of(list) == Some(bound) {
         let (lower, _) = slice(&Bounds::ALL);
-        delete_slice(core, &op, list, (&lower, &last.to_string()), write_timestamp, permit).await?;
+        delete_slice(call, (&lower, &last.to_string()), write_timestamp).await?;
         core.trims.inc();
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::domain::{ListKey, Ttl};
+use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
 use crate::items::cql::layouts::keys::{Keys, walk_keys};
 use crate::items::cql::notes::wide::WIDE_ITEMS;
@@ -31,7 +32,8 @@ async fn look(core: &Arc<Core>, list: &ListKey, ttl: Ttl) -> Result<(), StoreErr
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
-    let Keys { count, .. } = walk_keys(core, &op, list, &Bounds::ALL, None, (WIDE_ITEMS, 0), permit).await?;
+    let call = &mut Call::with_permit(core, &op, list, permit);
+    let Keys { count, .. } = walk_keys(call, &Bounds::ALL, None, (WIDE_ITEMS, 0)).await?;
     core.wide.met(list, count);
     Ok(())
 }

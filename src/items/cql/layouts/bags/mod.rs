@@ -19,22 +19,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use scylla::errors::{BadQuery, ExecutionError};
 use scylla::policies::load_balancing::LoadBalancingPolicy;
-use scylla::response::PagingState;
 use scylla::response::query_result::QueryResult;
 use scylla::value::{CqlValue, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::states::Fate;
-use super::keys;
-use super::lanes::in_lanes;
 use super::settled::SETTLED_TENTHS;
 use super::{add, deletes};
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, ValueDigest};
+use crate::items::cql::call::{Call, Query};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::options::SETTLED_AFTER_MIN;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::{KEYS_MAX, Statement};
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{
@@ -52,6 +49,8 @@ const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(60);
 const _: () =
     assert!(JOB_OPERATION_TIME_MAX.as_millis() * 10 < SETTLED_AFTER_MIN.as_millis() * (10 - SETTLED_TENTHS as u128));
 const MICROS_PER_MILLI: i64 = 1_000;
+/// A bag is one row.
+const ROWS_MAX: usize = 2;
 /// Lists of entries that are written at once.
 const LISTS_MAX: usize = 8;
 
@@ -63,69 +62,61 @@ fn shown(row: &BagRow, op: &Operation) -> Option<Timestamp> {
 }
 
 /// The visible bag of a list.
-pub async fn bag(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
-    let permit = core.permit(op.deadline).await?;
-    let (StoredBag { row, document, .. }, _permit) = read(core, op, list, permit).await?;
-    let bag = shown(&row, op).zip(document).map(|(timestamp, value)| Item { timestamp, value });
+pub async fn bag(call: &mut Call) -> Result<ReadBag, StoreError> {
+    let StoredBag { row, document, .. } = read(call).await?;
+    let bag = shown(&row, &call.op).zip(document).map(|(timestamp, value)| Item { timestamp, value });
     Ok(ReadBag { bag, row: Some(row) })
 }
 
 /// Swaps a bag, and changes its entries then.
-pub async fn swap(core: &Arc<Core>, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+pub async fn swap(mut call: Call, swap: BagSwap) -> Result<Swapped, StoreError> {
     let BagSwap { before, row, after, entries, entered_in } = swap;
     // Nobody finds what is not there.
     let entered_in = entered_in.filter(|_| matches!(after, BagAfter::Put(_)));
-    let mut permit = core.permit(op.deadline).await?;
     let mut noted = None;
     // What changes entries alone is done again by whoever asks for it.
     if (!entries.is_empty() || entered_in.is_some()) && after != BagAfter::Same {
-        let swap;
-        (swap, permit) =
-            unfinished::begin(core, op, list, &entries, permit).await.map_err(StoreError::with_nothing_done)?;
-        noted = Some(swap);
+        let swap = unfinished::begin(&mut call, &entries).await;
+        noted = Some(swap.map_err(StoreError::with_nothing_done)?);
     }
     let what = Swap { before: Some(before), after, has_entries: !entries.is_empty() };
-    let made;
-    (made, permit) = change(core, op, list, &what, row, permit).await?;
+    let made = change(&mut call, &what, row).await?;
     if let Some(written) = made {
-        let changed = change_entries(core, op, entries, written, permit).await;
-        permit = changed.map_err(StoreError::with_outcome_unknown)?;
+        change_entries(&mut call, entries, written).await.map_err(StoreError::with_outcome_unknown)?;
     }
     if let Some(swap) = noted {
-        let (core, op, list) = (Arc::clone(core), *op, list.clone());
         let entered_in = entered_in.filter(|_| made.is_some());
         // Nobody waits for it: a swap that stays noted is looked at again, and that is all.
         tokio::spawn(async move {
             match entered_in {
-                Some(indexes) => unfinished::left(&core, &op, swap, &list, indexes, permit).await,
-                None => unfinished::end(&core, &op, swap, permit).await,
+                Some(indexes) => unfinished::left(&mut call, swap, indexes).await,
+                None => unfinished::end(&mut call, swap).await,
             }
         });
     }
     Ok(if made.is_some() { Swapped::Done } else { Swapped::Lost })
 }
 
-/// Adds entries for a bag, if it is the one that was read, with the write timestamp that its row has, or a more recent
-/// one that no sweep hides. Nothing is swapped for them: a later change of the bag takes a larger
+/// Adds entries for the bag of a call, if it is the one that was read, with the write timestamp that its row has, or a
+/// more recent one that no sweep hides. Nothing is swapped for them: a later change of the bag takes a larger
 /// timestamp, and so the entries that it takes out stay out.
-pub async fn enter(core: &Arc<Core>, op: &Operation, entries: BagEntries) -> Result<Swapped, StoreError> {
-    let BagEntries { bag, stamp, entries } = entries;
-    let permit = core.permit(op.deadline).await?;
-    let (StoredBag { row, at, .. }, permit) = read(core, op, &bag, permit).await?;
-    if shown(&row, op) != Some(stamp) {
+pub async fn enter(call: &mut Call, entries: BagEntries) -> Result<Swapped, StoreError> {
+    let BagEntries { stamp, entries, .. } = entries;
+    let StoredBag { row, at, .. } = read(call).await?;
+    if shown(&row, &call.op) != Some(stamp) {
         return Ok(Swapped::Lost);
     }
+    let core = &call.core;
     let recent = core.write_clock.settled_at(at, core.settled_after() * SETTLED_TENTHS / 10);
-    let changed = change_entries(core, op, entries, row.written.max(recent), permit).await;
+    let changed = change_entries(call, entries, row.written.max(recent)).await;
     changed.map_err(StoreError::with_outcome_unknown)?;
     Ok(Swapped::Done)
 }
 
 /// Takes a bag out, whatever it is.
-pub async fn clear(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-    let permit = core.permit(op.deadline).await?;
+pub async fn clear(call: &mut Call) -> Result<(), StoreError> {
     let what = Swap { before: None, after: BagAfter::Gone, has_entries: false };
-    change(core, op, list, &what, None, permit).await.map(drop)
+    change(call, &what, None).await.map(drop)
 }
 
 /// A change of the row of a bag.
@@ -139,26 +130,22 @@ struct Swap {
 /// Changes the row of a bag, if the visible bag is the one that was read, and from the row that the caller read, if it
 /// has it. Returns the write timestamp for its entries if it was; not if another bag is there.
 async fn change(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
+    call: &mut Call,
     Swap { before, after, has_entries }: &Swap,
     mut known: Option<BagRow>,
-    mut permit: Permit,
-) -> Result<(Option<i64>, Permit), StoreError> {
+) -> Result<Option<i64>, StoreError> {
     loop {
         // A bag that stays is written again, and so is read in any case.
         let (row, document) = match known.take().filter(|_| *after != BagAfter::Same) {
             Some(known) => (known, None),
             None => {
-                let found;
-                (found, permit) = read(core, op, list, permit).await?;
+                let found = read(call).await?;
                 (found.row, found.document)
             }
         };
-        let visible = shown(&row, op);
+        let visible = shown(&row, &call.op);
         if before.is_some_and(|before| before != visible) {
-            return Ok((None, permit));
+            return Ok(None);
         }
         let bag = match after {
             BagAfter::Put(new) => Some(new.clone()),
@@ -169,17 +156,15 @@ async fn change(
                 .map(|((timestamp, expires_at), value)| NewItem { timestamp, value, expires_at }),
             BagAfter::Gone => None,
         };
-        let written = core.write_clock.next().max(row.written.saturating_add(1));
+        let written = call.core.write_clock.next().max(row.written.saturating_add(1));
         // Where entries go, the row tells the next swap what it has to outrank, though there is no bag.
         if bag.is_none() && row.bag.is_none() && !has_entries {
-            return Ok((Some(written), permit));
+            return Ok(Some(written));
         }
-        let made;
-        (made, permit) = put(core, op, list, row, New { state: Uuid::new_v4(), written, bag }, permit).await?;
-        if made {
-            return Ok((Some(written), permit));
+        if put(call, row, New { state: Uuid::new_v4(), written, bag }).await? {
+            return Ok(Some(written));
         }
-        op.begin()?;
+        call.op.begin()?;
     }
 }
 
@@ -193,35 +178,18 @@ struct StoredBag {
 }
 
 /// Reads the row of a bag, and its document.
-async fn read(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    permit: Permit,
-) -> Result<(StoredBag, Permit), StoreError> {
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let ((result, _), permit) = core
-        .attempts
-        .run(core.request(Statement::Get, op), permit, |route| {
-            let mut read = core.for_bags.read.clone();
-            read.set_load_balancing_policy(Some(route));
-            let bound = match core.prepared.within(op.deadline) {
-                None => read.bind(&(feature_key, entity_id)),
-                Some(timeout) => read.bind(&(feature_key, entity_id, timeout)),
-            };
-            keys::read(Arc::clone(core), bound, PagingState::start())
-        })
-        .await?;
+async fn read(call: &mut Call) -> Result<StoredBag, StoreError> {
     type Columns = (Option<Uuid>, Option<Bytes>, Option<i64>, Option<i64>, Option<i64>, Option<Bytes>, i64);
-    let result = result.into_rows_result().map_err(|_| damaged_row())?;
-    let row = result.maybe_first_row::<Columns>().map_err(|_| damaged_row())?;
+    let core = Arc::clone(&call.core);
+    let rows = call.rows(&Query::read(Statement::Get, &core.for_bags.read, []), ROWS_MAX).await?;
+    let row = rows.maybe_first_row::<Columns>().map_err(|_| damaged_row())?;
     let Some((state, states, written, stamp, expires_at, document, at_ms)) = row else {
-        return Ok((StoredBag::default(), permit));
+        return Ok(StoredBag::default());
     };
     // Cells of one row expire together, but for the states that an older release leaves as they are. A row that is read
     // while they expire is as good as gone.
     let Some(written) = written.filter(|_| state.is_some()) else {
-        return Ok((StoredBag { row: BagRow { state, states, ..BagRow::default() }, ..StoredBag::default() }, permit));
+        return Ok(StoredBag { row: BagRow { state, states, ..BagRow::default() }, ..StoredBag::default() });
     };
     core.write_clock.observe(written);
     let bag = match (stamp, expires_at, &document) {
@@ -232,7 +200,7 @@ async fn read(
         _ => None,
     };
     let at = at_ms.saturating_mul(MICROS_PER_MILLI);
-    Ok((StoredBag { row: BagRow { state, states, written, bag }, document, at }, permit))
+    Ok(StoredBag { row: BagRow { state, states, written, bag }, document, at })
 }
 
 /// The row that a swap puts in the place of another.
@@ -245,34 +213,25 @@ struct New {
 }
 
 /// Puts another row in the place of one that was read, or of none. Returns whether it was done.
-async fn put(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    before: BagRow,
-    new: New,
-    permit: Permit,
-) -> Result<(bool, Permit), StoreError> {
+async fn put(call: &mut Call, before: BagRow, new: New) -> Result<bool, StoreError> {
     let (own, replaced, began) = (new.state, before.state, Instant::now());
-    let all = Arc::new(Put::new(op, list, before, new));
+    let (core, all) = (Arc::clone(&call.core), Arc::new(Put::new(&call.op, &call.list, before, new)));
     let attempts = AtomicUsize::new(0);
-    let (result, permit) = core
-        .attempts
-        .run(core.request(Statement::Swap, op), permit, |route| {
-            attempts.fetch_add(1, Ordering::Relaxed);
-            send(Arc::clone(core), Arc::clone(&all), route)
-        })
-        .await?;
+    let make = |route| {
+        attempts.fetch_add(1, Ordering::Relaxed);
+        send(Arc::clone(&core), Arc::clone(&all), route)
+    };
+    let result = call.send(Statement::Swap, make).await?;
     let answer = Answer::read(result).map_err(StoreError::with_outcome_unknown)?;
     let fate = states::fate(own, replaced, answer.state, answer.states.as_deref());
     // In the place of no row another may have expired, and a late attempt may find none again.
     let is_certain = replaced.is_some() || began.elapsed() < ABSENCE_KNOWN_FOR;
     if answer.is_applied || fate == Fate::Made {
-        return Ok((true, permit));
+        return Ok(true);
     }
     let is_alone = attempts.into_inner() == 1;
     if is_alone || (fate == Fate::NotMade && is_certain) {
-        return Ok((false, permit));
+        return Ok(false);
     }
     let reason = "a retried bag change found more later changes than its row records: its outcome is unknown";
     Err(StoreError::Unavailable { reason: reason.to_owned(), outcome_unknown: true })
@@ -351,19 +310,15 @@ async fn send(
 }
 
 /// Changes lists of entries, a few at once.
-async fn change_entries(
-    core: &Arc<Core>,
-    op: &Operation,
-    entries: Vec<EntryChange>,
-    written: i64,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
-    let each = |EntryChange { list, removed, added }: EntryChange, permit| async move {
+async fn change_entries(call: &mut Call, entries: Vec<EntryChange>, written: i64) -> Result<(), StoreError> {
+    let each = |mut call: Call, EntryChange { list, removed, added }: EntryChange| async move {
+        call.turn_to(list);
         let key = |(at, value): &(Timestamp, Bytes)| ItemKey::new(*at, ValueDigest::of(value)).to_string();
         let removed: Vec<_> = removed.iter().map(key).collect();
         let deletes = removed.chunks(KEYS_MAX).map(|keys| (written, keys.to_vec())).collect();
-        let permit = deletes::delete(core, op, &list, deletes, permit).await?;
-        Ok(((), add::put(core, op, &list, &added, written, permit).await?))
+        deletes::delete(&mut call, deletes).await?;
+        add::put(&mut call, &added, written).await?;
+        Ok(((), call))
     };
-    in_lanes(core, permit, entries, LISTS_MAX, each).await.map(|(_, permit)| permit)
+    call.in_lanes(entries, LISTS_MAX, each).await.map(drop)
 }

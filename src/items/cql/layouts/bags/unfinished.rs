@@ -5,29 +5,24 @@
 //! are hints: one too many has a bag looked at that is as it should be. A row stays, too, where who writes a bag may
 //! not know of all indexes.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use scylla::response::PagingState;
-use scylla::statement::prepared::PreparedStatement;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::domain::{EntityId, FeatureKey, ListKey, Timestamp};
+use crate::items::cql::call::{Call, Pages, Query, Subject};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::layouts::keys;
-use crate::items::cql::layouts::write::write;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::{EntryChange, Operation, StoreError, SwapId, SwapLook, SwapPage, UnfinishedSwap};
 
 /// Partitions of one minute.
 const SHARDS: i32 = 4;
 /// Rows of a partition that are read at once.
-const ROWS_MAX: i32 = 500;
+const ROWS_MAX: usize = 500;
 /// Once it has as many, a part of a look is over.
 const PAGE_SWAPS: usize = 2_000;
 /// This part of the time of a look is left for the way of its answer.
@@ -53,52 +48,43 @@ struct Note {
 #[derive(Serialize, Deserialize)]
 struct Removed(String, String, Vec<(u64, String)>);
 
-/// Notes a swap that is about to be made.
-pub async fn begin(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    entries: &[EntryChange],
-    permit: Permit,
-) -> Result<(SwapId, Permit), StoreError> {
+/// Notes a swap of the call's bag that is about to be made.
+pub async fn begin(call: &mut Call, entries: &[EntryChange]) -> Result<SwapId, StoreError> {
     let id = Uuid::new_v4();
-    let written = core.write_clock.next();
-    let (minute, shard) = (minute_of(op.now), (id.as_u128() % SHARDS.unsigned_abs() as u128) as i32);
-    let note = Note::of(entries, None).pack();
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let bind = |statement: PreparedStatement| {
-        statement.bind(&(minute, shard, id, feature_key, entity_id, &note[..], written, written))
-    };
-    let permit = write(core, op, Statement::Add, &core.for_bags.note, permit, bind).await?;
-    Ok((SwapId { minute, shard, id, written }, permit))
+    call.begin().await?;
+    let written = call.core.write_clock.next();
+    let (minute, shard) = (minute_of(call.op.now), (id.as_u128() % SHARDS.unsigned_abs() as u128) as i32);
+    let swap = SwapId { minute, shard, id, written };
+    note(call, &swap, &Note::of(entries, None)).await?;
+    Ok(swap)
 }
 
 /// Forgets a swap whose entries are written.
-pub async fn end(core: &Arc<Core>, op: &Operation, swap: SwapId, permit: Permit) -> Result<(), StoreError> {
+pub async fn end<L: Subject>(call: &mut Call<L>, swap: SwapId) -> Result<(), StoreError> {
     let SwapId { minute, shard, id, written } = swap;
+    let core = Arc::clone(&call.core);
     // Whoever noted it may have had a faster clock.
     let timestamp = core.write_clock.next().max(written.saturating_add(1));
-    let bind = |statement: PreparedStatement| statement.bind(&(timestamp, minute, shard, id));
-    write(core, op, Statement::Delete, &core.for_bags.forget, permit, bind).await.map(drop)
+    let values = [timestamp.into(), minute.into(), shard.into(), id.into()];
+    call.write(&Query::plain(Statement::Delete, &core.for_bags.forget, values)).await
 }
 
-/// Says of a swap that it was made with all entries in some indexes, and leaves it noted: there may be others.
-pub async fn left(
-    core: &Arc<Core>,
-    op: &Operation,
-    swap: SwapId,
-    list: &ListKey,
-    entered_in: Vec<FeatureKey>,
-    permit: Permit,
-) -> Result<(), StoreError> {
-    let SwapId { minute, shard, id, written } = swap;
-    let written = core.write_clock.next().max(written.saturating_add(1));
-    let note = Note::of(&[], Some(entered_in)).pack();
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let bind = |statement: PreparedStatement| {
-        statement.bind(&(minute, shard, id, feature_key, entity_id, &note[..], written, written))
-    };
-    write(core, op, Statement::Add, &core.for_bags.note, permit, bind).await.map(drop)
+/// Says of a swap of the call's bag that it was made with all entries in some indexes, and leaves it noted: there may be
+/// others.
+pub async fn left(call: &mut Call, swap: SwapId, entered_in: Vec<FeatureKey>) -> Result<(), StoreError> {
+    let written = call.core.write_clock.next().max(swap.written.saturating_add(1));
+    note(call, &SwapId { written, ..swap }, &Note::of(&[], Some(entered_in))).await
+}
+
+async fn note(call: &mut Call, swap: &SwapId, note: &Note) -> Result<(), StoreError> {
+    let SwapId { minute, shard, id, written } = *swap;
+    let (core, list, note) = (Arc::clone(&call.core), call.list.clone(), note.pack());
+    let (feature_key, entity_id) = (list.feature_key.as_str().into(), list.entity_id.as_str().into());
+    let note = (&note[..]).into();
+    // As a column, and as the write timestamp.
+    let (column, timestamp) = (written.into(), written.into());
+    let values = [minute.into(), shard.into(), id.into(), feature_key, entity_id, note, column, timestamp];
+    call.write(&Query::plain(Statement::Add, &core.for_bags.note, values)).await
 }
 
 /// Goes on with a look: at the swaps of the last minute, and of one of the minutes before it, of which each look takes
@@ -115,21 +101,21 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
         let minutes = [earlier, now - 1, now, now + 1];
         left.extend(minutes.into_iter().flat_map(|minute| (0..SHARDS).map(move |shard| (minute, shard, Uuid::nil()))));
     }
-    let (mut swaps, mut is_first) = (Vec::new(), true);
+    let (mut call, mut swaps, mut is_first) = (Call::new(core, op, &()), Vec::new(), true);
     while swaps.len() < PAGE_SWAPS
         && op.begin().is_ok()
         && let Some((minute, shard, after)) = left.pop()
     {
-        let permit = match core.permit(op.deadline).await {
-            Ok(permit) => permit,
+        match call.begin().await {
+            Ok(()) => {}
             Err(error) if is_first => return Err(error),
             // What was found is told, and this is the first of the next part.
             Err(_) => {
                 left.push((minute, shard, after));
                 break;
             }
-        };
-        match read(core, op, (minute, shard, after), permit).await {
+        }
+        match read(&mut call, (minute, shard, after)).await {
             Ok((found, next)) => {
                 left.extend(next.map(|after| (minute, shard, after)));
                 swaps.extend(found.into_iter().map(|found| UnfinishedSwap { is_recent: minute >= now - 1, ..found }));
@@ -150,35 +136,23 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
 
 /// Reads some of a partition, and tells after which the others come, if there may be others.
 async fn read(
-    core: &Arc<Core>,
-    op: &Operation,
+    call: &mut Call<()>,
     (minute, shard, after): (i64, i32, Uuid),
-    mut permit: Permit,
 ) -> Result<(Vec<UnfinishedSwap>, Option<Uuid>), StoreError> {
     type Columns = (Uuid, Option<String>, Option<String>, Option<Bytes>, Option<i64>);
-    let (mut found, mut rows, mut last, mut state) = (Vec::new(), 0, None, PagingState::start());
-    loop {
-        let answer = core
-            .attempts
-            .run(core.request(Statement::Get, op), permit, |route| {
-                let mut statement = core.for_bags.noted.clone();
-                statement.set_page_size(ROWS_MAX);
-                statement.set_load_balancing_policy(Some(route));
-                let bound = match core.prepared.within(op.deadline) {
-                    None => statement.bind(&(minute, shard, after, ROWS_MAX)),
-                    Some(timeout) => statement.bind(&(minute, shard, after, ROWS_MAX, timeout)),
-                };
-                keys::read(Arc::clone(core), bound, state.clone())
-            })
-            .await;
-        let ((result, next), kept) = match answer {
+    let (core, limit) = (Arc::clone(&call.core), i32::try_from(ROWS_MAX).unwrap_or(i32::MAX));
+    let values = [minute.into(), shard.into(), after.into(), limit.into()];
+    let query = Query::timed(Statement::Get, &core.for_bags.noted, values);
+    let (mut found, mut rows, mut last, mut pages) = (Vec::new(), 0, None, Pages::new());
+    // Among many that were forgotten a page may be short, or empty.
+    while rows < ROWS_MAX {
+        let page = match pages.next(call, &query, ROWS_MAX).await {
             // What was read is told, and the rest comes after it.
             Err(_) if last.is_some() => return Ok((found, last)),
-            answer => answer?,
+            page => page?,
         };
-        permit = kept;
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        for row in result.rows::<Columns>().map_err(|_| damaged_row())? {
+        let Some(page) = page else { break };
+        for row in page.rows::<Columns>().map_err(|_| damaged_row())? {
             let (id, feature_key, entity_id, packed, written) = row.map_err(|_| damaged_row())?;
             (rows, last) = (rows + 1, Some(id));
             // Cells of one row expire together; one that is read while they do is as good as gone.
@@ -193,12 +167,8 @@ async fn read(
             let (entries, entered_in) = (note.entries(), note.entered_in());
             found.push(UnfinishedSwap { id, bag, entries, is_recent: true, entered_in });
         }
-        match next.into_paging_control_flow() {
-            // Among many that were forgotten a page may be short, or empty.
-            ControlFlow::Continue(next) if rows < ROWS_MAX => state = next,
-            _ => return Ok((found, last.filter(|_| rows == ROWS_MAX))),
-        }
     }
+    Ok((found, last.filter(|_| rows == ROWS_MAX)))
 }
 
 fn minute_of(moment: Timestamp) -> i64 {

@@ -4,14 +4,12 @@
 //! once it has begun; as it refuses large ones, items that are more than fit in one are written bucket by bucket.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::directory::{self, Due, partition};
 use crate::domain::{Bucket, ItemKey, ListKey, NewItem, Timestamp};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::Call;
 use crate::items::cql::error::after_unknown;
 use crate::items::cql::layouts::add::{self, Rows, check_size};
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
 
@@ -37,31 +35,29 @@ struct Part {
     until: u64,
 }
 
-pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
+pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
     // A list without buckets never gets here.
-    let bucket = list.bucket().unwrap_or(Bucket::Day);
+    let (list, bucket) = (call.list.clone(), call.list.bucket().unwrap_or(Bucket::Day));
     let key_bytes = list.feature_key.as_str().len() + "@2026-11-23".len() + list.entity_id.as_str().len();
     let bytes_of = |item: &NewItem| key_bytes + ItemKey::TEXT_LEN + item.value.len();
     check_size(items, bytes_of).map_err(StoreError::Refused)?;
     let bytes: usize = items.iter().map(|item| bytes_of(item) + ROW_BYTES).sum();
-    let permit = core.permit(op.deadline).await?;
-    let parts = parts_of(op, list, bucket, items);
+    call.begin().await?;
+    let parts = parts_of(&call.op, &list, bucket, items);
     // One for all, so that the directory's rows are no older than what they stand for.
-    let write_timestamp = core.write_clock.next();
-    let mut permit =
-        note(core, op, list, &parts, write_timestamp, permit).await.map_err(StoreError::with_nothing_done)?;
+    let write_timestamp = call.core.write_clock.next();
+    note(call, &parts, write_timestamp).await.map_err(StoreError::with_nothing_done)?;
     if parts.len() == 1 || bytes <= BATCH_BYTES_MAX {
-        let rows = parts.iter().map(|part| Rows::of(&part.partition, &part.items, op, write_timestamp));
-        let rows = rows.reduce(Rows::with);
-        return match rows {
-            Some(rows) => add::put_rows(core, op, rows, permit).await.map(drop),
+        let rows = parts.iter().map(|part| Rows::of(&part.partition, &part.items, &call.op, write_timestamp));
+        return match rows.reduce(Rows::with) {
+            Some(rows) => add::put_rows(call, rows).await,
             None => Ok(()),
         };
     }
     let mut begun = false;
     for Part { partition, items, .. } in &parts {
-        let put = add::put(core, op, partition, items, write_timestamp, permit).await;
-        permit = put.map_err(|error| after_unknown(error, begun))?;
+        let rows = Rows::of(partition, items, &call.op, write_timestamp);
+        add::put_rows(call, rows).await.map_err(|error| after_unknown(error, begun))?;
         begun = true;
     }
     Ok(())
@@ -90,25 +86,19 @@ fn until(bucket: Bucket, op: &Operation, at: Timestamp) -> u64 {
 }
 
 /// Writes the rows of the directory that these items need and this session has not written lately.
-async fn note(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    parts: &[Part],
-    write_timestamp: i64,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
+async fn note(call: &mut Call, parts: &[Part], write_timestamp: i64) -> Result<(), StoreError> {
+    let (core, list) = (&call.core, &call.list);
     let is_due = |part: &&Part| !core.noted_buckets.holds(list, &part.name, write_timestamp, part.expires_at);
-    let due: Vec<(&Part, u64, Due)> = parts.iter().filter(is_due).filter_map(|part| due(op, part)).collect();
+    let due: Vec<(&Part, u64, Due)> = parts.iter().filter(is_due).filter_map(|part| due(&call.op, part)).collect();
     if due.is_empty() {
-        return Ok(permit);
+        return Ok(());
     }
     let rows = due.iter().map(|(_, _, row)| row.clone()).collect();
-    let permit = directory::note(core, op, list, rows, write_timestamp, permit).await?;
+    directory::note(call, rows, write_timestamp).await?;
     for (part, until, _) in due {
-        core.noted_buckets.written(list, &part.name, write_timestamp, until);
+        call.core.noted_buckets.written(&call.list, &part.name, write_timestamp, until);
     }
-    Ok(permit)
+    Ok(())
 }
 
 /// The row of the directory that the items of a part need, and until when it stands; none if all have expired.

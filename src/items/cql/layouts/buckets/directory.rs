@@ -1,26 +1,21 @@
 //! The directory of a list: which buckets it has.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use scylla::response::PagingState;
 use scylla::statement::batch::{Batch, BatchType};
-use scylla::statement::prepared::PreparedStatement;
 
 use crate::domain::{Bucket, ListKey, Order, Timestamp};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::layouts::keys::{read, slice};
-use crate::items::cql::layouts::write::write;
+use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::notes::noted_buckets::HELD;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
-use crate::items::{Bounds, Operation, StoreError};
+use crate::items::{Bounds, StoreError};
 
 /// Names of the first page, and of the following ones: most reads need one or two.
-const FIRST_NAMES: i32 = 32;
-const MORE_NAMES: i32 = 1_000;
+const FIRST_NAMES: usize = 32;
+const MORE_NAMES: usize = 1_000;
 
 /// Below and above all names.
 const LOWEST: &str = "";
@@ -32,86 +27,60 @@ pub fn partition(list: &ListKey, name: &str) -> ListKey {
 }
 
 /// The names of a list's buckets, in order, read as far as they are needed.
-pub struct Names<'a> {
-    core: &'a Arc<Core>,
-    op: &'a Operation,
-    list: &'a ListKey,
+pub struct Names {
     order: Order,
     /// Between which names those lie that were not read yet: the upper one is exclusive.
     lower: String,
     upper: String,
     known: VecDeque<String>,
     last: Option<String>,
-    rows_max: i32,
+    rows_max: usize,
     is_whole: bool,
 }
 
-impl<'a> Names<'a> {
-    /// Those of the buckets that can have items between two item keys.
-    pub fn between(
-        core: &'a Arc<Core>,
-        op: &'a Operation,
-        list: &'a ListKey,
-        order: Order,
-        slice: (&str, &str),
-    ) -> Self {
+impl Names {
+    /// Those of the buckets of a list that can have items between two item keys.
+    pub fn between(list: &ListKey, order: Order, slice: (&str, &str)) -> Self {
         let name = |key| name_at(list.bucket(), key);
         let (lower, upper) = (name(slice.0), name(slice.1) + "$");
-        Self::new(core, op, list, order, (lower, upper))
+        Self::new(order, (lower, upper))
     }
 
     /// All there are, of whatever kind, before a name.
-    pub fn all(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey, before: Option<&str>) -> Self {
+    pub fn all(before: Option<&str>) -> Self {
         let bounds = (LOWEST.to_owned(), before.unwrap_or(HIGHEST).to_owned());
-        Self::new(core, op, list, Order::Newest, bounds)
+        Self::new(Order::Newest, bounds)
     }
 
-    fn new(
-        core: &'a Arc<Core>,
-        op: &'a Operation,
-        list: &'a ListKey,
-        order: Order,
-        (lower, upper): (String, String),
-    ) -> Self {
+    fn new(order: Order, (lower, upper): (String, String)) -> Self {
         let (known, last, rows_max, is_whole) = (VecDeque::new(), None, FIRST_NAMES, false);
-        Self { core, op, list, order, lower, upper, known, last, rows_max, is_whole }
+        Self { order, lower, upper, known, last, rows_max, is_whole }
     }
 
-    /// The next ones, as many as are asked for if there are so many.
-    pub async fn take(&mut self, count: usize, mut permit: Permit) -> Result<(Vec<String>, Permit), StoreError> {
+    /// The next ones of the call's list, as many as are asked for if there are so many.
+    pub async fn take(&mut self, call: &mut Call, count: usize) -> Result<Vec<String>, StoreError> {
         while self.known.len() < count && !self.is_whole {
-            permit = self.read_more(permit).await?;
+            self.read_more(call).await?;
         }
         let count = count.min(self.known.len());
-        Ok((self.known.drain(..count).collect(), permit))
+        Ok(self.known.drain(..count).collect())
     }
 
-    async fn read_more(&mut self, mut permit: Permit) -> Result<Permit, StoreError> {
-        let (core, op, rows_max) = (self.core, self.op, self.rows_max);
+    async fn read_more(&mut self, call: &mut Call) -> Result<(), StoreError> {
+        let core = Arc::clone(&call.core);
         let prepared = match self.order {
             Order::Newest => &core.for_buckets.names,
             Order::Oldest => &core.for_buckets.names_oldest,
         };
-        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
-        let (mut state, mut rows) = (PagingState::start(), 0);
-        loop {
-            let (lower, upper) = (self.lower.clone(), self.upper.clone());
-            let ((result, next), kept) = core
-                .attempts
-                .run(core.request(Statement::Buckets, op), permit, |route| {
-                    let mut statement = prepared.clone();
-                    statement.set_page_size(rows_max);
-                    statement.set_load_balancing_policy(Some(route));
-                    let bound = match core.prepared.within(op.deadline) {
-                        None => statement.bind(&(feature_key, entity_id, &lower, &upper)),
-                        Some(timeout) => statement.bind(&(feature_key, entity_id, &lower, &upper, timeout)),
-                    };
-                    read(Arc::clone(core), bound, state.clone())
-                })
-                .await?;
-            permit = kept;
-            let result = result.into_rows_result().map_err(|_| damaged_row())?;
-            for row in result.rows::<(&str,)>().map_err(|_| damaged_row())? {
+        let (lower, upper) = (self.lower.clone(), self.upper.clone());
+        let values = [lower.as_str().into(), upper.as_str().into()];
+        let query = Query::read(Statement::Buckets, prepared, values);
+        let (mut pages, mut rows) = (Pages::new(), 0);
+        // A page may be cut short without being the last.
+        while rows < self.rows_max
+            && let Some(page) = pages.next(call, &query, self.rows_max).await?
+        {
+            for row in page.rows::<(&str,)>().map_err(|_| damaged_row())? {
                 let (name,) = row.map_err(|_| damaged_row())?;
                 rows += 1;
                 if self.last.as_deref() != Some(name) {
@@ -119,16 +88,8 @@ impl<'a> Names<'a> {
                     self.last = Some(name.to_owned());
                 }
             }
-            match next.into_paging_control_flow() {
-                // A page may be cut short without being the last.
-                ControlFlow::Continue(next) if rows < rows_max => state = next,
-                ControlFlow::Continue(_) => break,
-                ControlFlow::Break(()) => {
-                    self.is_whole = true;
-                    break;
-                }
-            }
         }
+        self.is_whole = pages.are_over();
         // What was read of the last name stands in no other page.
         if let Some(last) = &self.last {
             match self.order {
@@ -137,7 +98,7 @@ impl<'a> Names<'a> {
             }
         }
         self.rows_max = MORE_NAMES;
-        Ok(permit)
+        Ok(())
     }
 }
 
@@ -150,22 +111,17 @@ fn name_at(bucket: Option<Bucket>, key: &str) -> String {
 
 /// The partitions that a list may have items in, between two moments, hidden ones too: those of its buckets, or the
 /// list itself.
-pub async fn partitions(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    within: &Bounds,
-) -> Result<Vec<ListKey>, StoreError> {
-    if list.bucket().is_none() {
-        return Ok(vec![list.clone()]);
+pub async fn partitions(call: &mut Call, within: &Bounds) -> Result<Vec<ListKey>, StoreError> {
+    if call.list.bucket().is_none() {
+        return Ok(vec![call.list.clone()]);
     }
     let (lower, upper) = slice(within);
     let mut names = match *within {
-        Bounds::ALL => Names::all(core, op, list, None),
-        _ => Names::between(core, op, list, Order::Newest, (&lower, &upper)),
+        Bounds::ALL => Names::all(None),
+        _ => Names::between(&call.list, Order::Newest, (&lower, &upper)),
     };
-    let (names, _permit) = names.take(usize::MAX, core.permit(op.deadline).await?).await?;
-    Ok(names.iter().map(|name| partition(list, name)).collect())
+    let names = names.take(call, usize::MAX).await?;
+    Ok(names.iter().map(|name| partition(&call.list, name)).collect())
 }
 
 /// Whether a partition of a list can have no items but those between two moments.
@@ -189,55 +145,33 @@ pub fn is_covered(list: &ListKey, partition: &ListKey, within: &Bounds) -> bool 
 pub type Due = (String, i64, i32);
 
 /// Writes rows of a list's directory, all of them or none.
-pub async fn note(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    due: Vec<Due>,
-    write_timestamp: i64,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
-    let (list, due) = (Arc::new(list.clone()), Arc::new(due));
-    let (result, permit) = core
-        .attempts
-        .run(core.request(Statement::NoteBuckets, op), permit, |route| {
-            let (core, list, due) = (Arc::clone(core), Arc::clone(&list), Arc::clone(&due));
-            async move {
-                let note = || core.for_buckets.note.clone().into();
-                let statements = std::iter::repeat_with(note).take(due.len()).collect();
-                let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
-                batch.set_consistency(core.write_consistency.of_driver());
-                batch.set_is_idempotent(true);
-                batch.set_load_balancing_policy(Some(route));
-                let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-                let row = |(name, until, ttl): &Due| {
-                    (feature_key.to_owned(), entity_id.to_owned(), name.clone(), *until, *ttl, write_timestamp)
-                };
-                core.driver.batch(&batch, due.iter().map(row).collect::<Vec<_>>()).await
-            }
-        })
-        .await?;
-    result.result_not_rows().map_err(|_| damaged_row())?;
-    Ok(permit)
+pub async fn note(call: &mut Call, due: Vec<Due>, write_timestamp: i64) -> Result<(), StoreError> {
+    let (core, list, due) = (Arc::clone(&call.core), Arc::new(call.list.clone()), Arc::new(due));
+    let make = |route| {
+        let (core, list, due) = (Arc::clone(&core), Arc::clone(&list), Arc::clone(&due));
+        async move {
+            let note = || core.for_buckets.note.clone().into();
+            let statements = std::iter::repeat_with(note).take(due.len()).collect();
+            let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
+            batch.set_consistency(core.write_consistency.of_driver());
+            batch.set_is_idempotent(true);
+            batch.set_load_balancing_policy(Some(route));
+            let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
+            let row = |(name, until, ttl): &Due| {
+                (feature_key.to_owned(), entity_id.to_owned(), name.clone(), *until, *ttl, write_timestamp)
+            };
+            core.driver.batch(&batch, due.iter().map(row).collect::<Vec<_>>()).await
+        }
+    };
+    call.send_write(Statement::NoteBuckets, make).await
 }
 
 /// Forgets the buckets before a name, or all, that were deleted with this write timestamp: what was noted so lately
 /// that items may rely on it which outlive that stays.
-pub async fn forget(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    before: Option<&str>,
-    deleted: i64,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
-    let (before, timestamp) = (before.unwrap_or(HIGHEST), deleted - HELD - 1);
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let bind = |statement: PreparedStatement| match core.prepared.within(op.deadline) {
-        None => statement.bind(&(timestamp, feature_key, entity_id, before)),
-        Some(timeout) => statement.bind(&(timestamp, timeout, feature_key, entity_id, before)),
-    };
-    write(core, op, Statement::NoteBuckets, &core.for_buckets.forget, permit, bind).await
+pub async fn forget(call: &mut Call, before: Option<&str>, deleted: i64) -> Result<(), StoreError> {
+    let (core, timestamp) = (Arc::clone(&call.core), deleted - HELD - 1);
+    let values = [before.unwrap_or(HIGHEST).into()];
+    call.write(&Query::deletion(Statement::NoteBuckets, &core.for_buckets.forget, timestamp, values)).await
 }
 
 #[cfg(test)]

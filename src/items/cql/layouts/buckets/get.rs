@@ -1,63 +1,54 @@
 //! Get List Items of a list in buckets: one bucket after the other, and several at once where they have few items.
 
-use std::sync::Arc;
-
 use super::directory::{Names, partition};
 use super::pace::Pace;
 use super::several::Slice;
-use crate::domain::{ItemKey, ListKey, Order};
-use crate::items::cql::core::Core;
+use crate::domain::{ItemKey, Order};
+use crate::items::cql::call::Call;
 use crate::items::cql::layouts::get::{Page, fill};
 use crate::items::cql::layouts::keys::bounds;
 use crate::items::cql::pressure::coalesce::FetchedPage;
-use crate::items::cql::pressure::permits::Permit;
-use crate::items::{Operation, Range, StoreError};
+use crate::items::{Range, StoreError};
 
-pub async fn get(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    range: &Range,
-    last_shown: Option<ItemKey>,
-    mut permit: Permit,
-) -> Result<FetchedPage, StoreError> {
+pub async fn get(call: &mut Call, range: &Range, last_shown: Option<ItemKey>) -> Result<FetchedPage, StoreError> {
     let mut page = Page::new(range);
     let after = range.after.map(|key| (key, range.order));
-    let Some((lower, upper)) = bounds(op, &range.bounds(), after, last_shown) else {
+    let Some((lower, upper)) = bounds(&call.op, &range.bounds(), after, last_shown) else {
         return Ok(page.into_answer());
     };
-    let slice = (lower.as_str(), upper.as_str());
-    let mut names = Names::between(core, op, list, range.order, slice);
+    let (slice, list) = ((lower.as_str(), upper.as_str()), call.list.clone());
+    let mut names = Names::between(&list, range.order, slice);
     let mut pace = Pace::default();
     while !page.is_full() {
         let before = page.items();
         // One more than asked for tells whether more follows.
         let missing = range.limit.saturating_add(1) - before;
-        let some;
-        (some, permit) = names.take(pace.buckets(missing), permit).await?;
-        match &some[..] {
+        let some = names.take(call, pace.buckets(missing)).await?;
+        let found = match &some[..] {
             [] => break,
-            [name] => permit = fill(core, op, &partition(list, name), slice, &mut page, permit).await?,
+            [_] => vec![None],
             _ => {
                 let each = Pace::rows_of_each(missing, some.len());
-                let several = Slice { list, names: &some, lower: &lower, upper: &upper, with_values: true };
-                let found;
-                (found, permit) = several.rows(core, op, each, permit).await?;
-                for (name, rows) in some.iter().zip(found) {
-                    let Some(mut rows) = rows else {
-                        permit = fill(core, op, &partition(list, name), slice, &mut page, permit).await?;
-                        if page.is_full() {
-                            break;
-                        }
-                        continue;
-                    };
+                let several = Slice { list: &list, names: &some, lower: &lower, upper: &upper, with_values: true };
+                several.rows(call, each).await?
+            }
+        };
+        for (name, rows) in some.iter().zip(found) {
+            match rows {
+                Some(mut rows) => {
                     if range.order == Order::Oldest {
                         rows.reverse();
                     }
-                    if page.push_all(rows.into_iter().map(Ok::<_, StoreError>))? {
-                        break;
-                    }
+                    page.push_all(rows.into_iter().map(Ok::<_, StoreError>))?;
                 }
+                None => {
+                    call.turn_to(partition(&list, name));
+                    fill(call, slice, &mut page).await?;
+                    call.turn_to(list.clone());
+                }
+            }
+            if page.is_full() {
+                break;
             }
         }
         pace.met(some.len(), page.items() - before);

@@ -3,36 +3,31 @@
 use std::sync::Arc;
 
 use super::directory::{Names, forget, partition};
-use crate::domain::ListKey;
-use crate::items::cql::core::Core;
+use crate::items::StoreError;
+use crate::items::cql::call::Call;
 use crate::items::cql::error::after_unknown;
 use crate::items::cql::layouts::deletes::clear;
-use crate::items::cql::layouts::lanes::in_lanes;
-use crate::items::cql::pressure::permits::Permit;
-use crate::items::{Operation, StoreError};
 
 /// Buckets that are deleted at once.
 const CLEARED_AT_ONCE: usize = 8;
 
 /// Deletes all buckets of a list with this write timestamp, and then what its directory says of them: so that a removal
 /// that broke off can be repeated, and goes on where there are buckets left.
-pub async fn all(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    write_timestamp: i64,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
-    let (names, permit) = Names::all(core, op, list, None).take(usize::MAX, permit).await?;
+pub async fn all(call: &mut Call, write_timestamp: i64) -> Result<(), StoreError> {
+    let names = Names::all(None).take(call, usize::MAX).await?;
     if names.is_empty() {
-        return Ok(permit);
+        return Ok(());
     }
-    let several = names.len() > 1;
-    let each = |name: String, permit| async move {
-        let permit = clear(core, op, &core.prepared.clear, &partition(list, &name), write_timestamp, permit).await?;
-        Ok(((), permit))
+    let (several, list) = (names.len() > 1, call.list.clone());
+    let each = |mut call: Call, name: String| {
+        call.turn_to(partition(&list, &name));
+        async move {
+            let core = Arc::clone(&call.core);
+            clear(&mut call, &core.prepared.clear, write_timestamp).await?;
+            Ok(((), call))
+        }
     };
-    let cleared = in_lanes(core, permit, names, CLEARED_AT_ONCE, each).await;
-    let (_, permit) = cleared.map_err(|error| after_unknown(error, several))?;
-    forget(core, op, list, None, write_timestamp, permit).await.map_err(|error| after_unknown(error, true))
+    let cleared = call.in_lanes(names, CLEARED_AT_ONCE, each).await;
+    cleared.map_err(|error| after_unknown(error, several))?;
+    forget(call, None, write_timestamp).await.map_err(|error| after_unknown(error, true))
 }

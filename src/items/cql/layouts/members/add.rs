@@ -2,44 +2,42 @@
 //! goes for it, as one batch.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use super::entry::{Entry, Held, place_of};
 use super::read;
 use super::walk::{keep_of, mend};
 use super::write::{self, Change};
 use crate::domain::{ItemKey, ListKey, NewItem, ValueDigest};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::Call;
 use crate::items::cql::layouts::add::check_size;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
 
-pub async fn add(core: &Arc<Core>, op: &Operation, list: &ListKey, items: &[NewItem]) -> Result<(), StoreError> {
-    let identity = list.identity();
-    let place_bytes = |item: &NewItem| identity.member(&item.value).len();
+pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
+    let list = call.list.clone();
+    let place_bytes = |item: &NewItem| list.identity().member(&item.value).len();
     // The item key, the member and that of the list stand in the row and in the entry.
-    check_size(items, |item| 2 * (key_bytes(list) + place_bytes(item)) + item.value.len())
+    check_size(items, |item| 2 * (key_bytes(&list) + place_bytes(item)) + item.value.len())
         .map_err(StoreError::Refused)?;
-    let new = of_each_member(list, items);
-    let permit = core.permit(op.deadline).await?;
-    let (entries, permit) = read::entries(core, op, list, new.keys().cloned().collect(), permit).await?;
+    let new = of_each_member(&list, items);
+    let entries = read::entries(call, new.keys().cloned().collect()).await?;
     // After what was found, which it is to outrank.
-    let written = core.write_clock.next();
+    let (op, written, writer) = (call.op, call.core.write_clock.next(), call.core.writer);
     let mut changes = Vec::new();
     for (member, (key, item)) in new {
         // An item that has expired has no row: CQL would take its TTL of 0 for "never expire".
         let Some(ttl_secs) = row_ttl_secs(item.expires_at, op.now) else { continue };
         let (expires_at, stored) = (item.expires_at, item.value.clone());
-        let held = Held { writer: core.writer, key, written, expires_at, stored };
-        changes.extend(replace(op, list, entries.get(&member), (&member, held), ttl_secs));
+        let held = Held { writer, key, written, expires_at, stored };
+        changes.extend(replace(&op, &list, entries.get(&member), (&member, held), ttl_secs));
     }
     let changed: HashSet<_> = changes.iter().filter_map(Change::put_row).map(str::to_owned).collect();
-    write::write(core, op, list, Statement::Add, changes, permit).await?;
+    write::write(call, Statement::Add, changes).await?;
     // The deletion of an item that a faster clock wrote may hide the row of an item that is added again, but not its
     // entry.
-    if core.write_clock.is_outranked(written) {
-        changed.iter().for_each(|member| core.mends.met(mend(op, list, member, None)));
+    if call.core.write_clock.is_outranked(written) {
+        changed.iter().for_each(|member| call.core.mends.met(mend(&op, &list, member, None)));
     }
     Ok(())
 }

@@ -1,17 +1,15 @@
 //! Get List Items of a set.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use super::entry::Held;
 use super::read::Slice;
 use super::walk::{Standing, Walk};
-use crate::domain::{ItemKey, ListKey, Order};
-use crate::items::cql::core::Core;
+use crate::domain::{ItemKey, Order};
+use crate::items::cql::call::Call;
 use crate::items::cql::layouts::keys::bounds;
 use crate::items::cql::pressure::coalesce::FetchedPage;
-use crate::items::cql::pressure::permits::Permit;
-use crate::items::{ItemPage, Operation, Range, StoreError};
+use crate::items::{ItemPage, Range, StoreError};
 
 /// Rows that are read first; how large an item is, is not known then.
 const FIRST_ROWS: usize = 128;
@@ -19,27 +17,18 @@ const FIRST_ROWS: usize = 128;
 const STEP_BYTES: usize = 1 << 20;
 const STEP_ROWS_MAX: usize = 1_000;
 
-pub async fn get(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    range: &Range,
-    last_shown: Option<ItemKey>,
-    permit: Permit,
-) -> Result<FetchedPage, StoreError> {
+pub async fn get(call: &mut Call, range: &Range, last_shown: Option<ItemKey>) -> Result<FetchedPage, StoreError> {
     let mut page = Page { range, items: BTreeMap::new(), places: HashMap::new(), bytes: 0 };
     let after = range.after.map(|key| (key, range.order));
-    let Some((lower, upper)) = bounds(op, &range.bounds(), after, last_shown) else {
+    let Some((lower, upper)) = bounds(&call.op, &range.bounds(), after, last_shown) else {
         return Ok(page.into_answer());
     };
-    let mut walk = Walk::new(core, op, list, Slice { order: range.order, lower, upper });
-    let (mut permit, mut rows_max) = (permit, FIRST_ROWS);
+    let mut walk = Walk::new(Slice { order: range.order, lower, upper });
+    let mut rows_max = FIRST_ROWS;
     while !page.is_full() {
         // One more than asked for tells whether more follows.
         let rows = rows_max.min(range.limit.saturating_add(1) - page.items.len());
-        let standing;
-        (standing, permit) = walk.next(rows, permit).await?;
-        let Some(standing) = standing else { break };
+        let Some(standing) = walk.next(call, rows).await? else { break };
         standing.into_iter().for_each(|standing| page.push(standing));
         if let Some(bytes) = page.bytes.checked_div(page.items.len()) {
             rows_max = (STEP_BYTES / bytes.max(1)).clamp(1, STEP_ROWS_MAX);

@@ -17,10 +17,9 @@ use super::entry::{Entry, Held};
 use super::read;
 use super::walk::keep_of;
 use super::write::{self, Change};
-use crate::domain::ListKey;
+use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
 use crate::items::cql::notes::mends::Mend;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
@@ -51,10 +50,11 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = Operation::new(core.write_clock.wall(), *ttl, Instant::now() + TIMEOUT);
-    let (mut entries, permit) = read::entries(core, &op, list, vec![member.clone()], permit).await?;
+    let call = &mut Call::with_permit(core, &op, list, permit);
+    let mut entries = read::entries(call, vec![member.clone()]).await?;
     let entry = entries.remove(member).unwrap_or_else(|| Entry { member: member.clone(), held: Vec::new() });
     let keys: Vec<_> = entry.held.iter().map(|held| held.key).chain(*row).collect();
-    let (rows, permit) = read::find_rows(core, &op, list, &keys, permit).await?;
+    let rows = read::find_rows(call, &keys).await?;
     let (mut changes, mut wrong, mut missing) = (Vec::new(), Vec::new(), None);
     if let Some(stands) = entry.standing(&op, keep_of(list)) {
         for held in entry.held.iter().filter(|held| held.is_visible(&op) && *held != stands) {
@@ -73,9 +73,9 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
         changes.push(Change::DropRow { key, written });
         wrong.push(STRAY_ROW);
     }
-    let permit = write::write(core, &op, list, Statement::Delete, changes, permit).await?;
+    write::write(call, Statement::Delete, changes).await?;
     if let Some((stands, ttl_secs)) = missing
-        && bring_back(core, &op, list, (member, stands, ttl_secs), permit).await?
+        && bring_back(call, (member, stands, ttl_secs)).await?
     {
         wrong.push(MISSING_ROW);
     }
@@ -86,24 +86,17 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
 /// Writes the row of an item that stands, with the item's own write timestamp, or with a later one that outranks the
 /// tombstone which hides it. The entry stays as it is: were it written again, it could undo a removal that deletes it
 /// just now. Returns whether the row can be read then.
-async fn bring_back(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    (member, stands, ttl_secs): (&str, &Held, i32),
-    mut permit: Permit,
-) -> Result<bool, StoreError> {
+async fn bring_back(call: &mut Call, (member, stands, ttl_secs): (&str, &Held, i32)) -> Result<bool, StoreError> {
+    let core = Arc::clone(&call.core);
     for written in iter::once(stands.written).chain(core.write_clock.outranking()) {
         let held = Held { written, ..stands.clone() };
         let row = Change::PutRow { member: member.to_owned(), held, ttl_secs };
-        permit = write::write(core, op, list, Statement::Delete, vec![row], permit).await?;
-        let rows;
-        (rows, permit) = read::find_rows(core, op, list, &[stands.key], permit).await?;
-        if rows.contains_key(&stands.key) {
+        write::write(call, Statement::Delete, vec![row]).await?;
+        if read::find_rows(call, &[stands.key]).await?.contains_key(&stands.key) {
             return Ok(true);
         }
     }
-    tracing::debug!(?list, "no write timestamp is late enough to override the deletion of a set member");
+    tracing::debug!(list = ?call.list, "no write timestamp is late enough to override the deletion of a set member");
     Ok(false)
 }
 

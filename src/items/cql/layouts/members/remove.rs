@@ -9,26 +9,21 @@
 //! every acknowledged write.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-
-use scylla::response::PagingState;
 
 use super::entry::{Entry, Held, place_of};
 use super::look::{last_shown, last_shown_of};
 use super::read::{self, AllEntries, Rows, Slice};
 use super::walk::keep_of;
 use super::write::{self, Change};
-use crate::domain::{IdentityKind, ItemKey, ListKey, Order};
-use crate::items::cql::core::Core;
+use crate::domain::{IdentityKind, ItemKey, Order};
+use crate::items::cql::call::Call;
 use crate::items::cql::error::after_unknown;
 use crate::items::cql::layouts::deletes::wait_out;
 use crate::items::cql::layouts::keys::slice;
-use crate::items::cql::layouts::lanes::in_lanes;
 use crate::items::cql::layouts::settled::settled;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::cql::statements::sets::ENTRIES_MAX;
-use crate::items::{Bounds, Operation, Removal, StoreError};
+use crate::items::{Bounds, Removal, StoreError};
 
 /// Items of one batch, and those of one in which whole entries go.
 const BATCH_ITEMS: usize = 100;
@@ -39,18 +34,18 @@ const BATCHES_MAX: usize = 8;
 const FIND_ROWS: usize = 1_000;
 
 /// Removes what a removal takes, and returns how many visible items that were.
-pub async fn remove(core: &Arc<Core>, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
-    let (permit, last_shown) = (None, None);
-    let (removed, begun, largest, settled) = (0, false, None, None);
-    let mut removing = Removing { core, op, list, removal, last_shown, permit, removed, begun, largest, settled };
+pub async fn remove(call: &mut Call, removal: &Removal) -> Result<u64, StoreError> {
+    let identity = call.list.identity();
+    let (last_shown, removed, begun, largest, settled) = (None, 0, false, None, None);
+    let mut removing = Removing { call, removal, last_shown, removed, begun, largest, settled };
     match removal {
         Removal::Members(members) => removing.named(members.iter().map(|member| place_of(member))).await?,
-        Removal::Value(value) if list.identity().kind() == IdentityKind::Value => {
+        Removal::Value(value) if identity.kind() == IdentityKind::Value => {
             removing.named([place_of(value)]).await?;
         }
         Removal::Value(_) => removing.all_entries().await?,
         Removal::Items(items) => {
-            let members = items.iter().map(|(_, stored)| place_of(list.identity().member(stored)));
+            let members = items.iter().map(|(_, stored)| place_of(identity.member(stored)));
             removing.named(members).await?;
         }
         Removal::Between(within) => removing.between(within).await?,
@@ -60,13 +55,10 @@ pub async fn remove(core: &Arc<Core>, op: &Operation, list: &ListKey, removal: &
 
 /// A removal that is under way.
 struct Removing<'a> {
-    core: &'a Arc<Core>,
-    op: &'a Operation,
-    list: &'a ListKey,
+    call: &'a mut Call,
     removal: &'a Removal,
     /// The last item that the set shows, if it has more.
     last_shown: Option<ItemKey>,
-    permit: Option<Permit>,
     removed: u64,
     /// Whether something may have been deleted.
     begun: bool,
@@ -77,63 +69,47 @@ struct Removing<'a> {
 }
 
 impl Removing<'_> {
-    async fn permit(&mut self) -> Result<Permit, StoreError> {
-        match self.permit.take() {
-            Some(permit) => Ok(permit),
-            None => self.core.permit(self.op.deadline).await.map_err(|error| after_unknown(error, self.begun)),
-        }
-    }
-
     async fn entries(&mut self, members: impl IntoIterator<Item = String>) -> Result<Vec<Entry>, StoreError> {
         let members: HashSet<_> = members.into_iter().collect();
-        let permit = self.permit().await?;
-        let (core, op, list) = (self.core, self.op, self.list);
-        let read = read::entries(core, op, list, members.into_iter().collect(), permit).await;
-        let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
-        self.permit = Some(permit);
-        Ok(entries.into_values().collect())
+        let read = read::entries(self.call, members.into_iter().collect()).await;
+        Ok(read.map_err(|error| after_unknown(error, self.begun))?.into_values().collect())
     }
 
     /// Removes what it takes of some members, which are all that it is about.
     async fn named(&mut self, members: impl IntoIterator<Item = String>) -> Result<(), StoreError> {
         let entries = self.entries(members).await?;
-        // That look has a permit of its own.
-        self.permit = None;
-        let standing = entries.iter().filter_map(|entry| self.standing(entry));
-        self.last_shown = last_shown_of(self.core, self.op, self.list, standing).await?;
+        let standing: Vec<_> = entries.iter().filter_map(|entry| self.standing(entry)).collect();
+        self.last_shown = last_shown_of(self.call, standing.into_iter()).await?;
         self.take_from(&entries).await
     }
 
     async fn all_entries(&mut self) -> Result<(), StoreError> {
-        self.last_shown = last_shown(self.core, self.op, self.list).await?;
+        self.last_shown = last_shown(self.call).await?;
         let mut all = AllEntries::new();
         loop {
-            if self.core.dense.has(self.list) {
+            if self.call.core.dense.has(&self.call.list) {
                 return self.by_rows(&Bounds::ALL).await.map(drop);
             }
-            let permit = self.permit().await?;
-            let read = all.next(self.core, self.op, self.list, permit).await;
+            let read = all.next(self.call).await;
             if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
-                self.core.dense.met(self.list);
+                self.call.core.dense.met(&self.call.list);
                 return self.by_rows(&Bounds::ALL).await.map(drop);
             }
-            let (entries, permit) = read.map_err(|error| after_unknown(error, self.begun))?;
-            self.permit = Some(permit);
-            let Some(entries) = entries else { return Ok(()) };
+            let Some(entries) = read.map_err(|error| after_unknown(error, self.begun))? else { return Ok(()) };
             self.take_from(&entries).await?;
         }
     }
 
     async fn between(&mut self, within: &Bounds) -> Result<(), StoreError> {
-        self.last_shown = last_shown(self.core, self.op, self.list).await?;
+        self.last_shown = last_shown(self.call).await?;
         // Where reads may miss acknowledged items, each one that is found goes for itself: nothing else is hidden.
-        if !self.core.reads_meet_all_writes() {
+        if !self.call.core.reads_meet_all_writes() {
             return self.by_rows(within).await.map(drop);
         }
         // Before anything is read.
-        let permit = self.permit().await?;
-        let (written, permit) = settled(self.core, self.op, self.core.settled_after(), permit).await?;
-        (self.permit, self.settled) = (Some(permit), Some(written));
+        let after = self.call.core.settled_after();
+        let written = settled(self.call, after).await?;
+        self.settled = Some(written);
         if !self.by_rows(within).await? {
             return Ok(());
         }
@@ -144,30 +120,27 @@ impl Removing<'_> {
     /// Removes what it takes of the members that have rows in a slice. Returns whether there were rows.
     async fn by_rows(&mut self, within: &Bounds) -> Result<bool, StoreError> {
         let (lower, upper) = slice(within);
-        let slice = Slice { order: Order::Newest, lower, upper };
-        let (mut from, mut at) = (Some(PagingState::start()), None);
-        while let Some(state) = from {
-            let permit = self.permit().await?;
-            let read = read::rows(self.core, self.op, self.list, &slice, (state, FIND_ROWS), permit).await;
-            let begin = at.as_ref().unwrap_or(&slice.upper);
-            let read = self.core.to_sweep.check(read, (self.list, begin, slice.order));
-            let Rows { rows, next, permit } = read.map_err(|error| after_unknown(error, self.begun))?;
-            self.permit = Some(permit);
-            at = rows.last().map(|row| row.key.to_string()).or(at);
-            let entries = self.entries(rows.into_iter().map(|row| row.member)).await?;
+        let mut rows = Rows::of(Slice { order: Order::Newest, lower, upper });
+        let mut at = None;
+        loop {
+            let read = rows.next(self.call, FIND_ROWS).await;
+            let begin = at.as_ref().unwrap_or(&rows.slice.upper);
+            let read = self.call.core.to_sweep.check(read, (&self.call.list, begin, rows.slice.order));
+            let Some(some) = read.map_err(|error| after_unknown(error, self.begun))? else { break };
+            at = some.last().map(|row| row.key.to_string()).or(at);
+            let entries = self.entries(some.into_iter().map(|row| row.member)).await?;
             self.take_from(&entries).await?;
-            from = next;
         }
         Ok(at.is_some())
     }
 
     fn takes(&self, held: &Held) -> bool {
-        self.removal.takes(self.list.identity(), held.key.timestamp, &held.stored)
+        self.removal.takes(self.call.list.identity(), held.key.timestamp, &held.stored)
     }
 
     /// What stands of an entry and is taken.
     fn standing<'e>(&self, entry: &'e Entry) -> Option<&'e Held> {
-        entry.standing(self.op, keep_of(self.list)).filter(|held| self.takes(held))
+        entry.standing(&self.call.op, keep_of(&self.call.list)).filter(|held| self.takes(held))
     }
 
     /// Deletes what the removal takes of some entries.
@@ -196,23 +169,20 @@ impl Removing<'_> {
         }
         // Other batches of this removal may have been carried out.
         let several = self.begun || batches.len() > 1;
-        let permit = self.permit().await?;
         self.begun = true;
-        let (core, op, list) = (self.core, self.op, self.list);
-        let each = |changes, permit| async move {
-            write::write(core, op, list, Statement::Delete, changes, permit).await.map(|permit| ((), permit))
+        let each = |mut call: Call, changes| async move {
+            write::write(&mut call, Statement::Delete, changes).await?;
+            Ok(((), call))
         };
-        let deleted = in_lanes(core, permit, batches, BATCHES_MAX, each).await;
-        let (_, permit) = deleted.map_err(|error| after_unknown(error, several))?;
-        self.permit = Some(permit);
-        Ok(())
+        let deleted = self.call.in_lanes(batches, BATCHES_MAX, each).await;
+        deleted.map(drop).map_err(|error| after_unknown(error, several))
     }
 
     /// Waits until it may be acknowledged. Returns how many visible items were removed.
     async fn end(self) -> u64 {
-        drop(self.permit);
+        self.call.release();
         if let Some(largest) = self.largest {
-            wait_out(self.core, largest).await;
+            wait_out(&self.call.core, largest).await;
         }
         self.removed
     }

@@ -1,17 +1,14 @@
 //! Cutting a set that is longer than it shows.
 
-use std::sync::Arc;
-
 use super::read::Slice;
 use super::walk::{Standing, Walk};
 use super::write;
-use crate::domain::{ListKey, MaxItems, Order};
-use crate::items::cql::core::Core;
+use crate::domain::{MaxItems, Order};
+use crate::items::cql::call::Call;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::notes::overlong::slack;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
-use crate::items::{Bounds, Operation, StoreError};
+use crate::items::{Bounds, StoreError};
 
 /// Rows that are read at once, and items of one batch at most.
 const STEP_ROWS: usize = 500;
@@ -19,23 +16,12 @@ const STEP_ROWS: usize = 500;
 /// Deletes what a set does not show, if that is more than a little, for as long as the bound is still the one that
 /// it was begun with. Each item goes with its own write timestamp, so that nothing is hidden that is added
 /// meanwhile. Returns whether something was deleted.
-pub async fn trim(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    max_items: MaxItems,
-    permit: Permit,
-    is_bound: impl Fn() -> bool,
-) -> Result<bool, StoreError> {
+pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> bool) -> Result<bool, StoreError> {
     let (lower, upper) = slice(&Bounds::ALL);
-    let mut walk = Walk::new(core, op, list, Slice { order: Order::Newest, lower, upper });
-    let (mut permit, mut met, mut surplus) = (permit, 0, Vec::new());
+    let mut walk = Walk::new(Slice { order: Order::Newest, lower, upper });
+    let (mut met, mut surplus, mut begun) = (0, Vec::new(), false);
     let most = max_items.get() + slack(max_items);
-    let mut begun = false;
-    loop {
-        let standing;
-        (standing, permit) = walk.next(STEP_ROWS, permit).await?;
-        let Some(standing) = standing else { break };
+    while let Some(standing) = walk.next(call, STEP_ROWS).await? {
         for standing in standing {
             met += 1;
             if met > max_items.get() {
@@ -47,8 +33,7 @@ pub async fn trim(
                 return Ok(begun);
             }
             let gone = std::mem::take(&mut surplus);
-            let changes = gone.iter().flat_map(drop_all).collect();
-            permit = write::write(core, op, list, Statement::Delete, changes, permit).await?;
+            write::write(call, Statement::Delete, gone.iter().flat_map(drop_all).collect()).await?;
             begun = true;
         }
     }

@@ -1,16 +1,12 @@
 //! Walks over the items that stand in a set, in the order of its rows.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
-
-use scylla::response::PagingState;
 
 use super::entry::{Entry, Held};
 use super::read::{self, Row, Rows, Slice};
 use crate::domain::{ItemKey, Keep, ListKey, Order};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::Call;
 use crate::items::cql::notes::mends::Mend;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::{Operation, StoreError};
 
 /// An item that stands, and where the entry of its member is.
@@ -24,49 +20,38 @@ pub struct Standing {
 
 /// Such a walk. A member that moves while it goes on is met where it was, where it is, or not at all; one that does
 /// not move is met once.
-pub struct Walk<'a> {
-    core: &'a Arc<Core>,
-    op: &'a Operation,
-    list: &'a ListKey,
-    slice: Slice,
-    /// Where the next rows begin; none at the end.
-    next: Option<PagingState>,
+pub struct Walk {
+    rows: Rows,
     /// The last row that was read.
     at: Option<ItemKey>,
 }
 
-impl<'a> Walk<'a> {
-    pub fn new(core: &'a Arc<Core>, op: &'a Operation, list: &'a ListKey, slice: Slice) -> Self {
-        Self { core, op, list, slice, next: Some(PagingState::start()), at: None }
+impl Walk {
+    pub fn new(slice: Slice) -> Self {
+        Self { rows: Rows::of(slice), at: None }
     }
 
     /// The items that stand where the next rows are, of which `rows_max` are read at most: in order, none of them
     /// behind what the walk has passed. There may be none, and more of them ahead; `None` is the end.
-    pub async fn next(
-        &mut self,
-        rows_max: usize,
-        permit: Permit,
-    ) -> Result<(Option<Vec<Standing>>, Permit), StoreError> {
-        let Some(from) = self.next.take() else { return Ok((None, permit)) };
-        let Self { core, op, list, .. } = *self;
-        let read = read::rows(core, op, list, &self.slice, (from, rows_max), permit).await;
-        let Slice { order, lower, upper } = &self.slice;
+    pub async fn next(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Standing>>, StoreError> {
+        let read = self.rows.next(call, rows_max).await;
+        let Slice { order, lower, upper } = &self.rows.slice;
         let begin = self.at.map(|at| at.to_string());
         let begin = begin.as_ref().unwrap_or(if *order == Order::Newest { upper } else { lower });
-        let Rows { rows, next, permit } = core.to_sweep.check(read, (list, begin, *order))?;
+        let Some(rows) = call.core.to_sweep.check(read, (&call.list, begin, *order))? else { return Ok(None) };
         let members: HashSet<&String> = rows.iter().map(|row| &row.member).collect();
         let members = members.into_iter().cloned().collect();
-        let (entries, permit) = read::entries(core, op, list, members, permit).await?;
-        self.next = next;
+        let entries = read::entries(call, members).await?;
+        let (op, list, mends) = (&call.op, &call.list, &call.core.mends);
         let (passed, last) = (self.at, rows.last().map(|row| row.key));
         self.at = last.or(passed);
-        let here = |key: &ItemKey| self.is_past(passed, key) && (self.next.is_none() || !self.is_past(last, key));
+        let here = |key: &ItemKey| self.is_past(passed, key) && (self.is_over() || !self.is_past(last, key));
         let mut standing = BTreeMap::new();
         let read: HashSet<_> = rows.iter().map(|row| row.key).collect();
         for entry in entries.values() {
             let stands = entry.standing(op, keep_of(list)).filter(|held| here(&held.key));
             if stands.is_some_and(|held| !read.contains(&held.key)) || entry.is_torn(op) {
-                self.core.mends.met(mend(op, list, &entry.member, None));
+                mends.met(mend(op, list, &entry.member, None));
             }
             if let Some(held) = stands {
                 let others = entry.held.iter().filter(|other| *other != held).cloned().collect();
@@ -74,26 +59,27 @@ impl<'a> Walk<'a> {
             }
         }
         for row in rows.iter().filter(|row| !points_to(entries.get(&row.member), row)) {
-            self.core.mends.met(mend(op, list, &row.member, Some(row.key)));
+            mends.met(mend(op, list, &row.member, Some(row.key)));
         }
         let standing = standing.into_values();
-        let standing = match self.slice.order {
+        let standing = match self.rows.slice.order {
             Order::Newest => standing.rev().collect(),
             Order::Oldest => standing.collect(),
         };
-        Ok((Some(standing), permit))
+        Ok(Some(standing))
     }
 
     /// Whether it has come to its end.
     pub fn is_over(&self) -> bool {
-        self.next.is_none()
+        self.rows.are_over()
     }
 
     /// Whether a key of the slice lies behind another in the order of the walk.
     fn is_past(&self, passed: Option<ItemKey>, key: &ItemKey) -> bool {
         let text = key.to_string();
-        let is_within = self.slice.lower <= text && text < self.slice.upper;
-        let is_past = passed.is_none_or(|passed| match self.slice.order {
+        let slice = &self.rows.slice;
+        let is_within = slice.lower <= text && text < slice.upper;
+        let is_past = passed.is_none_or(|passed| match slice.order {
             Order::Newest => *key < passed,
             Order::Oldest => *key > passed,
         });

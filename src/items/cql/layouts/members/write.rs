@@ -14,11 +14,10 @@ use scylla::statement::prepared::PreparedStatement;
 
 use super::entry::Held;
 use crate::domain::{ItemKey, ListKey};
+use crate::items::StoreError;
+use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
-use crate::items::cql::error::damaged_row;
-use crate::items::cql::pressure::permits::Permit;
 use crate::items::cql::statements::lists::Statement;
-use crate::items::{Operation, StoreError};
 
 /// One change of a set. Each carries the write timestamp of the item that it is about, so that a deletion hides nothing
 /// else; a deletion of several items has a timestamp by which all writes are settled.
@@ -53,25 +52,14 @@ pub fn drop(member: &str, held: &Held) -> [Change; 2] {
 }
 
 /// Carries all of the changes out, or none of them.
-pub async fn write(
-    core: &Arc<Core>,
-    op: &Operation,
-    list: &ListKey,
-    statement: Statement,
-    changes: Vec<Change>,
-    permit: Permit,
-) -> Result<Permit, StoreError> {
+pub async fn write(call: &mut Call, statement: Statement, changes: Vec<Change>) -> Result<(), StoreError> {
     if changes.is_empty() {
-        return Ok(permit);
+        return Ok(());
     }
-    let all = Arc::new((list.clone(), changes));
-    let (result, permit) = core
-        .attempts
-        .run(core.request(statement, op), permit, |route| send(Arc::clone(core), Arc::clone(&all), route))
-        .await?;
-    result.result_not_rows().map_err(|_| damaged_row())?;
-    core.to_sweep.deleted(list, all.1.iter().filter_map(Change::dropped_row));
-    Ok(permit)
+    let (core, all) = (Arc::clone(&call.core), Arc::new((call.list.clone(), changes)));
+    call.send_write(statement, |route| send(Arc::clone(&core), Arc::clone(&all), route)).await?;
+    core.to_sweep.deleted(&call.list, all.1.iter().filter_map(Change::dropped_row));
+    Ok(())
 }
 
 async fn send(

@@ -1,12 +1,10 @@
 //! Reads the keys of live rows of a partition, and deletes the gaps between them.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::errors::{BadQuery, ExecutionError};
 use scylla::policies::load_balancing::LoadBalancingPolicy;
-use scylla::response::PagingState;
 use scylla::response::query_result::QueryResult;
 use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
@@ -14,12 +12,11 @@ use scylla::statement::prepared::PreparedStatement;
 use tokio::time::{Instant, sleep};
 
 use crate::domain::{ListKey, Order, Timestamp};
+use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::layouts::keys::{read, slice};
+use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::layouts::settled::settled;
-use crate::items::cql::pressure::permits::Permit;
-use crate::items::cql::pressure::retry::Request;
 use crate::items::cql::statements::lists::Statement;
 use crate::items::{Bounds, Operation, StoreError};
 
@@ -65,18 +62,16 @@ impl<'a> Gaps<'a> {
         let (lowest, highest) = slice(&Bounds::ALL);
         let is_entries = list.feature_key.is_of_bags();
         let consistency = core.consistency_of_sweeps(is_entries);
-        let permit = free_permit(core, op).await?;
-        let (written, _permit) = settled(core, op, after, permit).await?;
+        let written = settled(&mut step(core, op, list).await?, after).await?;
         Ok(Self { core, op, list, consistency, written, lowest, highest })
     }
 
     /// The key of the `rows`-th live row that is newer than a key; none if there are fewer. Where too many tombstones
     /// lie before it, it is a bound just above the key.
     pub async fn newer_than(&mut self, key: &str, rows: usize) -> Result<Option<String>, StoreError> {
-        let permit = self.permit().await?;
         let above = key.to_owned() + "$";
-        match self.live((&above, &self.highest), Order::Oldest, rows, permit).await {
-            Ok((keys, _, _)) if keys.len() == rows => Ok(keys.last().cloned()),
+        match self.live(&mut self.step().await?, (&above, &self.highest), Order::Oldest, rows).await {
+            Ok((keys, _)) if keys.len() == rows => Ok(keys.last().cloned()),
             Ok(_) => Ok(None),
             Err(error) if self.is_too_much(&error) => Ok(Some(above)),
             Err(error) => Err(error),
@@ -98,29 +93,28 @@ impl<'a> Gaps<'a> {
                 Order::Newest => (&end, &from),
                 Order::Oldest => (&from, &end),
             };
-            let permit = self.permit().await?;
-            let (keys, is_whole, permit) =
-                match self.live((lower, upper), order, STEP_ROWS.min(rows_left), permit).await {
-                    Ok(read) => read,
-                    Err(error) if self.is_too_much(&error) => {
-                        if skips_now {
-                            skips = false;
-                            continue;
-                        }
-                        let shorter = span.map_or(SPAN_FIRST, |span| span / SHORTER_BY);
-                        if shorter == 0 || self.op.begin().is_err() {
-                            return Err(error);
-                        }
-                        refused = span.map(|_| end);
-                        span = Some(shorter);
+            let call = &mut self.step().await?;
+            let (keys, is_whole) = match self.live(call, (lower, upper), order, STEP_ROWS.min(rows_left)).await {
+                Ok(read) => read,
+                Err(error) if self.is_too_much(&error) => {
+                    if skips_now {
+                        skips = false;
                         continue;
                     }
-                    Err(error) => return Err(error),
-                };
+                    let shorter = span.map_or(SPAN_FIRST, |span| span / SHORTER_BY);
+                    if shorter == 0 || self.op.begin().is_err() {
+                        return Err(error);
+                    }
+                    refused = span.map(|_| end);
+                    span = Some(shorter);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let last = keys.last().filter(|_| !is_whole).cloned();
             rows_left = rows_left.saturating_sub(keys.len());
             let reached = last.as_ref().unwrap_or(&end);
-            self.delete(gaps(&from, keys, reached), permit).await?;
+            self.delete(call, gaps(&from, keys, reached)).await?;
             if rows_left == 0 || *reached == self.lowest || *reached == self.highest {
                 return Ok(());
             }
@@ -154,12 +148,8 @@ impl<'a> Gaps<'a> {
         }
     }
 
-    async fn permit(&self) -> Result<Permit, StoreError> {
-        free_permit(self.core, self.op).await
-    }
-
-    fn request(&self) -> Request {
-        Request { statement: Statement::Sweep, deadline: self.op.deadline.min(Instant::now() + STEP_TIMEOUT) }
+    async fn step(&self) -> Result<Call, StoreError> {
+        step(self.core, self.op, self.list).await
     }
 
     /// Whether a read had too many tombstones to pass. A node may also give up for want of time, but where all replicas
@@ -175,70 +165,49 @@ impl<'a> Gaps<'a> {
     /// Keys of live rows in the order, `rows_max` at most, and whether the slice has no more.
     async fn live(
         &self,
+        call: &mut Call,
         (lower, upper): (&str, &str),
         order: Order,
         rows_max: usize,
-        mut permit: Permit,
-    ) -> Result<(Vec<String>, bool, Permit), StoreError> {
-        let (core, op) = (self.core, self.op);
+    ) -> Result<(Vec<String>, bool), StoreError> {
+        let core = self.core;
         let prepared = match (self.list.identity().is_set(), order) {
             (true, Order::Newest) => &core.for_sets.row_keys,
             (true, Order::Oldest) => &core.for_sets.row_keys_oldest,
             (false, Order::Newest) => &core.prepared.keys,
             (false, Order::Oldest) => &core.prepared.keys_oldest,
         };
-        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
         let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
-        let (mut keys, mut state) = (Vec::new(), PagingState::start());
-        loop {
-            let ((result, next), kept) = core
-                .attempts
-                .run(self.request(), permit, |route| {
-                    let mut statement = prepared.clone();
-                    statement.set_page_size(limit.saturating_add(1));
-                    statement.set_consistency(self.consistency);
-                    statement.set_load_balancing_policy(Some(route));
-                    let bound = match core.prepared.within(op.deadline) {
-                        None => statement.bind(&(feature_key, entity_id, lower, upper, limit)),
-                        Some(timeout) => statement.bind(&(feature_key, entity_id, lower, upper, limit, timeout)),
-                    };
-                    read(Arc::clone(core), bound, state.clone())
-                })
-                .await?;
-            permit = kept;
-            let result = result.into_rows_result().map_err(|_| damaged_row())?;
-            for row in result.rows::<(&str,)>().map_err(|_| damaged_row())? {
+        let query = Query::read(Statement::Sweep, prepared, [lower.into(), upper.into(), limit.into()]);
+        let (query, mut keys, mut pages) = (query.at(self.consistency), Vec::new(), Pages::new());
+        while keys.len() < rows_max
+            && let Some(page) = pages.next(call, &query, rows_max.saturating_add(1)).await?
+        {
+            for row in page.rows::<(&str,)>().map_err(|_| damaged_row())? {
                 let (key,) = row.map_err(|_| damaged_row())?;
                 keys.push(key.to_owned());
             }
-            match next.into_paging_control_flow() {
-                ControlFlow::Continue(next) if keys.len() < rows_max => state = next,
-                _ => break,
-            }
         }
         let is_whole = keys.len() < rows_max;
-        Ok((keys, is_whole, permit))
+        Ok((keys, is_whole))
     }
 
     /// Deletes what lies between each of these two keys, by a tombstone each.
-    async fn delete(&self, gaps: Vec<(String, String)>, permit: Permit) -> Result<Permit, StoreError> {
+    async fn delete(&self, call: &mut Call, gaps: Vec<(String, String)>) -> Result<(), StoreError> {
         if gaps.is_empty() {
-            return Ok(permit);
+            return Ok(());
         }
-        let all = Arc::new((self.list.clone(), gaps, self.written));
-        let core = self.core;
-        let (result, permit) =
-            core.attempts.run(self.request(), permit, |route| send(Arc::clone(core), Arc::clone(&all), route)).await?;
-        result.result_not_rows().map_err(|_| damaged_row())?;
-        Ok(permit)
+        let (core, all) = (self.core, Arc::new((self.list.clone(), gaps, self.written)));
+        call.send_write(Statement::Sweep, |route| send(Arc::clone(core), Arc::clone(&all), route)).await
     }
 }
 
-/// A permit that live load has left over.
-async fn free_permit(core: &Core, op: &Operation) -> Result<Permit, StoreError> {
+/// The call of one step, with a permit that live load has left over.
+async fn step(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Call, StoreError> {
     loop {
         if let Some(permit) = core.permits.try_take() {
-            return Ok(permit);
+            let op = Operation { deadline: op.deadline.min(Instant::now() + STEP_TIMEOUT), ..*op };
+            return Ok(Call::with_permit(core, &op, list, permit));
         }
         op.begin()?;
         sleep(PERMIT_PAUSE).await;
