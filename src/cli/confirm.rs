@@ -1,21 +1,34 @@
-//! Questions that a person answers before something is done that cannot be undone.
+//! Questions that a person answers before a command does something that cannot be undone.
+//!
+//! Without a terminal there is no one to ask. Such a command then needs `--yes`, and is refused before it asks the
+//! server anything.
 
 use std::io::{self, IsTerminal, Write};
+
+use clap::Args;
 
 use super::failure::Failure;
 use crate::client::printable;
 
-/// Whether a person can be asked.
-pub(super) fn is_terminal() -> bool {
-    io::stdin().is_terminal()
+/// The option that skips the question.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct Yes {
+    /// Skip the confirmation prompt; required without a terminal
+    #[arg(short, long)]
+    yes: bool,
 }
 
-/// Asks a person; whoever is none has to say so beforehand.
-pub(super) fn confirm(question: &str) -> Result<(), Failure> {
-    if !is_terminal() {
-        return Err(Failure::Usage("cannot ask for confirmation without a terminal: pass --yes".to_owned()));
+impl Yes {
+    /// Asks the question, which is made only if a person is asked.
+    pub(super) async fn confirm(self, question: impl Future<Output = Result<String, Failure>>) -> Result<(), Failure> {
+        if self.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() {
+            return Err(Failure::Usage("cannot ask for confirmation without a terminal: pass --yes".to_owned()));
+        }
+        if asked(&question.await?)? { Ok(()) } else { Err(Failure::failed("cancelled: nothing was changed")) }
     }
-    if asked(question)? { Ok(()) } else { Err(Failure::failed("nothing was done".to_owned())) }
 }
 
 /// What a person answers on the terminal.

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::confirm::confirm;
+use super::confirm::Yes;
 use super::failure::Failure;
 use super::find;
 use super::output::show;
@@ -63,9 +63,8 @@ struct Erase {
     /// The entity, such as u-123
     #[arg(value_parser = EntityId::new)]
     entity_id: EntityId,
-    /// Skip the confirmation prompt
-    #[arg(short, long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
@@ -88,11 +87,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Result<(), Failure> {
     let entity = format!("{entity_type} {}", printable(entity_id.as_str()));
-    if !yes {
-        confirm(&format!("Erase all lists and the bag of {entity}? This cannot be undone."))?;
-    }
     let request = Request::new(OperationId::EraseEntity, &[entity_type.as_str(), entity_id.as_str()]);
     let response = block_on(async {
+        yes.confirm(async { Ok(format!("Erase all lists and the bag of {entity}? This cannot be undone.")) }).await?;
         let client = options.server.client(author.user)?;
         Ok(client.send(&request).await?)
     })?;

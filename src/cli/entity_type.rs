@@ -5,15 +5,15 @@ use std::num::NonZeroU32;
 use clap::{Args, Subcommand};
 use serde_json::value::RawValue;
 
-use super::block_on;
-use super::confirm::confirm;
+use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition, EntityTypeArgument, Retold, Told};
 use super::failure::Failure;
 use super::feature::{show_deleted, show_history, shown_labels};
 use super::jobs::{Wait, begin};
-use super::output::{Format, show, show_all};
+use super::output::{Format, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, ServerOptions};
+use super::{block_on, extent, index};
 use crate::client::{Client, Request, Response, read};
 use crate::domain::Ttl;
 use crate::service::OperationId;
@@ -114,13 +114,16 @@ struct Update {
 /// Delete an entity type; its bags become unreachable, its lists remain
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
+Examples:
   liststore entity-type delete user
+  liststore entity-type delete user --yes
 
 An entity type that is created again under the same name starts without bags.")]
 struct Delete {
     #[command(flatten)]
     which: EntityTypeArgument,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -146,9 +149,8 @@ struct Purge {
     /// Maximum number of bags to clear per second
     #[arg(long, value_name = "BAGS")]
     lists_per_second: Option<NonZeroU32>,
-    /// Skip the confirmation prompt
-    #[arg(short, long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     wait: Wait,
     #[command(flatten)]
@@ -232,20 +234,33 @@ async fn update(Update { which, ttl, retold, condition, options }: Update) -> Re
     show_type(&options.client()?.send(&request).await?, options.output())
 }
 
-async fn delete(Delete { which, condition, options }: Delete) -> Result<(), Failure> {
+async fn delete(Delete { which, yes, condition, options }: Delete) -> Result<(), Failure> {
+    let (client, name) = (options.client()?, &which.entity_type);
+    yes.confirm(async {
+        client.send(&which.request(OperationId::GetEntityType)).await?;
+        let (bags, indexes) = (extent::of_bags(&client, name).await?, index::names(&client, &which).await?);
+        let indexes = counted(indexes.len() as u64, "index");
+        Ok(format!("Delete the entity type {name} with {bags} and {indexes}? This cannot be undone."))
+    })
+    .await?;
     let request = which.request(OperationId::DeleteEntityType).if_match(condition.if_match);
-    show_deleted(&options.client()?.send(&request).await?, which.entity_type.as_str(), options.output())
+    show_deleted(&client.send(&request).await?, which.entity_type.as_str(), options.output())
 }
 
 async fn purge(arguments: Purge) -> Result<(), Failure> {
     let Purge { which, deleted_only, lists_per_second, yes, wait, options } = arguments;
-    if !yes {
-        let bags = if deleted_only { "all bags of deleted generations" } else { "all bags" };
-        confirm(&format!("Clear {bags} of {}? This cannot be undone.", which.entity_type))?;
-    }
+    let (client, name) = (options.client()?, &which.entity_type);
+    yes.confirm(async {
+        let bags = match deleted_only {
+            true => "all bags of deleted generations".to_owned(),
+            false => extent::of_bags(&client, name).await?,
+        };
+        Ok(format!("Clear {bags} of {name}? This cannot be undone."))
+    })
+    .await?;
     let input = PurgeBagsInput { deleted_only, lists_per_second };
     let request = which.request(OperationId::PurgeEntityType).body(&input)?;
-    begin(&options.client()?, &request, &wait, options.output()).await
+    begin(&client, &request, &wait, options.output()).await
 }
 
 async fn history(History { which, limit, options }: History) -> Result<(), Failure> {

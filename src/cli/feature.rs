@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 
+use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition, Retold, Told};
 use super::failure::Failure;
-use super::output::{Format, show, show_all};
+use super::output::{Format, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, FeatureArguments, ServerOptions};
-use super::{block_on, entities, feature_files};
-use crate::client::{Request, Response, read};
+use super::{block_on, entities, extent, feature_files};
+use crate::client::{Client, Request, Response, read};
 use crate::domain::{
-    AheadMax, Bucket, BucketInput, EntityType, IdentityKind, Keep, MaxItems, MaxItemsInput, Ttl, ValueType,
+    AheadMax, Bucket, BucketInput, EntityType, FeatureId, IdentityKind, Keep, MaxItems, MaxItemsInput, Ttl, ValueType,
+    VersionLabel,
 };
 use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, TEXT};
@@ -149,13 +151,16 @@ struct Update {
 /// Delete a feature with all its versions; its items expire over time
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
+Examples:
   liststore feature delete user story_presented
+  liststore feature delete user story_presented --yes
 
 A feature that is created again under the same name starts empty.")]
 struct Delete {
     #[command(flatten)]
     feature: FeatureArguments,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -258,10 +263,23 @@ async fn update(arguments: Update) -> Result<(), Failure> {
     show_feature(&options.client()?.send(&request).await?, options.output())
 }
 
-async fn delete(Delete { feature, condition, options }: Delete) -> Result<(), Failure> {
-    let id = feature.id();
+async fn delete(Delete { feature, yes, condition, options }: Delete) -> Result<(), Failure> {
+    let (id, client) = (feature.id(), options.client()?);
+    yes.confirm(async {
+        let labels = labels(&client, &id).await?;
+        let (versions, lists) =
+            (counted(labels.len() as u64, "version"), extent::of_lists(&client, &id, &labels).await?);
+        Ok(format!("Delete the feature {id} with {versions} and {lists}? This cannot be undone."))
+    })
+    .await?;
     let request = Request::of_feature(OperationId::DeleteFeature, &id).if_match(condition.if_match);
-    show_deleted(&options.client()?.send(&request).await?, &id.to_string(), options.output())
+    show_deleted(&client.send(&request).await?, &id.to_string(), options.output())
+}
+
+/// The labels of a feature's versions.
+pub(super) async fn labels(client: &Client, id: &FeatureId) -> Result<Vec<VersionLabel>, Failure> {
+    let found: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, id)).await?;
+    Ok(found.versions.iter().filter_map(|version| VersionLabel::new(&version.version).ok()).collect())
 }
 
 async fn history(History { feature, limit, options }: History) -> Result<(), Failure> {

@@ -8,11 +8,12 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::block_on;
+use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition, EntityTypeArgument};
 use super::failure::Failure;
 use super::output::{Format, Output, show, show_all};
 use super::parse::ServerOptions;
+use super::{block_on, extent};
 use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::VersionLabel;
 use crate::domain::index::Pointer;
@@ -122,11 +123,14 @@ struct Get {
 /// Drop an index; bags remain unchanged
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  liststore index drop user by_country")]
+Examples:
+  liststore index drop user by_country
+  liststore index drop user by_country --yes")]
 struct Drop {
     #[command(flatten)]
     index: Named,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -160,20 +164,38 @@ async fn get(Get { index, wait, options }: Get) -> Result<(), Failure> {
     show_index(&client.send(&index.request(OperationId::GetIndex)).await?, options.output)
 }
 
+/// As the server wrote them: members that this release does not know are printed too.
+#[derive(Deserialize)]
+struct Indexes {
+    indexes: Vec<Box<RawValue>>,
+}
+
 async fn list(List { of, options }: List) -> Result<(), Failure> {
-    /// As the server wrote them: members that this release does not know are printed too.
-    #[derive(Deserialize)]
-    struct Indexes {
-        indexes: Vec<Box<RawValue>>,
-    }
     let request = of.request(OperationId::ListIndexes);
     let Indexes { indexes } = options.server.client(None)?.ask(&request).await?;
     show_all("indexes", &indexes, options.output, &HEADER, row)
 }
 
-async fn drop_index(Drop { index, condition, options }: Drop) -> Result<(), Failure> {
+/// The names of the indexes of an entity type.
+pub(super) async fn names(client: &Client, of: &EntityTypeArgument) -> Result<Vec<String>, Failure> {
+    let Indexes { indexes } = client.ask(&of.request(OperationId::ListIndexes)).await?;
+    indexes.iter().map(|index| Ok(read::<Index>(index.get().as_bytes())?.name)).collect()
+}
+
+async fn drop_index(Drop { index, yes, condition, options }: Drop) -> Result<(), Failure> {
+    let client = options.client()?;
+    yes.confirm(async {
+        let found: Index = client.ask(&index.request(OperationId::GetIndex)).await?;
+        let (name, of, properties) = (&index.name, &index.of.entity_type, found.properties.join(" "));
+        let bags = extent::of_bags(&client, of).await?;
+        Ok(format!(
+            "Drop the index {name} ({properties}) of {of}, which has {bags}? Bags remain unchanged; a new index is \
+             built from them."
+        ))
+    })
+    .await?;
     let request = index.request(OperationId::DeleteIndex).if_match(condition.if_match);
-    options.client()?.send(&request).await?;
+    client.send(&request).await?;
     let mut output = Output::open();
     match options.output() {
         Format::Table => output.line(&format!("dropped {} of {}", index.name, index.of.entity_type))?,

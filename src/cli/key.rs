@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 
 use super::block_on;
-use super::confirm::{asked, is_terminal};
+use super::confirm::{Yes, asked};
 use super::failure::Failure;
-use super::output::{Format, show, show_all};
+use super::output::{Format, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, Author, Way};
 use crate::client::{Request, Response, printable, read};
@@ -127,10 +127,11 @@ struct Rotate {
 #[command(after_help = "\
 Examples:
   liststore key revoke 4k7p2m9x0qzr
-  liststore key revoke 4k7p2m9x0qzr --created-keys
+  liststore key revoke 4k7p2m9x0qzr --created-keys --yes
 
 If the key created other active keys, the command asks whether to revoke them
-too. Without a terminal, it lists them.")]
+too. With --yes, it revokes them only if --created-keys is given, and lists them
+otherwise.")]
 struct Revoke {
     /// The key's ID, as `key list` shows it
     #[arg(value_parser = key_id)]
@@ -138,6 +139,8 @@ struct Revoke {
     /// Also revoke the keys it created, directly or through other keys
     #[arg(long)]
     created_keys: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
@@ -190,15 +193,22 @@ async fn rotate(Rotate { id, overlap, expires, author, way }: Rotate) -> Result<
     show_made(&way.client(author.user)?.send(&request).await?, way.options.output)
 }
 
-async fn revoke(Revoke { id, created_keys, author, way }: Revoke) -> Result<(), Failure> {
+async fn revoke(Revoke { id, mut created_keys, yes, author, way }: Revoke) -> Result<(), Failure> {
     let client = way.client(author.user)?;
-    let created_keys = created_keys || {
-        let key: Key = client.ask(&Request::new(OperationId::GetKey, &[id.as_str()])).await?;
-        !key.created_keys.is_empty() && is_terminal() && {
-            let (count, names) = (key.created_keys.len(), named(&key.created_keys));
-            asked(&format!("the key {} created {count} keys: {names}\nrevoke them too?", printable(&key.name)))?
-        }
-    };
+    let mut key = None;
+    yes.confirm(async {
+        let found: Key = client.ask(&Request::new(OperationId::GetKey, &[id.as_str()])).await?;
+        let (name, count) = (found.name.clone(), counted(found.created_keys.len() as u64, "key"));
+        let last_used = found.last_used_at.as_deref().map(|at| format!(", last used {at}")).unwrap_or_default();
+        let created = if created_keys { format!(" and the {count} that it created") } else { String::new() };
+        key = Some(found);
+        Ok(format!("Revoke the key {id} ({name}{last_used}){created}? This cannot be undone."))
+    })
+    .await?;
+    if let Some(key) = key.filter(|key| !created_keys && !key.created_keys.is_empty()) {
+        let (count, names) = (counted(key.created_keys.len() as u64, "key"), named(&key.created_keys));
+        created_keys = asked(&format!("It created {count}: {names}. Revoke them too?"))?;
+    }
     let request = Request::new(OperationId::RevokeKey, &[id.as_str()]);
     let request = request.query(&CREATED_KEYS, created_keys.then_some("true"));
     let response = client.send(&request).await?;
@@ -209,8 +219,9 @@ async fn revoke(Revoke { id, created_keys, author, way }: Revoke) -> Result<(), 
             output.line("revoked the keys it created")?;
         }
         if !key.created_keys.is_empty() {
-            let (count, names) = (key.created_keys.len(), named(&key.created_keys));
-            eprintln!("{count} keys it created are not revoked: {names}");
+            let (count, names) = (key.created_keys.len() as u64, named(&key.created_keys));
+            let are = if count == 1 { "is" } else { "are" };
+            eprintln!("{} it created {are} not revoked: {names}", counted(count, "key"));
             eprintln!("liststore key revoke {} --created-keys revokes them", key.id);
         }
         Ok(())

@@ -21,6 +21,7 @@ mod entities;
 mod entity;
 mod entity_type;
 mod export;
+mod extent;
 mod failure;
 mod feature;
 mod feature_files;

@@ -109,6 +109,17 @@ impl Output {
     }
 }
 
+/// `1 list`, `2 lists`, `2 indexes`, `2 entries`, `2 keys`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    let is_vowel = |text: &str| text.ends_with(['a', 'e', 'i', 'o', 'u']);
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("1 {noun}"),
+        Some(stem) if !is_vowel(stem) => format!("{count} {stem}ies"),
+        _ if noun.ends_with('x') => format!("{count} {noun}es"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 /// Prints what a server told, as it stands; `for_people` prints it otherwise.
 pub(super) fn show(
     body: &[u8],

@@ -4,12 +4,13 @@ use std::num::NonZeroU32;
 
 use clap::Args;
 
-use super::block_on;
-use super::confirm::confirm;
+use super::confirm::Yes;
 use super::definitions::ChangeOptions;
 use super::failure::Failure;
+use super::feature::labels;
 use super::jobs::{Wait, begin};
 use super::parse::FeatureArguments;
+use super::{block_on, extent};
 use crate::client::Request;
 use crate::domain::VersionLabel;
 use crate::service::OperationId;
@@ -40,9 +41,8 @@ pub(super) struct Arguments {
     /// Maximum number of lists to clear per second
     #[arg(long, value_name = "LISTS")]
     lists_per_second: Option<NonZeroU32>,
-    /// Skip the confirmation prompt
-    #[arg(short, long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     wait: Wait,
     #[command(flatten)]
@@ -52,12 +52,20 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { feature, version, deleted_only, lists_per_second, yes, wait, options } = arguments;
     let id = feature.id();
-    if !yes {
-        let of = version.as_ref().map(|version| format!(", version {:?}", version.as_str())).unwrap_or_default();
-        let which = if deleted_only { "all lists of deleted versions" } else { "all lists" };
-        confirm(&format!("Clear {which} of {id}{of}? This cannot be undone."))?;
-    }
-    let input = PurgeInput { version, deleted_only, lists_per_second };
-    let request = Request::of_feature(OperationId::PurgeFeature, &id).body(&input)?;
-    block_on(async { begin(&options.client()?, &request, &wait, options.output()).await })
+    block_on(async {
+        let client = options.client()?;
+        yes.confirm(async {
+            let of = version.as_ref().map(|version| format!(", version {:?}", version.as_str())).unwrap_or_default();
+            let which = match (deleted_only, &version) {
+                (true, _) => "all lists of deleted versions".to_owned(),
+                (false, Some(version)) => extent::of_lists(&client, &id, std::slice::from_ref(version)).await?,
+                (false, None) => extent::of_lists(&client, &id, &labels(&client, &id).await?).await?,
+            };
+            Ok(format!("Clear {which} of {id}{of}? This cannot be undone."))
+        })
+        .await?;
+        let input = PurgeInput { version, deleted_only, lists_per_second };
+        let request = Request::of_feature(OperationId::PurgeFeature, &id).body(&input)?;
+        begin(&client, &request, &wait, options.output()).await
+    })
 }

@@ -4,12 +4,13 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::block_on;
+use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition};
 use super::failure::Failure;
 use super::feature::{VERSION_HEADER, show_deleted, version_row};
 use super::output::{Format, show, show_all};
 use super::parse::{self, FeatureArguments, ServerOptions};
+use super::{block_on, extent};
 use crate::client::{Request, Response, read};
 use crate::domain::{BucketInput, Description, IdentityKind, Keep, Ttl, VersionLabel};
 use crate::service::OperationId;
@@ -141,11 +142,14 @@ struct Update {
 /// Delete a version; its items expire over time
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  liststore version delete user story_presented v2")]
+Examples:
+  liststore version delete user story_presented v2
+  liststore version delete user story_presented v2 --yes")]
 struct Delete {
     #[command(flatten)]
     version: VersionArguments,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -203,10 +207,18 @@ async fn update(arguments: Update) -> Result<(), Failure> {
     show_version(&options.client()?.send(&request).await?, options.output())
 }
 
-async fn delete(Delete { version, condition, options }: Delete) -> Result<(), Failure> {
+async fn delete(Delete { version, yes, condition, options }: Delete) -> Result<(), Failure> {
+    let client = options.client()?;
+    let (id, label) = (version.feature.id(), &version.version);
+    yes.confirm(async {
+        client.send(&version.request(OperationId::GetVersion)).await?;
+        let lists = extent::of_lists(&client, &id, std::slice::from_ref(label)).await?;
+        Ok(format!("Delete the version {:?} of {id} with {lists}? This cannot be undone.", label.as_str()))
+    })
+    .await?;
     let request = version.request(OperationId::DeleteVersion).if_match(condition.if_match);
-    let what = format!("{} version {:?}", version.feature.id(), version.version.as_str());
-    show_deleted(&options.client()?.send(&request).await?, &what, options.output())
+    let what = format!("{id} version {:?}", label.as_str());
+    show_deleted(&client.send(&request).await?, &what, options.output())
 }
 
 /// Prints one version.

@@ -123,7 +123,7 @@ fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
                 std::thread::yield_now();
             }
             // The list of a feature that is created again begins empty, in a backup too.
-            server.ok(&["feature", "delete", "customer", "renewed", "-o", "json"]);
+            server.ok(&["feature", "delete", "customer", "renewed", "-o", "json", "--yes"]);
             server.feature("renewed", "string");
             let before = writers.each_ref().map(|writer| writer.acknowledged.load(Ordering::Acquire));
             let dir = TempDir::new().unwrap();

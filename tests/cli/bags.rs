@@ -23,10 +23,10 @@ fn an_entity_type_is_created_shown_changed_and_deleted() {
     assert_eq!(server.ok(&["entity-type", "list", "--query", "tor", "--output", "ndjson"]).lines().count(), 1);
     let changed = server.ok(&["entity-type", "update", "user", "--owner", "o", "--no-labels", "--if-match", &etag]);
     assert_eq!((value_of(&changed, "owner"), value_of(&changed, "labels")), ("o", ""));
-    let refused = server.run(&["entity-type", "delete", "user", "--if-match", &etag]).failed(1);
+    let refused = server.run(&["entity-type", "delete", "user", "--if-match", &etag, "--yes"]).failed(1);
     assert!(refused.contains("the resource changed after"), "{refused}");
     assert!(server.run(&["entity-type", "update", "user"]).failed(2).contains("nothing to change"));
-    assert!(server.ok(&["entity-type", "delete", "user"]).starts_with("deleted user; "));
+    assert!(server.ok(&["entity-type", "delete", "user", "--yes"]).starts_with("deleted user; "));
     let history = server.ok(&["entity-type", "history", "user"]);
     assert_eq!(history.lines().count(), 4);
     assert!(history.contains("labels {\"team\":\"feed\"} -> {}, owner \"\" -> o"), "{history}");
@@ -155,7 +155,7 @@ fn bags_are_exported_imported_and_copied() {
     assert_eq!(shown(&third), shown(&server));
     let again: Value = serde_json::from_str(&server.ok(&[&copy[..], &["-o", "json"]].concat())).unwrap();
     assert_eq!((&again["entity_type_created"], &again["indexes_created"]), (&json!(false), &json!([])), "{again}");
-    third.ok(&["index", "drop", "user", "by_s"]);
+    third.ok(&["index", "drop", "user", "by_s", "--yes"]);
     third.ok(&["index", "create", "user", "by_other", "--property", "/s", "--wait"]);
     server.ok(&["index", "create", "user", "by_other", "--property", "/n", "--wait"]);
     let other_index = server.run(&copy).failed(1);

@@ -53,12 +53,12 @@ fn features_live_from_creation_to_history() {
     assert_eq!((&version["version"], &version["ttl"]), (&json!("2024/08"), &json!("2d")));
     let versions = server.ok(&["version", "list", "user", "seen", "-o", "ndjson"]);
     assert_eq!(versions.lines().map(|line| json(line)["ttl"].clone()).collect::<Vec<_>>(), ["2h", "2d"]);
-    let deleted = server.ok(&["version", "delete", "user", "seen", "2024/08"]);
+    let deleted = server.ok(&["version", "delete", "user", "seen", "2024/08", "--yes"]);
     assert!(deleted.starts_with("deleted user.seen version \"2024/08\"; its last items expire around 20"), "{deleted}");
-    let told = server.run(&["version", "delete", "user", "seen", ""]).failed(1);
+    let told = server.run(&["version", "delete", "user", "seen", "", "--yes"]).failed(1);
     assert!(told.contains("default_version"), "{told}");
 
-    server.ok(&["feature", "delete", "user", "seen", "-o", "json"]);
+    server.ok(&["feature", "delete", "user", "seen", "-o", "json", "--yes"]);
     let history = server.ok(&["feature", "history", "user", "seen"]);
     assert_eq!(history.lines().count(), 7, "a header and six changes:\n{history}");
     assert!(history.lines().last().unwrap().contains("ann"), "{history}");
@@ -170,7 +170,7 @@ fn items_are_added_read_by_pages_and_removed() {
         server.ok(&["list", "add", "customer", "f", "u", "1", "2", "-o", "json"]),
         "{\"added\":2,\"already_expired\":0}\n"
     );
-    server.ok(&["list", "clear", "customer", "f", "u"]);
+    server.ok(&["list", "clear", "customer", "f", "u", "--yes"]);
     assert_eq!(server.ok(&["list", "get", "customer", "f", "u", "-o", "json"]), "{\"items\":[]}\n");
     let empty = server.run(&["list", "get", "customer", "f", "u"]);
     assert_eq!((empty.status, empty.out.as_str(), empty.err.as_str()), (0, "", "the list is empty\n"));

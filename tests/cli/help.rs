@@ -10,15 +10,7 @@ use crate::program::{liststore, repository};
 const WRITE_VARIABLE: &str = "LISTSTORE_WRITE_HELP";
 
 /// Begins `docs/reference/cli.md`.
-const INTRODUCTION: &str = "\
-# Commands
-
-The help page of every command, as `liststore COMMAND --help` prints it. A page shows only the name of an option that an
-earlier page describes in the same words.
-
-The commands that call a server take its URL from `--url` or `LISTSTORE_URL`, and a key or token from `--token-file` or
-`LISTSTORE_TOKEN`. `liststore completions` prints completions for a shell, and `liststore man` writes manual pages.
-";
+const INTRODUCTION: &str = include_str!("introduction.txt");
 
 /// A command, such as `list get`, and its help page.
 struct Page {
@@ -56,7 +48,7 @@ fn compare(path: &str, present: &str) {
 
 /// The page of the documentation: a table of the commands, and a section for each.
 fn reference(pages: &[Page]) -> String {
-    let mut text = format!("{INTRODUCTION}\n| command | purpose |\n| --- | --- |\n");
+    let mut text = format!("{INTRODUCTION}\n## All commands\n\n| command | purpose |\n| --- | --- |\n");
     for page in pages {
         let (name, purpose) = (words(&["liststore", &page.command]), page.text.split("\n\n").next().unwrap());
         let anchor = name.replace(' ', "-");

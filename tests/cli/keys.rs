@@ -44,7 +44,7 @@ fn the_first_key_is_made_over_the_socket_and_closes_the_server() {
     let id = &token[3..15];
     let rotated = server.run(&["key", "rotate", id, "--overlap", "1h", "--token-file", &file]).out;
     assert!(rotated.starts_with(&token[..16]) && rotated.trim() != token);
-    assert!(server.ok(&["key", "revoke", id, "--token-file", &file]).contains("revoked"));
+    assert!(server.ok(&["key", "revoke", id, "--token-file", &file, "--yes"]).contains("revoked"));
     server.run(&["feature", "list", "--token-file", &file]).failed(1);
     let cut = server.write("cut.key", &token[..60]);
     assert!(server.run(&["feature", "list", "--token-file", &cut]).failed(2).contains("no valid API key"));
@@ -61,11 +61,11 @@ fn a_revoked_key_takes_the_keys_with_it_that_it_created() {
     let (ops, id) = create(&root, "ops");
     let (child, child_id) = create(&ops, "child");
     create(&child, "grandchild");
-    let revoked = server.run(&["key", "revoke", &id, "--token-file", &root]);
+    let revoked = server.run(&["key", "revoke", &id, "--token-file", &root, "--yes"]);
     assert!(revoked.status == 0 && revoked.err.contains("2 keys it created are not revoked"), "{revoked:?}");
     assert!(revoked.err.contains(&child_id) && revoked.err.contains("grandchild"), "{revoked:?}");
     server.ok(&["feature", "list", "--token-file", &child]);
-    let revoked = server.ok(&["key", "revoke", &id, "--created-keys", "--token-file", &root]);
+    let revoked = server.ok(&["key", "revoke", &id, "--created-keys", "--token-file", &root, "--yes"]);
     assert!(revoked.contains("revoked the keys it created"), "{revoked}");
     server.run(&["feature", "list", "--token-file", &child]).failed(1);
     server.ok(&["log", "set", "--filter", "off", "--user", "alice", "--token-file", &root]);
@@ -147,7 +147,7 @@ fn no_key_is_ever_in_the_log() {
     assert!(!asked(&feed, &["key", "list"]).status.success());
     let rotated = asked(&token, &["key", "rotate", &feed[3..15]]);
     let rotated = String::from_utf8(rotated.stdout).unwrap().trim().to_owned();
-    assert!(asked(&token, &["key", "revoke", &feed[3..15]]).status.success());
+    assert!(asked(&token, &["key", "revoke", &feed[3..15], "--yes"]).status.success());
     assert!(!asked(&rotated, &["feature", "list"]).status.success());
     // Where no client is meant to send it.
     let encoded = token.replace("ls_", "%6C%73_");

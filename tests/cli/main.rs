@@ -14,6 +14,7 @@ mod buckets;
 mod callers;
 mod certificates;
 mod commands;
+mod confirm;
 mod connections;
 mod control_group;
 mod data_dir;

@@ -172,7 +172,7 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     let asked = |arguments: &[&str]| said(server.command(arguments).env("LISTSTORE_TOKEN", &admin)).ok();
     asked(&["entity", "erase", "customer", "erased", "--yes"]);
     asked(&["purge", "customer", "bought", "--yes", "--wait"]);
-    asked(&["key", "revoke", &revoked[3..15]]);
+    asked(&["key", "revoke", &revoked[3..15], "--yes"]);
     // An erasure under a condition that does not hold changes nothing, here and when it is repeated.
     let mut stream = TcpStream::connect(server.address()).unwrap();
     let head = "DELETE /v1/entities/customer/kept HTTP/1.1\r\nHost: x\r\nIf-Match: \"old\"\r\nConnection: close\r\n";

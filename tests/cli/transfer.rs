@@ -59,7 +59,7 @@ fn what_was_exported_is_imported_as_it_was_in_every_form() {
                 _ => other.ok(&["import", "customer", value_type, file]),
             };
             assert_eq!(rows(&other, value_type), expected, "{form}");
-            other.ok(&["feature", "delete", "customer", value_type]);
+            other.ok(&["feature", "delete", "customer", value_type, "--yes"]);
             let again = one.run(&["export", "customer", value_type, "--file", file]).failed(1);
             assert!(again.contains("already exists"), "{again}");
         }

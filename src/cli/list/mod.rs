@@ -7,6 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::confirm::Yes;
+use super::extent::items_of;
 use super::failure::{Failure, warn};
 use super::output::{Format, Output};
 use super::parse::{self, FeatureArguments, ServerOptions, VersionOption};
@@ -159,11 +161,14 @@ struct Add {
 /// Remove all items of the list
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  liststore list clear user story_presented u-123")]
+Examples:
+  liststore list clear user story_presented u-123
+  liststore list clear user story_presented u-123 --yes")]
 struct Clear {
     #[command(flatten)]
     list: ListArguments,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -326,6 +331,14 @@ async fn add(arguments: Add) -> Result<(), Failure> {
 
 async fn clear(arguments: Clear) -> Result<(), Failure> {
     let client = arguments.options.server.client(None)?;
+    let ListArguments { feature, entity_id, version } = &arguments.list;
+    let (id, label) = (feature.id(), version.version.as_str());
+    let confirmed = arguments.yes.confirm(async {
+        let items = items_of(&client, &id, entity_id, &version.version).await?.of("item");
+        let of_version = if label.is_empty() { String::new() } else { format!(", version {label:?},") };
+        Ok(format!("Remove {items} from the list {id}{of_version} of {}? This cannot be undone.", entity_id.as_str()))
+    });
+    confirmed.await?;
     client.send(&arguments.list.request(OperationId::RemoveAllItems)).await?;
     let mut output = Output::open();
     match arguments.options.output {

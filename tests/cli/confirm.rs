@@ -1,0 +1,98 @@
+//! Commands that remove something ask on a terminal, with numbers, and need `--yes` without one.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::program::{Said, Server, liststore};
+
+/// Runs a command on a terminal of its own, which a person answers with this line.
+fn on_terminal(server: &Server, arguments: &[&str], answer: &str) -> Said {
+    let program = server.command(arguments);
+    let words: Vec<_> = [program.get_program()].into_iter().chain(program.get_args()).collect();
+    let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut command = std::process::Command::new("script");
+    for (name, _) in liststore(&[]).get_envs() {
+        command.env_remove(name);
+    }
+    command.args(["-qec", &words.join(" "), "/dev/null"]).env("SHELL", "/bin/sh").env("LISTSTORE_URL", &server.url);
+    command.current_dir(server.dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    // A command that does not ask may have ended.
+    let _ = writeln!(stdin, "{answer}");
+    let said = process.wait_with_output().unwrap();
+    drop(stdin);
+    said.into()
+}
+
+/// Everything that a deletion is tried on.
+fn filled() -> Server {
+    let server = Server::start();
+    server.feature("seen", "string");
+    server.ok(&["version", "create", "customer", "seen", "v2", "-o", "json"]);
+    for (entity, version) in [("u-1", ""), ("u-2", ""), ("u-1", "v2")] {
+        server.ok(&["list", "add", "customer", "seen", entity, "a", "b", "--version", version]);
+    }
+    server.ok(&["entity-type", "create", "customer", "-o", "json"]);
+    for entity in ["u-1", "u-2"] {
+        server.ok(&["entity", "put", "customer", entity, r#"{"country":"GB"}"#, "-o", "json"]);
+    }
+    server.ok(&["index", "create", "customer", "by_country", "--property", "/country", "--wait", "-o", "json"]);
+    server
+}
+
+const DELETIONS: [(&[&str], &str); 5] = [
+    (&["list", "clear", "customer", "seen", "u-1"], "Remove 2 items from the list customer.seen of u-1?"),
+    (&["version", "delete", "customer", "seen", "v2"], "the version \"v2\" of customer.seen with 1 list with 2 items?"),
+    (&["feature", "delete", "customer", "seen"], "customer.seen with 2 versions and 3 lists with 6 items?"),
+    (&["index", "drop", "customer", "by_country"], "by_country (/country) of customer, which has 2 bags?"),
+    (&["entity-type", "delete", "customer"], "the entity type customer with 2 bags and 1 index?"),
+];
+
+#[test]
+fn a_deletion_asks_on_a_terminal_with_numbers() {
+    let server = filled();
+    for (arguments, question) in DELETIONS {
+        let said = on_terminal(&server, arguments, "n");
+        assert!(said.out.contains(question), "{arguments:?}: {said:?}");
+        assert!(said.status == 1 && said.out.contains("cancelled: nothing was changed"), "{said:?}");
+    }
+    assert_eq!(server.items("seen", "u-1").len(), 2);
+    let said = on_terminal(&server, &["list", "clear", "customer", "seen", "u-1"], "y");
+    assert!(said.status == 0 && said.out.contains("removed all items"), "{said:?}");
+    assert!(server.items("seen", "u-1").is_empty());
+    let missing = on_terminal(&server, &["feature", "delete", "customer", "sene"], "y");
+    assert!(missing.status == 1 && !missing.out.contains("[y/N]"), "{missing:?}");
+}
+
+#[test]
+fn a_deletion_without_a_terminal_needs_yes_and_sends_nothing_before() {
+    let server = filled();
+    for (arguments, _) in DELETIONS {
+        let refused = server.run_with_input(arguments, b"y\n");
+        assert!(refused.failed(2).contains("pass --yes"), "{arguments:?}");
+    }
+    let nowhere = [DELETIONS[2].0, &["--url", "http://127.0.0.1:1"]].concat();
+    assert!(server.run(&nowhere).failed(2).contains("pass --yes"));
+    for (arguments, _) in DELETIONS {
+        server.ok(&[arguments, &["--yes"]].concat());
+    }
+}
+
+#[test]
+fn a_revocation_asks_and_then_for_the_keys_that_it_created() {
+    let server = Server::start();
+    server.run(&["key", "create", "root", "--role", "admin", "-o", "json"]);
+    let root =
+        server.run(&["key", "create", "second", "--role", "admin", "--local", "--data-dir", "data", "-o", "json"]);
+    let root: serde_json::Value = serde_json::from_str(&root.out).unwrap();
+    let (token, id) = (root["token"].as_str().unwrap(), root["key"]["id"].as_str().unwrap());
+    let file = server.write("token", token);
+    server.run(&["key", "create", "third", "--role", "reader", "--token-file", &file, "-o", "json"]);
+    let revoke = ["key", "revoke", id, "--local", "--data-dir", "data"];
+    let said = on_terminal(&server, &revoke, "n");
+    assert!(said.status == 1 && said.out.contains(&format!("Revoke the key {id} (second, last used")), "{said:?}");
+    let said = on_terminal(&server, &revoke, "y\ny");
+    assert!(said.status == 0 && said.out.contains("It created 1 key: "), "{said:?}");
+    assert!(said.out.contains("revoked the keys it created"), "{said:?}");
+}
