@@ -40,6 +40,9 @@ changes nothing. Truncated files are refused if the truncation is detectable. A
 CSV file without a final line end is imported with a warning. The file of bad
 rows doubles its quotes, regardless of --csv-escape.
 
+Rows of a pipe are sent within about a second. Ctrl-C sends the rows that were
+read and ends; a second one ends at once.
+
 A timestamp is RFC 3339, a date, a time as databases write it, or a number in
 the unit that --timestamp-unit names. --timestamp-format reads any other form.
 Files are UTF-8, or UTF-16 if they begin with a byte order mark.";
@@ -82,6 +85,9 @@ pub(super) struct Arguments {
     /// Maximum number of adds in flight; more help if lists are short
     #[arg(long, default_value = CONCURRENCY_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
+    /// Accept that most rows have already expired or have timestamps of another unit; otherwise the exit status is 1
+    #[arg(short, long)]
+    pub yes: bool,
     #[command(flatten)]
     pub server: Server,
     /// How to print the summary
@@ -118,6 +124,7 @@ impl Arguments {
             dialect: self.reading.dialect(),
             bad_rows: self.bad_rows,
             concurrency: self.concurrency.into(),
+            accepts_expired: self.yes,
         })
     }
 

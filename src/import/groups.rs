@@ -5,7 +5,9 @@
 //! many are held decides how long an import of many short lists takes: an add costs much the same
 //! whether it has one item or five.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+
+use tokio::time::Instant;
 
 use super::row::{RawRow, Row};
 use crate::domain::EntityId;
@@ -35,6 +37,8 @@ pub struct RowOrigin {
 #[derive(Debug)]
 pub struct Group {
     pub entity_id: EntityId,
+    /// When its first row was added.
+    since: Instant,
     /// [`BODY_HEAD`] and the items, separated by commas.
     body: Vec<u8>,
     /// Where each item ends in the body.
@@ -54,7 +58,14 @@ pub struct GroupItem<'a> {
 
 impl Group {
     fn new(entity_id: EntityId) -> Self {
-        Self { entity_id, body: BODY_HEAD.to_vec(), ends: Vec::new(), origins: Vec::new(), raws: Vec::new() }
+        Self {
+            entity_id,
+            since: Instant::now(),
+            body: BODY_HEAD.to_vec(),
+            ends: Vec::new(),
+            origins: Vec::new(),
+            raws: Vec::new(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -126,11 +137,18 @@ impl Group {
 #[derive(Debug, Default)]
 pub struct Groups {
     groups: HashMap<Box<str>, Group>,
+    /// The lists by when their groups began, if groups are taken by age. Groups that were taken since are passed over.
+    begun: Option<VecDeque<(Instant, Box<str>)>>,
     rows: usize,
     bytes: usize,
 }
 
 impl Groups {
+    /// Groups that can be taken by age.
+    pub fn by_age() -> Self {
+        Self { begun: Some(VecDeque::new()), ..Self::default() }
+    }
+
     /// Puts a row among the items of its list. Answers with the group that it did not fit into any
     /// more, or says why the row is bad.
     pub fn push(&mut self, row: &Row, origin: RowOrigin, raw: Option<RawRow>) -> Result<Option<Group>, String> {
@@ -140,6 +158,9 @@ impl Groups {
             None => {
                 let group = Group::new(EntityId::new(&row.entity_id).map_err(|e| e.to_string())?);
                 self.bytes += GROUP_BYTES;
+                if let Some(begun) = &mut self.begun {
+                    begun.push_back((group.since, row.entity_id.as_str().into()));
+                }
                 self.groups.entry(row.entity_id.as_str().into()).or_insert(group)
             }
         };
@@ -147,6 +168,9 @@ impl Groups {
             None
         } else {
             let next = Group::new(group.entity_id.clone());
+            if let Some(begun) = &mut self.begun {
+                begun.push_back((next.since, row.entity_id.as_str().into()));
+            }
             Some(std::mem::replace(group, next))
         };
         let grown = group.push_row(row);
@@ -189,8 +213,25 @@ impl Groups {
         taken
     }
 
+    /// Takes the groups that began before this moment, if they are to be taken by age.
+    pub fn take_older(&mut self, than: Instant) -> Vec<Group> {
+        let mut taken = Vec::new();
+        while let Some((since, entity_id)) =
+            self.begun.as_mut().and_then(|begun| begun.pop_front_if(|(since, _)| *since < than))
+        {
+            if self.groups.get(&entity_id).is_some_and(|group| group.since == since)
+                && let Some(group) = self.groups.remove(&entity_id)
+            {
+                self.forget(&group);
+                taken.push(group);
+            }
+        }
+        taken
+    }
+
     pub fn take_all(&mut self) -> impl Iterator<Item = Group> {
-        let all = std::mem::take(self);
+        let fresh = Self { begun: self.begun.as_ref().map(|_| VecDeque::new()), ..Self::default() };
+        let all = std::mem::replace(self, fresh);
         all.groups.into_values().filter(|group| group.len() > 0)
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! A row travels so: a thread reads it from its file (`source`, `rows`), turns it into an item of
 //! the feature's value type (`shape`) and puts it among the items of its list (`groups`); groups
-//! cross a bounded channel to the sender (`send`), which keeps a few adds in flight. Memory is
+//! cross a bounded buffer (`buffer`) to the sender (`send`), which keeps a few adds in flight. Memory is
 //! bounded whatever the files' size. Every row is an item: what a row means must never be
 //! interpreted here.
 
 mod bad_rows;
+mod buffer;
 mod coding;
 mod csv_file;
 mod csv_rows;
@@ -27,7 +28,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
@@ -36,6 +36,7 @@ use crate::service::OperationId;
 use crate::typed_times::TimeReader;
 use crate::wire::Feature;
 use bad_rows::BadRows;
+use buffer::Buffer;
 pub(crate) use coding::{Encoder, FileCoding};
 pub use csv_file::{CsvDialect, CsvEscape};
 pub(crate) use csv_file::{CsvFile, EXPORT_COLUMNS, OPEN_END};
@@ -43,7 +44,7 @@ pub(crate) use input::{Input, open};
 pub(crate) use ndjson_rows::entity_id;
 use progress::Progress;
 pub(crate) use row::Unreadable;
-use send::Target;
+use send::{Pace, Target};
 pub use shape::Columns;
 use shape::Shape;
 pub use source::FileFormat;
@@ -67,6 +68,8 @@ pub struct Options {
     pub bad_rows: Option<PathBuf>,
     /// Adds that may be in flight.
     pub concurrency: usize,
+    /// Whether an import most of whose rows have expired is a success.
+    pub accepts_expired: bool,
 }
 
 /// What was done, however the import ended.
@@ -95,8 +98,10 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
     let progress = Progress::start(source::total_bytes(&sources), Arc::clone(&tally));
     let started = Instant::now();
 
-    let (groups_in, groups_out) = mpsc::channel(options.concurrency);
-    let reading = read::start(sources.clone(), (shape.clone(), options.dialect), groups_in, Arc::clone(&tally))?;
+    let pace = Pace { concurrency: options.concurrency, is_live: source::is_live(&sources) };
+    let buffer = Arc::new(Buffer::new(pace.concurrency, pace.is_live));
+    let reading =
+        read::start(sources.clone(), (shape.clone(), options.dialect), Arc::clone(&buffer), Arc::clone(&tally))?;
     let target = Target {
         client,
         feature: options.feature,
@@ -105,9 +110,9 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
         sources,
         tally: Arc::clone(&tally),
     };
-    let sent = send::send_all(&target, groups_out, reading, options.concurrency, &progress).await;
+    let sent = send::send_all(&target, &buffer, reading, pace, &progress).await;
     progress.finish();
-    let done = sent.and(tally.finish());
+    let done = sent.and(tally.finish()).and_then(|()| if options.accepts_expired { Ok(()) } else { tally.check() });
     let (rows, added, already_expired, bad) = tally.counts();
     Ok((Summary { rows, added, already_expired, bad, warnings: tally.warnings(), elapsed: started.elapsed() }, done))
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::buffer::{Buffer, NotBuffered};
 use super::csv_file::{CsvDialect, OPEN_END};
-use super::groups::{Group, Groups, RowOrigin};
+use super::groups::RowOrigin;
 use super::input::Input;
 use super::row::{Row, Step, Unreadable};
 use super::rows::Rows;
@@ -15,22 +16,24 @@ use super::source::Source;
 use super::tally::Tally;
 use crate::client::Failure;
 
-/// Starts to read; the answer comes when all groups are handed on, or at the first failure. It
-/// ends early, and quietly, once nobody takes its groups any more.
+/// Starts to read; the answer comes when all rows are in the buffer, or at the first failure. It ends early, and
+/// quietly, once the buffer is closed.
 pub fn start(
     sources: Vec<Source>,
     (shape, dialect): (Shape, CsvDialect),
-    groups: mpsc::Sender<Group>,
+    buffer: Arc<Buffer>,
     tally: Arc<Tally>,
 ) -> Result<oneshot::Receiver<Result<(), Failure>>, Failure> {
     let (done, outcome) = oneshot::channel();
-    let reader = Reader { shape, dialect, groups, tally, waiting: Groups::default() };
+    let reader = Reader { shape, dialect, buffer, tally };
     let thread = thread::Builder::new().name("import-reader".to_owned());
     // It is not joined: it may wait for standard input when the import is over.
     thread
         .spawn(move || {
             // Nobody hears it after an interruption.
-            let _ = done.send(reader.read_all(&sources));
+            let outcome = reader.read_all(&sources);
+            reader.buffer.end();
+            let _ = done.send(outcome);
         })
         .map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
     Ok(outcome)
@@ -39,15 +42,14 @@ pub fn start(
 struct Reader {
     shape: Shape,
     dialect: CsvDialect,
-    groups: mpsc::Sender<Group>,
+    buffer: Arc<Buffer>,
     tally: Arc<Tally>,
-    waiting: Groups,
 }
 
 /// Why the reader ends before the files do.
 enum End {
     Failed(Failure),
-    NobodyListens,
+    Closed,
 }
 
 impl From<Failure> for End {
@@ -57,22 +59,18 @@ impl From<Failure> for End {
 }
 
 impl Reader {
-    fn read_all(mut self, sources: &[Source]) -> Result<(), Failure> {
+    fn read_all(&self, sources: &[Source]) -> Result<(), Failure> {
         match self.try_read_all(sources) {
-            Ok(()) | Err(End::NobodyListens) => Ok(()),
+            Ok(()) | Err(End::Closed) => Ok(()),
             Err(End::Failed(failure)) => Err(failure),
         }
     }
 
-    fn try_read_all(&mut self, sources: &[Source]) -> Result<(), End> {
-        for (index, source) in sources.iter().enumerate() {
-            self.read(index as u32, source)?;
-        }
-        let rest: Vec<Group> = self.waiting.take_all().collect();
-        rest.into_iter().try_for_each(|group| self.hand_on(group))
+    fn try_read_all(&self, sources: &[Source]) -> Result<(), End> {
+        sources.iter().enumerate().try_for_each(|(index, source)| self.read(index as u32, source))
     }
 
-    fn read(&mut self, index: u32, source: &Source) -> Result<(), End> {
+    fn read(&self, index: u32, source: &Source) -> Result<(), End> {
         let name = &source.name;
         let unreadable = |e: Unreadable| e.of(name);
         let input = Input::open(source, Arc::clone(&self.tally)).map_err(|e| unreadable(e.to_string().into()))?;
@@ -96,34 +94,21 @@ impl Reader {
                 Step::Bad { line, reason } => (line, reason),
                 Step::Row { line } => {
                     if let Some(likely) = self.shape.likely_unit(row.timestamp) {
+                        self.tally.count_doubtful();
                         self.tally.warn_of_unit(|| self.shape.unit_warning(likely));
                     }
                     if row.is_utc_assumed {
                         self.tally.warn_of_zone();
                     }
                     let raw = self.tally.keeps_bad_rows().then(|| rows.raw());
-                    match self.waiting.push(&row, RowOrigin { source: index, line }, raw) {
-                        Ok(full) => {
-                            full.map_or(Ok(()), |group| self.hand_on(group))?;
-                            self.make_room()?;
-                            continue;
-                        }
-                        Err(reason) => (line, reason),
+                    match self.buffer.push(&row, RowOrigin { source: index, line }, raw) {
+                        Ok(()) => continue,
+                        Err(NotBuffered::Closed) => return Err(End::Closed),
+                        Err(NotBuffered::Bad(reason)) => (line, reason),
                     }
                 }
             };
             self.tally.reject(name, line, &reason, Some(&rows.raw()))?;
         }
-    }
-
-    fn make_room(&mut self) -> Result<(), End> {
-        if !self.waiting.is_full() {
-            return Ok(());
-        }
-        self.waiting.take_largest().into_iter().try_for_each(|group| self.hand_on(group))
-    }
-
-    fn hand_on(&self, group: Group) -> Result<(), End> {
-        self.groups.blocking_send(group).map_err(|_| End::NobodyListens)
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, oneshot};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
+use super::buffer::Buffer;
 use super::groups::{Group, GroupItem};
 use super::progress::{INTERVAL, Progress};
 use super::shape::{SentItem, Shape};
@@ -21,6 +23,9 @@ use crate::wire::{ErrorCode, ProblemBody};
 /// How long adds in flight are waited for once the import has failed or is interrupted.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long rows of a pipe wait for others of the same list.
+const AGE_MAX: Duration = Duration::from_secs(1);
+
 /// Where items go, and what is known of the rows that they come from.
 pub struct Target {
     pub client: Client,
@@ -31,32 +36,56 @@ pub struct Target {
     pub tally: Arc<Tally>,
 }
 
+/// How groups are sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Adds that may be in flight.
+    pub concurrency: usize,
+    /// Whether rows come little by little, as from a pipe, so that groups are sent by age.
+    pub is_live: bool,
+}
+
 /// Sends all groups, and ends when the reader has: with the first failure of either, or at a
-/// signal. What is in flight then is waited for a moment, so that the counts are right.
+/// signal. At the first signal, the rows that were read from a pipe are still sent, because a pipe cannot be read
+/// again. Adds in flight are awaited for a moment, so that the counts are right.
 pub async fn send_all(
     target: &Target,
-    mut groups: mpsc::Receiver<Group>,
+    buffer: &Buffer,
     reading: oneshot::Receiver<Result<(), Failure>>,
-    concurrency: usize,
+    Pace { concurrency, is_live }: Pace,
     progress: &Progress,
 ) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
     let mut in_flight = FuturesUnordered::new();
     let mut tick = tokio::time::interval(INTERVAL);
-    let mut interrupted = std::pin::pin!(interrupted());
+    let mut is_interrupted = false;
     let sent = loop {
         tokio::select! {
-            failure = &mut interrupted => break Err(failure),
+            () = signals.next() => {
+                if is_interrupted || !is_live {
+                    break Err(interrupted(false));
+                }
+                is_interrupted = true;
+                buffer.close();
+                buffer.end();
+            }
             Some(sent) = in_flight.next() => if let Err(failure) = sent { break Err(failure) },
-            group = groups.recv(), if in_flight.len() < concurrency => match group {
+            group = buffer.next(), if in_flight.len() < concurrency => match group {
                 Some(group) => in_flight.push(target.add(group)),
                 None => break Ok(()),
             },
-            _ = tick.tick() => progress.update(),
+            now = tick.tick() => {
+                progress.update();
+                if let Some(than) = now.checked_sub(AGE_MAX).filter(|_| is_live) {
+                    buffer.release_older(than);
+                }
+            }
         }
     };
-    // The reader hears that nobody takes its groups any more.
-    drop(groups);
+    buffer.close();
     let done = match sent {
+        // The reader may wait for its source for ever.
+        Ok(()) if is_interrupted => Ok(()),
         Ok(()) => reading.await.unwrap_or_else(|_| Err(Failure::failed("the reading thread has failed"))),
         failed => failed,
     };
@@ -68,9 +97,10 @@ pub async fn send_all(
     }
     loop {
         tokio::select! {
-            failure = &mut interrupted => return Err(failure),
+            () = signals.next() => return Err(interrupted(false)),
             sent = in_flight.next() => match sent {
                 Some(sent) => sent?,
+                None if is_interrupted => return Err(interrupted(true)),
                 None => return Ok(()),
             },
             _ = tick.tick() => progress.update(),
@@ -78,19 +108,30 @@ pub async fn send_all(
     }
 }
 
-/// A SIGINT (Ctrl-C) or SIGTERM.
-async fn interrupted() -> Failure {
-    use tokio::signal::unix::{SignalKind, signal};
-    let failed = |e: std::io::Error| Failure::failed(format!("cannot listen for signals: {e}"));
-    let mut signals = match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-        (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
-        (Err(e), _) | (_, Err(e)) => return failed(e),
-    };
-    tokio::select! {
-        _ = signals.0.recv() => {}
-        _ = signals.1.recv() => {}
+/// SIGINT (Ctrl-C) and SIGTERM.
+struct Signals(Signal, Signal);
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let failed = |e: std::io::Error| Failure::failed(format!("cannot listen for signals: {e}"));
+        let listen = |kind| signal(kind).map_err(failed);
+        Ok(Self(listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?))
     }
-    Failure::failed("interrupted; added items stay, and running the same import again is safe")
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
+
+fn interrupted(all_are_sent: bool) -> Failure {
+    Failure::failed(if all_are_sent {
+        "interrupted; all rows that were read are sent"
+    } else {
+        "interrupted; added items stay, and running the same import again is safe"
+    })
 }
 
 impl Target {

@@ -1,6 +1,7 @@
 //! The files that rows come from: their names and formats.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -59,6 +60,18 @@ impl FileFormat {
             _ => None,
         }
     }
+}
+
+/// Whether rows of a source come little by little, as from a pipe.
+pub fn is_live(sources: &[Source]) -> bool {
+    let is_file = |source: &Source| match &source.path {
+        Some(path) => fs::metadata(path).is_ok_and(|metadata| metadata.is_file()),
+        None => {
+            let stdin = std::io::stdin().as_fd().try_clone_to_owned();
+            stdin.and_then(|stdin| fs::File::from(stdin).metadata()).is_ok_and(|metadata| metadata.is_file())
+        }
+    };
+    !sources.iter().all(is_file)
 }
 
 /// The bytes of all files, compressed as they are; none if one of them cannot tell.

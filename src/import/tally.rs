@@ -18,6 +18,8 @@ pub struct Tally {
     rows: AtomicU64,
     added: AtomicU64,
     already_expired: AtomicU64,
+    /// Rows whose timestamps are likely of another unit.
+    doubtful: AtomicU64,
     bad: AtomicU64,
     keeps_bad_rows: bool,
     bad_rows: Mutex<Option<BadRows>>,
@@ -36,6 +38,7 @@ impl Tally {
             rows: AtomicU64::new(0),
             added: AtomicU64::new(0),
             already_expired: AtomicU64::new(0),
+            doubtful: AtomicU64::new(0),
             bad: AtomicU64::new(0),
             keeps_bad_rows: bad_rows.is_some(),
             bad_rows: Mutex::new(bad_rows),
@@ -56,6 +59,30 @@ impl Tally {
 
     pub fn count_row(&self) {
         self.rows.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn count_doubtful(&self) {
+        self.doubtful.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Fails if most of the rows that were sent have expired or are likely of another unit: the file is probably not
+    /// what its reader expects.
+    pub fn check(&self) -> Result<(), Failure> {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (added, expired, doubtful) = (count(&self.added), count(&self.already_expired), count(&self.doubtful));
+        let sent = added + expired;
+        let accept = "pass --yes to accept this";
+        if doubtful.saturating_mul(2) > sent {
+            return Err(Failure::failed(format!(
+                "{doubtful} of {sent} timestamps are likely of another unit: pass --timestamp-unit, or {accept}"
+            )));
+        }
+        if expired.saturating_mul(2) > sent {
+            return Err(Failure::failed(format!(
+                "{expired} of {sent} items have already expired by the TTL of the feature, and were not stored: {accept}"
+            )));
+        }
+        Ok(())
     }
 
     pub fn count_added(&self, added: Added) {

@@ -135,7 +135,7 @@ impl Scan<'_> {
         }
         let day = self.number(2)?;
         let [mut hour, mut minute, mut second, mut nanos] = [0_i32; 4];
-        if self.one_of(b"Tt _").is_some() {
+        if self.one_of(b"Tt ").is_some() {
             (hour, minute, second, nanos) = self.time_of_day()?;
         } else if separator.is_none() {
             return Err(Refused::Unknown);

@@ -313,7 +313,8 @@ fn timestamps_that_were_hardly_meant_are_warned_of() {
     let columns = ["--entity-id-column", "id", "--timestamp-column", "at", "--value-column", "value"];
     let import = [&["import", "--entity-type", "customer", "--feature", "seen"][..], &columns, &[&*rows]].concat();
     let said = server.run(&import);
-    assert!(said.status == 0 && said.err.contains("milliseconds") && said.err.contains("--timestamp-unit"), "{said:?}");
+    assert!(said.status == 1 && said.err.contains("milliseconds") && said.err.contains("--timestamp-unit"), "{said:?}");
+    assert_eq!(server.run(&[&import[..], &["--yes"]].concat()).status, 0);
     assert!(server.run(&[&import[..], &["--timestamp-unit", "ms"]].concat()).err.is_empty());
 }
 

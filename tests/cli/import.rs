@@ -170,6 +170,9 @@ fn items_go_to_the_named_version_and_the_expired_are_counted() {
     server.ok(&["version", "create", "customer", "f", "v2", "--ttl", "7300d", "-o", "json"]);
     let rows = "user,at,v\nu,2010-12-01T08:26:00Z,old\n";
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v"]);
+    assert!(said.status == 1 && said.err.contains("1 of 1 items have already expired"), "{said:?}");
+    assert_eq!(counts(&said.out), "1 rows: 0 items added, 1 already expired, 0 bad");
+    let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--yes"]);
     assert_eq!(counts(&said.ok()), "1 rows: 0 items added, 1 already expired, 0 bad");
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v2", "-o", "json"]);
     let summary: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();

@@ -33,6 +33,7 @@ mod log;
 mod odd_texts;
 mod operate;
 mod pages;
+mod pipes;
 #[path = "../support/ports.rs"]
 mod ports;
 #[allow(dead_code, reason = "other tests use more of it")]

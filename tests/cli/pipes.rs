@@ -1,0 +1,62 @@
+//! `import` from a pipe: rows do not wait for its end, and an interruption loses none that was read.
+
+use std::io::Write;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::program::{Server, signal};
+
+fn follow(server: &Server) -> Child {
+    server.spawn(&["import", "customer", "seen", "-", "--format", "ndjson"])
+}
+
+fn write(process: &mut Child, entity_id: &str) {
+    let row = format!("{{\"entity_id\":\"{entity_id}\",\"timestamp\":1760000000000000000,\"value\":\"x\"}}\n");
+    process.stdin.as_mut().unwrap().write_all(row.as_bytes()).unwrap();
+}
+
+/// Waits until something is so.
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn rows_of_a_pipe_are_sent_before_it_ends() {
+    let server = Server::start();
+    server.feature("seen", "string");
+    let mut process = follow(&server);
+    for entity_id in ["a", "b"] {
+        write(&mut process, entity_id);
+        await_that("the row is stored while the pipe is open", || server.items("seen", entity_id).len() == 1);
+    }
+    drop(process.stdin.take());
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("2 rows: 2 items added"));
+}
+
+#[test]
+fn an_interrupted_import_sends_what_it_has_read_of_a_pipe() {
+    let server = Server::start();
+    server.feature("seen", "string");
+    let mut process = follow(&server);
+    write(&mut process, "a");
+    await_that("the import has begun", || server.items("seen", "a").len() == 1);
+    write(&mut process, "b");
+    let pipe = process.stdin.take().unwrap();
+    await_that("the row is read", || rustix::io::ioctl_fionread(&pipe).unwrap() == 0);
+    // By the time that a command has ended, so has the reading of a row.
+    server.ok(&["list", "count", "customer", "seen", "b"]);
+    signal(&process, Signal::SIGINT);
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted; all rows that were read are sent"));
+    assert_eq!(server.items("seen", "b").len(), 1);
+    drop(pipe);
+}
