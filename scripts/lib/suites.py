@@ -31,7 +31,9 @@ import time
 SLOWEST_FIRST = ["cql", "console", "consistency", "api", "cli", "conformance", "postgres", "engine", "lib"]
 SLOWEST_TESTS = 10
 # These only compute, so they take as long as it takes.
-IDLE_TIME = {"engine", "lib", "lib contract", "actors", "operator", "tidy", "bin liststore", "bin liststore-operator"}
+CRATES = pathlib.Path(__file__).parents[2] / "crates"
+LIBRARIES = {"lib"} | {f"lib {folder.name}" for folder in CRATES.iterdir()}
+IDLE_TIME = LIBRARIES | {"engine", "actors", "operator", "tidy", "bin liststore", "bin liststore-operator"}
 # The nice values of suites; 0 for others. Only root gets a negative one. Servers treat their threads differently if they
 # find another value than 0, so most suites run with 0.
 NICE = {"cql": -5} | dict.fromkeys(IDLE_TIME, 19)

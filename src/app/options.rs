@@ -146,7 +146,11 @@ pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
         Fsync::Interval => embedded::Fsync::Interval(Duration::from_millis(settings.fsync_interval_ms)),
     };
     let erase_within = Duration::from_secs(settings.erase_within_secs);
-    EmbeddedOptions { fsync, cache_bytes, erase_within, ..EmbeddedOptions::new(&settings.dir) }
+    #[cfg(target_os = "linux")]
+    let on_log_thread = crate::scheduling::go_first;
+    #[cfg(not(target_os = "linux"))]
+    let on_log_thread = || {};
+    EmbeddedOptions { fsync, cache_bytes, erase_within, on_log_thread, ..EmbeddedOptions::new(&settings.dir) }
 }
 
 /// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval;

@@ -92,7 +92,7 @@ impl From<ListError> for Problem {
                 // All that is refused so late is an item that would live too long.
                 Self::from(invalid).at(format!("items[{index}].timestamp"))
             }
-            ListError::Store(error) => error.into(),
+            ListError::Store(error) => of_store_error(error),
             ListError::Panicked { outcome_unknown } => {
                 Self::internal("a list operation panicked").with_outcome_unknown(outcome_unknown)
             }
@@ -100,28 +100,27 @@ impl From<ListError> for Problem {
     }
 }
 
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        let outcome_unknown = error.outcome_unknown();
-        match error {
-            StoreError::Unavailable { reason, .. } => {
-                let detail = "the item store cannot do this now; see the server's log";
-                Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
-            }
-            StoreError::TooManyTombstones { .. } => Self::new(
-                ErrorCode::TooManyTombstones,
-                "the database reached its limit of tombstones in this list; the request succeeds again after \
-                 compaction removes them; read newer items with min_timestamp, or contact the database's operators",
-            ),
-            StoreError::Overloaded { reason } => {
-                Self::new(ErrorCode::Overloaded, "the item store is overloaded").because(reason)
-            }
-            StoreError::Timeout { .. } => deadline_exceeded(outcome_unknown),
-            StoreError::Refused(invalid) => invalid.into(),
-            StoreError::Internal { reason, .. } => Self::internal(reason),
+/// No `From`: neither type is of this package.
+fn of_store_error(error: StoreError) -> Problem {
+    let outcome_unknown = error.outcome_unknown();
+    match error {
+        StoreError::Unavailable { reason, .. } => {
+            let detail = "the item store cannot do this now; see the server's log";
+            Problem::new(ErrorCode::StoreUnavailable, detail).because(reason)
         }
-        .with_outcome_unknown(outcome_unknown)
+        StoreError::TooManyTombstones { .. } => Problem::new(
+            ErrorCode::TooManyTombstones,
+            "the database reached its limit of tombstones in this list; the request succeeds again after \
+             compaction removes them; read newer items with min_timestamp, or contact the database's operators",
+        ),
+        StoreError::Overloaded { reason } => {
+            Problem::new(ErrorCode::Overloaded, "the item store is overloaded").because(reason)
+        }
+        StoreError::Timeout { .. } => deadline_exceeded(outcome_unknown),
+        StoreError::Refused(invalid) => invalid.into(),
+        StoreError::Internal { reason, .. } => Problem::internal(reason),
     }
+    .with_outcome_unknown(outcome_unknown)
 }
 
 impl From<MetadataError> for Problem {
@@ -201,7 +200,7 @@ mod tests {
             StoreError::Internal { reason: "damaged".to_owned(), outcome_unknown: true },
         ];
         for error in errors {
-            let problem = Problem::from(error.clone());
+            let problem = of_store_error(error.clone());
             assert_eq!(problem.code.row().retryable, error.is_retryable(), "{error}");
             assert_eq!(problem.outcome_unknown, error.outcome_unknown(), "{error}");
         }
@@ -231,7 +230,7 @@ mod tests {
     fn the_words_of_a_failure_stay_inside() {
         let damaged = ServiceError::Damaged("secret".to_owned());
         let store = StoreError::Internal { reason: "secret".to_owned(), outcome_unknown: false };
-        for problem in [Problem::from(damaged), Problem::from(store)] {
+        for problem in [Problem::from(damaged), of_store_error(store)] {
             assert!(!problem.detail.contains("secret"));
             assert_eq!(problem.cause.as_deref(), Some("secret"));
         }

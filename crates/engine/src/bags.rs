@@ -1,0 +1,152 @@
+//! Bags: lists of one item, each of which is swapped together with the entries by which it is found.
+//!
+//! A swap is one write: it replaces all that the bag's list holds, by a clear mark with a row behind it, so that no
+//! document is written again to be deleted; and it changes the lists of entries.
+//!
+//! Swaps that change entries alone are made many at once: their bags are looked at in one go, and all entries of a list
+//! are one change of it, in a write of many lists.
+
+use std::collections::HashMap;
+
+use super::collect::page::PageBuilder;
+use super::list_id::{BorrowedListId, ListId};
+use super::log::change::{Change, Changes};
+use super::log::queue::Part;
+use super::read::Scan;
+use super::read::found_bags;
+use super::row;
+use super::row::item_changes::ItemChanges;
+use super::row::seek::Start;
+use super::session::{EmbeddedSession, Looked};
+use liststore_contract::domain::{Item, ListKey, Timestamp};
+use liststore_storage::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, Range, StoreError, Swapped};
+
+/// Lists that one write of many swaps changes, unless a single swap changes more: for as long as it takes to apply it,
+/// others of these lists wait.
+const LISTS_OF_A_WRITE: usize = 256;
+/// Bags that are looked at in a turn, on a thread for reads that may wait for the disk.
+const BAGS_OF_A_TURN: usize = 16;
+
+impl EmbeddedSession {
+    pub(super) async fn visible_bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+        let in_memory = BorrowedListId::of(list.borrowed(), self.engine.options.list_hash);
+        if let Some(known) = found_bags::bag(&self.engine.heads, op, in_memory) {
+            self.engine.metrics.head_hits.inc();
+            return Ok(known);
+        }
+        Ok(self.newest(op, list, &Range::NEWEST).await?.items.pop())
+    }
+
+    /// Swaps a bag, which its list's actor keeps for this alone.
+    pub(super) async fn swap(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        self.no_swap_left_alone(op).await?;
+        let BagSwap { before, after, entries, row: _, entered_in: _ } = swap;
+        if self.visible_bag(op, list).await?.map(|bag| bag.timestamp) != before {
+            return Ok(Swapped::Lost);
+        }
+        // Where adds are refused for want of room, a bag that goes makes some.
+        let part = if after == BagAfter::Gone { Part::Removals } else { Part::Adds };
+        let bag = match after {
+            BagAfter::Put(bag) => {
+                let stamp = bag.timestamp.as_nanos();
+                Some((self.list_id(list), Change::Replace(row::pack(vec![bag])), stamp))
+            }
+            BagAfter::Gone => Some((self.list_id(list), Change::Clear, 0)),
+            BagAfter::Same => None,
+        };
+        let entries = entries.into_iter().filter_map(|change| self.change_of_entries(change));
+        if let Some(changes) = Changes::of_each(bag.into_iter().chain(entries)) {
+            self.write(op, part, changes).await?;
+        }
+        Ok(Swapped::Done)
+    }
+
+    /// What somebody wrote who has left may still be queued. All that writes bags waits for its write.
+    async fn no_swap_left_alone(&self, op: &Operation) -> Result<(), StoreError> {
+        self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)
+    }
+
+    fn change_of_entries(&self, change: EntryChange) -> Option<(ListId, Change, u64)> {
+        let mut changes = ItemChanges::default();
+        let list = self.list_id(&change.list);
+        collect_entries(&mut changes, change);
+        let (row, oldest) = changes.into_row()?;
+        Some((list, Change::Row(row), oldest))
+    }
+
+    /// Makes swaps that change entries alone, of bags that their lists' actor keeps for this.
+    pub(super) async fn enter(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        self.no_swap_left_alone(op).await?;
+        let stamps = self.stamps(op, &bags).await?;
+        let mut swapped = Vec::with_capacity(bags.len());
+        let mut together: HashMap<ListKey, ItemChanges> = HashMap::new();
+        for (BagEntries { stamp, entries, .. }, visible) in bags.into_iter().zip(stamps) {
+            if visible != Some(stamp) {
+                swapped.push(Swapped::Lost);
+                continue;
+            }
+            swapped.push(Swapped::Done);
+            if together.len() + entries.len() > LISTS_OF_A_WRITE {
+                self.write_entries(op, std::mem::take(&mut together)).await?;
+            }
+            for change in entries {
+                collect_entries(together.entry(change.list.clone()).or_default(), change);
+            }
+        }
+        self.write_entries(op, together).await?;
+        Ok(swapped)
+    }
+
+    async fn write_entries(&self, op: &Operation, entries: HashMap<ListKey, ItemChanges>) -> Result<(), StoreError> {
+        let changes = entries.into_iter().filter_map(|(list, changes)| {
+            let (row, oldest) = changes.into_row()?;
+            Some((self.list_id(&list), Change::Row(row), oldest))
+        });
+        match Changes::of_each(changes) {
+            Some(changes) => self.write(op, Part::Adds, changes).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The stamps of the bags that are visible, in the order of those that were read. What is not in memory is not
+    /// brought there: a walk over all bags would leave room for nothing else.
+    async fn stamps(&self, op: &Operation, bags: &[BagEntries]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        let mut stamps = vec![None; bags.len()];
+        let mut scans = Vec::new();
+        for (place, BagEntries { bag, .. }) in bags.iter().enumerate() {
+            let in_memory = BorrowedListId::of(bag.borrowed(), self.engine.options.list_hash);
+            if let Some(page) = self.engine.heads.page(in_memory, op, &Range::NEWEST) {
+                stamps[place] = page.items.first().map(|bag| bag.timestamp);
+                continue;
+            }
+            let list = self.list_id(bag);
+            let Looked { view, in_memory, .. } = self.look(&list, u64::MAX);
+            scans.push((place, Scan::new(view, in_memory, list, Start::NEWEST, PageBuilder::new(op, &Range::NEWEST))));
+        }
+        if scans.is_empty() {
+            return Ok(stamps);
+        }
+        let turn = move || {
+            for _ in 0..BAGS_OF_A_TURN {
+                let Some((place, scan)) = scans.last_mut() else { return Some(Ok(std::mem::take(&mut stamps))) };
+                match scan.turn() {
+                    Ok(Some(page)) => stamps[*place] = page.items.first().map(|bag| bag.timestamp),
+                    Ok(None) => return None,
+                    Err(error) => return Some(Err(error)),
+                }
+                scans.pop();
+            }
+            None
+        };
+        self.read(op, false, turn).await
+    }
+}
+
+fn collect_entries(changes: &mut ItemChanges, EntryChange { list: _, removed, added }: EntryChange) {
+    for (timestamp, value) in removed {
+        changes.delete_at(timestamp, value);
+    }
+    for entry in added {
+        changes.put_at(entry.timestamp, entry.expires_at, entry.value);
+    }
+}

@@ -1,0 +1,113 @@
+//! What looks through a list's items and keeps none of them: counting, and finding values.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::page::{Collect, Next, is_visible};
+use crate::row::{Entry, RowCursor};
+use liststore_contract::domain::{Identity, Timestamp};
+use liststore_storage::{Bounds, Count, Operation};
+
+/// The items that an operation sees between two moments.
+struct Within {
+    op: Operation,
+    /// Nanoseconds since the Unix epoch, both inclusive.
+    floor: u64,
+    ceiling: u64,
+}
+
+impl Within {
+    fn new(op: &Operation, bounds: &Bounds) -> Self {
+        let floor = op.ttl.visible_from(op.now).max(bounds.min_timestamp).as_nanos();
+        Self { op: *op, floor, ceiling: bounds.max_timestamp.as_nanos() }
+    }
+
+    fn is_over(&self, entry: &Entry) -> bool {
+        entry.timestamp < self.floor
+    }
+
+    fn has(&self, entry: &Entry) -> bool {
+        entry.timestamp <= self.ceiling && is_visible(&self.op, entry)
+    }
+}
+
+/// Counts items, up to a bound.
+pub struct Counter {
+    within: Within,
+    max: u64,
+    count: Count,
+}
+
+impl Counter {
+    pub fn new(op: &Operation, bounds: &Bounds, max: u64) -> Self {
+        Self { within: Within::new(op, bounds), max, count: Count { items: 0, exact: true } }
+    }
+}
+
+impl Collect for Counter {
+    type Found = Count;
+
+    fn offer(&mut self, entry: &Entry, _: &RowCursor) -> Next {
+        if self.within.is_over(entry) {
+            return Next::Done;
+        }
+        if self.within.has(entry) {
+            if self.count.items == self.max {
+                self.count.exact = false;
+                return Next::Done;
+            }
+            self.count.items += 1;
+        }
+        Next::Wanted
+    }
+
+    fn finish(&mut self) -> Count {
+        self.count
+    }
+}
+
+/// Finds the newest item of each of some values.
+pub struct Finder {
+    within: Within,
+    identity: Identity,
+    /// Values that were not met yet, and where their answer goes.
+    missing: HashMap<Bytes, usize>,
+    /// Of each value once.
+    newest: Vec<Option<Timestamp>>,
+    /// Which of these each of the values that were asked for is.
+    asked: Vec<usize>,
+}
+
+impl Finder {
+    pub fn new(op: &Operation, bounds: &Bounds, identity: Identity, values: &[Bytes]) -> Self {
+        let mut missing = HashMap::with_capacity(values.len());
+        let place = |value: &Bytes| {
+            let next = missing.len();
+            *missing.entry(value.clone()).or_insert(next)
+        };
+        let asked = values.iter().map(place).collect();
+        let newest = vec![None; missing.len()];
+        Self { within: Within::new(op, bounds), identity, missing, newest, asked }
+    }
+}
+
+impl Collect for Finder {
+    type Found = Vec<Option<Timestamp>>;
+
+    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
+        if self.within.is_over(entry) || self.missing.is_empty() {
+            return Next::Done;
+        }
+        if self.within.has(entry)
+            && let Some(place) = self.missing.remove(self.identity.value(row.value()))
+        {
+            self.newest[place] = Timestamp::from_nanos(entry.timestamp).ok();
+        }
+        Next::Wanted
+    }
+
+    fn finish(&mut self) -> Self::Found {
+        self.asked.iter().map(|place| self.newest[*place]).collect()
+    }
+}

@@ -1,0 +1,171 @@
+//! What an add, or a removal, does to a set: one write, with a row of new items and of deleted entries of those
+//! that go, and a row that does the same to the reverse entries. So a member is there once, and found, for
+//! readers at any moment and after a crash.
+
+use bytes::Bytes;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::members::{Met, Present};
+use super::page;
+use crate::list_id::ListId;
+use crate::log::change::{Change, Changes};
+use crate::row::item_changes::ItemChanges;
+use crate::row::reverse::{self, Pointer, ReverseEntry};
+use liststore_contract::domain::{Identity, ItemKey, NewItem, ValueDigest};
+use liststore_storage::Operation;
+
+/// What a write does to the items of a set, and to their entries.
+#[derive(Default)]
+pub struct SetWrite {
+    items: ItemChanges,
+    entries: Vec<ReverseEntry>,
+}
+
+/// What becomes of a member.
+struct Outcome {
+    met: Met,
+    digests: Digests,
+    /// The item that is to stand, and its key.
+    stands: Option<(ItemKey, NewItem)>,
+}
+
+/// What of a member's digests is needed to write it, each computed once.
+struct Digests {
+    member: ValueDigest,
+    /// The key of the item that is there.
+    present: Option<ItemKey>,
+}
+
+impl Digests {
+    fn of(Met { member, present, .. }: &Met, member_digest: ValueDigest) -> Self {
+        let key = |present: &Present| {
+            let digest = digest_of_stored(present.value(), member, member_digest);
+            Some(ItemKey::new(present.timestamp()?, digest))
+        };
+        Self { member: member_digest, present: present.as_ref().and_then(key) }
+    }
+}
+
+/// In the order of the members.
+fn member_digests(met: &[Met]) -> Vec<ValueDigest> {
+    ValueDigest::of_each(met.iter().map(|met| &*met.member))
+}
+
+/// What becomes of members, each of which is told of once, in the order in which they are met.
+struct Outcomes {
+    outcomes: Vec<Outcome>,
+    places: HashTable<usize>,
+}
+
+impl Outcomes {
+    fn for_members(members: usize) -> Self {
+        Self { outcomes: Vec::with_capacity(members), places: HashTable::with_capacity(members) }
+    }
+
+    fn of(&mut self, met: Met, digest: ValueDigest) -> &mut Outcome {
+        let Self { outcomes, places } = self;
+        let slot = places.entry(
+            hash_of(&digest),
+            |place| outcomes[*place].met.member == met.member,
+            |place| hash_of(&outcomes[*place].digests.member),
+        );
+        let place = match slot {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let place = outcomes.len();
+                new.insert(place);
+                let digests = Digests::of(&met, digest);
+                outcomes.push(Outcome { met, digests, stands: None });
+                place
+            }
+        };
+        &mut outcomes[place]
+    }
+}
+
+fn hash_of(digest: &ValueDigest) -> u64 {
+    digest.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The digest of stored bytes of a member: where the identity is the value they are the member.
+fn digest_of_stored(stored: &[u8], member: &[u8], member_digest: ValueDigest) -> ValueDigest {
+    if stored.len() == member.len() { member_digest } else { ValueDigest::of(stored) }
+}
+
+/// Whether an operation sees what another one adds before it.
+fn sees_added(op: &Operation, item: &NewItem) -> bool {
+    page::is_alive(op, item.timestamp.as_nanos(), item.expires_at)
+}
+
+impl SetWrite {
+    /// Adds new items by one operation after the other: of the members of all these items, in their order, this was
+    /// known before.
+    pub fn add(identity: Identity, adds: Vec<(Operation, Vec<NewItem>)>, met: Vec<Met>) -> Self {
+        let keep = identity.keep().unwrap_or_default();
+        let (mut outcomes, digests) = (Outcomes::for_members(met.len()), member_digests(&met));
+        let items = adds.into_iter().flat_map(|(op, items)| items.into_iter().map(move |item| (op, item)));
+        for ((op, item), (met, digest)) in items.zip(met.into_iter().zip(digests)) {
+            let Outcome { met, digests, stands } = outcomes.of(met, digest);
+            let key = ItemKey::new(item.timestamp, digest_of_stored(&item.value, &met.member, digests.member));
+            let rival = match (&*stands, &met.present) {
+                (Some((key, rival)), _) => sees_added(&op, rival).then_some(*key),
+                (None, Some(present)) if present.is_seen_by(&op) => digests.present,
+                (None, _) => None,
+            };
+            if rival.is_none_or(|rival| keep.replaces(&key, &rival)) {
+                *stands = Some((key, item));
+            }
+        }
+        let mut write = Self::default();
+        for Outcome { met, digests, stands } in outcomes.outcomes {
+            if let Some((key, item)) = stands {
+                if digests.present != Some(key) {
+                    write.delete_known(&met, &digests);
+                }
+                write.put(reverse::place_of_digest(&digests.member), key, item);
+            }
+        }
+        write
+    }
+
+    fn put(&mut self, place: u64, key: ItemKey, NewItem { value, expires_at, .. }: NewItem) {
+        self.items.put(key, expires_at, value);
+        self.entries.push(ReverseEntry::new(place, pointer_to(&key), expires_at));
+    }
+
+    /// Removes what there is of members.
+    pub fn delete(&mut self, met: &[Met]) {
+        let with_digests = met.iter().zip(member_digests(met));
+        with_digests.for_each(|(met, digest)| self.delete_known(met, &Digests::of(met, digest)));
+    }
+
+    fn delete_known(&mut self, met: &Met, digests: &Digests) {
+        let place = reverse::place_of_digest(&digests.member);
+        if let (Some(present), Some(key)) = (&met.present, digests.present) {
+            self.items.delete(key, present.value().clone());
+            self.entries.push(ReverseEntry::deleted(place, pointer_to(&key)));
+        }
+        self.entries.extend(met.stale.iter().map(|stale| ReverseEntry::deleted(place, *stale)));
+    }
+
+    /// The changes to the set and to its reverse list. `None` if there is nothing to be changed.
+    pub fn into_changes(self, set: ListId, reverse: ListId) -> Option<Changes> {
+        changes_of(set, self.items.into_row(), reverse, self.entries)
+    }
+}
+
+/// Changes to a set, by a row with its oldest timestamp, and to its reverse list. `None` if there are none.
+pub fn changes_of(
+    set: ListId,
+    items: Option<(Bytes, u64)>,
+    reverse: ListId,
+    entries: Vec<ReverseEntry>,
+) -> Option<Changes> {
+    let change = |list| move |(row, oldest)| (list, Change::Row(row), oldest);
+    Changes::of_each(items.map(change(set)).into_iter().chain(reverse::row_of(entries).map(change(reverse))))
+}
+
+fn pointer_to(key: &ItemKey) -> Pointer {
+    Pointer::to(key.timestamp.as_nanos(), &key.digest)
+}

@@ -1,0 +1,225 @@
+//! One step of a merge: writes one file of bounded size from the beginning of some neighbouring runs, and
+//! takes away from them what is in it. So a merge needs room for about one file, gives back what it has
+//! consumed as it goes, and may be broken off, and gone on with, between any two steps.
+//!
+//! What was written counts up to a place, and the runs that are merged count from there on: to the item,
+//! so that what is deleted goes together with what it hides, and ties are on one side each. Where a clear
+//! mark of a list goes, all of the list that it hides goes with it, in the same step: else that would come
+//! back once the mark is gone.
+//!
+//! Files that it would write again as they are become a part of what is written by the manifest alone
+//! (`take_over.rs`): any number of them, in front of the one that is written.
+
+use std::io;
+use std::sync::Arc;
+
+use super::output::{Output, OutputError, TakenOver, Written};
+use super::surplus::Surplus;
+use crate::engine::Engine;
+use crate::error::WriteError;
+use crate::files::run::{Run, RunFile};
+use crate::files::trim::Trim;
+use crate::files::{DataFile, Pace, Scan, ScanSource};
+use crate::list_id::ListId;
+use crate::read::tables::{RunSpan, View};
+use crate::row::merge::{Merge, Source};
+use crate::unreachable::Asked;
+
+/// Neighbouring runs that are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    pub place: RunSpan,
+    /// Whether the first of them is what earlier steps have written.
+    pub begun: bool,
+}
+
+/// What a step may take of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepRoom {
+    /// About what it may write.
+    pub file_bytes: u64,
+    /// Whether it must give back no less.
+    pub must_gain: bool,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stepped {
+    /// What is left to be done.
+    pub next: Option<Job>,
+    pub bytes: u64,
+    /// Bytes of the files that were taken over.
+    pub taken_over_bytes: u64,
+}
+
+/// How far a step came, and with what.
+struct Taken {
+    /// Where each of the runs goes on; `None` if nothing of it is left.
+    trims: Vec<Option<Trim>>,
+    /// How many of its files each has no use for any more.
+    files_done: Vec<usize>,
+    /// Those of them that become a part of the output as they are, in front of what is written.
+    files_taken_over: Vec<TakenOver>,
+}
+
+/// Carries out the next step.
+pub fn step(
+    engine: &Engine,
+    view: &View,
+    job: Job,
+    room: StepRoom,
+    pace: &mut dyn Pace,
+) -> Result<Stepped, OutputError> {
+    let Job { place, begun } = job;
+    let runs = view.files.partition(place.partition);
+    let range = place.range(runs);
+    let older = &runs[range.end..];
+    let (output_run, inputs) = runs[range].split_at(usize::from(begun));
+    let mut output_run = output_run.first().cloned().unwrap_or_default();
+    let unfinished = inputs.first().and_then(|run| run.trim.clone()).filter(|trim| begun && trim.item.is_some());
+    let mut output = Output::new(engine, place.partition, older, room.file_bytes)
+        .after(unfinished.map(|trim| trim.list))
+        .taking_over_from(inputs)
+        .cut_by(Surplus::new(engine, view));
+    let taken = take(engine, inputs, &mut output, pace)?;
+    let taken_over = taken_over(inputs, &taken.files_taken_over);
+    let taken_over_bytes = taken_over.iter().map(|file| file.file.bytes).sum();
+    output_run.files.extend(taken_over);
+    let written = output.finish(pace)?.map(|written| {
+        output_run.files.push(written.clone());
+        written.file
+    });
+    let cut = output.take_cut();
+    let bytes = written.as_ref().map_or(0, |file| file.bytes);
+    let discard = || written.iter().for_each(|file| engine.tables.discard(file.id));
+    let (group, freed) = regroup(output_run, inputs, taken);
+    if room.must_gain && freed.iter().map(|file| file.bytes).sum::<u64>() < bytes {
+        discard();
+        return Err(WriteError::NotWritten(io::ErrorKind::StorageFull.into()).into());
+    }
+    engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
+    let left = group.first().map_or(0, |run| run.merges);
+    let from_oldest = older.len() + group.len();
+    let next = (left > 0)
+        .then_some(Job { place: RunSpan { partition: place.partition, from_oldest, count: group.len() }, begun: true });
+    match engine.heads.without(&cut, || engine.tables.install_merged(place, group, &freed)) {
+        Ok(()) => Ok(Stepped { next, bytes, taken_over_bytes }),
+        // It may be named in the manifest.
+        Err(error @ WriteError::Unknown(_)) => Err(error.into()),
+        Err(error) => {
+            discard();
+            Err(error.into())
+        }
+    }
+}
+
+/// Writes what the runs, newest first, hold together, until the file is full.
+fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn Pace) -> Result<Taken, OutputError> {
+    let mut scans = Vec::with_capacity(inputs.len());
+    for run in inputs {
+        let files = run.data_files().cloned().collect();
+        scans.push(Scan::new(files, run.trim.as_ref(), engine.options.list_hash)?);
+    }
+    let mut trims: Vec<_> = inputs.iter().map(|run| run.trim.clone()).collect();
+    let (mut files_taken_over, mut list_done) = (Vec::new(), None);
+    let mut asked = Asked::new(engine.unreachable.get().cloned());
+    while let Some(list) = scans.iter().filter_map(Scan::list).min().cloned() {
+        if engine.bell.is_stopping() {
+            return Err(OutputError::Stopped);
+        }
+        if asked.is_unreachable(list.bytes()) {
+            let mut of_list = scans.iter_mut().filter(|scan| scan.list() == Some(&list));
+            of_list.try_for_each(Scan::skip_list)?;
+            pace.worked();
+            list_done = Some(list);
+            continue;
+        }
+        let mut sources: Vec<Box<dyn Source + '_>> = Vec::new();
+        let (mut cleared, mut hidden_from) = (false, inputs.len());
+        for (i, scan) in scans.iter_mut().enumerate().filter(|(_, scan)| scan.list() == Some(&list)) {
+            if i >= hidden_from {
+                scan.skip_list()?;
+                continue;
+            }
+            if scan.cleared() {
+                cleared = true;
+                hidden_from = hidden_from.min(inputs[i].hides_from(i));
+            }
+            sources.push(Box::new(ScanSource::new(scan)?));
+        }
+        let written = output.write_list(&list, cleared, &mut Merge::new(sources), pace)?;
+        let (list, item) = match written {
+            Written::Until(timestamp, digest) => (list, Some((timestamp, digest))),
+            Written::Whole if output.is_full() => (list, None),
+            Written::Whole => {
+                list_done = Some(list);
+                continue;
+            }
+            Written::Nothing => match list_done {
+                Some(list_done) => (list_done, None),
+                None => break,
+            },
+            Written::AtFile(file) => {
+                leave_file(&mut scans, inputs, &list, &file)?;
+                trims.fill(Some(Trim { list, item: Some(file.last) }));
+                files_taken_over.push(file);
+                continue;
+            }
+        };
+        for (i, trim) in trims.iter_mut().enumerate() {
+            let item = item.filter(|_| i < hidden_from);
+            *trim = Some(Trim { list: list.clone(), item });
+        }
+        break;
+    }
+    Ok(Taken { trims, files_done: scans.iter().map(Scan::files_done).collect(), files_taken_over })
+}
+
+/// Has all that is merged go on behind a file of a list.
+fn leave_file(scans: &mut [Scan], inputs: &[Run], list: &ListId, file: &TakenOver) -> Result<(), OutputError> {
+    for (scan, run) in scans.iter_mut().zip(inputs).filter(|(scan, _)| scan.list() == Some(list)) {
+        if scan.file() == Some(file.id) {
+            scan.leave_file()?;
+        }
+        if scan.list() == Some(list) {
+            // A merge that was given up for this one may have consumed more of the run, and dropped some of it.
+            let behind = Trim { list: list.clone(), item: Some(file.last) };
+            let behind = run.trim.iter().cloned().fold(behind, Trim::later);
+            scan.begin_behind(behind.item.unwrap_or(file.last));
+        }
+    }
+    Ok(())
+}
+
+/// The files of some runs that become a part of another one.
+fn taken_over(inputs: &[Run], files: &[TakenOver]) -> Vec<RunFile> {
+    let of_inputs = || inputs.iter().flat_map(|run| &run.files);
+    let moved = |file: &TakenOver| {
+        let found = of_inputs().find(|of_run| of_run.file.id == file.id)?;
+        Some(RunFile { continues: file.continues, ..found.clone() })
+    };
+    files.iter().filter_map(moved).collect()
+}
+
+/// What was written and what is left of the runs, and the files that are free.
+fn regroup(mut output: Run, inputs: &[Run], taken: Taken) -> (Vec<Run>, Vec<Arc<DataFile>>) {
+    let is_left: Vec<_> = inputs.iter().zip(&taken.files_done).map(|(run, done)| *done < run.files.len()).collect();
+    output.merges = is_left.iter().filter(|left| **left).count();
+    let (mut group, mut freed) = (Vec::new(), Vec::new());
+    if output.merges > 0 || !output.files.is_empty() {
+        group.push(output);
+    }
+    for (i, (run, (trim, done))) in inputs.iter().zip(taken.trims.into_iter().zip(taken.files_done)).enumerate() {
+        // A run of a merge that was given up for this one may have been consumed further than this one has
+        // come: that is in the run which that merge has written.
+        let trim = trim.map(|trim| run.trim.iter().cloned().fold(trim, Trim::later));
+        let mut run = Run { trim, ..run.clone() };
+        run.merges = is_left[i + 1..i + 1 + run.merges].iter().filter(|left| **left).count();
+        let is_taken_over = |file: &DataFile| taken.files_taken_over.iter().any(|taken| taken.id == file.id);
+        freed.extend(run.files.drain(..done).map(|file| file.file).filter(|file| !is_taken_over(file)));
+        if is_left[i] {
+            group.push(run);
+        }
+    }
+    (group, freed)
+}

@@ -1,0 +1,194 @@
+//! What lies beyond the newest items that a list shows: merges leave it out.
+//!
+//! Where a list's newest items end cannot be told from the runs that are merged: what newer runs or memory
+//! hold may add to them, or remove some. So as soon as a merge has met more items of a list than it shows,
+//! the list is read anew, as any reader would read it at that moment.
+//!
+//! Reverse entries of a set go after the items that they point to, and never before: where more entries of a
+//! set were met than it shows items, those go whose items are gone.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::collect::page::{self, Collect, Last, Next};
+use crate::collect::turn::Turn;
+use crate::engine::Engine;
+use crate::error::ReadError;
+use crate::list_id::ListId;
+use crate::read::tables::View;
+use crate::row::reverse::{self, Pointer};
+use crate::row::seek::Start;
+use crate::row::{Entry, Inspected, RowCursor};
+use crate::unreachable::key_of;
+use liststore_contract::domain::{ItemKey, MaxItems, Ttl};
+use liststore_storage::{BoundOf, Operation};
+
+/// Items that may be left beyond what a set shows where its entries are looked at.
+const LEFT_MAX: usize = 64 << 10;
+
+/// Asks for each feature once.
+pub struct Surplus<'a> {
+    engine: &'a Engine,
+    view: &'a View,
+    ask: Option<BoundOf>,
+    answers: HashMap<Box<str>, Option<(Ttl, MaxItems)>>,
+    /// The lists of which something was left out.
+    lists: Vec<ListId>,
+}
+
+/// What of some items is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    All,
+    /// Some of them: they are to be looked at one by one.
+    Some,
+    None,
+}
+
+/// The end of one list.
+pub struct Cut<'a> {
+    view: &'a View,
+    list: ListId,
+    ask: BoundOf,
+    op: Operation,
+    max_items: MaxItems,
+    met: u64,
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Unknown,
+    /// With this item.
+    At(ItemKey),
+    /// The list has no more items than it shows.
+    Nowhere,
+}
+
+/// The same of a set's reverse entries.
+pub struct EntryCut<'a> {
+    cut: Cut<'a>,
+    /// The items that are left below the end, as entries point to them.
+    left: HashSet<Pointer>,
+}
+
+impl<'a> Surplus<'a> {
+    /// The view is to be no older than the runs that are merged.
+    pub fn new(engine: &'a Engine, view: &'a View) -> Self {
+        Self { engine, view, ask: engine.bound_of.get().cloned(), answers: HashMap::new(), lists: Vec::new() }
+    }
+
+    /// Notes that something of a list was left out.
+    pub fn note(&mut self, list: &ListId) {
+        if self.lists.last() != Some(list) {
+            self.lists.push(list.clone());
+        }
+    }
+
+    pub fn into_lists(self) -> Vec<ListId> {
+        self.lists
+    }
+
+    /// The end of a list that is met from its newest item on, or goes on from an earlier step. `None` if it
+    /// shows all its items.
+    pub fn cut(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
+        if reverse::is_reverse(list.bytes()) { None } else { self.cut_list(list, goes_on) }
+    }
+
+    /// The same for a set's reverse list.
+    pub fn cut_entries(&mut self, list: &ListId, goes_on: bool) -> Option<EntryCut<'a>> {
+        let set = ListId::from_bytes(reverse::set_of(list.bytes())?, self.engine.options.list_hash);
+        Some(EntryCut { cut: self.cut_list(&set, goes_on)?, left: HashSet::new() })
+    }
+
+    fn cut_list(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
+        let (Some(ask), Some(key)) = (&self.ask, key_of(list.bytes())) else { return None };
+        let answer = match self.answers.get(key) {
+            Some(answer) => *answer,
+            None => *self.answers.entry(key.into()).or_insert_with(|| ask(key)),
+        };
+        let (ttl, max_items) = answer?;
+        let op = Operation::new(self.engine.clock.now(), ttl, Instant::now());
+        let met = if goes_on { max_items.as_u64() } else { 0 };
+        let ask = Arc::clone(ask);
+        Some(Cut { view: self.view, list: list.clone(), ask, op, max_items, met, end: End::Unknown })
+    }
+}
+
+impl Cut<'_> {
+    /// What is to be kept of a row that begins with this item.
+    pub fn of_row(&mut self, entry: &Entry, cursor: &RowCursor, row: &Inspected) -> Result<Keep, ReadError> {
+        let first = self.meet(entry, cursor, row.count)?;
+        match self.end {
+            End::At(last) if first == Keep::All && row.oldest <= last.timestamp.as_nanos() => Ok(Keep::Some),
+            _ => Ok(first),
+        }
+    }
+
+    /// What is to be kept of one item.
+    pub fn of_item(&mut self, entry: &Entry, cursor: &RowCursor) -> Result<Keep, ReadError> {
+        self.meet(entry, cursor, 1)
+    }
+
+    fn meet(&mut self, entry: &Entry, cursor: &RowCursor, items: u64) -> Result<Keep, ReadError> {
+        self.met += items;
+        if self.end == End::Unknown && self.met > self.max_items.as_u64() {
+            self.end = self.find_end()?;
+        }
+        let End::At(last) = self.end else { return Ok(Keep::All) };
+        let at = last.timestamp.as_nanos();
+        let is_beyond = entry.timestamp < at || entry.timestamp == at && cursor.digest() < last.digest;
+        Ok(if is_beyond { Keep::None } else { Keep::All })
+    }
+
+    fn find_end(&self) -> Result<End, ReadError> {
+        let in_memory = self.view.in_memory(&self.list, u64::MAX);
+        let mut merge = self.view.merge(&self.list, &Start::NEWEST, &in_memory)?;
+        let mut last = Last::new(&self.op, self.max_items);
+        while page::collect_from(&mut merge, &mut last, &mut Turn::new())? == Next::Wanted {}
+        // Where the bound was raised meanwhile, what was added since may have pushed items out that were never
+        // beyond what is shown.
+        let still = key_of(self.list.bytes()).and_then(|key| (self.ask)(key));
+        let holds = still == Some((self.op.ttl, self.max_items));
+        Ok(last.finish().filter(|_| holds).map_or(End::Nowhere, End::At))
+    }
+}
+
+impl EntryCut<'_> {
+    /// What is to be kept of an entry.
+    pub fn of_entry(&mut self, value: &[u8]) -> Result<Keep, ReadError> {
+        let cut = &mut self.cut;
+        cut.met += 1;
+        if cut.end == End::Unknown && cut.met > cut.max_items.as_u64() {
+            cut.end = cut.find_end()?;
+            if let End::At(last) = cut.end
+                && !self.find_left(last)?
+            {
+                self.cut.end = End::Nowhere;
+            }
+        }
+        let (End::At(last), Some(pointer)) = (self.cut.end, Pointer::decode(value)) else { return Ok(Keep::All) };
+        let is_gone = pointer.timestamp < last.timestamp.as_nanos() && !self.left.contains(&pointer);
+        Ok(if is_gone { Keep::None } else { Keep::All })
+    }
+
+    /// Whether all items that are left below the end of the list are known: if not, a later merge has another try.
+    fn find_left(&mut self, last: ItemKey) -> Result<bool, ReadError> {
+        let Cut { view, list, .. } = &self.cut;
+        let Some(ceiling) = last.timestamp.as_nanos().checked_sub(1) else { return Ok(true) };
+        let in_memory = view.in_memory(list, ceiling);
+        let mut merge = view.merge(list, &Start { ceiling, below: None }, &in_memory)?;
+        while let Some((entry, source)) = merge.current() {
+            if !entry.deleted {
+                self.left.insert(Pointer::to(entry.timestamp, &source.row().digest()));
+            }
+            if self.left.len() > LEFT_MAX {
+                return Ok(false);
+            }
+            merge.advance()?;
+        }
+        Ok(true)
+    }
+}

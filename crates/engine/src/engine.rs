@@ -1,0 +1,219 @@
+//! What the engine's threads and sessions share.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use super::bell::Bell;
+use super::disk::room::Room;
+use super::disk::{Disk, Space};
+use super::error::WriteError;
+use super::expiry_clock::ExpiryClock;
+use super::files::run::RUNS_MAX;
+use super::files::{PARTITIONS, partition_of};
+use super::health::{Health, Part};
+use super::list_id::ListId;
+use super::log::change::Change;
+use super::log::known::Known;
+use super::log::queue::CommitQueue;
+use super::log::writer::Progress;
+use super::memory::heads::Heads;
+use super::memory::memtable::Memtable;
+use super::metrics::{Memory, Metrics};
+use super::options::EmbeddedOptions;
+use super::promises::Erasures;
+use super::read::pool::Pool;
+use super::read::tables::{Files, Tables, View};
+use liststore_contract::domain::Clock;
+use liststore_storage::{BoundOf, IsUnreachable};
+
+/// While room is scarce, removals wait for their flush no longer than this.
+const SCARCE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A segment that could not be made ready is tried again after this.
+const RETRY: Duration = Duration::from_secs(1);
+
+pub struct Engine {
+    pub options: EmbeddedOptions,
+    pub disk: Arc<dyn Disk>,
+    /// Where the engine's files lie.
+    pub dir: PathBuf,
+    pub clock: Arc<dyn Clock>,
+    /// By which expired items are dropped.
+    pub expiry_clock: Arc<ExpiryClock>,
+    pub erasures: Erasures,
+    pub metrics: Metrics,
+    pub health: Health,
+    pub heads: Heads,
+    pub tables: Tables,
+    pub progress: Arc<Progress>,
+    pub known: Known,
+    pub queue: CommitQueue,
+    pub pool: Pool,
+    pub bell: Bell,
+    pub room: Room,
+    /// Tells which lists nobody can read any more, if anybody does.
+    pub unreachable: OnceLock<IsUnreachable>,
+    /// Tells how many items lists show at most, if anybody does.
+    pub bound_of: OnceLock<BoundOf>,
+    /// Whether somebody asked for all files to be merged.
+    pub compact_all: AtomicBool,
+    /// Whether all were, when that was done last.
+    pub compacted_all: AtomicBool,
+    /// Whether merges wait for room, so that runs may be more than they may be otherwise.
+    pub lacks_room: AtomicBool,
+}
+
+impl Engine {
+    /// Makes the log durable. Tells whether it is; if not, the store takes no more writes.
+    pub fn sync_log(&self) -> bool {
+        let began = Instant::now();
+        let synced = self.progress.sync();
+        self.metrics.fsync_seconds.observe(began.elapsed().as_secs_f64());
+        match &synced {
+            Ok(()) => self.known.tell(began, self.progress.durable()),
+            Err(error) => {
+                self.health.fail(format!("an fsync of the log failed: {error}; restart the server"));
+                self.bell.ring();
+            }
+        }
+        synced.is_ok()
+    }
+
+    /// Makes the log's next segment ready whenever it is asked for, until the store stops.
+    pub fn prepare_log(&self) {
+        let wanted = || self.progress.is_next_wanted() && self.health.refuses_all().is_none();
+        while self.bell.wait_until(None, wanted) && !self.bell.is_stopping() {
+            match self.progress.prepare(&*self.disk, self.options.log_segment_bytes) {
+                Ok(()) => {}
+                // The log's thread may have to do it by itself, and then tells of the error.
+                Err(WriteError::NotWritten(_)) => {
+                    self.bell.wait_until(Some(RETRY), || false);
+                }
+                Err(WriteError::Unknown(error)) => {
+                    self.health.fail(format!("an fsync of the log failed: {error}; restart the server"));
+                    self.bell.ring();
+                }
+            }
+        }
+    }
+
+    /// Keeps the health of a background writer.
+    pub fn note(&self, part: Part, written: Result<(), WriteError>) {
+        match written {
+            Ok(()) => self.health.clear(part),
+            Err(WriteError::NotWritten(error)) => self.health.block(part, format!("cannot write data files: {error}")),
+            Err(WriteError::Unknown(error)) => {
+                self.health.fail(format!("an fsync of data files failed: {error}; restart the server"));
+            }
+        }
+    }
+
+    /// Memory in use.
+    pub fn memory(&self) -> Memory {
+        let view = self.tables.view();
+        let frozen = view.frozen.as_ref().map_or(0, |frozen| frozen.bytes());
+        let pending_bytes = (view.active.bytes() + frozen) as u64;
+        Memory { pending_bytes, head_bytes: self.heads.weight(), index_bytes: view.files.index_bytes() }
+    }
+
+    /// Looks how much room there is: `None` if the disk does not say.
+    pub fn look_at_room(&self) -> Option<Space> {
+        let view = self.tables.view();
+        let frozen = view.frozen.as_ref().map_or(0, |frozen| frozen.bytes());
+        let space = self.disk.space(&self.dir).ok();
+        let pending = (view.active.bytes() + frozen) as u64;
+        if self.room.note(space, self.largest_file_bytes(&view.files), pending) {
+            match self.room.reason() {
+                Some(reason) => self.health.block(Part::Room, reason),
+                None => self.health.clear(Part::Room),
+            }
+            self.bell.ring();
+        }
+        space
+    }
+
+    /// The same if it was not done just before, or not for so many more bytes of writes.
+    pub fn keep_watch_of_room(&self, wrote: usize) {
+        if self.room.is_due(wrote) {
+            self.look_at_room();
+        }
+    }
+
+    /// Why not all writes are taken; `None` if they are.
+    pub fn read_only(&self) -> Option<String> {
+        if self.room.is_low() {
+            self.keep_watch_of_room(0);
+        }
+        self.health.read_only()
+    }
+
+    /// The size at which the largest data files end.
+    pub fn largest_file_bytes(&self, files: &Files) -> u64 {
+        (0..PARTITIONS).map(|partition| self.file_bytes(files, partition)).max().unwrap_or(0)
+    }
+
+    /// Notes in pending items how much a removal, of which they have the change, hides in data files.
+    pub fn note_removal(&self, pending: &Memtable, list: &ListId, change: &Change) {
+        let partition = partition_of(list.hash());
+        let hidden = match change {
+            Change::Clear | Change::Replace(_) => self.tables.view().files.bytes_of(list),
+            Change::Row(row) => row.len() as u64,
+        };
+        pending.note_hidden(partition, hidden.max(1));
+    }
+
+    /// Whether pending removals hide so much that they are to be flushed for that: what they hide is given
+    /// back only then.
+    pub fn is_worth_a_flush(&self, view: &View) -> bool {
+        let hidden = view.active.most_hidden();
+        if hidden == 0 {
+            return false;
+        }
+        let few = (self.options.pending_bytes() / 4) as u64;
+        self.room.is_low() && (hidden >= few / 16 || view.active.age() >= SCARCE_INTERVAL)
+            || hidden >= few
+                && (0..PARTITIONS).any(|partition| {
+                    let hidden = view.active.hidden(partition);
+                    hidden >= few && 4 * hidden >= view.files.bytes_in(partition)
+                })
+    }
+
+    /// Bytes at which new data files of a partition end.
+    pub fn file_bytes(&self, files: &Files, partition: usize) -> u64 {
+        self.options.file_bytes(files.bytes_in(partition))
+    }
+
+    /// Ends adds if a partition has all the runs that it may have, and merges wait for room.
+    fn judge_runs(&self, files: &Files) {
+        if self.lacks_room.load(Ordering::Acquire) && files.most_in_a_partition() >= RUNS_MAX {
+            self.health.block(Part::Compaction, "not enough free disk space to compact data files".into());
+        } else {
+            self.health.clear(Part::Compaction);
+        }
+    }
+
+    /// Notes whether merges wait for room.
+    pub fn note_room_for_merges(&self, lacks_room: bool) {
+        if self.lacks_room.swap(lacks_room, Ordering::AcqRel) != lacks_room {
+            self.judge_runs(&self.tables.view().files);
+        }
+    }
+
+    /// Whether a flush may add a run to each partition. Where merges wait for room, removals are flushed
+    /// also beyond: they may be what makes some.
+    pub fn has_place_for_runs(&self, files: &Files) -> bool {
+        files.most_in_a_partition() < RUNS_MAX || self.health.refuses_adds().is_some()
+    }
+
+    /// To be called when the set of files has changed.
+    pub fn files_changed(&self) {
+        let files = self.tables.view().files.clone();
+        self.heads.set_capacity(self.options.heads_bytes(files.index_bytes()));
+        self.metrics.disk_bytes.set(i64::try_from(files.bytes()).unwrap_or(i64::MAX));
+        self.metrics.data_files.set(i64::try_from(files.all().count()).unwrap_or(i64::MAX));
+        self.judge_runs(&files);
+        self.bell.ring();
+    }
+}

@@ -1,0 +1,135 @@
+//! Which writes the store takes, and if not all, why.
+//!
+//! A part that cannot write for the moment (a full disk) blocks writes until it has succeeded again: the
+//! log blocks all of them, all else adds alone, since removals are what makes room. What cannot be mended
+//! while the process runs (a failed fsync, damage) stops writes for good.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use liststore_storage::StoreError;
+
+/// What keeps writes from being taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Log,
+    Flush,
+    Compaction,
+    /// There is only the reserve left.
+    Room,
+}
+
+const OTHERS: [Part; 3] = [Part::Flush, Part::Compaction, Part::Room];
+
+#[derive(Debug, Default)]
+struct Reasons {
+    failed: Option<String>,
+    blocked: [Option<String>; 4],
+}
+
+impl Reasons {
+    fn all(&self) -> Option<&String> {
+        self.failed.as_ref().or(self.blocked[Part::Log as usize].as_ref())
+    }
+
+    fn adds(&self) -> Option<&String> {
+        OTHERS.iter().find_map(|part| self.blocked[*part as usize].as_ref())
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Health {
+    impaired: AtomicBool,
+    reasons: Mutex<Reasons>,
+}
+
+impl Health {
+    fn reasons(&self) -> MutexGuard<'_, Reasons> {
+        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reasons, if there are any.
+    fn look<T>(&self, at: impl FnOnce(&Reasons) -> Option<T>) -> Option<T> {
+        if self.impaired.load(Ordering::Acquire) { at(&self.reasons()) } else { None }
+    }
+
+    /// Which writes are not taken, and why; `None` if all are.
+    pub fn read_only(&self) -> Option<String> {
+        self.look(|reasons| match reasons.all() {
+            Some(reason) => Some(reason.clone()),
+            None => reasons.adds().map(|reason| adds_end(reason)),
+        })
+    }
+
+    /// Whether writes are refused until the process is started again.
+    pub fn has_failed(&self) -> bool {
+        self.look(|reasons| reasons.failed.as_ref().map(|_| ())).is_some()
+    }
+
+    /// Why nothing at all is written to the log.
+    pub fn refuses_all(&self) -> Option<String> {
+        self.look(|reasons| reasons.all().cloned())
+    }
+
+    /// Why nothing at all is written to data files.
+    pub fn refuses_flush(&self) -> Option<String> {
+        self.look(|reasons| reasons.all().or(reasons.blocked[Part::Flush as usize].as_ref()).cloned())
+    }
+
+    /// If it has failed for good: the error of any write.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.look(|reasons| reasons.failed.as_deref().map(unavailable))
+    }
+
+    /// The error of adds, if they are refused and removals are not, as far as the log can be written.
+    pub fn refuses_adds(&self) -> Option<StoreError> {
+        self.look(|reasons| {
+            let reason = reasons.adds().map(|reason| adds_end(reason))?;
+            Some(StoreError::Unavailable { reason, outcome_unknown: false })
+        })
+    }
+
+    /// Stops writes for good. The first reason is kept.
+    pub fn fail(&self, reason: String) {
+        let mut reasons = self.reasons();
+        if reasons.failed.is_none() {
+            tracing::error!(reason, "the item store refuses all writes until the server is restarted");
+            reasons.failed = Some(reason);
+        }
+        self.impaired.store(true, Ordering::Release);
+    }
+
+    /// Stops writes, or adds, until the same part succeeds.
+    pub fn block(&self, part: Part, reason: String) {
+        let mut reasons = self.reasons();
+        let slot = &mut reasons.blocked[part as usize];
+        if slot.is_none() {
+            let refused = if part == Part::Log { "writes" } else { "adds" };
+            tracing::error!(reason, "the item store refuses {refused} until this is fixed");
+        }
+        *slot = Some(reason);
+        self.impaired.store(true, Ordering::Release);
+    }
+
+    /// Notes that a part has succeeded.
+    pub fn clear(&self, part: Part) {
+        if !self.impaired.load(Ordering::Acquire) {
+            return;
+        }
+        let mut reasons = self.reasons();
+        if reasons.blocked[part as usize].take().is_some() && reasons.blocked.iter().all(Option::is_none) {
+            tracing::info!("the item store accepts all writes again");
+        }
+        let impaired = reasons.failed.is_some() || reasons.blocked.iter().any(Option::is_some);
+        self.impaired.store(impaired, Ordering::Release);
+    }
+}
+
+fn adds_end(reason: &str) -> String {
+    format!("adds are refused, removals are accepted: {reason}")
+}
+
+/// The error of a write that was not carried out.
+pub fn unavailable(reason: &str) -> StoreError {
+    StoreError::Unavailable { reason: format!("read-only: {reason}"), outcome_unknown: false }
+}

@@ -1,0 +1,213 @@
+//! The newest items of one list, packed: read from a merge of the whole list, and changed as the list is.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+
+use crate::collect::page;
+use crate::collect::turn::Turn;
+use crate::error::ReadError;
+use crate::log::change::Change;
+use crate::row::merge::Merge;
+use crate::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
+use liststore_contract::domain::Timestamp;
+use liststore_storage::{ItemPage, Operation, Range};
+
+/// Bytes of a row of head items, at most. Longer ones end earlier.
+const BYTES_MAX: usize = 64 << 10;
+
+/// The newest items of one list.
+#[derive(Debug)]
+pub struct Head {
+    /// Its items, packed.
+    pub row: Bytes,
+    count: usize,
+    /// How many items it was filled with: what its readers ask for.
+    wanted: usize,
+    /// No item of it is older than this.
+    oldest: u64,
+    /// No item of it expires before this.
+    first_expiry: u64,
+    /// Whether the list has no other items than these.
+    pub complete: bool,
+}
+
+impl Head {
+    /// The page that was asked for, if it is all in here.
+    pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
+        page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
+    }
+
+    /// The newest item of the list, or that none is visible, if that can be told from here: `taken` makes of it what is
+    /// wanted.
+    pub fn newest<'h, T>(&'h self, op: &Operation, taken: impl FnOnce(Timestamp, &'h [u8]) -> T) -> Option<Option<T>> {
+        page::newest_of_row(op, &self.row, self.complete, taken)
+    }
+
+    /// Whether it may hold items that have expired by then, in nanoseconds since the Unix epoch.
+    pub fn may_hold_expired(&self, now: u64) -> bool {
+        self.first_expiry <= now
+    }
+
+    pub fn holds_any(&self, wanted: impl Fn(&Entry, &[u8]) -> bool) -> Result<bool, Malformed> {
+        let mut cursor = RowCursor::new(&self.row)?;
+        while let Some(entry) = cursor.entry() {
+            if wanted(entry, cursor.value()) {
+                return Ok(true);
+            }
+            cursor.advance()?;
+        }
+        Ok(false)
+    }
+
+    /// The head as it is after a change; `None` if nothing is known any more.
+    pub fn after(&self, change: &Change) -> Result<Option<Self>, Malformed> {
+        let row = match change {
+            Change::Clear => {
+                let row = RowBuilder::default().finish();
+                let (count, oldest, first_expiry) = (0, 0, u64::MAX);
+                return Ok(Some(Self { row, count, wanted: self.wanted, oldest, first_expiry, complete: true }));
+            }
+            Change::Replace(row) => {
+                if row.len() > BYTES_MAX {
+                    return Ok(None);
+                }
+                let Inspected { count, first_expiry, .. } = row::inspect(row)?;
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                let (row, wanted) = (row.clone(), self.wanted);
+                return Ok(Some(Self { row, count, wanted, oldest: 0, first_expiry, complete: true }));
+            }
+            Change::Row(row) => row,
+        };
+        let inspected = row::inspect(row)?;
+        match self.joined(row, &inspected) {
+            Some(head) => Ok(Some(head)),
+            None => self.merged(row, &inspected),
+        }
+    }
+
+    /// The head with the items of a row among its own.
+    fn merged(&self, row: &Bytes, inspected: &Inspected) -> Result<Option<Self>, Malformed> {
+        let (mut new, mut known) = (RowCursor::new(row)?, RowCursor::new(&self.row)?);
+        let mut builder = RowBuilder::with_room(self.row.len() + row.len());
+        // Room to grow, so that not every add has to cut.
+        let items_max = if self.has_outgrown() { self.wanted } else { usize::MAX };
+        let mut complete = self.complete;
+        loop {
+            let order = match (new.entry(), known.entry()) {
+                (Some(one), Some(other)) if self.may_hold(one.timestamp) => {
+                    other.timestamp.cmp(&one.timestamp).then_with(|| known.cmp_tied(&new))
+                }
+                (_, Some(_)) => {
+                    let has_room =
+                        items_max == usize::MAX && builder.body_len().saturating_add(known.rest_len()) <= BYTES_MAX;
+                    if has_room && builder.push_rest(&known) {
+                        break;
+                    }
+                    Ordering::Greater
+                }
+                (Some(_), None) if self.complete => Ordering::Less,
+                // Below the last item of an incomplete head there may be others, of which it knows nothing.
+                (_, None) => break,
+            };
+            // Of equal items the new one counts.
+            let next = if order.is_gt() { &known } else { &new };
+            if let Some(entry) = next.entry().filter(|entry| !entry.deleted) {
+                if is_full(&builder, items_max, next.value().len()) {
+                    complete = false;
+                    break;
+                }
+                builder.push(entry.timestamp, entry.expires_at, false, next.value());
+            }
+            if order.is_le() {
+                new.advance()?;
+            }
+            if order.is_ge() {
+                known.advance()?;
+            }
+        }
+        let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
+        if count == 0 && !complete {
+            return Ok(None);
+        }
+        Ok(Some(self.changed_to(builder.finish(), count, inspected, complete)))
+    }
+
+    /// The head with these items, after a change of which this is known.
+    fn changed_to(&self, row: Bytes, count: usize, change: &Inspected, complete: bool) -> Self {
+        let first_expiry = self.first_expiry.min(change.first_expiry);
+        Self { row, count, wanted: self.wanted, oldest: self.still_oldest(), first_expiry, complete }
+    }
+
+    /// Whether an item of this time would stand among its own, and not below them all.
+    fn may_hold(&self, timestamp: u64) -> bool {
+        self.complete || timestamp >= self.oldest
+    }
+
+    /// A bound of how old its items are after a change: while it is complete, older ones come.
+    fn still_oldest(&self) -> u64 {
+        if self.complete { 0 } else { self.oldest }
+    }
+
+    /// The head with a row in front of it, if the row only adds items that are newer than all of its,
+    /// and there is room: what most adds are.
+    fn joined(&self, row: &Bytes, inspected: &Inspected) -> Option<Self> {
+        if inspected.deleted > 0 {
+            return None;
+        }
+        let added = usize::try_from(inspected.count).ok()?;
+        if self.row.len() + row.len() > BYTES_MAX {
+            return None;
+        }
+        let kept = if self.has_outgrown() { self.wanted.checked_sub(added)? } else { self.count };
+        let row = row::join(row, inspected.oldest, &self.row, kept as u64)?;
+        let complete = self.complete && kept == self.count;
+        Some(self.changed_to(row, added + kept, inspected, complete))
+    }
+
+    /// Whether the next change is to cut it down to what its readers ask for.
+    fn has_outgrown(&self) -> bool {
+        self.count > self.wanted + self.wanted / 2
+    }
+}
+
+/// Reads a list's head from a merge of the whole list: its first items.
+pub struct HeadReader {
+    merge: Merge<'static>,
+    builder: RowBuilder,
+    wanted: usize,
+    first_expiry: u64,
+}
+
+impl HeadReader {
+    pub fn new(merge: Merge<'static>, wanted: usize) -> Self {
+        Self { merge, builder: RowBuilder::default(), wanted, first_expiry: u64::MAX }
+    }
+
+    /// Goes on until the head is read, or the turn is over: then `None`.
+    pub fn turn(&mut self, turn: &mut Turn) -> Result<Option<Head>, ReadError> {
+        let Self { merge, builder, wanted, first_expiry } = self;
+        while let Some((entry, source)) = merge.current() {
+            if !turn.goes_on(source.value()) {
+                return Ok(None);
+            }
+            if !entry.deleted {
+                if is_full(builder, *wanted, source.value().len()) {
+                    break;
+                }
+                builder.push(entry.timestamp, entry.expires_at, false, source.value());
+                *first_expiry = entry.expires_at.min(*first_expiry);
+            }
+            merge.advance()?;
+        }
+        let complete = merge.current().is_none();
+        let count = usize::try_from(builder.count()).unwrap_or(usize::MAX);
+        let oldest = builder.last_time();
+        let first_expiry = *first_expiry;
+        Ok(Some(Head { row: builder.finish(), count, wanted: *wanted, oldest, first_expiry, complete }))
+    }
+}
+
+fn is_full(builder: &RowBuilder, items_max: usize, next_value_len: usize) -> bool {
+    builder.count() >= items_max as u64 || builder.body_len().saturating_add(next_value_len) > BYTES_MAX
+}

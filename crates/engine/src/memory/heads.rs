@@ -1,0 +1,519 @@
+//! The newest items of lists, packed, in a bounded cache that any thread reads without a hop.
+//!
+//! Heads change in two ways. The log's thread applies every change to them, after it is as durable
+//! as the store promises and before it is acknowledged: so a head never shows what a crash could
+//! take back, and always shows what was acknowledged. And a reader that had to go further puts in
+//! what it found, unless the list changed meanwhile.
+//!
+//! Some reads are answered from the head and others from what is behind it, so a change has to appear
+//! in both at one moment: else a read of one kind would show it and a later one of the other kind
+//! would not. Readers of heads take no lock, for them that moment is when the head is replaced; all
+//! others look between changes only.
+//!
+//! Changes are counted besides, in more places than there are locks: a count that is even and stays the
+//! same says that nothing was written to the list in between.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::head::Head;
+use super::member_index::{MemberIndex, MemberIndexes, Worth};
+use crate::collect::page;
+use crate::list_id::{BorrowedListId, ListId};
+use crate::log::change::{Change, ListChange};
+use crate::row::Entry;
+use liststore_contract::domain::Order;
+use liststore_storage::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
+
+/// Items that a head is filled with at least, if the list has them.
+const ITEMS_MIN: usize = 64;
+/// Pages above this are not answered from heads.
+const LIMIT_MAX: usize = 512;
+/// What a head costs in memory beside its bytes: an estimate.
+const OVERHEAD: usize = 320;
+/// The allocator rounds bytes up by such a part of them, on average.
+const ROUNDED_UP: usize = 8;
+const STRIPES: usize = 1024;
+/// In such parts memory goes from heads to tables of members and back.
+const STEPS: u64 = 64;
+/// Memory of heads for each count of changes, the most counts that there are, and their least: lists
+/// that share a count with one that is written to look as if they had changed as well.
+const BYTES_PER_COUNT: u64 = 1024;
+const COUNTS_MAX: u64 = 1 << 20;
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl Weighter<ListId, Arc<Head>> for ByBytes {
+    fn weight(&self, list: &ListId, head: &Arc<Head>) -> u64 {
+        let bytes = list.bytes().len() + head.row.len();
+        (bytes + bytes / ROUNDED_UP + OVERHEAD) as u64
+    }
+}
+
+#[derive(Debug)]
+pub struct Heads {
+    /// A head is shared with its readers as a whole: taking it out counts once.
+    cache: Cache<ListId, Arc<Head>, ByBytes>,
+    /// Keep changes and fills of one list apart.
+    stripes: Box<[Mutex<()>]>,
+    /// Twice the changes to the lists that share a count; odd while one of them is under way. A multiple
+    /// of the stripes, and a power of two: lists that share a count share a stripe.
+    changes: Box<[AtomicU64]>,
+    /// Lists that have no heads for now.
+    barred: Mutex<HashSet<ListId>>,
+    /// Sets by member: they follow changes as heads do.
+    members: MemberIndexes,
+    /// What both may take together, in bytes, and what of that tables of members were given.
+    capacity: AtomicU64,
+    given: AtomicU64,
+}
+
+/// How many items a head should hold for a get; `None` if the get does not begin at the newest item
+/// or wants too many.
+pub fn wanted_for(range: &Range, op: &Operation) -> Option<usize> {
+    let from_the_top = range.after.is_none() && range.max_timestamp >= op.now;
+    (from_the_top && range.limit <= LIMIT_MAX).then(|| (range.limit + range.limit / 4 + 1).max(ITEMS_MIN))
+}
+
+/// Whether a get may be answered from a head at all.
+fn is_for_heads(range: &Range) -> bool {
+    range.limit <= LIMIT_MAX && range.order == Order::Newest
+}
+
+impl Heads {
+    pub fn new(bytes: u64) -> Self {
+        let items = usize::try_from(bytes / 1024).unwrap_or(usize::MAX).max(16);
+        let counts = (bytes / BYTES_PER_COUNT).clamp(STRIPES as u64, COUNTS_MAX).next_power_of_two();
+        Self {
+            cache: Cache::with_weighter(items, bytes, ByBytes),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            changes: (0..counts).map(|_| AtomicU64::new(0)).collect(),
+            barred: Mutex::default(),
+            members: MemberIndexes::new(bytes),
+            capacity: AtomicU64::new(bytes),
+            given: AtomicU64::new(0),
+        }
+    }
+
+    /// What heads and tables of members may take together.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.capacity.store(bytes, Ordering::Relaxed);
+        self.members.set_capacity(bytes);
+        let given = self.wanted_by_members(bytes);
+        self.given.store(given, Ordering::Relaxed);
+        self.cache.set_capacity(bytes.saturating_sub(given));
+    }
+
+    /// What tables of members take, in steps: each change of a cache's capacity costs it some of what it knows.
+    fn wanted_by_members(&self, bytes: u64) -> u64 {
+        self.members.weight().next_multiple_of((bytes / STEPS).max(1))
+    }
+
+    /// Heads have what tables of members leave.
+    fn make_room_for_members(&self) {
+        let bytes = self.capacity.load(Ordering::Relaxed);
+        let given = self.wanted_by_members(bytes);
+        if self.given.swap(given, Ordering::Relaxed) != given {
+            self.cache.set_capacity(bytes.saturating_sub(given));
+        }
+    }
+
+    /// Bytes in use.
+    pub fn weight(&self) -> u64 {
+        self.cache.weight() + self.members.weight()
+    }
+
+    fn stripe(&self, hash: u64) -> MutexGuard<'_, ()> {
+        self.lock_stripe((hash as usize) % STRIPES)
+    }
+
+    fn lock_stripe(&self, i: usize) -> MutexGuard<'_, ()> {
+        self.stripes[i].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of several lists: each once, and in one order, so that nobody who waits for one has another
+    /// that is waited for.
+    fn stripes_of<'a>(&self, lists: impl Iterator<Item = &'a ListId>) -> Vec<MutexGuard<'_, ()>> {
+        let mut stripes: Vec<_> = lists.map(|list| (list.hash() as usize) % STRIPES).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        stripes.into_iter().map(|i| self.lock_stripe(i)).collect()
+    }
+
+    fn place_of_changes(&self, hash: u64) -> usize {
+        (hash as usize) % self.changes.len()
+    }
+
+    fn changes(&self, hash: u64) -> &AtomicU64 {
+        &self.changes[self.place_of_changes(hash)]
+    }
+
+    /// The state of a list by its hash; none while it changes.
+    pub fn state(&self, hash: u64) -> Option<StateToken> {
+        let changes = self.changes(hash).load(Ordering::Acquire);
+        changes.is_multiple_of(2).then_some(StateToken::new(changes))
+    }
+
+    /// The page, if the list's head has all of it.
+    pub fn page(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<ItemPage> {
+        let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
+        head.page(op, range)
+    }
+
+    /// The same, and for how long it is the answer.
+    pub fn page_in_memory(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<PageInMemory> {
+        let before = self.state(list.hash());
+        let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
+        let (page, until) = page::from_row(op, range, head.row.clone(), head.complete)?;
+        // If nothing was written meanwhile, the head was that of this state.
+        let state = before.filter(|before| self.state(list.hash()) == Some(*before));
+        Some(PageInMemory { page, validity: state.map(|state| Validity { state, from: op.now, until }) })
+    }
+
+    /// The head of a list as it is now, if there is one.
+    pub fn head(&self, list: BorrowedListId<'_>) -> Option<Arc<Head>> {
+        self.cache.get(&list)
+    }
+
+    /// All that there is of a list, if its head is that.
+    pub fn whole(&self, list: BorrowedListId<'_>) -> Option<Bytes> {
+        let head = self.cache.get(&list)?;
+        head.complete.then(|| head.row.clone())
+    }
+
+    /// Takes what a reader beyond the head needs of the list: `look` sees each change whole, in the
+    /// head and behind it, or not at all. It must not wait.
+    pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Option<StateToken>, T) {
+        let _no_change = self.stripe(list.hash());
+        (self.state(list.hash()), look())
+    }
+
+    /// The same of several lists together: `look` sees each change to them whole, in all of them or in none.
+    pub fn between_changes_of<T>(&self, lists: &[&ListId], look: impl FnOnce() -> T) -> T {
+        let _no_change = self.stripes_of(lists.iter().copied());
+        look()
+    }
+
+    /// Looks at a set by member, between two changes, if its table is in memory. `look` must not wait.
+    pub fn members<T>(&self, set: BorrowedListId<'_>, look: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
+        let _no_change = self.stripe(set.hash());
+        self.members.get(set, look)
+    }
+
+    /// Notes that members of a set without a table were looked for. Says how much of it is to be read for one, if any.
+    pub fn members_due(&self, set: &ListId, members: usize) -> Option<Worth> {
+        self.members.due_after(set.hash(), members)
+    }
+
+    /// Keeps the table of a set that was read from what was taken at `seen`, unless the set has changed since.
+    pub fn keep_members(&self, set: &ListId, seen: Option<StateToken>, index: MemberIndex) {
+        let _no_change = self.stripe(set.hash());
+        if seen.is_some() && self.state(set.hash()) == seen && !self.barred().contains(set) {
+            self.members.insert(set, index);
+            self.make_room_for_members();
+        }
+    }
+
+    /// Forgets members of a set that were removed: the table may have expired items of theirs that merges have dropped.
+    pub fn forget_some_members(&self, set: &ListId, members: &[Bytes]) {
+        let _no_change = self.stripe(set.hash());
+        self.members.forget(set, members);
+    }
+
+    /// Forgets the table of a set of which items were removed that are not known by their members: it may have
+    /// expired ones that merges have dropped.
+    pub fn forget_members(&self, set: &ListId) {
+        let _no_change = self.stripe(set.hash());
+        self.members.remove(set);
+    }
+
+    /// Keeps a head that was read from what was taken at `seen`, unless the list has changed since.
+    pub fn fill(&self, list: &ListId, seen: Option<StateToken>, head: Head) {
+        let _no_change = self.stripe(list.hash());
+        if seen.is_some() && self.state(list.hash()) == seen && !self.barred().contains(list) {
+            self.cache.insert(list.clone(), Arc::new(head));
+        }
+    }
+
+    fn barred(&self) -> MutexGuard<'_, HashSet<ListId>> {
+        self.barred.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out what takes items away that lists no longer show, behind their heads: these may still hold
+    /// them. So the lists have no heads meanwhile, and begin with none.
+    pub fn without<T>(&self, lists: &[ListId], apply: impl FnOnce() -> T) -> T {
+        self.barred().extend(lists.iter().cloned());
+        let forget = |list: &ListId| {
+            self.between(list, || {
+                self.cache.remove(list);
+                self.members.remove(list);
+            });
+        };
+        lists.iter().for_each(forget);
+        let applied = apply();
+        // What was read before is no head of theirs any more.
+        lists.iter().for_each(forget);
+        let mut barred = self.barred();
+        lists.iter().for_each(|list| _ = barred.remove(list));
+        applied
+    }
+
+    /// Forgets the head of a list that holds any of the items that a removal takes, and all pages that were
+    /// given of the list. A removal finds its items behind the head, where merges have dropped what had
+    /// expired: once the clock is stepped back, a head that was read before would show such an item again.
+    pub fn forget_removed(&self, list: &ListId, takes: impl Fn(&Entry, &[u8]) -> bool) {
+        self.forget_head_if(list, |head| head.holds_any(takes).unwrap_or(true));
+    }
+
+    /// The same for an add to a set, which takes the place of what has expired by now (nanoseconds since the Unix
+    /// epoch) of its members. What tells these is made where something has expired.
+    pub fn forget_expired<T: Fn(&[u8]) -> bool>(&self, set: &ListId, now: u64, takes: impl FnOnce() -> T) {
+        let takes_expired = || {
+            let takes = takes();
+            move |entry: &Entry, value: &[u8]| entry.expires_at <= now && takes(value)
+        };
+        self.forget_head_if(set, |head| head.may_hold_expired(now) && head.holds_any(takes_expired()).unwrap_or(true));
+    }
+
+    fn forget_head_if(&self, list: &ListId, is_to_go: impl FnOnce(&Head) -> bool) {
+        self.between(list, || {
+            if self.cache.peek(list).is_some_and(|head| is_to_go(&head)) {
+                self.cache.remove(list);
+            }
+        });
+    }
+
+    /// Does something between two states of a list: those that read it meanwhile cannot tell its state.
+    fn between(&self, list: &ListId, change: impl FnOnce()) {
+        let _no_other = self.stripe(list.hash());
+        let changes = self.changes(list.hash());
+        changes.fetch_add(1, Ordering::AcqRel);
+        let _ended = scopeguard::guard((), |()| {
+            changes.fetch_add(1, Ordering::AcqRel);
+        });
+        change();
+    }
+
+    /// Carries out a change: `apply` changes what is behind the list's head, and the head follows, before
+    /// anyone can look behind it or fill it again.
+    pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
+        self.between(list, || {
+            apply();
+            if self.members.follow(list, change) {
+                self.make_room_for_members();
+            }
+            if let Some(head) = self.cache.peek(list) {
+                self.follow(list, &head, change);
+            }
+        });
+    }
+
+    /// Puts the head as it is after a change in the place of the one before.
+    fn follow(&self, list: &ListId, head: &Head, change: &Change) {
+        match head.after(change) {
+            // Not `insert`: a list that is only written to must not look popular.
+            Ok(Some(head)) => {
+                let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
+            }
+            Ok(None) | Err(_) => {
+                self.cache.remove(list);
+            }
+        }
+    }
+
+    /// Carries out changes to several lists, each of another one, which appear at one moment.
+    pub fn change_together(&self, changes: &[ListChange], apply: impl FnOnce()) {
+        let _no_others = self.stripes_of(changes.iter().map(|one| &one.list));
+        let mut counts: Vec<_> = changes.iter().map(|one| self.place_of_changes(one.list.hash())).collect();
+        counts.sort_unstable();
+        // Twice one more is even: nobody would see that something is under way.
+        counts.dedup();
+        let count = || counts.iter().for_each(|place| _ = self.changes[*place].fetch_add(1, Ordering::AcqRel));
+        count();
+        let _ended = scopeguard::guard((), |()| count());
+        let with_heads = changes.iter().filter_map(|one| Some((one, self.cache.peek(&one.list)?)));
+        let with_heads: Vec<_> = with_heads.collect();
+        let apply = || {
+            apply();
+            let moved = changes.iter().filter(|one| self.members.follow(&one.list, &one.change)).count();
+            if moved > 0 {
+                self.make_room_for_members();
+            }
+        };
+        if let [(one, head)] = &with_heads[..] {
+            apply();
+            return self.follow(&one.list, head, &one.change);
+        }
+        // Who reads heads takes no lock, and could see one of them changed and then another one as it was: so
+        // they are all gone before the first one comes back.
+        with_heads.iter().for_each(|(one, _)| _ = self.cache.remove(&one.list));
+        apply();
+        for (one, head) in with_heads {
+            if let Ok(Some(head)) = head.after(&one.change) {
+                self.cache.insert(one.list.clone(), Arc::new(head));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::super::head::HeadReader;
+    use super::super::member_index::IndexBuilder;
+    use super::*;
+    use crate::collect::page::Collect;
+    use crate::collect::turn::Turn;
+    use crate::options::ListHash;
+    use crate::row::RowBuilder;
+    use crate::row::merge::{MemorySource, Merge, Source};
+    use liststore_contract::domain::{Identity, Keep, Timestamp, Ttl};
+
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
+
+    fn row(times: &[u64]) -> Bytes {
+        let mut builder = RowBuilder::default();
+        times.iter().for_each(|time| builder.push(*time, u64::MAX, false, b"value"));
+        builder.finish()
+    }
+
+    fn head(times: &[u64]) -> Head {
+        let source: Box<dyn Source> = Box::new(MemorySource::new(row(times)).unwrap());
+        let mut reader = HeadReader::new(Merge::new(vec![source]), ITEMS_MIN);
+        reader.turn(&mut Turn::new()).unwrap().unwrap()
+    }
+
+    /// The timestamps that a get sees, if the list's head is known.
+    fn seen_times(heads: &Heads, list: &ListId) -> Option<Vec<u64>> {
+        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(9));
+        let head = heads.cache.peek(list)?;
+        let range = Range {
+            min_timestamp: Timestamp::MIN,
+            max_timestamp: Timestamp::MAX,
+            after: None,
+            limit: 10,
+            value_bytes_max: usize::MAX,
+            order: Order::Newest,
+        };
+        Some(head.page(&op, &range)?.items.iter().map(|item| item.timestamp.as_nanos()).collect())
+    }
+
+    /// Else an acknowledged add would be missing from all gets until the list changes again.
+    #[test]
+    fn what_was_read_before_a_change_does_not_become_the_head() {
+        let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
+        let (before, ()) = heads.between_changes(&list, || ());
+        let mut applied = false;
+        heads.change(&list, &Change::Row(row(&[20])), || applied = true);
+        assert!(applied);
+        heads.fill(&list, before, head(&[10]));
+        assert_eq!(seen_times(&heads, &list), None);
+        heads.fill(&list, heads.between_changes(&list, || ()).0, head(&[20, 10]));
+        assert_eq!(seen_times(&heads, &list), Some(vec![20, 10]));
+        heads.change(&list, &Change::Row(row(&[30])), || {});
+        assert_eq!(seen_times(&heads, &list), Some(vec![30, 20, 10]));
+        heads.change(&list, &Change::Clear, || {});
+        assert_eq!(seen_times(&heads, &list), Some(vec![]));
+        heads.change(&list, &Change::Row(row(&[40])), || {});
+        heads.change(&list, &Change::Replace(row(&[35])), || {});
+        assert_eq!(seen_times(&heads, &list), Some(vec![35]));
+    }
+
+    /// Else a reader of heads could see one list changed, and another one as it was.
+    #[test]
+    fn changes_of_several_lists_appear_in_heads_at_one_moment() {
+        let heads = Heads::new(1 << 20);
+        let names: [&[u8]; 3] = [b"a", b"b", b"long"];
+        let lists = names.map(|name| ListId::from_bytes(name, HASH));
+        lists.iter().for_each(|list| heads.fill(list, heads.between_changes(list, || ()).0, head(&[10])));
+        let change = |list: &ListId| ListChange { list: list.clone(), change: Change::Row(row(&[20])), oldest: 20 };
+        let seen = || lists.each_ref().map(|list| seen_times(&heads, list));
+        let state = || lists.each_ref().map(|list| heads.state(list.hash()));
+        let before = state();
+        // The first two share a hash, and thus a count.
+        heads.change_together(&lists.each_ref().map(change), || {
+            assert_eq!(seen(), [None, None, None], "who wants one waits behind it");
+            assert_eq!(state(), [None, None, None]);
+        });
+        assert_eq!(seen(), [Some(vec![20, 10]), Some(vec![20, 10]), Some(vec![20, 10])]);
+        assert!(state().iter().zip(before).all(|(now, before)| now.is_some() && *now != before));
+        // One head alone is replaced by itself, as that of a single list is.
+        heads.forget_removed(&lists[0], |_, _| true);
+        heads.forget_removed(&lists[1], |_, _| true);
+        heads.change_together(&lists.each_ref().map(change), || assert_eq!(seen()[2], Some(vec![20, 10])));
+        assert_eq!(seen(), [None, None, Some(vec![20, 10])]);
+    }
+
+    /// Else a read would show what an earlier one no longer did.
+    #[test]
+    fn a_list_has_no_head_while_items_are_taken_away_behind_it() {
+        let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
+        let state = || heads.between_changes(&list, || ()).0;
+        let before = state();
+        heads.fill(&list, before, head(&[20, 10]));
+        heads.without(std::slice::from_ref(&list), || {
+            assert_ne!(state(), before, "kept pages are of another state");
+            assert_eq!(seen_times(&heads, &list), None);
+            heads.fill(&list, state(), head(&[20, 10]));
+            assert_eq!(seen_times(&heads, &list), None);
+        });
+        heads.fill(&list, before, head(&[20, 10]));
+        assert_eq!(seen_times(&heads, &list), None);
+        heads.fill(&list, state(), head(&[20]));
+        assert_eq!(seen_times(&heads, &list), Some(vec![20]));
+    }
+
+    /// Else a reader could see a change behind the head before the head shows it.
+    #[test]
+    fn no_change_begins_while_a_reader_looks() {
+        let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
+        let changed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (_, changing) = heads.between_changes(&list, || {
+                let change = || heads.change(&list, &Change::Clear, || changed.store(true, Ordering::SeqCst));
+                let changing = scope.spawn(change);
+                // Long enough for a thread that nothing holds back.
+                std::thread::park_timeout(Duration::from_millis(200));
+                assert!(!changed.load(Ordering::SeqCst));
+                changing
+            });
+            changing.join().unwrap();
+        });
+        assert!(changed.into_inner());
+    }
+
+    #[test]
+    fn tables_of_members_and_heads_share_one_bound() {
+        const BYTES: u64 = 256 << 10;
+        let heads = Heads::new(BYTES);
+        let lists = (0..2_000).map(|n| ListId::from_bytes(format!("list-{n}").as_bytes(), ListHash::Token));
+        let lists: Vec<_> = lists.collect();
+        let fill = || {
+            lists.iter().for_each(|list| heads.fill(list, heads.between_changes(list, || ()).0, head(&[3, 2, 1])));
+        };
+        fill();
+        let before = heads.cache.weight();
+        assert!(before > BYTES / 2);
+        for set in &lists[..50] {
+            let worth = heads.members_due(set, 1 << 20).unwrap();
+            let mut builder = IndexBuilder::new(Identity::Value(Keep::Newest), worth);
+            let long = (0..40).map(|n| (n, format!("{n}{}", "x".repeat(60))));
+            let mut items = RowBuilder::default();
+            long.rev().for_each(|(time, value)| items.push(time, 9, false, value.as_bytes()));
+            page::collect_row(items.finish(), &mut builder).unwrap();
+            heads.keep_members(set, heads.between_changes(set, || ()).0, builder.finish().unwrap());
+            assert!(heads.weight() <= BYTES);
+        }
+        assert!(heads.members.weight() > BYTES / 8 && heads.cache.weight() < before);
+    }
+}

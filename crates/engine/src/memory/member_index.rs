@@ -1,0 +1,503 @@
+//! Sets by member, in memory: what tells at once where a member stands and with what, without a look at the
+//! reverse list and at the set.
+//!
+//! A set gets its table once looking its members up has cost about what reading the set does, and keeps it while
+//! it is in use. The table follows each change of the set at the same moment as the set's head; whoever looks at
+//! it holds the set's changes back, as [`Heads`](super::heads::Heads) tells. It has all items that are stored,
+//! also those that nobody sees, and possibly expired ones that merges have dropped since.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::collect::members::Present;
+use crate::collect::page::{Collect, Next};
+use crate::list_id::{BorrowedListId, ListId};
+use crate::log::change::Change;
+use crate::row::{Entry, Malformed, RowCursor};
+use liststore_contract::domain::{Identity, ValueDigest};
+
+/// What an item's value costs in memory beside its bytes: an estimate.
+const VALUE_OVERHEAD: usize = 48;
+/// What a table costs beside its members.
+const TABLE_OVERHEAD: usize = 512;
+/// Longer sets get no table: a table grows, and is dropped, by the log's thread, for which other writes wait.
+const MEMBERS_MAX: usize = 200_000;
+/// Sets that are read for a table at the same time: what is being made is in no account of memory yet.
+const BUILDERS: usize = 2;
+/// A table that has grown so many times since it was made is not kept.
+const GROWTH_MAX: u64 = 4;
+/// Of what there is for list heads, tables of members take this part at most.
+const SHARE: u64 = 4;
+/// Tables that the cache is told to expect. It divides itself into parts of 32 and more, and a table that is larger
+/// than a part would not be kept: so it is to have one part.
+const ONE_PART: usize = 32;
+/// Sets that share a place here share their account: only when a table is made depends on it.
+const ACCOUNTS: usize = 4096;
+/// Finding a member on disk takes about as long as reading so many items one after another.
+const ITEMS_PER_LOOK: u64 = 32;
+/// So many members are looked for before a table is made.
+const LOOKS_MIN: u32 = 64;
+/// After so many another attempt is due, whatever came of those before.
+const DUE_MAX: u32 = 1 << 26;
+
+/// The items of a set by their members.
+#[derive(Debug)]
+pub struct MemberIndex {
+    identity: Identity,
+    /// Seeded anew for each table: nobody can tell which members would share a place.
+    hasher: DefaultHashBuilder,
+    items: HashTable<Stored>,
+    value_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Stored {
+    timestamp: u64,
+    expires_at: u64,
+    /// Shared with those who found it.
+    value: Bytes,
+}
+
+impl MemberIndex {
+    fn new(identity: Identity) -> Self {
+        Self { identity, hasher: DefaultHashBuilder::default(), items: HashTable::new(), value_bytes: 0 }
+    }
+
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        // Room that a table has is taken, whether it is used or not.
+        TABLE_OVERHEAD + self.value_bytes + self.items.allocation_size()
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.items.len() > MEMBERS_MAX
+    }
+
+    /// The item that is stored of a member.
+    pub fn find(&self, member: &[u8]) -> Option<Present> {
+        let hash = self.hasher.hash_one(member);
+        let Stored { timestamp, expires_at, value } =
+            self.items.find(hash, |stored| self.identity.member(&stored.value) == member)?;
+        Some(Present::new(*timestamp, *expires_at, value.clone()))
+    }
+
+    /// Returns the item of the member that stood there before.
+    fn put(&mut self, entry: &Entry, value: &[u8]) -> Option<Stored> {
+        let Self { identity, hasher, items, value_bytes } = self;
+        let member = identity.member(value);
+        let hash = hasher.hash_one(member);
+        let (timestamp, expires_at) = (entry.timestamp, entry.expires_at);
+        match items.find_mut(hash, |known| identity.member(&known.value) == member) {
+            // As it is where nothing but the member is stored.
+            Some(known) if *known.value == *value => {
+                let stored = Stored { timestamp, expires_at, value: known.value.clone() };
+                Some(std::mem::replace(known, stored))
+            }
+            Some(known) => {
+                *value_bytes = *value_bytes + cost_of(value) - cost_of(&known.value);
+                let stored = Stored { timestamp, expires_at, value: Bytes::copy_from_slice(value) };
+                Some(std::mem::replace(known, stored))
+            }
+            None => {
+                *value_bytes += cost_of(value);
+                let stored = Stored { timestamp, expires_at, value: Bytes::copy_from_slice(value) };
+                items.insert_unique(hash, stored, |known| hasher.hash_one(identity.member(&known.value)));
+                None
+            }
+        }
+    }
+
+    /// Takes an item out, unless another one of its member stands there.
+    fn delete(&mut self, entry: &Entry, value: &[u8]) {
+        let hash = self.hasher.hash_one(self.identity.member(value));
+        let is_it = |known: &Stored| known.timestamp == entry.timestamp && *known.value == *value;
+        if let Ok(found) = self.items.find_entry(hash, is_it) {
+            found.remove();
+            self.value_bytes -= cost_of(value);
+        }
+    }
+
+    /// Takes out whatever item there is of a member.
+    fn forget(&mut self, member: &[u8]) {
+        let hash = self.hasher.hash_one(member);
+        if let Ok(found) = self.items.find_entry(hash, |known| self.identity.member(&known.value) == member) {
+            let (Stored { value, .. }, _) = found.remove();
+            self.value_bytes -= cost_of(&value);
+        }
+    }
+
+    /// Does what a row of the set does: its entries are of different items, so that their order is of no account.
+    /// Returns whether the table still has the set's items. A digest does not say which member a deleted item is of:
+    /// so it must be one that was replaced.
+    fn apply(&mut self, row: Bytes) -> Result<bool, Malformed> {
+        let mut cursor = RowCursor::new(row)?;
+        let (mut replaced, mut digests) = (Vec::new(), Vec::new());
+        while let Some(entry) = cursor.entry() {
+            if entry.has_digest {
+                digests.push((entry.timestamp, cursor.digest()));
+            } else if entry.deleted {
+                self.delete(entry, cursor.value());
+            } else {
+                replaced.extend(self.put(entry, cursor.value()));
+            }
+            cursor.advance()?;
+        }
+        if digests.is_empty() {
+            return Ok(true);
+        }
+        let replaced = replaced.iter().map(|item: &Stored| (item.timestamp, ValueDigest::of(&item.value)));
+        let replaced: HashSet<_> = replaced.collect();
+        Ok(digests.iter().all(|digest| replaced.contains(digest)))
+    }
+}
+
+fn cost_of(value: &[u8]) -> usize {
+    value.len() + VALUE_OVERHEAD
+}
+
+/// Makes a table of a set that is read from its newest item on, unless it is longer than is worth it.
+pub struct IndexBuilder {
+    index: MemberIndex,
+    items_left: u64,
+    bytes_max: usize,
+    is_whole: bool,
+    /// Held for as long as it is at work.
+    _turn: OwnedSemaphorePermit,
+}
+
+impl IndexBuilder {
+    pub fn new(identity: Identity, Worth { items_max, bytes_max, turn }: Worth) -> Self {
+        Self { index: MemberIndex::new(identity), items_left: items_max, bytes_max, is_whole: true, _turn: turn }
+    }
+}
+
+impl Collect for IndexBuilder {
+    /// None of a set that is too long.
+    type Found = Option<MemberIndex>;
+
+    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
+        if self.items_left == 0 || self.index.is_too_long() || self.index.bytes() > self.bytes_max {
+            self.is_whole = false;
+            return Next::Done;
+        }
+        self.items_left -= 1;
+        if !entry.deleted {
+            let _none_before = self.index.put(entry, row.value());
+        }
+        Next::Wanted
+    }
+
+    fn finish(&mut self) -> Self::Found {
+        let identity = self.index.identity;
+        let index = std::mem::replace(&mut self.index, MemberIndex::new(identity));
+        self.is_whole.then_some(index)
+    }
+}
+
+/// How much of a set is worth being read for a table, and the turn to do so.
+#[derive(Debug)]
+pub struct Worth {
+    items_max: u64,
+    bytes_max: usize,
+    turn: OwnedSemaphorePermit,
+}
+
+/// What has been looked for without a table since there was one, and how much of it makes the next attempt due.
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    looks: u32,
+    due: u32,
+}
+
+impl Account {
+    const NEW: Self = Self { looks: 0, due: LOOKS_MIN };
+
+    fn pack(self) -> u64 {
+        u64::from(self.due) << 32 | u64::from(self.looks)
+    }
+
+    fn unpack(bits: u64) -> Self {
+        Self { looks: bits as u32, due: (bits >> 32) as u32 }
+    }
+}
+
+/// A table, what it weighed when it was put there, and when it was made.
+#[derive(Debug, Clone)]
+struct Kept {
+    index: Arc<Mutex<MemberIndex>>,
+    weight: u64,
+    first_weight: u64,
+}
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl Weighter<ListId, Kept> for ByBytes {
+    fn weight(&self, set: &ListId, kept: &Kept) -> u64 {
+        kept.weight + set.bytes().len() as u64
+    }
+}
+
+/// The tables that there are, within bounds. Those of one set are used by one thread at a time.
+#[derive(Debug)]
+pub struct MemberIndexes {
+    kept: Cache<ListId, Kept, ByBytes>,
+    /// Whether there was ever one: where there are no sets, changes cost nothing here.
+    any: AtomicBool,
+    accounts: Box<[AtomicU64]>,
+    turns: Arc<Semaphore>,
+}
+
+impl MemberIndexes {
+    /// `heads_bytes` is what they share with list heads.
+    pub fn new(heads_bytes: u64) -> Self {
+        let kept = Cache::with_weighter(ONE_PART, heads_bytes / SHARE, ByBytes);
+        let accounts = (0..ACCOUNTS).map(|_| AtomicU64::new(Account::NEW.pack())).collect();
+        Self { kept, any: AtomicBool::new(false), accounts, turns: Arc::new(Semaphore::new(BUILDERS)) }
+    }
+
+    pub fn set_capacity(&self, heads_bytes: u64) {
+        self.kept.set_capacity(heads_bytes / SHARE);
+    }
+
+    /// Bytes in use.
+    pub fn weight(&self) -> u64 {
+        self.kept.weight()
+    }
+
+    pub fn get<T>(&self, set: BorrowedListId<'_>, look: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
+        let kept = self.kept.get(&set)?;
+        let index = lock(&kept.index);
+        Some(look(&index))
+    }
+
+    pub fn insert(&self, set: &ListId, index: MemberIndex) {
+        self.account(set.hash()).store(Account::NEW.pack(), Ordering::Relaxed);
+        self.any.store(true, Ordering::Release);
+        let weight = index.bytes() as u64;
+        let index = Arc::new(Mutex::new(index));
+        self.kept.insert(set.clone(), Kept { index, weight, first_weight: weight });
+    }
+
+    pub fn remove(&self, set: &ListId) {
+        self.kept.remove(set);
+    }
+
+    /// Takes members out of the table of a set that has no items of them any more, where there is one.
+    pub fn forget(&self, set: &ListId, members: &[Bytes]) {
+        if let Some(kept) = self.kept.peek(set) {
+            let mut index = lock(&kept.index);
+            members.iter().for_each(|member| index.forget(member));
+        }
+    }
+
+    /// Brings the table of a set to what it is after a change. Says whether tables take another part of memory since.
+    pub fn follow(&self, set: &ListId, change: &Change) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(Kept { index, weight, first_weight }) = self.kept.peek(set) else { return false };
+        let bytes = {
+            let mut index = lock(&index);
+            let followed = match change {
+                Change::Row(row) => index.apply(row.clone()),
+                Change::Clear => {
+                    *index = MemberIndex::new(index.identity);
+                    Ok(true)
+                }
+                // What only bags have.
+                Change::Replace(_) => Err(Malformed),
+            };
+            followed.map(|is_known| if index.is_too_long() || !is_known { u64::MAX } else { index.bytes() as u64 })
+        };
+        match bytes {
+            Err(Malformed) => self.remove(set),
+            // It may be full of what has expired since. If it is not, making another one costs little beside the
+            // adds that made it so long.
+            Ok(bytes) if bytes > GROWTH_MAX * first_weight => self.remove(set),
+            // What a table weighs is known to the cache as it was: told again once that is far from true.
+            Ok(bytes) if bytes.abs_diff(weight) > weight / 8 => {
+                let _no_longer_there =
+                    self.kept.replace(set.clone(), Kept { index, weight: bytes, first_weight }, true);
+            }
+            Ok(_) => return false,
+        }
+        true
+    }
+
+    fn account(&self, hash: u64) -> &AtomicU64 {
+        &self.accounts[(hash as usize) % ACCOUNTS]
+    }
+
+    /// Notes that so many members of a set without a table were looked for. Says how much of the set is to be read
+    /// for one, if that is due: each attempt may read some times as much as the one before, up to [`DUE_MAX`], and all
+    /// of them together little more than what the look-ups cost.
+    pub fn due_after(&self, hash: u64, members: usize) -> Option<Worth> {
+        let place = self.account(hash);
+        let Account { looks, due } = Account::unpack(place.load(Ordering::Relaxed));
+        let looks = looks.saturating_add(u32::try_from(members).unwrap_or(u32::MAX));
+        let is_due = looks >= due;
+        let turn = if is_due { Arc::clone(&self.turns).try_acquire_owned().ok() } else { None };
+        let next = match turn {
+            None => Account { looks, due },
+            // Such a set is too long for a table, but it may become shorter, and others have the same place.
+            Some(_) if looks >= DUE_MAX => Account { looks: 0, due: DUE_MAX },
+            Some(_) => Account { looks, due: looks.saturating_mul(4).min(DUE_MAX) },
+        };
+        // Two at once may count as one.
+        place.store(next.pack(), Ordering::Relaxed);
+        let bytes_max = usize::try_from(self.kept.capacity() / 2).unwrap_or(usize::MAX);
+        Some(Worth { items_max: u64::from(looks) * ITEMS_PER_LOOK, bytes_max, turn: turn? })
+    }
+}
+
+fn lock(index: &Mutex<MemberIndex>) -> MutexGuard<'_, MemberIndex> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::options::ListHash;
+    use crate::row::RowBuilder;
+    use liststore_contract::domain::Keep;
+
+    const IDENTITY: Identity = Identity::Value(Keep::Newest);
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
+
+    fn name(member: u8) -> Bytes {
+        format!("member-{member}").into()
+    }
+
+    /// A row as a write to a set has it: where a member moves, a deleted item and a new one.
+    fn row(mut items: Vec<(u64, bool, u8)>) -> Bytes {
+        items.sort_by(|a, b| b.cmp(a));
+        let mut builder = RowBuilder::default();
+        items.iter().for_each(|(time, deleted, member)| builder.push(*time, 1_000 + time, *deleted, &name(*member)));
+        builder.finish()
+    }
+
+    fn found(index: &MemberIndex) -> BTreeMap<u8, u64> {
+        let time = |member| Some((member, index.find(&name(member))?.timestamp()?.as_nanos()));
+        (0..8).filter_map(time).collect()
+    }
+
+    fn made_of(items: &BTreeMap<u8, u64>) -> MemberIndex {
+        let mut index = MemberIndex::new(IDENTITY);
+        index.apply(row(items.iter().map(|(member, time)| (*time, false, *member)).collect())).unwrap();
+        index
+    }
+
+    proptest! {
+        /// Members move, go and come back, several in a row: the table is what would be made anew.
+        #[test]
+        fn a_table_is_the_set_after_every_change(
+            writes in prop::collection::vec(prop::collection::btree_map(0_u8..8, prop::option::of(1_u64..50), 1..6), 1..40),
+        ) {
+            let (set, indexes) = (ListId::from_bytes(b"s", HASH), MemberIndexes::new(1 << 20));
+            indexes.insert(&set, MemberIndex::new(IDENTITY));
+            let mut model = BTreeMap::new();
+            for write in writes {
+                let mut items = Vec::new();
+                for (member, time) in write {
+                    let before = model.remove(&member);
+                    items.extend(before.filter(|before| Some(*before) != time).map(|before| (before, true, member)));
+                    items.extend(time.map(|time| (time, false, member)));
+                    time.into_iter().for_each(|time| _ = model.insert(member, time));
+                }
+                indexes.follow(&set, &Change::Row(row(items)));
+                let (standing, bytes) = lock(&indexes.kept.peek(&set).unwrap().index).told();
+                prop_assert_eq!(&standing, &model);
+                prop_assert_eq!(bytes, made_of(&model).value_bytes);
+            }
+            indexes.follow(&set, &Change::Clear);
+            prop_assert_eq!(lock(&indexes.kept.peek(&set).unwrap().index).told(), (BTreeMap::new(), 0));
+        }
+    }
+
+    #[test]
+    fn a_digest_takes_the_item_that_another_one_of_its_member_replaces_and_else_ends_the_table() {
+        let (set, indexes) = (ListId::from_bytes(b"s", HASH), MemberIndexes::new(1 << 20));
+        let value = [b'm'; 40];
+        let row = |put: Option<u64>, deleted: u64| {
+            let mut builder = RowBuilder::default();
+            put.into_iter().for_each(|time| builder.push(time, 1_000, false, &value));
+            builder.push_deleted(deleted, &value, || ValueDigest::of(&value));
+            Change::Row(builder.finish())
+        };
+        let mut first = RowBuilder::default();
+        first.push(1, 1_000, false, &value);
+        let mut index = MemberIndex::new(IDENTITY);
+        assert_eq!(index.apply(first.finish()), Ok(true));
+        indexes.insert(&set, index);
+        indexes.follow(&set, &row(Some(5), 1));
+        let kept = indexes.kept.peek(&set).unwrap();
+        assert_eq!(lock(&kept.index).find(&value).unwrap().timestamp().unwrap().as_nanos(), 5);
+        indexes.follow(&set, &row(None, 5));
+        assert!(indexes.kept.peek(&set).is_none());
+    }
+
+    impl MemberIndex {
+        fn told(&self) -> (BTreeMap<u8, u64>, usize) {
+            (found(self), self.value_bytes)
+        }
+    }
+
+    #[test]
+    fn tables_are_made_once_looking_up_has_cost_as_much_and_of_what_is_worth_it() {
+        let indexes = MemberIndexes::new(8 << 20);
+        let due_after = |members| indexes.due_after(7, members).map(|worth| (worth.items_max, worth.bytes_max));
+        let items = |looks: u64| Some((looks * ITEMS_PER_LOOK, 1 << 20));
+        assert_eq!((due_after(63), due_after(1)), (None, items(64)));
+        // The set was longer than that: next time it is to be four times as much.
+        assert_eq!((due_after(100), due_after(91), due_after(1)), (None, None, items(256)));
+        indexes.insert(&ListId::from_bytes(b"1234567", HASH), MemberIndex::new(IDENTITY));
+        let turns: Vec<_> = (0..BUILDERS as u64).map(|other| indexes.due_after(other, 64).unwrap()).collect();
+        assert_eq!(due_after(64), None, "others are at work");
+        drop(turns);
+        assert_eq!(due_after(0), items(64));
+        // Whatever is asked for of a set that is too long for ever.
+        let attempts_in = |calls| (0..calls).filter(|_| due_after(DUE_MAX as usize / 32).is_some()).count();
+        assert!(attempts_in(100) < 10);
+        assert_eq!([attempts_in(320), attempts_in(320)], [10, 10], "it may have become shorter");
+    }
+
+    #[test]
+    fn memory_of_tables_is_bounded_and_one_that_has_grown_much_is_made_anew() {
+        let (indexes, bytes) = (MemberIndexes::new(64 << 10), 64 << 10 >> 2);
+        let sets: Vec<_> = (0..100).map(|n| ListId::from_bytes(format!("s{n}").as_bytes(), HASH)).collect();
+        for set in &sets {
+            indexes.insert(set, made_of(&(0..8).map(|member| (member, 1)).collect()));
+            assert!(indexes.weight() <= bytes);
+        }
+        assert!(indexes.weight() > bytes / 2);
+        let last = sets.last().unwrap();
+        assert!(indexes.kept.peek(last).is_some());
+        let long = vec![b'x'; 8 << 10];
+        let mut builder = RowBuilder::default();
+        builder.push(2, 9, false, &long);
+        indexes.follow(last, &Change::Row(builder.finish()));
+        assert!(indexes.kept.peek(last).is_none());
+    }
+    #[test]
+    fn a_table_that_takes_nearly_all_that_there_is_for_tables_is_kept() {
+        let (indexes, set) = (MemberIndexes::new(64 << 10), ListId::from_bytes(b"s", HASH));
+        let mut builder = RowBuilder::default();
+        builder.push(2, 9, false, &vec![b'x'; 14 << 10]);
+        let mut index = MemberIndex::new(IDENTITY);
+        index.apply(builder.finish()).unwrap();
+        indexes.insert(&set, index);
+        assert!(indexes.kept.peek(&set).is_some());
+    }
+}

@@ -1,0 +1,315 @@
+//! Which entities have lists of a feature version, and what bags a type has: a walk over all lists, in their order,
+//! part by part and turn by turn. Each part looks at the store anew, so that a walk holds nothing between its parts,
+//! and flushes and merges in between change nothing of what it meets.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::tables::View;
+use crate::collect::look::Counter;
+use crate::collect::page::{self, Collect, Next, PageBuilder};
+use crate::collect::turn::Turn;
+use crate::error::ReadError;
+use crate::files::{PARTITIONS, Scan, partition_of};
+use crate::list_id::ListId;
+use crate::memory::memtable::Memtable;
+use crate::options::ListHash;
+use crate::row::merge::Merge;
+use crate::row::reverse;
+use crate::row::seek::Start;
+use liststore_contract::domain::{EntityId, FeatureKey, Item};
+use liststore_storage::{Bounds, Count, EntityPlace, ItemPage, Operation, Range};
+
+/// Lists that one part looks at, of whatever feature.
+const LISTS_MAX: usize = 10_000;
+/// Bytes of items that one part tells, but for the last one of them.
+const BYTES_MAX: usize = 4 << 20;
+/// Memtable lists that one part takes along.
+const PENDING_MAX: usize = 2_000;
+/// What it costs to look through a part of what is pending: as much as to begin to read from so many sources.
+const PART_COST: usize = 8;
+
+/// What a walk tells of each list.
+pub trait Told {
+    type Collector: Collect;
+    type Of;
+
+    fn collector(op: &Operation) -> Self::Collector;
+
+    /// None of a list of which nothing can be seen.
+    fn of(entity: EntityId, found: <Self::Collector as Collect>::Found) -> Option<Self::Of>;
+
+    /// Bytes that it takes in memory beside the entity's name.
+    fn bytes(told: &Self::Of) -> usize;
+}
+
+/// Its entity.
+pub struct Entities;
+
+impl Told for Entities {
+    type Collector = Counter;
+    type Of = EntityId;
+
+    fn collector(op: &Operation) -> Counter {
+        Counter::new(op, &Bounds::ALL, 1)
+    }
+
+    fn of(entity: EntityId, found: Count) -> Option<EntityId> {
+        (found.items > 0).then_some(entity)
+    }
+
+    fn bytes(_: &EntityId) -> usize {
+        0
+    }
+}
+
+/// Its newest item, as of a bag.
+pub struct Bags;
+
+impl Told for Bags {
+    type Collector = PageBuilder;
+    type Of = (EntityId, Item);
+
+    fn collector(op: &Operation) -> PageBuilder {
+        PageBuilder::new(op, &Range::NEWEST)
+    }
+
+    fn of(entity: EntityId, mut found: ItemPage) -> Option<(EntityId, Item)> {
+        found.items.pop().map(|bag| (entity, bag))
+    }
+
+    fn bytes((_, bag): &(EntityId, Item)) -> usize {
+        bag.value.len()
+    }
+}
+
+/// What a part of the walk tells.
+pub struct Part<T> {
+    pub told: Vec<T>,
+    /// Where the walk goes on. `None` at its end.
+    pub next: Option<EntityPlace>,
+}
+
+/// One part of the walk.
+pub struct EntityRead<T: Told> {
+    view: Arc<View>,
+    op: Operation,
+    hash: ListHash,
+    /// What the bytes of the feature version's lists begin with.
+    prefix: Vec<u8>,
+    limit: usize,
+    /// The last list that was looked at.
+    place: ListId,
+    looked_at: usize,
+    told: Vec<T::Of>,
+    told_bytes: usize,
+    stage: Stage<T::Collector>,
+}
+
+enum Stage<C> {
+    /// So many parts of the pending lists were looked at.
+    Begun(usize, Nearest),
+    Lists(Lists),
+    /// Whether anything of the list can be seen.
+    Looking(Lists, Merge<'static>, C),
+}
+
+/// Whether it is a list that an entity has of the feature version whose lists begin like this, and not one that
+/// goes with it.
+fn is_of(prefix: &[u8], list: &ListId) -> bool {
+    list.bytes().starts_with(prefix) && !reverse::is_reverse(list.bytes())
+}
+
+impl<T: Told> EntityRead<T> {
+    pub fn new(
+        view: Arc<View>,
+        op: &Operation,
+        hash: ListHash,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Self {
+        let prefix = [feature_key.as_str().as_bytes(), b"\0"].concat();
+        let place = match from {
+            Some(EntityPlace { after: Some(entity), .. }) => {
+                ListId::from_bytes(&[&prefix, entity.as_str().as_bytes()].concat(), hash)
+            }
+            from => ListId::before(from.map_or(0, |from| from.hash)),
+        };
+        let (told, stage) = (Vec::new(), Stage::Begun(0, Nearest::default()));
+        Self { view, op: *op, hash, prefix, limit, place, looked_at: 0, told, told_bytes: 0, stage }
+    }
+
+    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    pub fn turn(&mut self) -> Result<Option<Part<T::Of>>, ReadError> {
+        let mut turn = Turn::new();
+        loop {
+            if !turn.goes_on(&[]) {
+                return Ok(None);
+            }
+            // Only an error, after which there are no more turns, leaves this behind.
+            self.stage = match std::mem::replace(&mut self.stage, Stage::Begun(0, Nearest::default())) {
+                Stage::Begun(part, mut nearest) if part < Memtable::PARTS => {
+                    for pending in [Some(&self.view.active), self.view.frozen.as_ref()].into_iter().flatten() {
+                        pending.visit(part, |list| {
+                            if *list > self.place && is_of(&self.prefix, list) {
+                                nearest.offer(list);
+                            }
+                        });
+                    }
+                    turn.opened(PART_COST);
+                    Stage::Begun(part + 1, nearest)
+                }
+                Stage::Begun(_, nearest) => {
+                    let partition = partition_of(self.place.hash());
+                    Stage::Lists(Lists::open(&self.view, partition, &self.place, self.hash, nearest, &mut turn)?)
+                }
+                Stage::Lists(lists) if self.is_full() || lists.ends_at(&self.place) => {
+                    let place = EntityPlace { hash: self.place.hash(), after: self.entity_of(&self.place) };
+                    return Ok(Some(self.page(Some(place))));
+                }
+                Stage::Lists(mut lists) => {
+                    let Some(list) = lists.next(&self.view, &self.place, self.hash, &mut turn)? else {
+                        return Ok(Some(self.page(None)));
+                    };
+                    // Not in the middle of the lists of one hash: a place tells nothing of other features' entities.
+                    if self.looked_at >= LISTS_MAX && list.hash() > self.place.hash() {
+                        return Ok(Some(self.page(Some(EntityPlace { hash: list.hash(), after: None }))));
+                    }
+                    turn.opened(1);
+                    self.looked_at += 1;
+                    let ours = is_of(&self.prefix, &list);
+                    lists.pass(&list)?;
+                    self.place = list;
+                    if ours {
+                        let in_memory = self.view.in_memory(&self.place, u64::MAX);
+                        let merge = self.view.merge(&self.place, &Start::NEWEST, &in_memory)?;
+                        turn.opened(merge.sources());
+                        Stage::Looking(lists, merge, T::collector(&self.op))
+                    } else {
+                        Stage::Lists(lists)
+                    }
+                }
+                Stage::Looking(lists, mut merge, mut collector) => {
+                    if page::collect_from(&mut merge, &mut collector, &mut turn)? == Next::Wanted {
+                        self.stage = Stage::Looking(lists, merge, collector);
+                        return Ok(None);
+                    }
+                    let told = self.entity_of(&self.place).and_then(|entity| T::of(entity, collector.finish()));
+                    self.told_bytes += told.as_ref().map_or(0, T::bytes);
+                    self.told.extend(told);
+                    Stage::Lists(lists)
+                }
+            };
+        }
+    }
+
+    fn entity_of(&self, list: &ListId) -> Option<EntityId> {
+        let entity = list.bytes().strip_prefix(self.prefix.as_slice())?;
+        EntityId::new(std::str::from_utf8(entity).ok()?).ok()
+    }
+
+    fn is_full(&self) -> bool {
+        self.told.len() >= self.limit || self.told_bytes >= BYTES_MAX
+    }
+
+    fn page(&mut self, next: Option<EntityPlace>) -> Part<T::Of> {
+        Part { told: std::mem::take(&mut self.told), next }
+    }
+}
+
+/// The first ones of the lists that it is offered.
+#[derive(Default)]
+struct Nearest {
+    /// The last one on top.
+    lists: BinaryHeap<ListId>,
+    left_out: bool,
+}
+
+impl Nearest {
+    fn offer(&mut self, list: &ListId) {
+        if self.lists.len() < PENDING_MAX {
+            self.lists.push(list.clone());
+            return;
+        }
+        self.left_out = true;
+        if let Some(mut last) = self.lists.peek_mut()
+            && list < &*last
+        {
+            *last = list.clone();
+        }
+    }
+}
+
+/// The lists that there are behind a place.
+struct Lists {
+    /// Those that are pending, the first one last.
+    pending: Vec<ListId>,
+    /// Behind this one, pending lists were left out.
+    known_to: Option<ListId>,
+    /// The files of this partition.
+    partition: usize,
+    scans: Vec<Scan>,
+}
+
+impl Lists {
+    fn open(
+        view: &View,
+        partition: usize,
+        place: &ListId,
+        hash: ListHash,
+        Nearest { lists, left_out }: Nearest,
+        turn: &mut Turn,
+    ) -> Result<Self, ReadError> {
+        let mut pending = lists.into_sorted_vec();
+        pending.dedup();
+        let known_to = pending.last().cloned().filter(|_| left_out);
+        pending.reverse();
+        let mut lists = Self { pending, known_to, partition, scans: Vec::new() };
+        lists.scan(view, place, hash, turn)?;
+        Ok(lists)
+    }
+
+    fn scan(&mut self, view: &View, place: &ListId, hash: ListHash, turn: &mut Turn) -> Result<(), ReadError> {
+        let runs = view.files.partition(self.partition);
+        self.scans = runs.iter().map(|run| run.scan_behind(place, hash)).collect::<Result<_, _>>()?;
+        turn.opened(runs.len());
+        Ok(())
+    }
+
+    /// Whether a place, which is a list of the feature version, is where the part has to end.
+    fn ends_at(&self, place: &ListId) -> bool {
+        self.known_to.as_ref() == Some(place)
+    }
+
+    /// The next list, of whatever feature.
+    fn next(
+        &mut self,
+        view: &View,
+        place: &ListId,
+        hash: ListHash,
+        turn: &mut Turn,
+    ) -> Result<Option<ListId>, ReadError> {
+        loop {
+            let pending = self.pending.last();
+            let here = pending.filter(|list| partition_of(list.hash()) == self.partition);
+            if let Some(next) = self.scans.iter().filter_map(Scan::list).chain(here).min() {
+                return Ok(Some(next.clone()));
+            }
+            if self.partition + 1 >= PARTITIONS {
+                return Ok(None);
+            }
+            self.partition += 1;
+            self.scan(view, place, hash, turn)?;
+        }
+    }
+
+    /// Goes on behind a list.
+    fn pass(&mut self, list: &ListId) -> Result<(), ReadError> {
+        for scan in self.scans.iter_mut().filter(|scan| scan.list() == Some(list)) {
+            scan.skip_list()?;
+        }
+        self.pending.pop_if(|pending| pending == list);
+        Ok(())
+    }
+}

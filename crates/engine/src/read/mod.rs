@@ -1,0 +1,184 @@
+//! What a session reads beyond the heads, turn by turn: whoever reads much lets others have their turns
+//! in between.
+
+pub mod entities;
+pub mod found_bags;
+pub mod oldest;
+pub mod pool;
+pub mod removal;
+pub mod tables;
+
+use std::sync::Arc;
+
+use super::collect::page::{self, Collect, Next, PageBuilder};
+use super::collect::turn::Turn;
+use super::error::ReadError;
+use super::list_id::ListId;
+use super::memory::head::{Head, HeadReader};
+use super::memory::heads;
+use super::row::merge::Merge;
+use super::row::seek::Start;
+use liststore_storage::{ItemPage, Operation, Range};
+use tables::{InMemory, View};
+
+/// Reads a page, and the list's head if the page begins at the newest item. What it reads was fixed when
+/// it was made.
+pub struct PageRead {
+    view: Arc<View>,
+    in_memory: InMemory,
+    list: ListId,
+    op: Operation,
+    range: Range,
+    stage: Stage,
+    /// The head, once it has been read.
+    head: Option<Head>,
+}
+
+enum Stage {
+    Begun,
+    Head(HeadReader),
+    Page(Merge<'static>, PageBuilder),
+}
+
+impl PageRead {
+    pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, op: Operation, range: Range) -> Self {
+        Self { view, in_memory, list, op, range, stage: Stage::Begun, head: None }
+    }
+
+    fn merge(&self, start: &Start) -> Result<Merge<'static>, ReadError> {
+        self.view.merge(&self.list, start, &self.in_memory)
+    }
+
+    fn begin_page(&self) -> Result<Stage, ReadError> {
+        Ok(Stage::Page(self.merge(&Start::of(&self.range))?, PageBuilder::new(&self.op, &self.range)))
+    }
+
+    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    pub fn turn(&mut self) -> Result<Option<(ItemPage, Option<Head>)>, ReadError> {
+        let mut turn = Turn::new();
+        if matches!(self.stage, Stage::Begun) {
+            self.stage = match heads::wanted_for(&self.range, &self.op) {
+                Some(wanted) => Stage::Head(HeadReader::new(self.merge(&Start::NEWEST)?, wanted)),
+                None => self.begin_page()?,
+            };
+        }
+        if let Stage::Head(reader) = &mut self.stage {
+            let Some(head) = reader.turn(&mut turn)? else { return Ok(None) };
+            if let Some(page) = head.page(&self.op, &self.range) {
+                return Ok(Some((page, Some(head))));
+            }
+            self.head = Some(head);
+            self.stage = self.begin_page()?;
+        }
+        let Stage::Page(merge, builder) = &mut self.stage else { return Ok(None) };
+        let whole = page::collect_from(merge, builder, &mut turn)? == Next::Done;
+        Ok(whole.then(|| (builder.finish(), self.head.take())))
+    }
+}
+
+/// Looks through what is stored of a list, from a place on, for whatever a collector wants. What it reads
+/// was fixed when it was made.
+pub struct Scan<C> {
+    view: Arc<View>,
+    in_memory: InMemory,
+    list: ListId,
+    start: Start,
+    collector: C,
+    /// Once it has begun.
+    merge: Option<Merge<'static>>,
+}
+
+impl<C: Collect> Scan<C> {
+    pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, start: Start, collector: C) -> Self {
+        Self { view, in_memory, list, start, collector, merge: None }
+    }
+
+    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    pub fn turn(&mut self) -> Result<Option<C::Found>, ReadError> {
+        let Self { view, in_memory, list, start, collector, merge } = self;
+        let merge = match merge {
+            Some(merge) => merge,
+            None => merge.insert(view.merge(list, start, in_memory)?),
+        };
+        let whole = page::collect_from(merge, collector, &mut Turn::new())? == Next::Done;
+        Ok(whole.then(|| collector.finish()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::super::collect::look::Counter;
+    use super::super::log::Position;
+    use super::super::log::change::Change;
+    use super::super::memory::memtable::Memtable;
+    use super::super::options::ListHash;
+    use super::super::row;
+    use super::removal::RemovalSearch;
+    use super::tables::{Files, no_files};
+    use super::*;
+    use liststore_contract::domain::{Identity, NewItem, Order, Timestamp, Ttl};
+    use liststore_storage::{Bounds, Count, Removal};
+
+    const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
+
+    fn operation() -> Operation {
+        let deadline = Instant::now() + Duration::from_secs(600);
+        Operation::new(Timestamp::from_nanos(1_000_000).unwrap(), Ttl::MAX, deadline)
+    }
+
+    /// A list of so many items of one value.
+    fn view(list: &ListId, items: u64, value: &[u8]) -> Arc<View> {
+        let pending = Memtable::new(Position::start_of(1));
+        for n in 0..items {
+            let timestamp = Timestamp::from_nanos(n).unwrap();
+            let item = NewItem { timestamp, value: value.to_vec().into(), expires_at: u64::MAX };
+            pending.apply(list, &Change::Row(row::pack(vec![item])), 0);
+        }
+        Arc::new(View { active: Arc::new(pending), frozen: None, files: Arc::new(Files::new(no_files())) })
+    }
+
+    fn turns<T>(mut turn: impl FnMut() -> Result<Option<T>, ReadError>) -> (T, usize) {
+        let mut turns = 1;
+        loop {
+            match turn().unwrap() {
+                Some(result) => return (result, turns),
+                None => turns += 1,
+            }
+        }
+    }
+
+    #[test]
+    fn reads_take_turns_by_what_they_read_and_come_to_their_end() {
+        let list = ListId::from_bytes(b"list", HASH);
+        for (items, value_len, expected) in [(100, 10, 1), (10_000, 10, 5), (20, 64 << 10, 20)] {
+            let value = vec![7; value_len];
+            let view = view(&list, items, &value);
+            let range = Range {
+                min_timestamp: Timestamp::MIN,
+                max_timestamp: Timestamp::MAX,
+                after: None,
+                limit: usize::MAX,
+                value_bytes_max: usize::MAX,
+                order: Order::Newest,
+            };
+            let mut read =
+                PageRead::new(view.clone(), view.in_memory(&list, u64::MAX), list.clone(), operation(), range);
+            let ((page, _), taken) = turns(|| read.turn());
+            assert_eq!((page.items.len() as u64, taken), (items, expected));
+            let removal = Removal::Value(value.into());
+            let by = (operation(), Identity::Item);
+            let mut search = RemovalSearch::new(view.clone(), list.clone(), by, &removal, usize::MAX);
+            let (found, taken) = turns(|| search.turn());
+            assert_eq!((found.deleted.count(), found.visible, found.oldest, taken), (items, items, 0, expected));
+            let in_memory = view.in_memory(&list, u64::MAX);
+            let counter = Counter::new(&operation(), &Bounds::ALL, u64::MAX);
+            let mut count = Scan::new(view, in_memory, list.clone(), Start::NEWEST, counter);
+            let (counted, taken) = turns(|| count.turn());
+            assert_eq!((counted, taken), (Count { items, exact: true }, expected));
+        }
+    }
+}

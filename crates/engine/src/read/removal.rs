@@ -1,0 +1,169 @@
+//! Finds the items of a list that a removal takes, turn by turn, and writes the rows that delete them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::tables::View;
+use crate::collect::page;
+use crate::collect::turn::Turn;
+use crate::error::ReadError;
+use crate::list_id::ListId;
+use crate::row::merge::Merge;
+use crate::row::reverse::{self, Pointer, ReverseEntry};
+use crate::row::seek::Start;
+use crate::row::{Entry, RowBuilder};
+use liststore_contract::domain::Identity;
+use liststore_contract::domain::MaxItems;
+use liststore_storage::{Operation, Removal};
+
+/// A removal is done in parts of at most about so many bytes: its memory must not grow with its list,
+/// and other writes wait while a part is written.
+const PART_BYTES_MAX: usize = 1 << 20;
+/// A reverse entry takes about so many bytes in a row.
+const ENTRY_BYTES: usize = 24;
+
+/// Items that are to go.
+#[derive(Default)]
+pub struct Found {
+    /// A row that deletes them.
+    pub deleted: RowBuilder,
+    /// If they are of a set, their entries.
+    pub entries: Vec<ReverseEntry>,
+    /// How many of them the operation sees.
+    pub visible: u64,
+    /// The timestamp of the oldest one.
+    pub oldest: u64,
+    /// Whether there are no more.
+    pub last: bool,
+}
+
+/// What a removal takes, for a quick look at each item.
+pub struct Taken {
+    wanted: Wanted,
+    /// Nothing newer is taken, and nothing older. Nanoseconds since the Unix epoch.
+    ceiling: u64,
+    floor: u64,
+}
+
+enum Wanted {
+    Value(Identity, Bytes),
+    Members(Identity, HashSet<Bytes>),
+    /// By timestamp.
+    Items(HashMap<u64, Vec<Bytes>>),
+    Any,
+}
+
+impl Taken {
+    pub fn by(removal: &Removal, identity: Identity) -> Self {
+        let always = |wanted| Self { wanted, ceiling: u64::MAX, floor: 0 };
+        match removal {
+            Removal::Value(value) => always(Wanted::Value(identity, value.clone())),
+            Removal::Members(members) => always(Wanted::Members(identity, members.iter().cloned().collect())),
+            Removal::Items(items) => {
+                let times = || items.iter().map(|(timestamp, _)| timestamp.as_nanos());
+                let mut by_time: HashMap<u64, Vec<Bytes>> = HashMap::new();
+                for (timestamp, value) in items {
+                    by_time.entry(timestamp.as_nanos()).or_default().push(value.clone());
+                }
+                let (ceiling, floor) = (times().max().unwrap_or(0), times().min().unwrap_or(0));
+                Self { wanted: Wanted::Items(by_time), ceiling, floor }
+            }
+            Removal::Between(bounds) => {
+                let (ceiling, floor) = (bounds.max_timestamp.as_nanos(), bounds.min_timestamp.as_nanos());
+                Self { wanted: Wanted::Any, ceiling, floor }
+            }
+        }
+    }
+
+    /// Whether the removal takes an item.
+    pub fn takes(&self, entry: &Entry, value: &[u8]) -> bool {
+        let timestamp = entry.timestamp;
+        (self.floor..=self.ceiling).contains(&timestamp)
+            && match &self.wanted {
+                Wanted::Value(identity, wanted) => wanted == identity.value(value),
+                Wanted::Members(identity, members) => members.contains(identity.member(value)),
+                Wanted::Items(items) => {
+                    items.get(&timestamp).is_some_and(|values| values.iter().any(|one| one == value))
+                }
+                Wanted::Any => true,
+            }
+    }
+}
+
+/// Looks for the items that a removal takes.
+pub struct RemovalSearch {
+    view: Arc<View>,
+    list: ListId,
+    op: Operation,
+    identity: Identity,
+    taken: Taken,
+    start: Start,
+    /// How many visible items the list shows yet.
+    shown: usize,
+    part_bytes: usize,
+    /// Once it has begun.
+    merge: Option<Merge<'static>>,
+    found: Found,
+}
+
+impl RemovalSearch {
+    /// A part takes at most `write_bytes`.
+    pub fn new(
+        view: Arc<View>,
+        list: ListId,
+        (op, identity): (Operation, Identity),
+        removal: &Removal,
+        write_bytes: usize,
+    ) -> Self {
+        let taken = Taken::by(removal, identity);
+        // The other half is enough for the names of lists and the queue's own overhead.
+        let part_bytes = PART_BYTES_MAX.min(write_bytes / 2);
+        // What is shown is counted from the newest item on.
+        let start = op.max_items.map_or(Start { ceiling: taken.ceiling, below: None }, |_| Start::NEWEST);
+        let shown = op.max_items.map_or(usize::MAX, MaxItems::get);
+        Self { view, list, op, identity, taken, start, shown, part_bytes, merge: None, found: Found::default() }
+    }
+
+    /// Goes on for a turn. `None` if that was not enough. To be called again after a part that was not the
+    /// last one.
+    pub fn turn(&mut self) -> Result<Option<Found>, ReadError> {
+        let Self { view, list, op, identity, taken, start, shown, part_bytes, merge, found } = self;
+        let mut turn = Turn::new();
+        let merge = match merge {
+            Some(merge) => merge,
+            None => merge.insert(view.merge(list, start, &view.in_memory(list, start.ceiling))?),
+        };
+        while let Some((entry, source)) = merge.current() {
+            if entry.timestamp < taken.floor {
+                break;
+            }
+            if found.deleted.body_len() + found.entries.len() * ENTRY_BYTES >= *part_bytes {
+                return Ok(Some(std::mem::take(found)));
+            }
+            if !turn.goes_on(source.value()) {
+                return Ok(None);
+            }
+            let is_shown = *shown > 0 && page::is_visible(op, entry);
+            *shown -= usize::from(is_shown);
+            if !entry.deleted && taken.takes(entry, source.value()) {
+                found.deleted.push_deleted(entry.timestamp, source.value(), || source.row().digest());
+                if identity.is_set() {
+                    let place = reverse::place_of(identity.member(source.value()));
+                    let pointer = Pointer::to(entry.timestamp, &source.row().digest());
+                    found.entries.push(ReverseEntry::deleted(place, pointer));
+                }
+                found.visible += u64::from(is_shown);
+                found.oldest = entry.timestamp;
+            }
+            merge.advance()?;
+        }
+        Ok(Some(Found { last: true, ..std::mem::take(found) }))
+    }
+
+    /// What the removal takes.
+    pub fn into_taken(self) -> Taken {
+        self.taken
+    }
+}

@@ -1,0 +1,132 @@
+//! Adds to sets. Those that have waited for a set together are looked for together, and become one write of the set
+//! as they leave it one after the other.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use hashbrown::HashSet;
+
+use crate::collect::members::Met;
+use crate::collect::set_write::SetWrite;
+use crate::log::change::Changes;
+use crate::log::queue::Part;
+use crate::session::EmbeddedSession;
+use liststore_contract::domain::{ListKey, NewItem};
+use liststore_storage::{Done, Operation, SetAdd, StoreError, ToAwait};
+
+/// Adds that become one write.
+struct Together {
+    list: ListKey,
+    /// As of the last of them, and until the first of them gives up.
+    op: Operation,
+    adds: Vec<(Operation, Vec<NewItem>)>,
+    /// Of each item its member.
+    members: Vec<Bytes>,
+    done: Done,
+}
+
+impl Together {
+    /// Answers those that come too late. `None` if there are no others.
+    fn of(list: ListKey, adds: Vec<SetAdd>) -> Option<Self> {
+        let identity = list.identity();
+        let (mut begun, mut dones) = (Vec::with_capacity(adds.len()), Vec::with_capacity(adds.len()));
+        for SetAdd { op, items, done } in adds {
+            match op.begin() {
+                Ok(()) => {
+                    begun.push((op, items));
+                    dones.push(done);
+                }
+                Err(late) => done(Err(late)),
+            }
+        }
+        let mut op = begun.first()?.0;
+        for (other, _) in &begun {
+            (op.now, op.deadline) = (op.now.max(other.now), op.deadline.min(other.deadline));
+        }
+        let items = begun.iter().flat_map(|(_, items)| items);
+        let members = items.map(|item| item.value.slice_ref(identity.member(&item.value))).collect();
+        Some(Self { list, op, adds: begun, members, done: all_of(dones) })
+    }
+}
+
+/// What tells all of them the same.
+fn all_of(mut dones: Vec<Done>) -> Done {
+    match dones.pop() {
+        Some(only) if dones.is_empty() => only,
+        last => Box::new(move |result| dones.into_iter().chain(last).for_each(|done| done(result.clone()))),
+    }
+}
+
+impl EmbeddedSession {
+    /// Adds items to a set, which its list's actor keeps for these adds alone. Without a wait if nothing is in the way
+    /// and memory tells where their members are.
+    pub(crate) fn add_to_set(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
+        let together = Together::of(list, adds)?;
+        self.engine.metrics.set_adds_joined.inc_by(together.adds.len() as u64 - 1);
+        if let Some(met) = self.met_at_once(&together) {
+            return self.start_write(together, met);
+        }
+        Some(Box::pin(async move {
+            match self.met(&together).await {
+                Ok(met) => {
+                    if let Some(to_await) = self.start_write(together, met) {
+                        to_await.await;
+                    }
+                }
+                Err(error) => (together.done)(Err(error)),
+            }
+        }))
+    }
+
+    fn met_at_once(&self, Together { list, members, .. }: &Together) -> Option<Vec<Met>> {
+        if self.engine.queue.has_write_left_alone() { None } else { self.met_in_memory(list, members) }
+    }
+
+    /// What is stored of the members, also of those that lie beyond the newest ones that are shown.
+    async fn met(&self, Together { list, op, members, .. }: &Together) -> Result<Vec<Met>, StoreError> {
+        // What somebody wrote who has left may still be queued.
+        self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)?;
+        self.find_members(op, list, members).await
+    }
+
+    /// Queues the write, once there is a place for it.
+    fn start_write(self: Rc<Self>, together: Together, met: Vec<Met>) -> Option<ToAwait> {
+        let Together { list, op, adds, members, done } = together;
+        let identity = list.identity();
+        let set = self.list_id(&list);
+        // A merge may have dropped what has expired, and the head may hold it still, for a clock that is stepped back.
+        self.engine.heads.forget_expired(&set, op.now.as_nanos(), || {
+            let taken: HashSet<_> = members.into_iter().collect();
+            move |value: &[u8]| taken.contains(identity.member(value))
+        });
+        let reverse = self.reverse_of(&set);
+        let queue = &self.engine.queue;
+        let Some(changes) = SetWrite::add(identity, adds, met).into_changes(set, reverse) else {
+            // What stands already may have been written just now: it is as durable as the log is by then, or nobody
+            // can say so any more.
+            queue.push_barrier(op.deadline, done);
+            return None;
+        };
+        match queue.try_place(Part::Adds, changes) {
+            Ok(placed) => {
+                queue.push(placed, op.deadline, done);
+                None
+            }
+            Err(changes) => Some(Box::pin(self.write_later(op, changes, done))),
+        }
+    }
+
+    async fn write_later(self: Rc<Self>, op: Operation, changes: Changes, done: Done) {
+        match self.engine.queue.place(Part::Adds, changes, op.deadline).await {
+            Ok(placed) => self.engine.queue.push(placed, op.deadline, done),
+            Err(error) => done(Err(error)),
+        }
+    }
+}
+
+impl Drop for EmbeddedSession {
+    fn drop(&mut self) {
+        // The turns that kept others from a set until its adds were through have ended with the session.
+        self.engine.queue.leave();
+    }
+}

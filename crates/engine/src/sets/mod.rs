@@ -1,0 +1,152 @@
+//! What a session does with sets: their members are found by reverse entries, and written with them.
+
+pub mod adds;
+pub mod search;
+
+use bytes::Bytes;
+use hashbrown::HashSet;
+use tokio::time::Instant;
+
+use super::collect::members::{MemberFinder, Met};
+use super::collect::page::Newest;
+use super::collect::set_write::SetWrite;
+use super::list_id::{BorrowedListId, ListId};
+use super::log::queue::Part;
+use super::memory::member_index::{IndexBuilder, MemberIndex, Worth};
+use super::read::Scan;
+use super::read::removal::Taken;
+use super::read::tables::InMemory;
+use super::row::reverse;
+use super::row::seek::Start;
+use super::session::{EmbeddedSession, Looked};
+use liststore_contract::domain::{Identity, Item, ListKey};
+use liststore_storage::{Operation, Removal, StoreError};
+use search::{Held, MemberSearch};
+
+/// Members of a set in memory that are looked up on the arbiter itself.
+const INLINE_MEMBERS_MAX: usize = 64;
+
+impl EmbeddedSession {
+    pub(crate) fn reverse_of(&self, set: &ListId) -> ListId {
+        reverse::list_of(set, self.engine.options.list_hash)
+    }
+
+    /// Finds what is stored of some members, in their order.
+    pub(crate) async fn find_members(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        members: &[Bytes],
+    ) -> Result<Vec<Met>, StoreError> {
+        if let Some(met) = self.met_in_memory(list, members) {
+            return Ok(met);
+        }
+        let set = self.list_id(list);
+        if let Some(worth) = self.engine.heads.members_due(&set, members.len()) {
+            self.index_members(op, list.identity(), &set, worth).await;
+            if let Some(met) = self.met_in_memory(list, members) {
+                return Ok(met);
+            }
+        }
+        self.engine.metrics.member_misses.inc();
+        self.search_members(op, list, set, members).await
+    }
+
+    /// The same, if the set is in memory by its members.
+    pub(crate) fn met_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<Met>> {
+        let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
+        let found =
+            self.engine.heads.members(BorrowedListId::of(list.borrowed(), self.engine.options.list_hash), find)?;
+        self.engine.metrics.member_hits.inc();
+        let met = |(member, present): (&Bytes, _)| Met { member: member.clone(), present, stale: Vec::new() };
+        Some(members.iter().zip(found).map(met).collect())
+    }
+
+    /// Reads a set, as much of it as is worth it, to have it in memory by its members. If that fails, or takes too
+    /// long, they are found without.
+    async fn index_members(&self, op: &Operation, identity: Identity, set: &ListId, worth: Worth) {
+        let now = Instant::now();
+        let op = Operation { deadline: now + op.deadline.saturating_duration_since(now) / 4, ..*op };
+        let Looked { seen, view, in_memory, inline } = self.look(set, u64::MAX);
+        let mut scan = Scan::new(view, in_memory, set.clone(), Start::NEWEST, IndexBuilder::new(identity, worth));
+        if let Ok(Some(index)) = self.read(&op, inline, move || scan.turn().transpose()).await {
+            self.engine.heads.keep_members(set, seen, index);
+        }
+    }
+
+    /// Finds members by their reverse entries.
+    async fn search_members(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        set: ListId,
+        members: &[Bytes],
+    ) -> Result<Vec<Met>, StoreError> {
+        let engine = &self.engine;
+        let reverse = self.reverse_of(&set);
+        // Both as of one moment: between two changes of the set an entry and its item are both there.
+        let (view, items, entries) = engine.heads.between_changes_of(&[&set, &reverse], || {
+            let view = engine.tables.view();
+            let (items, entries) = (view.in_memory(&set, u64::MAX), view.in_memory(&reverse, u64::MAX));
+            (view, items, entries)
+        });
+        let in_memory = |list: &ListId, held: &InMemory| held.hides_files || !view.has_files_for(list);
+        let inline = members.len() <= INLINE_MEMBERS_MAX && in_memory(&set, &items) && in_memory(&reverse, &entries);
+        let (reverse, items) = (Held { list: reverse, in_memory: entries }, Held { list: set, in_memory: items });
+        let mut search = MemberSearch::new(view, list.identity(), reverse, items, members);
+        self.read(op, inline, move || search.turn().transpose()).await
+    }
+
+    /// Of members that were met, the items that an operation sees.
+    async fn shown(&self, op: &Operation, list: &ListKey, met: Vec<Met>) -> Result<Vec<Option<Item>>, StoreError> {
+        let present = |met: Met| met.present.and_then(|present| present.seen_by(op));
+        let mut seen: Vec<_> = met.into_iter().map(present).collect();
+        if let Some(max_items) = op.max_items
+            && seen.iter().any(Option::is_some)
+        {
+            // Which of them are among the newest ones that are shown, only a look at these tells.
+            let identity = list.identity();
+            let member = |item: &Item| item.value.slice_ref(identity.member(&item.value));
+            let finder = MemberFinder::new(identity, seen.iter().flatten().map(member));
+            let shown = self.scan_from(op, list, Start::NEWEST, Newest::new(op, max_items, finder)).await?;
+            seen.iter_mut().filter(|item| item.is_some()).zip(shown).for_each(|(item, shown)| {
+                *item = shown.and_then(|shown| shown.seen_by(op));
+            });
+        }
+        Ok(seen)
+    }
+
+    pub(crate) async fn look_up(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        members: &[Bytes],
+    ) -> Result<Vec<Option<Item>>, StoreError> {
+        let met = self.find_members(op, list, members).await?;
+        self.shown(op, list, met).await
+    }
+
+    /// Removes the items of some members. Returns how many visible ones there were.
+    pub(crate) async fn remove_members(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        removal: &Removal,
+        members: &[Bytes],
+    ) -> Result<u64, StoreError> {
+        let once: HashSet<_> = members.iter().cloned().collect();
+        let once = Vec::from_iter(once);
+        let met = self.find_members(op, list, &once).await?;
+        let set = self.list_id(list);
+        let mut write = SetWrite::default();
+        write.delete(&met);
+        let removed = self.shown(op, list, met).await?.iter().flatten().count() as u64;
+        if let Some(changes) = write.into_changes(set.clone(), self.reverse_of(&set)) {
+            self.write(op, Part::Removals, changes).await?;
+        }
+        let taken = Taken::by(removal, list.identity());
+        self.engine.heads.forget_removed(&set, |entry, value| taken.takes(entry, value));
+        self.engine.heads.forget_some_members(&set, &once);
+        Ok(removed)
+    }
+}

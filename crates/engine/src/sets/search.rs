@@ -1,0 +1,287 @@
+//! Finds the items of members by their reverse entries: a look at the members' places in the reverse list, and
+//! then one at each item that an entry points to, each list from its beginning to its end.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::collect::members::{Met, Present};
+use crate::collect::turn::Turn;
+use crate::error::ReadError;
+use crate::list_id::ListId;
+use crate::read::tables::{InMemory, View};
+use crate::row::merge::Merge;
+use crate::row::reverse::{self, Pointer};
+use crate::row::seek::Start;
+use liststore_contract::domain::Identity;
+
+/// What a look at a place costs of a turn, in sources that are opened.
+const LOOK_COST: usize = 2;
+
+/// A list, and what memory holds of it.
+pub struct Held {
+    pub list: ListId,
+    pub in_memory: InMemory,
+}
+
+/// A member that is looked for, and where its entry stands.
+struct Wanted {
+    place: u64,
+    met: Met,
+}
+
+/// An entry, and the members whose place it has: nearly always one.
+struct Candidate {
+    pointer: Pointer,
+    wanted: Range<usize>,
+    is_stale: bool,
+}
+
+/// What it reads was fixed when it was made.
+pub struct MemberSearch {
+    view: Arc<View>,
+    identity: Identity,
+    reverse: Held,
+    items: Held,
+    /// By place, descending; each member once.
+    wanted: Vec<Wanted>,
+    /// Which of these each of the members that were asked for is.
+    asked: Vec<usize>,
+    /// In the order of their places at first, and of what they point to then.
+    candidates: Vec<Candidate>,
+    stage: Stage,
+}
+
+enum Stage {
+    Begun,
+    /// It is to look at the place of this member next.
+    Entries(Merge<'static>, usize),
+    /// It is to look at the item of this candidate next.
+    Items(Merge<'static>, usize),
+    Done,
+}
+
+impl MemberSearch {
+    /// The lists are to be held as of one moment.
+    pub fn new(view: Arc<View>, identity: Identity, reverse: Held, items: Held, members: &[Bytes]) -> Self {
+        let members = members.iter().enumerate();
+        let mut by_place: Vec<_> = members.map(|(i, member)| (reverse::place_of(member), member, i)).collect();
+        by_place.sort_unstable_by(|a, b| b.cmp(a));
+        let mut wanted: Vec<Wanted> = Vec::with_capacity(by_place.len());
+        let mut asked = vec![0; by_place.len()];
+        for (place, member, i) in by_place {
+            if wanted.last().is_none_or(|last| last.met.member != *member) {
+                wanted.push(Wanted { place, met: Met { member: member.clone(), present: None, stale: Vec::new() } });
+            }
+            asked[i] = wanted.len() - 1;
+        }
+        Self { view, identity, reverse, items, wanted, asked, candidates: Vec::new(), stage: Stage::Begun }
+    }
+
+    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else. What it finds is
+    /// in the order of the members.
+    pub fn turn(&mut self) -> Result<Option<Vec<Met>>, ReadError> {
+        let mut turn = Turn::new();
+        while turn.goes_on(&[]) {
+            turn.opened(LOOK_COST);
+            self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::Begun => match self.wanted.first() {
+                    Some(first) => {
+                        let merge = self.open(&self.reverse, &at(first.place), &mut turn)?;
+                        Stage::Entries(merge, 0)
+                    }
+                    None => Stage::Done,
+                },
+                Stage::Entries(mut merge, i) if i < self.wanted.len() => {
+                    let next = self.look_at_place(&mut merge, i)?;
+                    Stage::Entries(merge, next)
+                }
+                Stage::Entries(..) => {
+                    self.candidates.sort_by_cached_key(|candidate| candidate.pointer.start());
+                    match self.candidates.first() {
+                        Some(first) => {
+                            let merge = self.open(&self.items, &first.pointer.start(), &mut turn)?;
+                            Stage::Items(merge, 0)
+                        }
+                        None => Stage::Done,
+                    }
+                }
+                Stage::Items(mut merge, i) if i < self.candidates.len() => {
+                    let next = self.look_at_item(&mut merge, i)?;
+                    Stage::Items(merge, next)
+                }
+                Stage::Items(..) | Stage::Done => return Ok(Some(self.finish())),
+            };
+        }
+        Ok(None)
+    }
+
+    fn open(&self, held: &Held, start: &Start, turn: &mut Turn) -> Result<Merge<'static>, ReadError> {
+        let merge = self.view.merge(&held.list, start, &held.in_memory)?;
+        turn.opened(merge.sources());
+        Ok(merge)
+    }
+
+    /// Takes the entries that stand at the place of a member. Returns the next member of another place.
+    fn look_at_place(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
+        let Self { wanted, candidates, .. } = self;
+        let place = wanted[i].place;
+        let next = i + wanted[i..].iter().take_while(|other| other.place == place).count();
+        merge.seek(&at(place))?;
+        while let Some((entry, source)) = merge.current().filter(|(entry, _)| entry.timestamp == place) {
+            if let Some(pointer) = Pointer::decode(source.value()).filter(|_| !entry.deleted) {
+                candidates.push(Candidate { pointer, wanted: i..next, is_stale: true });
+            }
+            merge.advance()?;
+        }
+        Ok(next)
+    }
+
+    /// Looks at the items that a candidate may point to. Returns the next candidate that points elsewhere.
+    fn look_at_item(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
+        let Self { identity, wanted, candidates, .. } = self;
+        let pointer = candidates[i].pointer;
+        let next = i + candidates[i..].iter().take_while(|other| other.pointer == pointer).count();
+        merge.seek(&pointer.start())?;
+        while let Some((entry, source)) = merge.current()
+            && entry.timestamp == pointer.timestamp
+            && pointer.means(entry.timestamp, &source.row().digest())
+        {
+            let member = identity.member(source.value());
+            for candidate in candidates[i..next].iter_mut().filter(|_| !entry.deleted) {
+                let wanted = &mut wanted[candidate.wanted.clone()];
+                let place = wanted.first().map(|first| first.place);
+                match wanted.iter_mut().find(|wanted| wanted.met.member == member) {
+                    Some(wanted) => {
+                        wanted.met.present =
+                            Some(Present::new(entry.timestamp, entry.expires_at, source.row().value_bytes()));
+                        candidate.is_stale = false;
+                    }
+                    // That of another member, which nobody asked for.
+                    None => candidate.is_stale &= place != Some(reverse::place_of(member)),
+                }
+            }
+            merge.advance()?;
+        }
+        Ok(next)
+    }
+
+    fn finish(&mut self) -> Vec<Met> {
+        for Candidate { pointer, wanted, .. } in self.candidates.drain(..).filter(|candidate| candidate.is_stale) {
+            // Of several members one is enough to see to it.
+            self.wanted[wanted.start].met.stale.push(pointer);
+        }
+        self.asked.iter().map(|i| self.wanted[*i].met.clone()).collect()
+    }
+}
+
+/// The first entry of a place.
+fn at(place: u64) -> Start {
+    Start { ceiling: place, below: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::collect::set_write::SetWrite;
+    use crate::log::Position;
+    use crate::memory::memtable::Memtable;
+    use crate::options::ListHash;
+    use crate::read::tables::{Files, no_files};
+    use crate::row::work;
+    use liststore_contract::domain::{Keep, NewItem, Timestamp, Ttl};
+    use liststore_storage::Operation;
+
+    const IDENTITY: Identity = Identity::Value(Keep::Newest);
+
+    /// A set in memory, to which members are added as a session adds them.
+    struct Set {
+        view: Arc<View>,
+        set: ListId,
+        reverse: ListId,
+    }
+
+    impl Set {
+        fn new() -> Self {
+            let set = ListId::from_bytes(b"set", ListHash::Token);
+            let reverse = reverse::list_of(&set, ListHash::Token);
+            let active = Arc::new(Memtable::new(Position::start_of(1)));
+            let view = View { active, frozen: None, files: Arc::new(Files::new(no_files())) };
+            Self { view: Arc::new(view), set, reverse }
+        }
+
+        fn find(&self, members: &[Bytes]) -> Vec<Met> {
+            let held = |list: &ListId| Held { list: list.clone(), in_memory: self.view.in_memory(list, u64::MAX) };
+            let (view, reverse, items) = (Arc::clone(&self.view), held(&self.reverse), held(&self.set));
+            let mut search = MemberSearch::new(view, IDENTITY, reverse, items, members);
+            loop {
+                if let Some(met) = search.turn().unwrap() {
+                    return met;
+                }
+            }
+        }
+
+        fn add(&self, members: impl Iterator<Item = (u64, Bytes)>) {
+            let item = |(nanos, value)| NewItem {
+                timestamp: Timestamp::from_nanos(nanos).unwrap(),
+                value,
+                expires_at: u64::MAX,
+            };
+            let items: Vec<_> = members.map(item).collect();
+            let values: Vec<_> = items.iter().map(|item| item.value.clone()).collect();
+            let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
+            let write = SetWrite::add(IDENTITY, vec![(op, items)], self.find(&values));
+            for change in write.into_changes(self.set.clone(), self.reverse.clone()).unwrap().as_slice() {
+                self.view.active.apply(&change.list, &change.change, change.oldest);
+            }
+        }
+    }
+
+    fn name(n: u64) -> Bytes {
+        format!("member-{n}").into()
+    }
+
+    /// The items that are walked over, which does not depend on the machine. (Where rows are merged is left
+    /// out: that is what adds to any list cost.)
+    #[test]
+    fn finding_members_of_a_long_set_in_memory_is_hardly_more_work_than_in_a_short_one() {
+        let mut walked = Vec::new();
+        for members in [100_u64, 100_000] {
+            let set = Set::new();
+            for first in (0..members).step_by(10) {
+                set.add((first..first + 10).map(|n| (1_000 * n, name(n))));
+            }
+            let new: Vec<_> = (0..100).map(|n| name(members + n)).collect();
+            let there: Vec<_> = (0..100).map(|n| name(n * members / 100)).collect();
+            for (members, are_there) in [(&new, false), (&there, true)] {
+                for member in members {
+                    let (met, items) = work::walked_by(|| set.find(std::slice::from_ref(member)));
+                    assert_eq!(met[0].present.is_some(), are_there);
+                    walked.push(items);
+                }
+            }
+        }
+        let mean = |part: usize| walked[100 * part..][..100].iter().sum::<u64>() / 100;
+        let [short_new, short_there, long_new, long_there] = [0, 1, 2, 3].map(mean);
+        // A few rows more, and in each of them the items between two bookmarks.
+        assert!(long_new <= short_new + 300 && long_there <= short_there + 600, "{long_new}, {long_there}");
+    }
+
+    /// Members that share a place, and items that share a timestamp, are told apart.
+    #[test]
+    fn all_of_many_members_of_one_moment_are_found_each_by_itself() {
+        let set = Set::new();
+        set.add((0..2_000).map(|n| (7, name(n))));
+        let asked: Vec<_> = (0..3_000).map(|n| name(n * 7 % 3_000)).collect();
+        let met = set.find(&asked);
+        for (asked, met) in asked.iter().zip(met) {
+            let is_there = std::str::from_utf8(&asked[7..]).unwrap().parse::<u64>().unwrap() < 2_000;
+            assert_eq!(met.present.map(|present| present.value().clone()), is_there.then(|| asked.clone()));
+        }
+    }
+}

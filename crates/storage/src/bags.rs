@@ -1,0 +1,195 @@
+//! Bags: lists of one item, and the entries by which they are found.
+//!
+//! A *bag* is the list of an entity under the feature key of its type's bags ([`FeatureKey::is_of_bags`], the default
+//! version). Its one item is the bag as it is now: the document in its value, its stamp in its timestamp. TTL, expiry
+//! and visibility are those of lists; [`ItemSession::entities`] of the key walks over all bags of the type, and
+//! [`ItemSession::remove_all`] empties a bag, with none of its entries. No items are added to it otherwise.
+//!
+//! A store that answers gets from memory ([`ItemStore::get_from_memory`](super::ItemStore::get_from_memory)) shows a
+//! bag so, too: as the one item of its list.
+//!
+//! A stamp tells a state of a bag from the others: whoever writes takes one that is greater than that of the bag
+//! before, or the present moment where there is none. So a bag is replaced by *swaps*, which name the stamp that was
+//! read and are lost if it is not there any more.
+//!
+//! An *entry* is an item in a list of entries, under the key of another version of the bags. Those lists are ordinary
+//! lists of items, read by [`ItemSession::get`] with [`Ttl::ENDLESS`]: an entry is seen until the `expires_at` that it
+//! was stored with. An entry is a hint: whoever reads it looks at the bag.
+//!
+//! [`FeatureKey::is_of_bags`]: liststore_contract::domain::FeatureKey::is_of_bags
+//! [`ItemSession::entities`]: super::ItemSession::entities
+//! [`ItemSession::get`]: super::ItemSession::get
+//! [`ItemSession::remove_all`]: super::ItemSession::remove_all
+//! [`Ttl::ENDLESS`]: liststore_contract::domain::Ttl::ENDLESS
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::EntityPlace;
+use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
+
+/// The most bytes of a bag as it is stored.
+pub const BAG_BYTES_MAX: usize = liststore_contract::domain::document::DOCUMENT_BYTES_MAX;
+
+/// The most entries that one swap changes, those that go and those that come, in all lists.
+pub const ENTRIES_MAX: usize = 2_000;
+
+/// A bag as it was read: the visible bag, if there is one, and the row that a swap names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadBag {
+    pub bag: Option<Item>,
+    /// For [`BagSwap::row`]. `None` if the store looks at the bag again at no cost.
+    pub row: Option<BagRow>,
+}
+
+/// The row of a bag as a store read it, with or without a visible bag. Opaque to all but the store that gave it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BagRow {
+    /// For stores: the state of the row, `None` without a row.
+    pub state: Option<Uuid>,
+    /// For stores: the states that led to it.
+    pub states: Option<Bytes>,
+    /// For stores: the write timestamp of the entries that came and went with the state.
+    pub written: i64,
+    /// For stores: the stamp and the expiry of the bag, visible or not.
+    pub bag: Option<(Timestamp, u64)>,
+}
+
+/// One bag in the place of another, with the entries of both.
+///
+/// It is made if the visible bag is the one that was read, and else [`Swapped::Lost`], with nothing done. A store that
+/// cannot find out which of both it was answers an error whose outcome is unknown. When it was made, the bag that was
+/// there is gone for ever, whatever the TTL is later; so is one that was there and is not visible.
+///
+/// A store whose writes of several lists are one makes the swap and all changes of entries so: they are seen at one
+/// moment, and after a crash all are there or none. Another store swaps the bag first, as one change, and then makes
+/// the changes of entries, in any order, before it answers. If some of these fail, it answers an error whose outcome is
+/// unknown: the bag may stand, and its entries be mended by whoever compares them with it. Such a store notes each swap
+/// that puts a bag or takes one out with its entries before it makes it, and forgets it once all is done: so what a
+/// process leaves that dies in between is found by [`ItemSession::unfinished_swaps`]. One that puts a bag and may lack
+/// entries, as `entered_in` says, it notes in any case, and does not forget.
+///
+/// [`ItemSession::unfinished_swaps`]: super::ItemSession::unfinished_swaps
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagSwap {
+    /// The stamp of the bag that was read; `None` if there was none to be seen.
+    pub before: Option<Timestamp>,
+    /// The row that the bag was read from, if the store gave it with the bag. Without it the store reads the row first.
+    pub row: Option<BagRow>,
+    pub after: BagAfter,
+    /// Each list once, [`ENTRIES_MAX`] entries in all at most.
+    pub entries: Vec<EntryChange>,
+    /// Which indexes these are all entries in, where there may be others by now: whoever makes the swap has not read
+    /// the definitions for so long that others rely on their being known.
+    pub entered_in: Option<Vec<FeatureKey>>,
+}
+
+/// What is to become of a bag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BagAfter {
+    /// Another one takes its place, with a greater stamp.
+    Put(NewItem),
+    /// There is none any more.
+    Gone,
+    /// It stays as it is, and with the expiry that it has: only entries change, for as long as it is the one that
+    /// was read.
+    Same,
+}
+
+impl From<Option<NewItem>> for BagAfter {
+    fn from(bag: Option<NewItem>) -> Self {
+        bag.map_or(Self::Gone, Self::Put)
+    }
+}
+
+/// What a swap changes of one list of entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryChange {
+    pub list: ListKey,
+    /// Entries that are to go, by their places and values: one that is not there is passed over. None of them is
+    /// among `added`.
+    pub removed: Vec<(Timestamp, Bytes)>,
+    /// Entries that are to be there. The same place and value is one entry, and its last expiry holds.
+    pub added: Vec<NewItem>,
+}
+
+/// A swap whose entries may not be written: where it was noted. Opaque to all but the store that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SwapId {
+    /// For stores: the minute since the Unix epoch, the shard and the ID under which it stands, and its write
+    /// timestamp.
+    pub minute: i64,
+    pub shard: i32,
+    pub id: Uuid,
+    pub written: i64,
+}
+
+/// A swap that a store has noted and whose end it does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnfinishedSwap {
+    pub id: SwapId,
+    pub bag: ListKey,
+    /// Entries that it was to remove, as far as that was noted.
+    pub entries: Vec<EntryChange>,
+    /// Whether whoever made it may still be at work on it.
+    pub is_recent: bool,
+    /// Of a swap that was made with all entries in these indexes: whoever made it may not have known of others.
+    pub entered_in: Option<Vec<FeatureKey>>,
+}
+
+/// How far a look at unfinished swaps has come. It begins as its default. Opaque to all but the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwapLook {
+    /// How many looks were begun: each of them takes others of the swaps that were not made lately.
+    pub number: u64,
+    /// For stores: the minutes and shards that are left of it, in which it goes on after an ID.
+    pub left: Vec<(i64, i32, Uuid)>,
+}
+
+impl SwapLook {
+    /// Whether the next one begins.
+    pub fn is_over(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+/// A part of a look at unfinished swaps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwapPage {
+    pub swaps: Vec<UnfinishedSwap>,
+    pub look: SwapLook,
+}
+
+/// Bags of a type, in the order of [`ItemSession::entities`](super::ItemSession::entities).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagPage {
+    pub bags: Vec<(EntityId, Item)>,
+    /// Where the walk goes on, if it does.
+    pub next: Option<EntityPlace>,
+}
+
+/// Entries that are to be there for a bag, for as long as it is the one that was read: a [`BagSwap`] with
+/// [`BagAfter::Same`] makes them, and so does a store that sees to it that what later swaps say of them holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagEntries {
+    pub bag: ListKey,
+    /// The stamp of the bag that was read.
+    pub stamp: Timestamp,
+    /// As in a swap, with none that is to go.
+    pub entries: Vec<EntryChange>,
+}
+
+impl BagEntries {
+    pub fn into_swap(self) -> (ListKey, BagSwap) {
+        let Self { bag, stamp, entries } = self;
+        (bag, BagSwap { before: Some(stamp), row: None, after: BagAfter::Same, entries, entered_in: None })
+    }
+}
+
+/// What became of a swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swapped {
+    Done,
+    /// Another bag is there than was read, or one where none was, or none any more: nothing was done.
+    Lost,
+}

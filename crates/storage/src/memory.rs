@@ -1,0 +1,247 @@
+//! The plain model of an item store, in memory: for tests, and the yardstick of the conformance and
+//! property tests. Nothing survives the process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{
+    BagAfter, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession,
+    ItemStore, Operation, Range, ReadBag, Removal, StoreError, Swapped, ToAwait,
+};
+use liststore_contract::domain::{
+    FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
+};
+
+#[derive(Debug, Clone)]
+struct Row {
+    value: Bytes,
+    expires_at: u64,
+}
+
+type List = BTreeMap<ItemKey, Row>;
+
+/// A map of lists behind one lock, shared by all sessions.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    lists: Arc<Mutex<HashMap<ListKey, List>>>,
+}
+
+impl MemoryStore {
+    fn lists(&self) -> MutexGuard<'_, HashMap<ListKey, List>> {
+        // No operation leaves the map half changed, so a panic elsewhere does not spoil it.
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn insert(&self, op: &Operation, list: ListKey, items: Vec<NewItem>) {
+        let identity = list.identity();
+        let mut lists = self.lists();
+        let rows = lists.entry(list).or_default();
+        for NewItem { timestamp, value, expires_at } in items {
+            let key = ItemKey::new(timestamp, ValueDigest::of(&value));
+            if identity.keep().is_none_or(|keep| make_place(op, rows, identity, keep, &key, &value)) {
+                rows.insert(key, Row { value, expires_at });
+            }
+        }
+    }
+}
+
+fn put(rows: &mut List, NewItem { timestamp, value, expires_at }: NewItem) {
+    rows.insert(ItemKey::new(timestamp, ValueDigest::of(&value)), Row { value, expires_at });
+}
+
+/// Where the item of a member is, visible or not.
+fn place_of(rows: &List, identity: Identity, member: &[u8]) -> Option<ItemKey> {
+    rows.iter().find(|(_, row)| identity.member(&row.value) == member).map(|(key, _)| *key)
+}
+
+/// Whether a new item of a set is to be there: then that of its member which was there before is taken out.
+fn make_place(op: &Operation, rows: &mut List, identity: Identity, keep: Keep, new: &ItemKey, stored: &[u8]) -> bool {
+    let Some(present) = place_of(rows, identity, identity.member(stored)) else { return true };
+    let stays = !keep.replaces(new, &present) && is_unexpired(op, present.timestamp, &rows[&present]);
+    if !stays {
+        rows.remove(&present);
+    }
+    !stays
+}
+
+fn is_unexpired(op: &Operation, timestamp: Timestamp, row: &Row) -> bool {
+    timestamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < row.expires_at
+}
+
+/// What an operation sees of a list, newest first.
+fn visible<'a>(op: &'a Operation, rows: &'a List) -> impl Iterator<Item = (&'a ItemKey, &'a Row)> {
+    let unexpired = rows.iter().rev().filter(|(key, row)| is_unexpired(op, key.timestamp, row));
+    unexpired.take(op.max_items.map_or(usize::MAX, MaxItems::get))
+}
+
+/// The page that rows make up which come in the order that is asked for.
+fn page<'a>(range: &Range, rows: impl Iterator<Item = (&'a ItemKey, &'a Row)>) -> ItemPage {
+    let mut page = ItemPage::default();
+    let mut value_bytes = 0;
+    let follows = |key: &ItemKey| match (range.after, range.order) {
+        (None, _) => true,
+        (Some(after), Order::Newest) => *key < after,
+        (Some(after), Order::Oldest) => *key > after,
+    };
+    for (key, row) in rows {
+        if !range.bounds().contain(key.timestamp) || !follows(key) {
+            continue;
+        }
+        value_bytes += row.value.len();
+        if page.items.len() == range.limit || (!page.items.is_empty() && value_bytes > range.value_bytes_max) {
+            page.more = true;
+            break;
+        }
+        page.items.push(Item { timestamp: key.timestamp, value: row.value.clone() });
+    }
+    page
+}
+
+#[async_trait(?Send)]
+impl ItemStore for MemoryStore {
+    async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
+        Ok(Rc::new(self.clone()))
+    }
+
+    /// Nothing survives the process in any case.
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn erase_removed(&self) -> Result<Erased, StoreError> {
+        Ok(Erased::Now)
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[async_trait(?Send)]
+impl ItemSession for MemoryStore {
+    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
+        let page = match range.order {
+            Order::Newest => page(range, rows),
+            Order::Oldest => page(range, rows.collect::<Vec<_>>().into_iter().rev()),
+        };
+        Ok(page)
+    }
+
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let identity = list.identity();
+        let newest = |value: &Bytes| {
+            let mut rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
+            let found = rows.find(|(key, row)| identity.value(&row.value) == value && within.contain(key.timestamp));
+            found.map(|(key, _)| key.timestamp)
+        };
+        Ok(values.iter().map(newest).collect())
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let item = |member: &Bytes| {
+            let (key, Row { value, .. }) =
+                visible(op, lists.get(list)?).find(|(_, row)| list.identity().member(&row.value) == member)?;
+            Some(Item { timestamp: key.timestamp, value: value.clone() })
+        };
+        Ok(members.iter().map(item).collect())
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
+        let items = rows.filter(|(key, _)| within.contain(key.timestamp)).count() as u64;
+        Ok(Count { items: items.min(max), exact: items <= max })
+    }
+
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        done(op.begin().map(|()| self.insert(&op, list, items)));
+        None
+    }
+
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+        op.begin()?;
+        let mut lists = self.lists();
+        let Some(rows) = lists.get_mut(list) else { return Ok(0) };
+        let taken = |key: &ItemKey, row: &Row| removal.takes(list.identity(), key.timestamp, &row.value);
+        let removed = visible(op, rows).filter(|(key, row)| taken(key, row)).count() as u64;
+        rows.retain(|key, row| !taken(key, row));
+        Ok(removed)
+    }
+
+    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        op.begin()?;
+        self.lists().remove(list);
+        Ok(())
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let newest = lists.get(list).and_then(|rows| visible(op, rows).next());
+        let bag = newest.map(|(key, row)| Item { timestamp: key.timestamp, value: row.value.clone() });
+        Ok(ReadBag { bag, row: None })
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        op.begin()?;
+        let BagSwap { before, after, entries, row: _, entered_in: _ } = swap;
+        let mut lists = self.lists();
+        let present = lists.get(list).and_then(|rows| visible(op, rows).next()).map(|(key, _)| key.timestamp);
+        if present != before {
+            return Ok(Swapped::Lost);
+        }
+        if after != BagAfter::Same {
+            lists.remove(list);
+        }
+        if let BagAfter::Put(after) = after {
+            put(lists.entry(list.clone()).or_default(), after);
+        }
+        for EntryChange { list, removed, added } in entries {
+            let rows = lists.entry(list).or_default();
+            for (timestamp, value) in removed {
+                rows.remove(&ItemKey::new(timestamp, ValueDigest::of(&value)));
+            }
+            added.into_iter().for_each(|entry| put(rows, entry));
+        }
+        Ok(Swapped::Done)
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        op.begin()?;
+        let lists = self.lists();
+        let place = |list: &ListKey| (list.token().as_i64().cast_unsigned(), Some(list.entity_id.clone()));
+        let is_due = |list: &ListKey| from.is_none_or(|from| place(list) > (from.hash, from.after.clone()));
+        let has_items = |rows: &List| visible(op, rows).next().is_some();
+        let found =
+            lists.iter().filter(|(list, rows)| list.feature_key == *feature_key && is_due(list) && has_items(rows));
+        let mut places: Vec<_> = found.map(|(list, _)| place(list)).collect();
+        places.sort_unstable();
+        let last = limit.checked_sub(1).and_then(|last| places.get(last)).filter(|_| places.len() > limit);
+        let next = last.map(|(hash, after)| EntityPlace { hash: *hash, after: after.clone() });
+        Ok(EntityPage { entities: places.into_iter().take(limit).filter_map(|(_, entity)| entity).collect(), next })
+    }
+}
