@@ -45,6 +45,11 @@ pub enum DataDirError {
     Newer { path: PathBuf },
     #[error("{} is open to other users (mode {mode:o}) and {why}: name a directory for the server only", path.display())]
     Shared { path: PathBuf, mode: u32, why: &'static str },
+    #[error("{} is not a data directory of liststore, because it holds {name}: choose an empty directory, or one that a \
+             server created", dir.display())]
+    Foreign { dir: PathBuf, name: String },
+    #[error("{} is a file: choose a directory", path.display())]
+    File { path: PathBuf },
     #[error("cannot {what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -122,6 +127,9 @@ impl Contents {
         let path = dir.join(NAME);
         let bytes = match disk.open_read_only(&path).and_then(|file| read_all(&*file)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(DataDirError::File { path: dir.to_owned() });
+            }
             bytes => bytes.map_err(cannot("read", &path))?,
         };
         let text = String::from_utf8_lossy(&bytes);
@@ -187,7 +195,10 @@ impl Plan {
         let written = Contents::load(disk, dir)?;
         let contents = match &written {
             Some(written) => written.clone(),
-            None => from_parts(disk, dir, wanted, new_id)?,
+            None => {
+                refuse_foreign(disk, dir)?;
+                from_parts(disk, dir, wanted, new_id)?
+            }
         };
         for part in wanted {
             let path = part.path(dir);
@@ -230,6 +241,24 @@ fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, DataDirError> {
     match disk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         names => Ok(names.map_err(cannot("read the directory", dir))?.iter().any(|other| **other == *name)),
+    }
+}
+
+/// Refuses a directory that holds files and none of a store.
+fn refuse_foreign(disk: &dyn Disk, dir: &Path) -> Result<(), DataDirError> {
+    let names = match disk.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(DataDirError::File { path: dir.to_owned() });
+        }
+        names => names.map_err(cannot("read the directory", dir))?,
+    };
+    if names.iter().any(|name| is_own(name)) {
+        return Ok(());
+    }
+    match names.into_iter().find(|name| name != LOST_AND_FOUND) {
+        Some(name) => Err(DataDirError::Foreign { dir: dir.to_owned(), name }),
+        None => Ok(()),
     }
 }
 

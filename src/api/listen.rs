@@ -58,22 +58,48 @@ pub struct Listening {
 /// Connections to the address of administration: probes, scrapers and operators.
 const ADMINISTRATORS_MAX: usize = 256;
 
+/// Addresses that this process holds. It accepts no connection before it listens on them.
+pub struct Bound(Vec<TcpSocket>);
+
+/// Binds every address that a `host:port` stands for. An address in use fails here, before a start changes anything.
+pub fn bind(host_port: &str) -> io::Result<Bound> {
+    let (mut sockets, mut refused) = (Vec::new(), None);
+    for candidate in host_port.to_socket_addrs()? {
+        match socket(candidate) {
+            Ok(socket) => sockets.push(socket),
+            // `localhost` stands for two addresses, of which a machine may have one.
+            Err(error) => refused = Some(error),
+        }
+    }
+    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it resolves to no address");
+    if sockets.is_empty() { Err(refused.unwrap_or_else(none)) } else { Ok(Bound(sockets)) }
+}
+
+fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A server that is started again does not wait for old connections to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BYTES)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
 /// Listens for administration alone, on a thread of its own: whatever callers of lists do, it answers. Plain HTTP.
-pub fn listen_for_administration(state: Arc<ApiState>, host_port: &str, grace: Duration) -> io::Result<Listening> {
+pub fn listen_for_administration(state: Arc<ApiState>, bound: Bound, grace: Duration) -> io::Result<Listening> {
     let entrance = Arc::new(Entrance { slots: Slots::new(ADMINISTRATORS_MAX), tls: None, peer: Peer::Administration });
     let builder = Server::build()
         .workers(1)
         .max_concurrent_connections(ADMINISTRATORS_MAX + 2 * http1::EXTRA_SLOTS)
         .shutdown_timeout(grace.as_secs())
         .disable_signals();
-    let (builder, address) = bind_all(builder, &state, &entrance, host_port)?;
+    let (builder, address) = listen_on(builder, &state, &entrance, bound)?;
     Ok(Listening { server: builder.run(), address })
 }
 
-/// Listens on every address that a `host:port` stands for, and on a socket of local administration.
+/// Listens on the addresses, and on a socket of local administration.
 pub fn listen(
     state: Arc<ApiState>,
-    host_port: &str,
+    bound: Bound,
     admin: Option<UnixListener>,
     options: ListenOptions,
 ) -> io::Result<Listening> {
@@ -87,7 +113,7 @@ pub fn listen(
         .max_concurrent_connections(accepted_max.div_ceil(workers))
         .shutdown_timeout(options.shutdown_grace.as_secs())
         .disable_signals();
-    let (mut builder, address) = bind_all(builder, &state, &entrance, host_port)?;
+    let (mut builder, address) = listen_on(builder, &state, &entrance, bound)?;
     if let Some(listener) = admin {
         let (state, stopping) = (Arc::clone(&state), builder.graceful_shutdown_signal());
         builder = builder.listen_uds("admin", listener, move || {
@@ -110,23 +136,16 @@ pub fn listen(
     Ok(Listening { server: builder.run(), address })
 }
 
-/// Listens on every address that a `host:port` stands for. Returns the first.
-fn bind_all(
+/// Listens on every address. Returns the first.
+fn listen_on(
     mut builder: ServerBuilder,
     state: &Arc<ApiState>,
     entrance: &Arc<Entrance>,
-    host_port: &str,
+    bound: Bound,
 ) -> io::Result<(ServerBuilder, SocketAddr)> {
-    let (mut address, mut refused) = (None, None);
-    for candidate in host_port.to_socket_addrs()? {
-        let listener = match bind(candidate) {
-            Ok(listener) => listener,
-            // `localhost` stands for two addresses, of which a machine may have one.
-            Err(error) => {
-                refused = Some(error);
-                continue;
-            }
-        };
+    let mut address = None;
+    for socket in bound.0 {
+        let listener = socket.listen(BACKLOG)?.into_std()?;
         address = address.or(Some(listener.local_addr()?));
         let (state, entrance) = (Arc::clone(state), Arc::clone(entrance));
         let stopping = builder.graceful_shutdown_signal();
@@ -149,17 +168,7 @@ fn bind_all(
             })
         })?;
     }
-    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it resolves to no address");
-    Ok((builder, address.ok_or_else(|| refused.unwrap_or_else(none))?))
-}
-
-fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A server that is started again does not wait for old connections to be forgotten.
-    socket.set_reuseaddr(true)?;
-    socket.set_send_buffer_size(SEND_BYTES)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)?.into_std()
+    Ok((builder, address.ok_or(io::ErrorKind::AddrNotAvailable)?))
 }
 
 /// What every connection from the network goes through, whichever worker has it.
@@ -362,8 +371,7 @@ mod tests {
     #[tokio::test]
     async fn accepted_connections_have_the_bound_of_what_the_kernel_buffers() {
         use nix::sys::socket::{getsockopt, sockopt};
-        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let listener = socket("127.0.0.1:0".parse().unwrap()).unwrap().listen(BACKLOG).unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (accepted, _) = listener.accept().await.unwrap();
         assert_eq!(getsockopt(&accepted, sockopt::SndBuf).unwrap(), 2 * SEND_BYTES as usize);

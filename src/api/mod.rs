@@ -76,7 +76,7 @@ mod versions;
 
 pub use crate::wire::{IdentityProvider, SignIn};
 pub use health::is_ready;
-pub use listen::{ListenOptions, Listening, listen, listen_for_administration};
+pub use listen::{Bound, ListenOptions, Listening, bind, listen, listen_for_administration};
 pub use tls::{Tls, TlsError, TlsOptions};
 pub use tls_clients::ClientTls;
 

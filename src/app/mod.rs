@@ -37,7 +37,7 @@ use crate::access::Access;
 use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
-use crate::api::{self, ApiState, Handles, ListenOptions, Listening, Tls};
+use crate::api::{self, ApiState, Bound, Handles, ListenOptions, Listening, Tls};
 use crate::background::{Answered, Cleaner, Jobs, Settle, Worker};
 use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
@@ -106,8 +106,9 @@ pub fn run_with(
     actix::System::new().block_on(async move {
         let mut signals = Signals::listen().map_err(StartError::Signals)?;
         let starting = async {
+            let addresses = Addresses::bind(&settings)?;
             let stores = Stores::open(&settings, &clock).await?;
-            Application::build(&settings, stores, clock, log).await
+            Application::build_at(addresses, &settings, stores, clock, log).await
         };
         let application = tokio::select! {
             started = starting => started?,
@@ -123,6 +124,24 @@ pub fn run_with(
 fn stopped_while_starting() -> ! {
     tracing::info!("stopped by a signal during start");
     std::process::exit(0)
+}
+
+/// The addresses of a server. They are bound before the start creates a directory.
+pub struct Addresses {
+    lists: Bound,
+    administration: Option<Bound>,
+}
+
+impl Addresses {
+    pub fn bind(settings: &Settings) -> Result<Self, StartError> {
+        let address = settings.http.listen.to_string();
+        let lists = api::bind(&address).map_err(|source| StartError::Bind { address, source })?;
+        let administration = settings.admin.listen.as_ref().map(ToString::to_string).map(|address| {
+            let bound = api::bind(&address);
+            bound.map_err(|source| StartError::BindAdmin { address, source })
+        });
+        Ok(Self { lists, administration: administration.transpose()? })
+    }
 }
 
 /// A server that listens.
@@ -148,9 +167,20 @@ pub struct Application {
 }
 
 impl Application {
+    /// Binds the addresses, and builds the server there.
+    pub async fn build(
+        settings: &Settings,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        log: Arc<Log>,
+    ) -> Result<Self, StartError> {
+        Self::build_at(Addresses::bind(settings)?, settings, stores, clock, log).await
+    }
+
     /// Starts the actors, and listens. Sessions and the catalog are loaded in the background:
     /// `/readyz` tells how far they are.
-    pub async fn build(
+    pub async fn build_at(
+        addresses: Addresses,
         settings: &Settings,
         stores: Stores,
         clock: Arc<dyn Clock>,
@@ -222,8 +252,8 @@ impl Application {
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let (admin, admin_listener) = open_admin_socket(settings)?.unzip();
         let listen = settings.http.listen.to_string();
-        let administration = administration(settings, &state)?;
-        let Listening { server, address } = api::listen(state, &listen, admin_listener, options)
+        let administration = administration(settings, addresses.administration, &state)?;
+        let Listening { server, address } = api::listen(state, addresses.lists, admin_listener, options)
             .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
         Ok(Self {
@@ -360,9 +390,14 @@ async fn announce(
 }
 
 /// Listens for administration, if that has an address of its own.
-fn administration(settings: &Settings, state: &Arc<ApiState>) -> Result<Option<Listening>, StartError> {
-    let Some(address) = settings.admin.listen.as_ref().map(ToString::to_string) else { return Ok(None) };
-    let listening = api::listen_for_administration(Arc::clone(state), &address, DRAIN_TIMEOUT)
+fn administration(
+    settings: &Settings,
+    bound: Option<Bound>,
+    state: &Arc<ApiState>,
+) -> Result<Option<Listening>, StartError> {
+    let (Some(listen), Some(bound)) = (&settings.admin.listen, bound) else { return Ok(None) };
+    let address = listen.to_string();
+    let listening = api::listen_for_administration(Arc::clone(state), bound, DRAIN_TIMEOUT)
         .map_err(|source| StartError::BindAdmin { address, source })?;
     tracing::info!(address = %listening.address, "listening for administration");
     Ok(Some(listening))

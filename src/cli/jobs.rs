@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::output::{Format, show, show_all};
 use super::pages::entries;
 use super::parse::{Author, ServerOptions};
-use crate::client::{Client, Request, printable, read};
+use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::JobId;
 use crate::service::OperationId;
 use crate::wire::parameters::PAGE_SIZE;
@@ -227,6 +227,26 @@ fn show_job(body: &[u8], format: Format) -> Result<(), Failure> {
 
 /// Waits for the end of a job, with a bar on a terminal, and prints it then.
 async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure> {
+    let response = ended(client, id).await?;
+    show_job(&response.body, format)?;
+    is_done(&response, id)
+}
+
+/// Has a job made and waits for its end, without printing it.
+pub(super) async fn finish(client: &Client, request: &Request) -> Result<(), Failure> {
+    let job: Job = client.ask(request).await?;
+    is_done(&ended(client, &job.id).await?, &job.id)
+}
+
+fn is_done(response: &Response, id: &str) -> Result<(), Failure> {
+    match &*read::<Job>(&response.body)?.state {
+        "cancelled" => Err(Failure::failed(format!("the job {id} was cancelled"))),
+        _ => Ok(()),
+    }
+}
+
+/// The job once it has ended, with a bar on a terminal until then.
+async fn ended(client: &Client, id: &str) -> Result<Response, Failure> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     // A template that does not parse would be drawn in the default style.
     if let Ok(style) = ProgressStyle::with_template(BAR) {
@@ -243,14 +263,9 @@ async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure
         let walked = job.walked_percent.map(|percent| format!(", {percent} % scanned")).unwrap_or_default();
         bar.set_message(format!("{} {done}{walked}, {}{problem}", job.lists_cleared, job.state));
         match &*job.state {
-            "done" => {
+            "done" | "cancelled" => {
                 bar.finish_and_clear();
-                return show_job(&response.body, format);
-            }
-            "cancelled" => {
-                bar.finish_and_clear();
-                show_job(&response.body, format)?;
-                return Err(Failure::failed(format!("the job {id} was cancelled")));
+                return Ok(response);
             }
             _ => tokio::time::sleep(LOOK_INTERVAL).await,
         }

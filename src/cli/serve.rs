@@ -78,7 +78,8 @@ fn announce(ready: Ready) {
         .map(|command| format!("liststore {command}"))
     };
     let next = next.map(|command| format!("  {command}{option}\n")).concat();
-    let text = format!("liststore is ready on {};{open} try in another terminal:\n{next}", ready.url);
+    let (url, console) = (&ready.url, format!("{}/console", ready.url));
+    let text = format!("liststore is ready on {url};{open} console: {console}; try in another terminal:\n{next}");
     // A server whose output nobody reads still serves.
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

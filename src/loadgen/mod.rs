@@ -33,6 +33,7 @@ mod socket;
 mod stats;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +92,11 @@ pub struct Options {
     pub check_every: u64,
     /// A process whose CPU time is measured, with that of its children.
     pub server_pid: Option<u32>,
+}
+
+/// Whether a feature with these labels is a data set that this load generator made.
+pub fn is_data_set(labels: &BTreeMap<String, String>) -> bool {
+    Description::from_labels(labels).is_some()
 }
 
 /// What is loaded.
@@ -265,6 +271,10 @@ async fn load(
         took.as_secs_f64(),
         grouped(data.items() as f64 / took.as_secs_f64().max(1e-9))
     );
+    if matches!(side, Side::Server(_)) {
+        let (of, name) = (options.entity_type.as_str(), options.feature.as_str());
+        eprintln!("liststore bench --entity-type {of} --feature {name} --clean-up --duration 0s removes them");
+    }
     let description = Description { loaded: true, ..description };
     side.describe(description).await?;
     Ok(description)

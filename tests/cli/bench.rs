@@ -98,6 +98,17 @@ fn a_data_set_is_loaded_once_and_then_read() {
     let told = server.run(&["bench", "--load", "--length", "31"]).failed(1);
     assert!(told.contains("has a different data set"), "{told}");
 
+    // The table says what was measured, and how.
+    let table = server.ok(&["bench", "--duration", "100ms", "--warmup", "0s", "--connections", "2"]);
+    for line in [
+        format!("target       {}", server.url),
+        "loop         closed".to_owned(),
+        "connections  2, of 1 thread".to_owned(),
+        "data         bench.lists: 40 lists of 30 items, values of 12 bytes".to_owned(),
+    ] {
+        assert!(table.lines().any(|found| found == line), "{line}: {table}");
+    }
+
     // The data set describes itself: no option repeats what the load was given.
     let report = bench(&server, &["--limit", "20", "--zipf", "1.1", "--connections", "3"]);
     assert_eq!((count(&report["data_set"]["lists"]), count(&report["data_set"]["length"])), (40, 30));
@@ -109,6 +120,21 @@ fn a_data_set_is_loaded_once_and_then_read() {
     let latency = |name: &str| get["latency_ms"][name].as_f64().unwrap();
     assert!(0.0 < latency("p50") && latency("p50") <= latency("p99.9") && latency("p99.9") <= latency("max"));
     assert!(report["generator"]["cpu_micros_per_request"].as_f64().unwrap() > 0.0, "{report}");
+}
+
+#[test]
+fn its_data_set_is_removed_on_request_and_nothing_else_is() {
+    let server = Server::start();
+    let loaded = server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
+    assert!(loaded.err.contains("--clean-up --duration 0s removes them"), "{loaded:?}");
+    let removed = server.run(&["bench", "--clean-up", "--duration", "0s"]);
+    assert_eq!((removed.status, removed.err.as_str()), (0, "removed the data set bench.lists\n"));
+    assert!(server.run(&["feature", "get", "bench", "lists"]).failed(1).contains("feature_not_found"));
+    server.feature("seen", "string");
+    let foreign = ["bench", "--entity-type", "customer", "--feature", "seen", "--lists", "1", "--clean-up"];
+    let refused = server.run(&[&foreign[..], &["--duration", "0s"]].concat());
+    assert!(refused.failed(1).contains("customer.seen is not a data set of liststore bench"));
+    server.ok(&["feature", "get", "customer", "seen"]);
 }
 
 #[test]
@@ -188,7 +214,15 @@ fn a_rate_that_is_not_reached_is_told() {
         run(&[arguments.as_slice(), &["--duration", "1s", "--warmup", "0s", "--timeout", "500ms"]].concat()).ok();
     assert!(table.contains("the rate was not reached: ") && table.contains(" were never sent"), "{table}");
     // 500 ms after the end, the last of 1,000 had waited for half a second at the least.
-    let p50 = table.lines().nth(1).unwrap().split_whitespace().nth(3).unwrap().parse::<f64>().unwrap();
+    let p50 = table
+        .lines()
+        .find(|line| line.starts_with("get "))
+        .unwrap()
+        .split_whitespace()
+        .nth(3)
+        .unwrap()
+        .parse::<f64>()
+        .unwrap();
     assert!(p50 > 500.0, "{table}");
 }
 

@@ -118,6 +118,13 @@ impl Server {
         Self::try_launch(command, dir)
     }
 
+    /// A fresh server with this configuration file, on a free port.
+    pub fn start_configured(text: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        std::fs::write(dir.path().join("liststore.toml"), text).unwrap();
+        Self::launch(liststore(&["serve", "--config", "liststore.toml", "--listen", "127.0.0.1:0"]), dir)
+    }
+
     /// A fresh server in a process of which a shell command has set something.
     pub fn start_after(shell: &str) -> Self {
         Self::start_in_after(TempDir::new().unwrap(), shell, &[])

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::program::{Server, liststore, run};
+use crate::program::{Server, liststore, repository, run};
 
 /// Runs `serve` that must not start, and tells why as on a terminal.
 fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> crate::program::Said {
@@ -20,7 +20,8 @@ fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> crate::program::
 fn the_ready_line_names_the_url_and_what_to_type_next() {
     let server = Server::start();
     let first = server.ready.lines().next().unwrap();
-    assert!(first.starts_with(&format!("liststore is ready on {}", server.url)), "{first}");
+    assert!(first.starts_with(&format!("liststore is ready on {};", server.url)), "{first}");
+    assert!(first.contains(&format!("console: {}/console;", server.url)), "{first}");
     let (status, log, _) = server.end(Signal::SIGTERM);
     assert_eq!(status, Some(0), "{log}");
     assert!(log.contains("\"ready\"") && log.contains("\"stopped\""), "{log}");
@@ -86,6 +87,42 @@ fn a_port_in_use_is_told_in_one_line() {
     let told = last_line(&said);
     assert!(told.starts_with("error: cannot listen on") && told.contains(&address), "{told}");
     assert!(told.contains("Address already in use"), "{told}");
+}
+
+#[test]
+fn a_port_in_use_is_refused_before_a_directory_is_made() {
+    let (taken, dir) = (TcpListener::bind("127.0.0.1:0").unwrap(), TempDir::new().unwrap());
+    let address = taken.local_addr().unwrap().to_string();
+    let data = dir.path().join("data");
+    let data = data.to_str().unwrap();
+    let said = refused(&["--listen", &address, "--data-dir", data], &[]);
+    assert!(said.status == 1 && last_line(&said).contains("Address already in use"), "{said:?}");
+    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", data], &[("LISTSTORE__ADMIN__LISTEN", &address)]);
+    assert!(said.status == 1 && last_line(&said).contains("admin.listen"), "{said:?}");
+    assert!(!std::path::Path::new(data).exists());
+}
+
+#[test]
+fn a_directory_of_other_files_is_refused_as_it_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("x"), "mine").unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", dir.path().to_str().unwrap()], &[]);
+    assert!(said.status == 1 && last_line(&said).contains("because it holds x: choose an empty directory"), "{said:?}");
+    let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["x"]);
+    let file = dir.path().join("x");
+    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.to_str().unwrap()], &[]);
+    assert!(said.status == 1 && last_line(&said).contains("is a file: choose a directory"), "{said:?}");
+}
+
+#[test]
+fn the_first_configuration_of_the_documentation_starts_as_it_stands() {
+    let page = std::fs::read_to_string(repository().join("docs/reference/configuration.md")).unwrap();
+    let text = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let server = Server::start_configured(text);
+    assert!(server.ready.contains("liststore is ready on"), "{}", server.ready);
 }
 
 #[test]

@@ -31,12 +31,17 @@ Examples:
     liststore bench --load --feature long --lists 1000 --length 10000 \\
       --duration 0s
 
+  Remove the data set again:
+    liststore bench --clean-up --duration 0s
+
   Measure the CPU time of operations, for a server on this machine:
     liststore bench --server-pid $(pidof -s liststore) --output json
 
-The table shows requests and items per second, latency percentiles in
-milliseconds (p50, p99), and errors by the server's code. The exit status is 1
-if a response was wrong or no request succeeded.";
+The head names the target, the loop, the connections and the data. The table
+shows requests and items per second, latency percentiles in milliseconds (p50,
+p99), and errors by the server's code. The exit status is 1 if a response was
+wrong or no request succeeded. The data set of --load remains until --clean-up
+removes it.";
 
 /// Generate load for a running server and measure it
 #[derive(Debug, Args)]
@@ -54,6 +59,9 @@ pub struct Arguments {
     /// First create the feature and load the data set, unless it exists
     #[arg(long, help_heading = "Data set")]
     pub load: bool,
+    /// At the end, remove the data set: its lists and its feature
+    #[arg(long, conflicts_with = "redis", help_heading = "Data set")]
+    pub clean_up: bool,
     /// The entity type of the lists
     #[arg(long, default_value = "bench", value_parser = EntityType::new, help_heading = "Data set")]
     pub entity_type: EntityType,

@@ -1,7 +1,8 @@
 //! The results of a load: a table for people, a document for programs.
 
 use crate::cli::failure::Failure;
-use crate::cli::output::{Format, Output};
+use crate::cli::output::{Format, Output, counted};
+use crate::domain::FeatureId;
 use crate::loadgen::{Latency, Line, Report, grouped};
 
 /// A generator thread above this share of a core is no longer on time.
@@ -9,16 +10,39 @@ const BUSY_MAX: f64 = 0.85;
 /// A rate that was missed by more than this was not reached.
 const RATE_MISSED: f64 = 0.99;
 
-pub(super) fn print(report: &Report, format: Format) -> Result<(), Failure> {
+pub(super) fn print(report: &Report, id: &FeatureId, format: Format) -> Result<(), Failure> {
     let mut output = Output::open();
     match format {
-        Format::Table => table(report, &mut output)?,
+        Format::Table => table(report, id, &mut output)?,
         Format::Json | Format::Ndjson => output.json(report)?,
     }
     output.flush()
 }
 
-fn table(report: &Report, output: &mut Output) -> Result<(), Failure> {
+/// What was loaded, and how.
+fn head(report: &Report, id: &FeatureId, output: &mut Output) -> Result<(), Failure> {
+    let data = &report.data_set;
+    let asked = report.total.asked_per_sec.map(|rate| format!(", {} requests per second", grouped(rate)));
+    output.fields([
+        ("target", report.target.clone()),
+        ("loop", format!("{}{}", report.r#loop, asked.unwrap_or_default())),
+        ("connections", format!("{}, of {}", report.connections, counted(report.threads as u64, "thread"))),
+        (
+            "data",
+            format!(
+                "{id}: {} lists of {} items, values of {} bytes",
+                grouped(data.lists as f64),
+                grouped(data.length as f64),
+                data.value_bytes
+            ),
+        ),
+        ("measured", format!("{:.1} s", report.measured_secs)),
+    ])?;
+    output.line("")
+}
+
+fn table(report: &Report, id: &FeatureId, output: &mut Output) -> Result<(), Failure> {
+    head(report, id, output)?;
     let lines: Vec<&Line> = match &*report.operations {
         [only] => vec![only],
         operations => operations.iter().chain([&report.total]).collect(),
