@@ -15,7 +15,8 @@
 //! | `statements` | the texts |
 //! | `schema` | the keyspace and its tables |
 //! | `connect` | the driver's sessions |
-//! | `query`, `ttl`, `error` | queries outside of operations; a row's TTL; the cluster's errors in the contract's words |
+//! | `query`, `ttl` | queries outside of operations; a row's TTL |
+//! | `error` | the cluster's errors in the contract's words |
 //!
 //! A folder uses only folders below it in this table, and `core` is above all but `call`, `layouts` and `upkeep`.
 

@@ -8,18 +8,10 @@ use scylla::client::session::Session;
 use uuid::Uuid;
 
 use super::dialect::Dialect;
+use super::names::{BAGS, BUCKETS, COMPATIBILITY, INDEX, RECORD, SETS, SWAPS, TABLE};
 use crate::items::StoreError;
 use crate::items::cql::options::Consistency;
 use crate::items::cql::query::{select, select_from_named};
-
-pub const TABLE: &str = "list_items";
-pub const SETS: &str = "list_members";
-pub const BAGS: &str = "list_bags";
-pub const SWAPS: &str = "list_bag_swaps";
-pub const BUCKETS: &str = "list_buckets";
-pub const INDEX: &str = "list_items_by_value";
-const RECORD: &str = "schema_migrations";
-const COMPATIBILITY: &str = "schema_compatibility";
 
 /// What was found in the keyspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

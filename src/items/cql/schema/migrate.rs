@@ -8,8 +8,9 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 use super::dialect::Dialect;
-use super::found::{BAGS, BUCKETS, Found, SETS, TABLE};
+use super::found::Found;
 use super::migrations::{self, Parameters};
+use super::names::{BAGS, BUCKETS, SETS, TABLE};
 use super::replicas::{check_replicas, replicas_in};
 use super::state::SchemaState;
 use super::tombstone_gc;

@@ -6,7 +6,7 @@
 use md5::{Digest, Md5};
 use uuid::Uuid;
 
-use super::found::INDEX;
+use super::names::INDEX;
 
 /// One numbered file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! | files | what they own |
 //! | --- | --- |
-//! | `dialect` | how ScyllaDB and Cassandra differ |
+//! | `dialect`, `names` | how ScyllaDB and Cassandra differ; names of tables |
 //! | `found`, `state` | what is in the keyspace, and its judgement |
 //! | `replicas`, `tombstone_gc` | whether replicas and options of tables fit |
 //! | `inspect` | the report of `liststore check` |
@@ -14,6 +14,7 @@ pub mod found;
 pub mod inspect;
 pub mod migrate;
 pub mod migrations;
+pub mod names;
 pub mod rebuild;
 pub mod replicas;
 pub mod state;

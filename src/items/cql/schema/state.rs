@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::dialect::Dialect;
-use super::found::{BAGS, BUCKETS, Found, IndexDefect, SETS, SWAPS, TABLE};
+use super::found::{Found, IndexDefect};
+use super::names::{BAGS, BUCKETS, SETS, SWAPS, TABLE};
 
 /// How the schema in the cluster relates to the one that this program knows.
 #[derive(Debug, Clone, PartialEq, Eq)]

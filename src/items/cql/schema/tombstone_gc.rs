@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use scylla::client::session::Session;
 
 use super::dialect::Dialect;
-use super::found::{BAGS, BUCKETS, INDEX, SETS, TABLE};
+use super::names::{BAGS, BUCKETS, INDEX, SETS, TABLE};
 use crate::items::cql::Consistency;
 use crate::items::cql::query::select;
 

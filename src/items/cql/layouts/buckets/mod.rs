@@ -6,7 +6,7 @@
 //! its directory, a partition of `list_buckets`.
 //!
 //! The directory must never miss a bucket whose items were acknowledged. So its row is written before them, and again
-//! once the last one that this session wrote is [`HELD`](crate::items::cql::notes::noted_buckets::HELD) old; its TTL is that of the
+//! once the last one that this session wrote is `noted_buckets::HELD` old; its TTL is that of the
 //! longest-lived item that the bucket can have. And it is deleted only by a write timestamp that lies as much before
 //! that of the deletion of the bucket: an item that outlives its bucket has a larger one, and was preceded by a row of
 //! the directory that outlives the deletion as well. This needs no clock but that of write timestamps.
