@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use prometheus::{IntCounter, IntCounterVec};
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlDuration;
 use tokio::sync::OnceCell;
 
 use super::connect::connection_errors::unavailable;
@@ -154,6 +155,11 @@ impl Core {
 
     pub fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// What statements bind for the time until a deadline, where the dialect takes it.
+    pub fn within(&self, deadline: tokio::time::Instant) -> Option<CqlDuration> {
+        lists::within(self.dialect, deadline)
     }
 
     /// The search by value. While something is wrong with its index it is refused, and the index looked at

@@ -29,7 +29,7 @@ use super::core::Core;
 use super::error::damaged_row;
 use super::pressure::permits::Permit;
 use super::pressure::retry::Request;
-use super::statements::lists::Statement;
+use super::statements::Statement;
 use crate::domain::ListKey;
 use crate::items::{Operation, StoreError};
 
@@ -133,7 +133,7 @@ impl<L: Subject> Call<L> {
         let make = |route| {
             let mut prepared = query.prepared.clone();
             prepared.set_load_balancing_policy(Some(route));
-            whole(Arc::clone(&core), query.bind(prepared, list.partition(), core.prepared.within(deadline)))
+            whole(Arc::clone(&core), query.bind(prepared, list.partition(), core.within(deadline)))
         };
         self.send_write(query.statement, make).await
     }
@@ -151,7 +151,7 @@ impl<L: Subject> Call<L> {
             let mut prepared = query.prepared.clone();
             prepared.set_page_size(page_rows);
             prepared.set_load_balancing_policy(Some(route));
-            let bound = query.bind(prepared, list.partition(), core.prepared.within(deadline));
+            let bound = query.bind(prepared, list.partition(), core.within(deadline));
             one_page(Arc::clone(&core), bound, from.clone())
         };
         let (result, next) = self.send(query.statement, make).await?;

@@ -10,7 +10,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlDuration;
 use uuid::Uuid;
 
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// A value of a statement.
 #[derive(Debug, Clone)]

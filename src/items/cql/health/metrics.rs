@@ -11,7 +11,7 @@ use prometheus::{
 use super::skew::SkewGauge;
 use super::watch::Watch;
 use crate::items::cql::notes::wide::WideLists;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// What the sessions of one store count.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::domain::{ADD_ITEMS_MAX, EntityId, FeatureKey, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
 use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
 
@@ -95,12 +95,10 @@ async fn send(
     deadline: Instant,
 ) -> Result<QueryResult, ExecutionError> {
     let rows = rows.bound();
-    if let (Some(add_one), &[(feature_key, entity_id, key, value, ttl, timestamp)]) =
-        (&core.prepared.add_one, &rows[..])
+    if let (Some(timeout), &[(feature_key, entity_id, key, value, ttl, timestamp)]) = (core.within(deadline), &rows[..])
     {
-        let mut add_one = add_one.clone();
+        let mut add_one = core.prepared.add_one.clone();
         add_one.set_load_balancing_policy(Some(route));
-        let timeout = core.prepared.within(deadline);
         return core
             .driver
             .execute_unpaged(&add_one, (feature_key, entity_id, key, value, ttl, timestamp, timeout))

@@ -16,7 +16,7 @@ use super::layout::{last_shown, page};
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
 use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{Bounds, Operation, Range, StoreError};
 
 /// Rows of the first page, and of any.

@@ -8,7 +8,7 @@ use scylla::statement::prepared::PreparedStatement;
 use crate::items::StoreError;
 use crate::items::cql::call::{Call, Query};
 use crate::items::cql::core::Core;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// DELETEs of one removal under way at once, in a partition.
 const DELETES_MAX: usize = 8;

@@ -18,7 +18,7 @@ use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
 
 /// Partitions that one part looks at, of whatever feature.

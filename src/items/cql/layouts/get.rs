@@ -9,7 +9,7 @@ use crate::domain::{Item, ItemKey, Order, Timestamp};
 use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::pressure::coalesce::FetchedPage;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{ItemPage, Range, StoreError};
 
 /// Rows of the first page that is asked for; how large a row is, is not known then.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::{ItemKey, MaxItems, Order, Timestamp};
 use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{Bounds, Count, Operation, StoreError};
 
 /// Keys of one request.

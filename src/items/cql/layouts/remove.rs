@@ -24,7 +24,8 @@ use super::layout::last_shown;
 use crate::domain::{ItemKey, ListKey, Order, Timestamp, ValueDigest};
 use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::{after_unknown, damaged_row};
-use crate::items::cql::statements::lists::{KEYS_MAX, Statement};
+use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::lists::KEYS_MAX;
 use crate::items::{Bounds, StoreError};
 
 /// Partitions of a list in which a removal is under way at once.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::items::StoreError;
 use crate::items::cql::call::{Call, Query};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// Tenths of the time after which writes are settled. So much older seem entries that are added without a swap: swaps
 /// that began less than that ago outrank them. So do all writes of a server whose clock is further behind.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// A window takes at least this long, and has at least so many answers of a node: fewer are kept for the next one.
 const WINDOW: Duration = Duration::from_secs(1);

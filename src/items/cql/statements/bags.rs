@@ -1,33 +1,33 @@
-//! The statements on bags, beside those on lists of items in `lists.rs`, and by the same rules but one: a bag is
-//! changed by lightweight transactions, which take their write timestamps from the database. What was once written so
-//! must never be written otherwise.
+//! The statements on bags. A bag is changed by lightweight transactions, which take their write timestamps from the
+//! database. What was once written so must never be written otherwise.
 
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::SerialConsistency;
-use scylla::statement::prepared::PreparedStatement;
 
-use super::lists::{LIST, prepare};
+use super::{LIST, Levels, statements};
 use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
-/// The texts, for one keyspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BagTexts {
-    /// With the present by a node's clock, in milliseconds.
-    pub read: String,
-    /// Which partitions there are from a token on, in the order of tokens.
-    pub entities: String,
-    /// Puts a bag in the place of the state that was read. The states in the condition stand in the answer.
-    ///
-    /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Lightweight Transactions" (features/lwt.html).
-    pub put: String,
-    /// Notes a swap, and forgets it.
-    pub note: String,
-    pub forget: String,
-    /// The swaps that are noted in one partition, after one of them.
-    pub noted: String,
-}
+statements!(
+    BagTexts, PreparedForBags,
+    {
+        /// With the present by a node's clock, in milliseconds.
+        read: read,
+        /// Which partitions there are from a token on, in the order of tokens.
+        entities: read,
+        /// Puts a bag in the place of the state that was read. The states in the condition stand in the answer.
+        ///
+        /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Lightweight Transactions" (features/lwt.html).
+        put: write,
+        /// Notes a swap, and forgets it.
+        note: write,
+        forget: write,
+        /// The swaps that are noted in one partition, after one of them.
+        noted: read,
+    },
+    apart {}
+);
 
 impl BagTexts {
     pub fn of(keyspace: &str, dialect: Dialect) -> Self {
@@ -60,47 +60,20 @@ impl BagTexts {
     }
 }
 
-#[cfg(test)]
-impl BagTexts {
-    /// All of them.
-    pub fn all(self) -> Vec<String> {
-        let Self { read, entities, put, note, forget, noted } = self;
-        vec![read, entities, put, note, forget, noted]
-    }
-}
-
-/// The statements as one session prepared them.
-#[derive(Debug)]
-pub struct PreparedForBags {
-    pub read: PreparedStatement,
-    pub entities: PreparedStatement,
-    pub put: PreparedStatement,
-    pub note: PreparedStatement,
-    pub forget: PreparedStatement,
-    pub noted: PreparedStatement,
-}
-
 impl PreparedForBags {
     pub async fn prepare(session: &Session, options: &CqlOptions, dialect: Dialect) -> Result<Self, PrepareError> {
         let texts = BagTexts::of(&options.keyspace, dialect);
-        let (read, entities, mut put, note, forget, noted) = tokio::try_join!(
-            prepare(session, &texts.read, options.read_consistency),
-            prepare(session, &texts.entities, options.read_consistency),
-            prepare(session, &texts.put, options.write_consistency),
-            prepare(session, &texts.note, options.write_consistency),
-            prepare(session, &texts.forget, options.write_consistency),
-            prepare(session, &texts.noted, options.read_consistency),
-        )?;
+        let mut prepared = Self::of(session, &texts, Levels::of(options)).await?;
         // Within a datacenter where its writes are within it, too.
         let serial = if options.write_consistency.is_local() {
             SerialConsistency::LocalSerial
         } else {
             SerialConsistency::Serial
         };
-        put.set_serial_consistency(Some(serial));
+        prepared.put.set_serial_consistency(Some(serial));
         // What a transaction answers differs with whether it was made.
-        put.set_use_cached_result_metadata(false);
-        Ok(Self { read, entities, put, note, forget, noted })
+        prepared.put.set_use_cached_result_metadata(false);
+        Ok(prepared)
     }
 }
 

@@ -1,37 +1,38 @@
-//! The statements on buckets, beside those on lists of items in `lists.rs`, and by the same rules.
+//! The statements on directories of buckets, and on several buckets.
 
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
-use scylla::statement::prepared::PreparedStatement;
 
-use super::lists::{LIST, prepare};
+use super::{LIST, Levels, statements};
 use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
-/// The texts, for one keyspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BucketTexts {
-    /// Which buckets a list has between two names, the newest first: the order of the table. One may come several
-    /// times, if the TTL of its feature was changed.
-    pub names: String,
-    pub names_oldest: String,
-    /// One bucket of a list. TTL in seconds, timestamp in microseconds.
-    pub note: String,
-    /// Forgets the buckets of a list before a name.
-    ///
-    /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the first clustering column.
-    pub forget: String,
-    /// Which directories there are from a token on, in the order of tokens.
-    pub entities: String,
-    /// The first rows of a slice in each of several buckets of a list: with the whole keys of the partitions, which
-    /// come one after the other in no order. At most 16 of them: ScyllaDB
-    /// takes 100 (`max_partition_key_restrictions_per_query`).
-    ///
-    /// ScyllaDB: "The WHERE clause" (IN for a column of the partition key), "Limiting results" (cql/dml/select.html).
-    pub several: String,
-    /// The keys alone.
-    pub several_keys: String,
-}
+statements!(
+    BucketTexts, PreparedForBuckets,
+    {
+        /// Which buckets a list has between two names, the newest first: the order of the table. One may come several
+        /// times, if the TTL of its feature was changed.
+        names: read,
+        names_oldest: read,
+        /// One bucket of a list. TTL in seconds, timestamp in microseconds.
+        note: write,
+        /// Forgets the buckets of a list before a name.
+        ///
+        /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the first clustering column.
+        forget: write,
+        /// Which directories there are from a token on, in the order of tokens.
+        entities: read,
+        /// The first rows of a slice in each of several buckets of a list: with the whole keys of the partitions, which
+        /// come one after the other in no order. At most 16 of them: ScyllaDB
+        /// takes 100 (`max_partition_key_restrictions_per_query`).
+        ///
+        /// ScyllaDB: "The WHERE clause" (IN for a column of the partition key), "Limiting results" (cql/dml/select.html).
+        several: read,
+        /// The keys alone.
+        several_keys: read,
+    },
+    apart {}
+);
 
 impl BucketTexts {
     pub fn of(keyspace: &str, dialect: Dialect) -> Self {
@@ -60,43 +61,9 @@ impl BucketTexts {
     }
 }
 
-#[cfg(test)]
-impl BucketTexts {
-    /// All of them.
-    pub fn all(self) -> Vec<String> {
-        let Self { names, names_oldest, note, forget, entities, several, several_keys } = self;
-        vec![names, names_oldest, note, forget, entities, several, several_keys]
-    }
-}
-
-/// The statements as one session prepared them.
-#[derive(Debug)]
-pub struct PreparedForBuckets {
-    pub names: PreparedStatement,
-    pub names_oldest: PreparedStatement,
-    pub note: PreparedStatement,
-    pub forget: PreparedStatement,
-    pub entities: PreparedStatement,
-    pub several: PreparedStatement,
-    pub several_keys: PreparedStatement,
-}
-
 impl PreparedForBuckets {
     pub async fn prepare(session: &Session, options: &CqlOptions, dialect: Dialect) -> Result<Self, PrepareError> {
-        let texts = BucketTexts::of(&options.keyspace, dialect);
-        let read = |text| prepare(session, text, options.read_consistency);
-        let write = |text| prepare(session, text, options.write_consistency);
-        // At once: a session that opens has somebody waiting for it.
-        let (names, names_oldest, note, forget, entities, several, several_keys) = tokio::try_join!(
-            read(&texts.names),
-            read(&texts.names_oldest),
-            write(&texts.note),
-            write(&texts.forget),
-            read(&texts.entities),
-            read(&texts.several),
-            read(&texts.several_keys),
-        )?;
-        Ok(Self { names, names_oldest, note, forget, entities, several, several_keys })
+        Self::of(session, &BucketTexts::of(&options.keyspace, dialect), Levels::of(options)).await
     }
 }
 

@@ -1,9 +1,4 @@
-//! Every statement of the list operations, and what it leans on in the databases' manuals.
-//!
-//! The texts for ScyllaDB and Apache Cassandra differ in one thing: ScyllaDB is told how long it may
-//! work at a statement, so that it does not go on when nobody waits any more. Each statement binds the
-//! whole partition key, which the driver needs to send it to a replica, and each write sets its
-//! timestamp.
+//! The statements on lists of items.
 
 use std::time::Duration;
 
@@ -13,142 +8,83 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlDuration;
 use tokio::time::Instant;
 
-use crate::items::cql::options::{Consistency, CqlOptions};
+use super::{LIST, Levels, prepare, statements};
+use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
-/// Which statement a request carries, for metrics and for what a failure means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Statement {
-    Get,
-    /// The keys of a slice alone: to count its items, or to find the last one that a list shows or keeps. Rows of sets
-    /// have members, too, and are read by `Get`.
-    Keys,
-    Find,
-    /// A look into the directory of a list that is kept in buckets, and a change of it.
-    Buckets,
-    NoteBuckets,
-    Entities,
-    Add,
-    Swap,
-    Delete,
-    Clear,
-    /// What a sweep reads and deletes. Nobody waits for it, and it says nothing of the load that operations meet.
-    Sweep,
-}
-
-impl Statement {
-    pub const ALL: [Self; 11] = [
-        Self::Get,
-        Self::Keys,
-        Self::Find,
-        Self::Buckets,
-        Self::NoteBuckets,
-        Self::Entities,
-        Self::Add,
-        Self::Swap,
-        Self::Delete,
-        Self::Clear,
-        Self::Sweep,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Keys => "keys",
-            Self::Find => "find",
-            Self::Buckets => "buckets",
-            Self::NoteBuckets => "note_buckets",
-            Self::Entities => "entities",
-            Self::Add => "add",
-            Self::Swap => "swap",
-            Self::Delete => "delete",
-            Self::Clear => "clear",
-            Self::Sweep => "sweep",
-        }
+statements!(
+    Texts, Prepared,
+    {
+        /// Get List Items. The table is clustered by `item_key DESC`, so rows come newest first without
+        /// an ORDER BY; both bounds are on the last clustering column, so that one contiguous slice of
+        /// one partition is read.
+        ///
+        /// ScyllaDB: "Data Manipulation: SELECT", "The WHERE clause" and "Limiting results"
+        /// (docs.scylladb.com/manual/stable/cql/dml/select.html). Cassandra: "SELECT" (cql/dml.html).
+        get: read,
+        /// The same, with the rows' write timestamps, to learn of clocks ahead of ours.
+        ///
+        /// ScyllaDB: "WRITETIME and TTL function" (select.html).
+        get_with_writetime: read,
+        /// The same slice, oldest first: the order of the clustering column exactly reversed.
+        ///
+        /// ScyllaDB: "Ordering results" (select.html). Cassandra: "ORDER BY clause" (cql/dml.html).
+        get_oldest: read,
+        /// The keys of a slice alone, to count them: values are not sent.
+        keys: read,
+        /// The same, oldest first.
+        keys_oldest: read,
+        /// Items of a list by their keys. At most [`KEYS_MAX`] at once, as in `delete`.
+        find_keys: read,
+        /// The items of a slice, with their write timestamps.
+        find_between: read,
+        /// Which partitions there are from a token on, in the order of tokens.
+        ///
+        /// ScyllaDB: "The SELECT statement" with DISTINCT, and "The TOKEN function" (select.html). Cassandra: the same
+        /// (cql/dml.html).
+        entities: read,
+        /// One row of an add. TTL in seconds and timestamp in microseconds, both of the statement.
+        ///
+        /// ScyllaDB: "INSERT" and "Update parameters" (cql/dml/insert.html); "Expiring data with Time
+        /// to Live" (cql/time-to-live.html).
+        add: write,
+        /// The same for an add of one item, which needs no batch to be whole and can so be told of its
+        /// deadline. Used only on ScyllaDB: a timeout in a statement of a batch has no effect, and that of a whole
+        /// batch would have to stand in its text (cql/dml/batch.html), with the number of its statements.
+        add_one: write,
+        /// Deletes rows by their keys. At most ten at once: ScyllaDB bounds the keys of an IN by
+        /// `max_clustering_key_restrictions_per_query`, 100 by default.
+        ///
+        /// ScyllaDB: "DELETE" (cql/dml/delete.html).
+        delete: write,
+        /// Deletes a slice of a partition by one tombstone.
+        ///
+        /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the last clustering column.
+        delete_between: write,
+        /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a
+        /// statement is not told of the time that is left.
+        delete_gap: write,
+        /// The present by a node's clock, in milliseconds.
+        ///
+        /// ScyllaDB: "Datetime functions" (cql/functions.html).
+        now: one,
+        /// Deletes a partition by one tombstone.
+        ///
+        /// ScyllaDB: "DELETE" (cql/dml/delete.html).
+        clear: write,
+    },
+    apart {
+        /// The items of a list with one value, by the local secondary index: the full partition key and
+        /// the indexed column, which needs no ALLOW FILTERING.
+        ///
+        /// ScyllaDB: "Local Secondary Indexes" (features/local-secondary-indexes.html). Cassandra: "Using
+        /// a secondary index with a partition key".
+        find,
     }
-
-    pub fn writes(self) -> bool {
-        matches!(self, Self::NoteBuckets | Self::Add | Self::Swap | Self::Delete | Self::Clear)
-    }
-
-    /// Whether a caller waits for it. Else it has one attempt, and counts for neither the load nor the health of nodes.
-    pub fn is_live(self) -> bool {
-        self != Self::Sweep
-    }
-}
-
-/// The texts, for one keyspace. `{keyspace}` is quoted, so that its case is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Texts {
-    /// Get List Items. The table is clustered by `item_key DESC`, so rows come newest first without
-    /// an ORDER BY; both bounds are on the last clustering column, so that one contiguous slice of
-    /// one partition is read.
-    ///
-    /// ScyllaDB: "Data Manipulation: SELECT", "The WHERE clause" and "Limiting results"
-    /// (docs.scylladb.com/manual/stable/cql/dml/select.html). Cassandra: "SELECT" (cql/dml.html).
-    pub get: String,
-    /// The same, with the rows' write timestamps, to learn of clocks ahead of ours.
-    ///
-    /// ScyllaDB: "WRITETIME and TTL function" (select.html).
-    pub get_with_writetime: String,
-    /// The same slice, oldest first: the order of the clustering column exactly reversed.
-    ///
-    /// ScyllaDB: "Ordering results" (select.html). Cassandra: "ORDER BY clause" (cql/dml.html).
-    pub get_oldest: String,
-    /// The keys of a slice alone, to count them: values are not sent.
-    pub keys: String,
-    /// The same, oldest first.
-    pub keys_oldest: String,
-    /// The items of a list with one value, by the local secondary index: the full partition key and
-    /// the indexed column, which needs no ALLOW FILTERING.
-    ///
-    /// ScyllaDB: "Local Secondary Indexes" (features/local-secondary-indexes.html). Cassandra: "Using
-    /// a secondary index with a partition key".
-    pub find: String,
-    /// Items of a list by their keys. At most [`KEYS_MAX`] at once, as in `delete`.
-    pub find_keys: String,
-    /// The items of a slice, with their write timestamps.
-    pub find_between: String,
-    /// Which partitions there are from a token on, in the order of tokens.
-    ///
-    /// ScyllaDB: "The SELECT statement" with DISTINCT, and "The TOKEN function" (select.html). Cassandra: the same
-    /// (cql/dml.html).
-    pub entities: String,
-    /// One row of an add. TTL in seconds and timestamp in microseconds, both of the statement.
-    ///
-    /// ScyllaDB: "INSERT" and "Update parameters" (cql/dml/insert.html); "Expiring data with Time
-    /// to Live" (cql/time-to-live.html).
-    pub add: String,
-    /// The same for an add of one item, which needs no batch to be whole and can so be told of its
-    /// deadline. Only on ScyllaDB: a timeout in a statement of a batch has no effect, and that of a whole
-    /// batch would have to stand in its text (cql/dml/batch.html), with the number of its statements.
-    pub add_one: Option<String>,
-    /// Deletes rows by their keys. At most ten at once: ScyllaDB bounds the keys of an IN by
-    /// `max_clustering_key_restrictions_per_query`, 100 by default.
-    ///
-    /// ScyllaDB: "DELETE" (cql/dml/delete.html).
-    pub delete: String,
-    /// Deletes a slice of a partition by one tombstone.
-    ///
-    /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the last clustering column.
-    pub delete_between: String,
-    /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a
-    /// statement is not told of the time that is left.
-    pub delete_gap: String,
-    /// The present by a node's clock, in milliseconds.
-    ///
-    /// ScyllaDB: "Datetime functions" (cql/functions.html).
-    pub now: String,
-    /// Deletes a partition by one tombstone.
-    ///
-    /// ScyllaDB: "DELETE" (cql/dml/delete.html).
-    pub clear: String,
-}
+);
 
 /// Keys of one statement.
 pub const KEYS_MAX: usize = 10;
-
-pub const LIST: &str = "feature_key = ? AND entity_id = ?";
 
 impl Texts {
     /// The texts for a dialect. With ScyllaDB's, the time that is left until the deadline is bound last in
@@ -180,7 +116,7 @@ impl Texts {
                 "SELECT DISTINCT feature_key, entity_id FROM {table} WHERE token(feature_key, entity_id) >= ? AND \
                  token(feature_key, entity_id) <= ? LIMIT ?{select_within}"
             ),
-            add_one: (dialect == Dialect::Scylla).then(|| format!("{add}{and_within}")),
+            add_one: format!("{add}{and_within}"),
             add,
             now: "SELECT toUnixTimestamp(now()) FROM system.local".to_owned(),
             clear: delete.clone(),
@@ -191,84 +127,9 @@ impl Texts {
     }
 }
 
-#[cfg(test)]
-impl Texts {
-    /// All of them.
-    pub fn all(self) -> Vec<String> {
-        let Self { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities, .. } = self;
-        let Self { add, add_one, delete, delete_between, clear, keys_oldest, delete_gap, now, .. } = self;
-        let others = [get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, entities];
-        others
-            .into_iter()
-            .chain([add, delete, delete_between, clear, keys_oldest, delete_gap, now])
-            .chain(add_one)
-            .collect()
-    }
-}
-
-/// The time until a deadline, as `USING TIMEOUT` takes it: in whole milliseconds (ScyllaDB refuses finer
-/// ones), and at least one.
-fn time_left(deadline: Instant) -> CqlDuration {
-    let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
-    let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX).clamp(1, DAY_MILLIS);
-    CqlDuration { months: 0, days: 0, nanoseconds: millis * 1_000_000 }
-}
-
-/// ScyllaDB takes no timeout of a day or more.
-const DAY_MILLIS: i64 = 86_399_999;
-
-/// The statements as one session prepared them.
-#[derive(Debug)]
-pub struct Prepared {
-    dialect: Dialect,
-    pub get: PreparedStatement,
-    pub get_with_writetime: PreparedStatement,
-    pub get_oldest: PreparedStatement,
-    pub keys: PreparedStatement,
-    pub keys_oldest: PreparedStatement,
-    pub find_keys: PreparedStatement,
-    pub find_between: PreparedStatement,
-    pub entities: PreparedStatement,
-    pub add: PreparedStatement,
-    pub add_one: Option<PreparedStatement>,
-    pub delete: PreparedStatement,
-    pub delete_between: PreparedStatement,
-    pub delete_gap: PreparedStatement,
-    pub now: PreparedStatement,
-    pub clear: PreparedStatement,
-}
-
 impl Prepared {
     pub async fn prepare(session: &Session, options: &CqlOptions, dialect: Dialect) -> Result<Self, PrepareError> {
-        let texts = Texts::of(&options.keyspace, dialect);
-        let (read, write) = (options.read_consistency, options.write_consistency);
-        let add_one = match &texts.add_one {
-            Some(text) => Some(prepare(session, text, write).await?),
-            None => None,
-        };
-        Ok(Self {
-            dialect,
-            get: prepare(session, &texts.get, read).await?,
-            get_with_writetime: prepare(session, &texts.get_with_writetime, read).await?,
-            get_oldest: prepare(session, &texts.get_oldest, read).await?,
-            keys: prepare(session, &texts.keys, read).await?,
-            keys_oldest: prepare(session, &texts.keys_oldest, read).await?,
-            find_keys: prepare(session, &texts.find_keys, read).await?,
-            find_between: prepare(session, &texts.find_between, read).await?,
-            entities: prepare(session, &texts.entities, read).await?,
-            add: prepare(session, &texts.add, write).await?,
-            add_one,
-            delete: prepare(session, &texts.delete, write).await?,
-            delete_between: prepare(session, &texts.delete_between, write).await?,
-            delete_gap: prepare(session, &texts.delete_gap, write).await?,
-            now: prepare(session, &texts.now, Consistency::One).await?,
-            clear: prepare(session, &texts.clear, write).await?,
-        })
-    }
-
-    /// What the statements bind for their timeout, where they have one.
-    pub fn within(&self, deadline: Instant) -> Option<CqlDuration> {
-        (self.dialect == Dialect::Scylla).then(|| time_left(deadline))
+        Self::of(session, &Texts::of(&options.keyspace, dialect), Levels::of(options)).await
     }
 }
 
@@ -282,20 +143,21 @@ pub async fn prepare_find(
     prepare(session, &Texts::of(&options.keyspace, dialect).find, options.read_consistency).await
 }
 
-/// Prepares a statement, which may be repeated as all of this store may.
-pub async fn prepare(
-    session: &Session,
-    text: &str,
-    consistency: Consistency,
-) -> Result<PreparedStatement, PrepareError> {
-    let mut prepared = session.prepare(text).await?;
-    prepared.set_consistency(consistency.of_driver());
-    prepared.set_is_idempotent(true);
-    // Our columns never change under a prepared statement, and resending their description with
-    // every answer costs more than many an answer.
-    prepared.set_use_cached_result_metadata(true);
-    Ok(prepared)
+/// What the statements of a dialect bind for the time that is left, where they have one.
+pub fn within(dialect: Dialect, deadline: Instant) -> Option<CqlDuration> {
+    (dialect == Dialect::Scylla).then(|| time_left(deadline))
 }
+
+/// The time until a deadline, as `USING TIMEOUT` takes it: in whole milliseconds (ScyllaDB refuses finer
+/// ones), and at least one.
+fn time_left(deadline: Instant) -> CqlDuration {
+    let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
+    let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX).clamp(1, DAY_MILLIS);
+    CqlDuration { months: 0, days: 0, nanoseconds: millis * 1_000_000 }
+}
+
+/// ScyllaDB takes no timeout of a day or more.
+const DAY_MILLIS: i64 = 86_399_999;
 
 #[cfg(test)]
 mod tests {
@@ -329,7 +191,7 @@ mod tests {
             "SELECT DISTINCT feature_key, entity_id FROM \"Lists\".list_items WHERE token(feature_key, entity_id) >= ? \
              AND token(feature_key, entity_id) <= ? LIMIT ?"
         );
-        assert_eq!(texts.add_one, None);
+        assert_eq!(texts.add_one, texts.add);
         let slice = "WHERE feature_key = ? AND entity_id = ? AND item_key >= ? AND item_key < ?";
         let oldest = format!("SELECT item_key, value FROM \"Lists\".list_items {slice} ORDER BY item_key ASC LIMIT ?");
         assert_eq!(texts.get_oldest, oldest);
@@ -366,7 +228,7 @@ mod tests {
         assert_eq!(texts.get_oldest, plain.get_oldest + " USING TIMEOUT ?");
         assert_eq!(texts.keys, plain.keys + " USING TIMEOUT ?");
         assert_eq!(texts.add, plain.add, "in a batch it would have no effect");
-        assert_eq!(texts.add_one.unwrap(), plain.add + " AND TIMEOUT ?");
+        assert_eq!(texts.add_one, plain.add + " AND TIMEOUT ?");
         let told = |text: &str| text.replace("USING TIMESTAMP ? WHERE", "USING TIMESTAMP ? AND TIMEOUT ? WHERE");
         assert_eq!((texts.delete, texts.clear), (told(&plain.delete), told(&plain.clear)));
         assert_eq!(texts.delete_between, told(&plain.delete_between));
@@ -388,10 +250,10 @@ mod tests {
             let Texts { get, get_with_writetime, get_oldest, keys, find, find_keys, find_between, .. } =
                 Texts::of("k", dialect);
             let Texts { add, add_one, delete, delete_between, clear, .. } = Texts::of("k", dialect);
-            let writes = [&add, &delete, &delete_between, &clear];
-            assert!(writes.into_iter().chain(&add_one).all(|text| text.contains("TIMESTAMP ?")));
+            let writes = [&add, &delete, &delete_between, &clear, &add_one];
+            assert!(writes.into_iter().all(|text| text.contains("TIMESTAMP ?")));
             let reads = [&get, &get_with_writetime, &get_oldest, &keys, &find, &find_keys, &find_between];
-            assert!(reads.iter().chain(&writes[1..]).all(|text| text.contains(LIST)));
+            assert!(reads.iter().chain(&writes[1..4]).all(|text| text.contains(LIST)));
         }
     }
 }

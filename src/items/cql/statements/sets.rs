@@ -1,50 +1,51 @@
-//! The statements on sets, beside those on lists of items in `lists.rs`, and by the same rules.
+//! The statements on sets.
 
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
-use scylla::statement::prepared::PreparedStatement;
 
-use super::lists::{LIST, prepare};
+use super::{LIST, Levels, statements};
 use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
-/// The texts, for one keyspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetTexts {
-    /// Ordered rows of a slice, newest first: the order of the table, as all of them are of one kind.
-    pub rows: String,
-    /// The same slice, oldest first: the order of both clustering columns exactly reversed.
-    ///
-    /// ScyllaDB: "Ordering results" (cql/dml/select.html).
-    pub rows_oldest: String,
-    /// The keys of such rows alone, in both orders.
-    pub row_keys: String,
-    pub row_keys_oldest: String,
-    /// Ordered rows by their keys, with their write timestamps. At most [`ENTRIES_MAX`] at once.
-    pub find_rows: String,
-    /// Reverse entries by their members. At most [`ENTRIES_MAX`] at once. Collections are read so by ScyllaDB since
-    /// 4.6 (scylladb/scylladb issue 7743) and by Cassandra since 4.0.
-    pub entries: String,
-    /// All reverse entries of a set.
-    pub all_entries: String,
-    /// Which partitions there are from a token on, in the order of tokens.
-    pub entities: String,
-    /// One ordered row. TTL in seconds, timestamp in microseconds.
-    pub add_row: String,
-    /// One item of a reverse entry: what this writer had there before is overwritten.
-    ///
-    /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Maps" (cql/types.html).
-    pub add_entry: String,
-    pub delete_row: String,
-    /// Takes all that was written no later out of entries. At most [`ENTRIES_MAX`] at once.
-    pub delete_entries: String,
-    /// Deletes the ordered rows between two of them by one tombstone, and neither of both.
-    pub delete_gap: String,
-    /// Takes what a writer has there out of a reverse entry, which is gone with the last one.
-    pub delete_entry: String,
-    /// Deletes a partition by one tombstone.
-    pub clear: String,
-}
+statements!(
+    SetTexts, PreparedForSets,
+    {
+        /// Ordered rows of a slice, newest first: the order of the table, as all of them are of one kind.
+        rows: read,
+        /// The same slice, oldest first: the order of both clustering columns exactly reversed.
+        ///
+        /// ScyllaDB: "Ordering results" (cql/dml/select.html).
+        rows_oldest: read,
+        /// The keys of such rows alone, in both orders.
+        row_keys: read,
+        row_keys_oldest: read,
+        /// Ordered rows by their keys, with their write timestamps. At most [`ENTRIES_MAX`] at once.
+        find_rows: read,
+        /// Reverse entries by their members. At most [`ENTRIES_MAX`] at once. Collections are read so by ScyllaDB since
+        /// 4.6 (scylladb/scylladb issue 7743) and by Cassandra since 4.0.
+        entries: read,
+        /// All reverse entries of a set.
+        all_entries: read,
+        /// Which partitions there are from a token on, in the order of tokens.
+        entities: read,
+        /// One ordered row. TTL in seconds, timestamp in microseconds.
+        add_row: write,
+        /// One item of a reverse entry: what this writer had there before is overwritten.
+        ///
+        /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Maps" (cql/types.html).
+        add_entry: write,
+        delete_row: write,
+        /// Takes all that was written no later out of entries. At most [`ENTRIES_MAX`] at once.
+        delete_entries: write,
+        /// Deletes the ordered rows between two of them by one tombstone, and neither of both.
+        delete_gap: write,
+        /// Takes what a writer has there out of a reverse entry, which is gone with the last one.
+        delete_entry: write,
+        /// Deletes a partition by one tombstone.
+        clear: write,
+    },
+    apart {}
+);
 
 /// Keys of one statement: what ScyllaDB takes by default (`max_clustering_key_restrictions_per_query`).
 pub const ENTRIES_MAX: usize = 100;
@@ -90,84 +91,9 @@ impl SetTexts {
     }
 }
 
-#[cfg(test)]
-impl SetTexts {
-    /// All of them.
-    pub fn all(self) -> Vec<String> {
-        let Self { rows, rows_oldest, find_rows, entries, all_entries, entities, .. } = self;
-        let Self { row_keys, row_keys_oldest, add_row, add_entry, .. } = self;
-        let Self { delete_row, delete_entry, delete_entries, delete_gap, clear, .. } = self;
-        let reads = [rows, rows_oldest, row_keys, row_keys_oldest, find_rows, entries, all_entries, entities];
-        let deletes = [delete_row, delete_entry, delete_entries, delete_gap, clear];
-        reads.into_iter().chain([add_row, add_entry]).chain(deletes).collect()
-    }
-}
-
-/// The statements as one session prepared them.
-#[derive(Debug)]
-pub struct PreparedForSets {
-    pub rows: PreparedStatement,
-    pub rows_oldest: PreparedStatement,
-    pub row_keys: PreparedStatement,
-    pub row_keys_oldest: PreparedStatement,
-    pub find_rows: PreparedStatement,
-    pub entries: PreparedStatement,
-    pub all_entries: PreparedStatement,
-    pub entities: PreparedStatement,
-    pub add_row: PreparedStatement,
-    pub add_entry: PreparedStatement,
-    pub delete_row: PreparedStatement,
-    pub delete_entry: PreparedStatement,
-    pub delete_gap: PreparedStatement,
-    pub delete_entries: PreparedStatement,
-    pub clear: PreparedStatement,
-}
-
 impl PreparedForSets {
     pub async fn prepare(session: &Session, options: &CqlOptions, dialect: Dialect) -> Result<Self, PrepareError> {
-        let texts = SetTexts::of(&options.keyspace, dialect);
-        let (read, write) = (options.read_consistency, options.write_consistency);
-        let read = |text| prepare(session, text, read);
-        let write = |text| prepare(session, text, write);
-        // At once: a session that opens has somebody waiting for it.
-        let (rows, rows_oldest, find_rows, entries, all_entries, entities) = tokio::try_join!(
-            read(&texts.rows),
-            read(&texts.rows_oldest),
-            read(&texts.find_rows),
-            read(&texts.entries),
-            read(&texts.all_entries),
-            read(&texts.entities),
-        )?;
-        let (row_keys, row_keys_oldest, delete_gap, delete_entries) = tokio::try_join!(
-            read(&texts.row_keys),
-            read(&texts.row_keys_oldest),
-            write(&texts.delete_gap),
-            write(&texts.delete_entries),
-        )?;
-        let (add_row, add_entry, delete_row, delete_entry, clear) = tokio::try_join!(
-            write(&texts.add_row),
-            write(&texts.add_entry),
-            write(&texts.delete_row),
-            write(&texts.delete_entry),
-            write(&texts.clear),
-        )?;
-        Ok(Self {
-            rows,
-            rows_oldest,
-            row_keys,
-            row_keys_oldest,
-            find_rows,
-            entries,
-            all_entries,
-            entities,
-            add_row,
-            add_entry,
-            delete_row,
-            delete_entry,
-            delete_gap,
-            delete_entries,
-            clear,
-        })
+        Self::of(session, &SetTexts::of(&options.keyspace, dialect), Levels::of(options)).await
     }
 }
 

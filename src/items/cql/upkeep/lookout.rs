@@ -73,7 +73,7 @@ async fn probe(core: Arc<Core>, node: Uuid) {
     let deadline = tokio::time::Instant::now() + PROBE_TIME_MAX;
     let mut get = core.prepared.get.clone();
     get.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(node), None)));
-    let bound = match core.prepared.within(deadline) {
+    let bound = match core.within(deadline) {
         None => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1)),
         Some(time_left) => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1, time_left)),
     };

@@ -32,7 +32,8 @@ use crate::items::cql::call::{Call, Query};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::options::SETTLED_AFTER_MIN;
-use crate::items::cql::statements::lists::{KEYS_MAX, Statement};
+use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::lists::KEYS_MAX;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{
     BagAfter, BagEntries, BagRow, BagSwap, EntryChange, JOB_OPERATION_TIME_MAX, Operation, ReadBag, StoreError, Swapped,

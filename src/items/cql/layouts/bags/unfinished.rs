@@ -16,7 +16,7 @@ use crate::domain::{EntityId, FeatureKey, ListKey, Timestamp};
 use crate::items::cql::call::{Call, Pages, Query, Subject};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{EntryChange, Operation, StoreError, SwapId, SwapLook, SwapPage, UnfinishedSwap};
 
 /// Partitions of one minute.

@@ -10,7 +10,7 @@ use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::notes::noted_buckets::HELD;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{Bounds, StoreError};
 
 /// Names of the first page, and of the following ones: most reads need one or two.

@@ -10,7 +10,7 @@ use crate::items::StoreError;
 use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// Buckets of one request. It has no one replica to go to: whoever takes it asks those of each bucket.
 pub const SEVERAL_MAX: usize = 16;

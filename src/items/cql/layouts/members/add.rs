@@ -10,7 +10,7 @@ use super::write::{self, Change};
 use crate::domain::{ItemKey, ListKey, NewItem, ValueDigest};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::add::check_size;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
 

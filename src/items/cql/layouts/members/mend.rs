@@ -20,7 +20,7 @@ use super::write::{self, Change};
 use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
 use crate::items::cql::notes::mends::Mend;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
 

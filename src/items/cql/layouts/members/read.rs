@@ -12,7 +12,7 @@ use crate::items::StoreError;
 use crate::items::cql::call::{Call, Pages, Query};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::cql::statements::sets::ENTRIES_MAX;
 
 /// Reads of entries of one operation under way at once.

@@ -21,7 +21,7 @@ use crate::items::cql::error::after_unknown;
 use crate::items::cql::layouts::deletes::wait_out;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::layouts::settled::settled;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::cql::statements::sets::ENTRIES_MAX;
 use crate::items::{Bounds, Removal, StoreError};
 

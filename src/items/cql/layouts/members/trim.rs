@@ -7,7 +7,7 @@ use crate::domain::{MaxItems, Order};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::notes::overlong::slack;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{Bounds, StoreError};
 
 /// Rows that are read at once, and items of one batch at most.

@@ -17,7 +17,7 @@ use crate::domain::{ItemKey, ListKey};
 use crate::items::StoreError;
 use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// One change of a set. Each carries the write timestamp of the item that it is about, so that a deletion hides nothing
 /// else; a deletion of several items has a timestamp by which all writes are settled.

@@ -34,7 +34,7 @@ use super::under_way::{Attempt, Followed, UnderWay};
 use crate::items::StoreError;
 use crate::items::cql::error::{Failure, NO_CONNECTION, after_unknown};
 use crate::items::cql::health::metrics::CqlMetrics;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 
 /// Attempts of one request, the first included.
 const ATTEMPTS_MAX: usize = 4;

@@ -17,7 +17,7 @@ use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::layouts::settled::settled;
-use crate::items::cql::statements::lists::Statement;
+use crate::items::cql::statements::Statement;
 use crate::items::{Bounds, Operation, StoreError};
 
 /// How long a sweep waits until it looks for a free permit again.
