@@ -321,6 +321,7 @@ async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own(
 #[tokio::test]
 async fn a_count_of_a_slice_has_each_member_that_moves_once() {
     const MEMBERS: u64 = 2_500;
+    const ROUNDS: usize = 12;
     for keep in [Keep::Newest, Keep::Oldest] {
         let (server, list) = (Server::open(shared_options()).await, fresh_set(Identity::Value(keep)));
         let base = ago(600).as_nanos();
@@ -350,15 +351,15 @@ async fn a_count_of_a_slice_has_each_member_that_moves_once() {
             // Not the whole set, as far as the count can know.
             let within = Bounds { min_timestamp: ago(1_800), max_timestamp: Timestamp::MAX };
             let mut counts = Vec::new();
-            for _ in 0..30 {
+            for _ in 0..ROUNDS {
                 counts.push(server.session.count(&server.op(), &list, &within, 100_000).await.unwrap().items);
             }
             is_over.set(true);
             counts
         };
         let (moves, counts) = tokio::join!(moving, counting);
-        assert!(moves > MEMBERS + 400, "few members have moved: {moves}");
-        assert_eq!(counts, [MEMBERS; 30], "{keep:?}");
+        assert!(moves > MEMBERS + 200, "few members have moved: {moves}");
+        assert_eq!(counts, [MEMBERS; ROUNDS], "{keep:?}");
     }
 }
 
