@@ -1,6 +1,6 @@
 //! Liststore: a server for list features.
 //!
-//! The map of the crate, from the edge inwards: `cli → app → api → service → {actors,
+//! The map of the crate, from the edge inwards: `cli → app → http → operations → api → service → {actors,
 //! background, backup} → {access, data_dir} → {items, metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
 
 pub mod access;
@@ -15,11 +15,13 @@ pub mod client;
 pub mod config;
 pub mod console;
 pub mod data_dir;
+pub mod http;
 pub mod import;
 pub mod items;
 pub mod left_out;
 pub mod loadgen;
 pub mod metadata;
+pub mod operations;
 #[cfg(feature = "operator")]
 pub mod operator;
 #[cfg(target_os = "linux")]

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use liststore_contract::permission::{Permission, Resource};
+
 use super::identity::{Identity, Reach};
 use super::limits::Limiter;
-use super::permission::{Permission, Resource};
 use crate::domain::{Author, Scope};
 
 /// Who asks.

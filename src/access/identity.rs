@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ring::digest;
 
+use liststore_contract::permission::{Permission, Resource};
+
 use super::held::HeldBytes;
 use super::limits::Limiter;
-use super::permission::{Permission, Resource};
 use crate::domain::{ApiKey, Author, Role, Scope};
 
 /// Roles, for the features that some scopes take in. Without a scope it is for nothing.

@@ -13,7 +13,6 @@ mod identity;
 pub mod jwt;
 mod key_ring;
 mod limits;
-mod permission;
 mod refusals;
 pub mod token;
 
@@ -25,7 +24,7 @@ pub use decision::{Denied, Principal, decide};
 pub use identity::{ActsFor, Grant, Identity};
 pub use key_ring::{KeyRing, NoKey};
 pub use limits::{AtWork, Excess, Left, LimitOptions, Limited, Limiter, whole_secs};
-pub use permission::{Permission, Resource};
+pub use liststore_contract::permission::{Permission, Resource};
 pub use refusals::{Refusal, Refusals};
 
 use crate::domain::Clock;

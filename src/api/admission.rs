@@ -1,23 +1,26 @@
 //! Decides by its head whether a request may go on to its body. The head names the caller, the operation and the form
-//! of the body. The service decides on the whole request.
+//! of the body. The permission is decided on here alone, by the operation's row and its path. An operation whose body
+//! names the resources decides on each of them when it runs.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
+use liststore_contract::operations::metrics;
+use liststore_contract::permission::Permission;
+use liststore_contract::row::{Group, Row};
 
 use super::body::{BodyKind, Lack, check_media_type, too_large};
+use super::call::Segments;
 use super::problem::{ErrorCode, Problem};
 use super::request::{Client, Framing, Peer, RequestHead};
-use super::routes::Segments;
 use super::{ApiState, host, origin};
 use crate::access::jwt::NoToken;
 use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
-use crate::service::{Descriptor, Group, OperationId, Permission};
 
 /// Decides on the head of a request for an operation, and identifies the caller on the way. The checks run in this
 /// order: the server's own lack, the address, the site, the caller, the limits, the permission, the body. A denied
 /// request counts against the caller's limits too: otherwise a caller could send such requests without end.
-pub(super) async fn of_head(
+pub(crate) async fn of_head(
     state: &ApiState,
-    operation: &Descriptor,
+    operation: &'static Row,
     segments: &Segments<'_>,
     head: &RequestHead<'_>,
     lack: Option<Lack>,
@@ -41,8 +44,8 @@ pub(super) async fn of_head(
 }
 
 /// Refuses an operation that another address serves.
-fn offered(state: &ApiState, operation: &Descriptor, peer: Peer) -> Result<(), Problem> {
-    let is_administration = operation.group == Group::Operations || operation.id == OperationId::Metrics;
+fn offered(state: &ApiState, operation: &'static Row, peer: Peer) -> Result<(), Problem> {
+    let is_administration = operation.group == Group::Operations || operation.is(&metrics::ROW);
     match peer {
         Peer::Administration(_) if !is_administration && operation.group != Group::Health => Err(Problem::new(
             ErrorCode::NotFound,
@@ -59,7 +62,7 @@ fn offered(state: &ApiState, operation: &Descriptor, peer: Peer) -> Result<(), P
 /// its keys were read.
 async fn identify(
     state: &ApiState,
-    operation: &Descriptor,
+    operation: &'static Row,
     headers: &HeaderMap,
     client: &Client,
 ) -> Result<Principal, Problem> {
@@ -82,9 +85,9 @@ async fn identify(
 /// Identifies the caller of an admitted request again once its body has arrived, and decides on the permission again.
 /// In the meantime the key may have been revoked, or the token may have expired. `None`: the operation is for any
 /// caller.
-pub(super) fn again(
+pub(crate) fn again(
     state: &ApiState,
-    operation: &Descriptor,
+    operation: &'static Row,
     segments: &Segments<'_>,
     head: &RequestHead<'_>,
 ) -> Result<Option<Principal>, Problem> {
@@ -93,8 +96,7 @@ pub(super) fn again(
     }
     check_certificate(head.client)?;
     let principal = state.access.identify(credentials(head.headers, head.client)).map_err(refusal)?;
-    let decided = decide(&principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
-    decided.map_err(|denied| Problem::from(denied).because(principal.to_string()))?;
+    permit(operation, segments, &principal)?;
     Ok(Some(principal))
 }
 
@@ -110,7 +112,7 @@ fn check_certificate(client: &Client) -> Result<(), Problem> {
 /// Whether the caller may ask for what the path names, now.
 fn admit(
     state: &ApiState,
-    operation: &Descriptor,
+    operation: &'static Row,
     segments: &Segments<'_>,
     headers: &HeaderMap,
     client: &Client,
@@ -123,7 +125,7 @@ fn admit(
     let because_of = |problem: Problem| problem.because(principal.to_string());
     if let Some(limiter) = principal.limiter() {
         limiter.take_request().map_err(|limited| because_of(limited.into()))?;
-        if operation.counts_items() {
+        if operation.counts_items {
             limiter.check_items().map_err(|limited| because_of(limited.into()))?;
         }
     }
@@ -131,12 +133,17 @@ fn admit(
     if client.peer != Peer::Local && (is_open || !state.options.allowed_hosts.is_empty()) {
         host::check(headers, &state.options.allowed_hosts)?;
     }
+    permit(operation, segments, principal)
+}
+
+/// Whether the caller has the permission of an operation for what its path names.
+fn permit(operation: &'static Row, segments: &Segments<'_>, principal: &Principal) -> Result<(), Problem> {
     let decided = decide(principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
-    decided.map_err(|denied| because_of(denied.into()))
+    decided.map_err(|denied| Problem::from(denied).because(principal.to_string()))
 }
 
 /// Refuses a body that the operation does not take, and a head without one where the operation needs it.
-fn check_body(head: &RequestHead<'_>, operation: &Descriptor, bytes_max: usize) -> Result<(), Problem> {
+fn check_body(head: &RequestHead<'_>, operation: &'static Row, bytes_max: usize) -> Result<(), Problem> {
     if head.expects_unknown {
         let detail = "Expect: only 100-continue is supported; remove the header";
         return Err(Problem::new(ErrorCode::ExpectationFailed, detail));
@@ -151,12 +158,12 @@ fn check_body(head: &RequestHead<'_>, operation: &Descriptor, bytes_max: usize) 
         let detail = "the request body is missing: send one with Content-Length or chunked";
         return Err(Problem::new(ErrorCode::LengthRequired, detail));
     }
-    check_media_type(head.headers, if operation.takes_merge_patch() { BodyKind::MergePatch } else { BodyKind::Json })
+    check_media_type(head.headers, if operation.takes_merge_patch { BodyKind::MergePatch } else { BodyKind::Json })
 }
 
 /// Whether any caller may ask for an operation, so that nobody is asked who they are.
-pub(super) fn is_for_anybody(state: &ApiState, operation: &Descriptor) -> bool {
-    operation.permission == Permission::Open || operation.id == OperationId::Metrics && state.options.metrics_are_open
+pub(crate) fn is_for_anybody(state: &ApiState, operation: &'static Row) -> bool {
+    operation.permission == Permission::Open || operation.is(&metrics::ROW) && state.options.metrics_are_open
 }
 
 /// What a request shows goes before what its connection has shown.

@@ -2,11 +2,11 @@
 
 use super::call::{Call, HandlerResult};
 use super::problem::Problem;
-use crate::service::{AddItems, GetItems, ListName, Operation, ServiceError, queries};
+use crate::service::{AddItems, GetItems, ListName, Operation, ServiceError};
 use crate::wire::{AddRequest, BatchAddInput, BatchGetInput, GetRequest};
 
-pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let body = call.body().await?;
     let BatchGetInput { requests } = BatchGetInput::read(&body)?;
@@ -26,8 +26,8 @@ pub(super) async fn batch_get(mut call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::BatchGet(requests.collect())).await
 }
 
-pub(super) async fn batch_add(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn batch_add(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let body = call.body().await?;
     let BatchAddInput { mut requests } = BatchAddInput::read(&body)?;
@@ -41,6 +41,6 @@ pub(super) async fn batch_add(mut call: Call<'_>) -> HandlerResult {
 }
 
 /// One request that asks for what cannot exist: its answer says so in its place.
-pub(super) fn malformed(problem: &Problem) -> ServiceError {
+pub(crate) fn malformed(problem: &Problem) -> ServiceError {
     ServiceError::Malformed(Box::new(problem.clone()))
 }

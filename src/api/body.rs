@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use super::problem::{ErrorCode, Problem};
 
 /// A request's body. It has arrived before the handler is called, or never will: then nothing is done.
-pub(super) enum RequestBody {
+pub(crate) enum RequestBody {
     Whole(Bytes),
     /// As the framework hands it on.
     Handed(Payload),
@@ -26,7 +26,7 @@ pub(super) enum RequestBody {
 
 /// What a server has too little of for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(crate) enum Lack {
     Connections,
     RoomForBody,
     RoomForAnswer,
@@ -86,13 +86,13 @@ impl RequestBody {
     }
 }
 
-pub(super) fn too_large(bytes_max: usize) -> Problem {
+pub(crate) fn too_large(bytes_max: usize) -> Problem {
     Problem::new(ErrorCode::PayloadTooLarge, format!("the request body must have at most {bytes_max} bytes"))
 }
 
 /// Which JSON is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyKind {
+pub(crate) enum BodyKind {
     Json,
     /// A merge patch, which may say that it is one (RFC 7396, section 4).
     MergePatch,
@@ -100,7 +100,7 @@ pub(super) enum BodyKind {
 
 /// A missing type is taken as JSON; so is `application/json` with any parameter but a foreign
 /// character set (RFC 8259, section 8.1, has UTF-8 only).
-pub(super) fn check_media_type(headers: &HeaderMap, kind: BodyKind) -> Result<(), Problem> {
+pub(crate) fn check_media_type(headers: &HeaderMap, kind: BodyKind) -> Result<(), Problem> {
     let refused = |detail: &'static str| Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
     if !headers.get_all(CONTENT_TYPE).all(|value| is_of(value, kind)) {
         return refused(match kind {

@@ -4,24 +4,30 @@ use std::borrow::Cow;
 
 use actix_web::http::header::{HeaderMap, HeaderValue};
 use bytes::Bytes;
+use liststore_contract::row::Row;
 
 use super::body::RequestBody;
 use super::problem::Problem;
 use super::request::Client;
 use super::response::Response;
-use super::routes::Segments;
 use super::{ApiState, headers, query};
 use crate::access::{Principal, Reservation};
 use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
-use crate::service::{Caller, Descriptor, ListName};
+use crate::service::{Caller, ListName};
 use crate::wire::parameters::{Parameter, USER};
 
-/// What a handler returns.
-pub(super) type HandlerResult = Result<Response, Problem>;
+/// The most variable segments of a path.
+pub(crate) const VARIABLES_MAX: usize = 3;
 
-pub(super) struct Call<'c> {
+/// The variable segments of a path, decoded, in the order of the path.
+pub(crate) type Segments<'p> = [Cow<'p, str>; VARIABLES_MAX];
+
+/// What a handler returns.
+pub(crate) type HandlerResult = Result<Response, Problem>;
+
+pub(crate) struct Call<'c> {
     pub state: &'c ApiState,
-    pub operation: &'static Descriptor,
+    pub operation: &'static Row,
     pub segments: Segments<'c>,
     pub query: Option<&'c str>,
     pub headers: &'c HeaderMap,

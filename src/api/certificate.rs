@@ -10,7 +10,7 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
 /// What a certificate that was checked in the handshake names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ClientCertificate {
+pub(crate) struct ClientCertificate {
     /// The common name of its subject.
     pub common_name: Option<String>,
     /// DNS names and URIs (such as SPIFFE IDs) of its subject alternative names.

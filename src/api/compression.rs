@@ -19,7 +19,7 @@ use super::negotiation::{Coding, preferred_coding};
 use super::response::{Body, Response};
 
 /// Of answers that could come compressed.
-pub(super) const BY_CODING: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("Accept-Encoding"));
+pub(crate) const BY_CODING: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("Accept-Encoding"));
 /// Some 100 microseconds' work.
 const PIECE_BYTES: usize = 16 << 10;
 /// Of JSON that is compressed so, about a fifth is left.
@@ -34,7 +34,7 @@ const OFFERED: [Coding; 2] = [Coding::Zstd, Coding::Gzip];
 const ZSTD_LEVEL: i32 = 1;
 
 /// The encoders of a process.
-pub(super) struct Encoders {
+pub(crate) struct Encoders {
     free: Semaphore,
     at_work: IntGauge,
     left_out: IntCounter,
@@ -78,7 +78,7 @@ impl Drop for Encoder<'_> {
 
 /// Whether an answer comes compressed to callers who ask for it. One with a strong entity tag does not, since the tag
 /// is of exactly its bytes. Neither does one with a secret, or one that is compressed already.
-pub(super) fn applies_to(response: &Response, bytes_min: usize) -> bool {
+pub(crate) fn applies_to(response: &Response, bytes_min: usize) -> bool {
     let Body::Whole(body) = &response.body else { return false };
     let is_strong = |tag: &HeaderValue| !tag.as_bytes().starts_with(b"W/");
     body.len() >= bytes_min
@@ -88,7 +88,7 @@ pub(super) fn applies_to(response: &Response, bytes_min: usize) -> bool {
 }
 
 /// Compresses an answer if its caller prefers that, and says that it depends on what they prefer.
-pub(super) async fn compress(
+pub(crate) async fn compress(
     encoders: &Encoders,
     headers: &HeaderMap,
     method: &Method,

@@ -19,7 +19,7 @@ const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Nothing but the server's own files and API, and what tells people's tokens: no inline script or style, no
 /// evaluated text, no other host.
-pub(super) fn content_policy(sign_in_origins: &[String]) -> String {
+pub(crate) fn content_policy(sign_in_origins: &[String]) -> String {
     let connect = [&["'self'".to_owned()], sign_in_origins].concat().join(" ");
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src {connect}; \
@@ -28,7 +28,7 @@ pub(super) fn content_policy(sign_in_origins: &[String]) -> String {
 }
 
 /// The answer, if the path is one of the console's.
-pub(super) fn answer(method: &Method, path: &str, headers: &HeaderMap, content_policy: &str) -> Option<HandlerResult> {
+pub(crate) fn answer(method: &Method, path: &str, headers: &HeaderMap, content_policy: &str) -> Option<HandlerResult> {
     if path == "/" {
         return (is_read(method) && is_browser(headers)).then(to_the_console);
     }

@@ -14,7 +14,7 @@ use super::response::Response;
 /// Takes some hundredths of a second for each form, once.
 const ZSTD_LEVEL: i32 = 9;
 
-pub(super) struct Document {
+pub(crate) struct Document {
     plain: Bytes,
     /// The best first.
     packed: Vec<(Coding, Bytes)>,

@@ -3,10 +3,10 @@
 use super::bags::entity;
 use super::call::{Call, HandlerResult};
 use super::headers::bag_conditions;
-use crate::service::{Operation, queries};
+use crate::service::Operation;
 
-pub(super) async fn erase_entity(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn erase_entity(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let (entity, conditions) = (entity(&call)?, bag_conditions(call.headers)?);
     call.execute(&caller, Operation::EraseEntity { entity, conditions }).await

@@ -1,17 +1,19 @@
 //! Reads requests about list features and their history.
 
+use liststore_contract::operations::{get_history, list_entities, list_features};
+
 use super::call::{Call, HandlerResult};
 use super::headers::if_match;
 use super::problem::Problem;
 use super::query::count;
 use crate::domain::{EntityType, FeatureId, Identity, Limit, VersionLabel};
 use crate::metadata::{self, FeatureFilter, NewFeature};
-use crate::service::{Operation, queries};
+use crate::service::Operation;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, VERSION};
 use crate::wire::{FeatureInput, FeaturePatch};
 
-pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let FeatureInput {
         entity_type,
@@ -42,8 +44,8 @@ pub(super) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::CreateFeature(new)).await
 }
 
-pub(super) async fn list_features(call: Call<'_>) -> HandlerResult {
-    let [entity_type, text, page_size, page_token] = call.query(&queries::LIST_FEATURES)?;
+pub(crate) async fn list_features(call: Call<'_>) -> HandlerResult {
+    let [entity_type, text, page_size, page_token] = call.query(&list_features::QUERY)?;
     let caller = call.caller()?;
     let page_size = limit(page_size.as_deref())?;
     let entity_type = entity_type
@@ -54,14 +56,14 @@ pub(super) async fn list_features(call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::ListFeatures { filter, page_size, page_token }).await
 }
 
-pub(super) async fn get_feature(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn get_feature(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     call.execute(&caller, Operation::GetFeature(call.feature_id()?)).await
 }
 
-pub(super) async fn update_feature(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn update_feature(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let id = call.feature_id()?;
@@ -71,22 +73,22 @@ pub(super) async fn update_feature(mut call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::UpdateFeature { id, patch, condition }).await
 }
 
-pub(super) async fn delete_feature(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn delete_feature(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     call.execute(&caller, Operation::DeleteFeature { id: call.feature_id()?, condition }).await
 }
 
-pub(super) async fn get_history(call: Call<'_>) -> HandlerResult {
-    let [page_size, page_token] = call.query(&queries::PAGE)?;
+pub(crate) async fn get_history(call: Call<'_>) -> HandlerResult {
+    let [page_size, page_token] = call.query(&get_history::QUERY)?;
     let caller = call.caller()?;
     let page_size = limit(page_size.as_deref())?;
     call.execute(&caller, Operation::GetHistory { id: call.feature_id()?, page_size, page_token }).await
 }
 
-pub(super) async fn list_entities(call: Call<'_>) -> HandlerResult {
-    let [version, page_size, page_token] = call.query(&queries::LIST_ENTITIES)?;
+pub(crate) async fn list_entities(call: Call<'_>) -> HandlerResult {
+    let [version, page_size, page_token] = call.query(&list_entities::QUERY)?;
     let caller = call.caller()?;
     let page_size = limit(page_size.as_deref())?;
     let version = VersionLabel::new(version.as_deref().unwrap_or_default())
@@ -94,7 +96,7 @@ pub(super) async fn list_entities(call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::ListEntities { id: call.feature_id()?, version, page_size, page_token }).await
 }
 
-pub(super) fn limit(page_size: Option<&str>) -> Result<Limit, Problem> {
+pub(crate) fn limit(page_size: Option<&str>) -> Result<Limit, Problem> {
     let Some(text) = page_size else { return Ok(Limit::DEFAULT) };
     Limit::of_page(count(PAGE_SIZE.name, text)?).map_err(|invalid| Problem::from(invalid).at(PAGE_SIZE.name))
 }

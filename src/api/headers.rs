@@ -13,7 +13,7 @@ use crate::domain::{Author, Revision, Timestamp};
 use crate::metadata::Precondition;
 use crate::service::{BagConditions, BagTags};
 
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TIMEOUT: HeaderName = HeaderName::from_static("liststore-timeout-ms");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -31,7 +31,7 @@ const LIMITED: [&str; 2] = ["requests", "items"];
 /// draft-ietf-httpapi-ratelimit-headers-11 has them. A quota is the burst, and its window the time in which
 /// that fills. What is left is so until there is more, which is never later than `Retry-After` says. Items are
 /// a quota unit of our own: without one, the draft takes any quota for one of requests.
-pub(super) fn tell_limits(response: &mut Response, limiter: &Limiter) {
+pub(crate) fn tell_limits(response: &mut Response, limiter: &Limiter) {
     let (mut limits, mut policies) = (String::new(), String::new());
     for (name, left) in LIMITED.iter().zip(limiter.left()) {
         let Some(Left { rate, units, more_in }) = left else { continue };
@@ -52,7 +52,7 @@ pub(super) fn tell_limits(response: &mut Response, limiter: &Limiter) {
 /// Makes ids for requests that bring none: a number that this process drew at its start, and a
 /// count. Unique, cheap, and no secret.
 #[derive(Debug)]
-pub(super) struct RequestIds {
+pub(crate) struct RequestIds {
     /// The number in hexadecimal digits, and a hyphen.
     process: [u8; PROCESS_BYTES],
     count: AtomicU64,
@@ -127,7 +127,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName, field: &'static str) ->
 }
 
 /// What `Liststore-Timeout-Ms` asks for: whole milliseconds, at least 1.
-pub(super) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
+pub(crate) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
     const FIELD: &str = "Liststore-Timeout-Ms";
     let Some(raw) = single(headers, &TIMEOUT, FIELD)? else { return Ok(None) };
     let refused = || Problem::argument(FIELD, "Liststore-Timeout-Ms must be a whole number of milliseconds from 1");
@@ -140,7 +140,7 @@ pub(super) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Pro
 }
 
 /// Who asks for a change, if they say so: `Liststore-User`, in UTF-8.
-pub(super) fn author(headers: &HeaderMap) -> Result<Option<Author>, Problem> {
+pub(crate) fn author(headers: &HeaderMap) -> Result<Option<Author>, Problem> {
     const FIELD: &str = "Liststore-User";
     let Some(raw) = single(headers, &USER, FIELD)? else { return Ok(None) };
     let text = std::str::from_utf8(raw).map_err(|_| Problem::argument(FIELD, "Liststore-User must be UTF-8"))?;
@@ -149,7 +149,7 @@ pub(super) fn author(headers: &HeaderMap) -> Result<Option<Author>, Problem> {
 
 /// The condition of a change: `If-Match` (RFC 9110, section 13.1.1). It compares strongly, so weak
 /// tags never match, and neither do tags that are none of ours.
-pub(super) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
+pub(crate) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
     const FIELD: &str = "If-Match";
     let mut revisions = Vec::new();
     let listed = read_tags(headers, &IF_MATCH, FIELD, |is_weak, tag| {
@@ -164,7 +164,7 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
 }
 
 /// The conditions of a write of a bag: `If-Match` and `If-None-Match`. The first compares strongly, the second weakly.
-pub(super) fn bag_conditions(headers: &HeaderMap) -> Result<BagConditions, Problem> {
+pub(crate) fn bag_conditions(headers: &HeaderMap) -> Result<BagConditions, Problem> {
     let tags = |name: &HeaderName, field: &'static str, weak_too: bool| {
         let mut stamps = Vec::new();
         let listed = read_tags(headers, name, field, |is_weak, tag| {
@@ -186,7 +186,7 @@ pub(super) fn bag_conditions(headers: &HeaderMap) -> Result<BagConditions, Probl
 
 /// Whether the caller has what has this entity tag: `If-None-Match` (RFC 9110, section 13.1.2). It compares
 /// weakly, so that tags are the same if their opaque parts are.
-pub(super) fn has_already(headers: &HeaderMap, tag: &[u8]) -> Result<bool, Problem> {
+pub(crate) fn has_already(headers: &HeaderMap, tag: &[u8]) -> Result<bool, Problem> {
     let opaque = tag.strip_prefix(b"W/").unwrap_or(tag);
     let mut found = false;
     let listed = read_tags(headers, &IF_NONE_MATCH, "If-None-Match", |_, listed| {
@@ -256,12 +256,12 @@ fn revision_of(tag: &[u8]) -> Option<Revision> {
 }
 
 /// The entity tag of a bag with this stamp.
-pub(super) fn bag_tag(updated_at: Timestamp) -> String {
+pub(crate) fn bag_tag(updated_at: Timestamp) -> String {
     format!("\"{:x}\"", updated_at.as_nanos())
 }
 
 /// Writes what stands in it between the quotation marks, for pages of many bags without formatting.
-pub(super) fn write_in_bag_tag(updated_at: Timestamp, text: &mut Vec<u8>) {
+pub(crate) fn write_in_bag_tag(updated_at: Timestamp, text: &mut Vec<u8>) {
     let mut digits = [0; COUNT_BYTES];
     let count = write_hexadecimal(updated_at.as_nanos(), &mut digits);
     text.extend_from_slice(&digits[..count]);
@@ -275,7 +275,7 @@ fn stamp_of(tag: &[u8]) -> Option<Timestamp> {
 }
 
 /// The entity tag of a revision.
-pub(super) fn etag(revision: Revision) -> String {
+pub(crate) fn etag(revision: Revision) -> String {
     format!("\"{}\"", revision.0)
 }
 

@@ -14,19 +14,18 @@ use super::reply::json;
 use super::request::Peer;
 use super::response::Response;
 use crate::actors::{ListPool, MetadataHandle, SlotState};
-use crate::service::queries;
 use crate::wire::{Check, Health};
 
-pub(super) fn livez(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) fn livez(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     json(
         Response::new(StatusCode::OK),
         &Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() },
     )
 }
 
-pub(super) fn readyz(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) fn readyz(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let health = readiness(call.state, call.client.peer);
     if health.status == Check::Fail {
         let response = Response::new(StatusCode::SERVICE_UNAVAILABLE);
@@ -125,8 +124,8 @@ fn accepting(state: &ApiState) -> (Check, Option<String>) {
     }
 }
 
-pub(super) fn metrics(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) fn metrics(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let state = call.state;
     state.lists.refresh_metrics();
     state.cleaner.refresh_metrics();

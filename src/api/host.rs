@@ -15,7 +15,7 @@ const ANY_HOST: &str = "*";
 
 /// Refuses names that are none of `allowed`. Those that a browser cannot be led to from elsewhere are always
 /// taken.
-pub(super) fn check(headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
+pub(crate) fn check(headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
     let Some(host) = headers.get(HOST).map(|host| host.as_bytes()) else { return Ok(()) };
     let is_allowed = |name: &String| name == ANY_HOST || name_of(host).eq_ignore_ascii_case(name.as_bytes());
     if is_local(host) || allowed.iter().any(is_allowed) {
@@ -35,7 +35,7 @@ fn name_of(host: &[u8]) -> &[u8] {
 }
 
 /// Whether a host is an address, or a name that is nobody's to point elsewhere.
-pub(super) fn is_local(host: &[u8]) -> bool {
+pub(crate) fn is_local(host: &[u8]) -> bool {
     let name = name_of(host);
     // What a server without keys is asked by, which listens on loopback: not parsed for each request.
     if name == b"127.0.0.1" {

@@ -2,53 +2,55 @@
 
 use std::borrow::Cow;
 
+use liststore_contract::operations::find_bags;
+
 use super::call::{Call, HandlerResult};
 use super::headers::if_match;
 use super::problem::Problem;
 use super::query::{about_plus, count};
 use crate::domain::{Limit, Order, VersionLabel};
-use crate::service::{CleanIndexes, FindBags, Operation, queries};
+use crate::service::{CleanIndexes, FindBags, Operation};
 use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, VALUE};
 use crate::wire::{CleanInput, IndexInput};
 
-pub(super) async fn create_index(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn create_index(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let entity_type = call.entity_type()?;
     let (name, spec) = IndexInput::read(&call.body().await?)?.spec()?;
     call.execute(&caller, Operation::CreateIndex { entity_type, name, spec }).await
 }
 
-pub(super) async fn clean_indexes(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn clean_indexes(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let entity_type = call.entity_type()?;
     let CleanInput { index, lists_per_second } = CleanInput::read(&call.body().await?)?;
     call.execute(&caller, Operation::CleanIndexes(CleanIndexes { entity_type, index, lists_per_second })).await
 }
 
-pub(super) async fn list_indexes(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn list_indexes(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     call.execute(&caller, Operation::ListIndexes(call.entity_type()?)).await
 }
 
-pub(super) async fn get_index(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn get_index(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     call.execute(&caller, Operation::GetIndex { entity_type: call.entity_type()?, name: name(&call)? }).await
 }
 
-pub(super) async fn delete_index(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn delete_index(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let (entity_type, name) = (call.entity_type()?, name(&call)?);
     call.execute(&caller, Operation::DeleteIndex { entity_type, name, condition }).await
 }
 
-pub(super) async fn find_bags(call: Call<'_>) -> HandlerResult {
-    let [values, min, max, order_text, limit_text, page_token] = call.repeated_query(&queries::FIND_BAGS)?;
+pub(crate) async fn find_bags(call: Call<'_>) -> HandlerResult {
+    let [values, min, max, order_text, limit_text, page_token] = call.repeated_query(&find_bags::QUERY)?;
     let caller = call.caller()?;
     let [min, max, order_text, limit_text, page_token] =
         [min, max, order_text, limit_text, page_token].map(|given| given.into_iter().next());

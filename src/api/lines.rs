@@ -20,7 +20,7 @@ struct Page<'a> {
 }
 
 /// The same page in lines. No JSON of a page has a line break in it.
-pub(super) fn of(page: &RenderedPage) -> Result<RenderedPage, Problem> {
+pub(crate) fn of(page: &RenderedPage) -> Result<RenderedPage, Problem> {
     let unreadable = |error| Problem::internal(format!("cannot parse a rendered page: {error}"));
     let Page { items, next_page_token } = serde_json::from_slice(&page.text).map_err(unreadable)?;
     let mut text = Vec::with_capacity(page.text.len() + TOKEN.0.len());

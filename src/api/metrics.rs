@@ -8,11 +8,11 @@ use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
+use super::OperationId;
 use super::http1::Unread;
 use super::problem::{ErrorCode, Problem};
 use crate::access::Budget;
 use crate::actors::MetadataHandle;
-use crate::service::OperationId;
 
 /// Seconds: from what a get from memory takes, to beyond any deadline.
 const LATENCY_BUCKETS: [f64; 14] =
@@ -28,11 +28,11 @@ struct Series {
     seconds: Histogram,
 }
 
-pub(super) struct ApiMetrics {
+pub(crate) struct ApiMetrics {
     requests: IntCounterVec,
     seconds: HistogramVec,
     /// By operation, then by code. Of operations, none is first; of codes, success, and that nothing is new.
-    series: Box<[[OnceLock<Series>; COLUMNS]; 1 + OperationId::COUNT]>,
+    series: Box<[[OnceLock<Series>; COLUMNS]]>,
     pub batch_failures: IntCounter,
     refused: IntCounterVec,
     pub items_read: IntCounter,
@@ -53,7 +53,8 @@ pub(super) struct ApiMetrics {
 }
 
 impl ApiMetrics {
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    /// For a table of so many `operations`.
+    pub fn register(registry: &Registry, operations: usize) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| {
             let counter = IntCounter::new(name, help)?;
             registry.register(Box::new(counter.clone())).map(|()| counter)
@@ -101,7 +102,7 @@ impl ApiMetrics {
             refused,
             requests,
             seconds,
-            series: Box::new([const { [const { OnceLock::new() }; COLUMNS] }; 1 + OperationId::COUNT]),
+            series: (0..=operations).map(|_| [const { OnceLock::new() }; COLUMNS]).collect(),
             batch_failures: counter("liststore_batch_failures_total", "Failed lists in calls for several lists.")?,
             items_read: counter("liststore_items_read_total", "Items returned by gets.")?,
             items_added: counter("liststore_items_added_total", "Items stored by adds, repeated ones included.")?,
@@ -162,7 +163,7 @@ impl ApiMetrics {
         code: Option<ErrorCode>,
         took: Duration,
     ) {
-        let row = operation.map_or(0, |operation| 1 + operation as usize);
+        let row = operation.map_or(0, |operation| 1 + operation.place());
         let column = match code {
             Some(code) => 2 + code as usize,
             None => usize::from(status == StatusCode::NOT_MODIFIED),
@@ -215,11 +216,11 @@ impl ApiMetrics {
 
 /// The name of an operation, in metrics and logs. What was answered by what is known of its path alone
 /// is none.
-pub(super) fn label(operation: Option<OperationId>) -> &'static str {
-    operation.map_or("none", |operation| operation.descriptor().name)
+pub(crate) fn label(operation: Option<OperationId>) -> &'static str {
+    operation.map_or("none", |operation| operation.row().name)
 }
 
-pub(super) struct OpenConnection {
+pub(crate) struct OpenConnection {
     open: IntGauge,
 }
 

@@ -1,19 +1,9 @@
-//! The HTTP API: it reads requests into operations, has the service carry them out, and renders their
-//! replies.
+//! What operations are read from and answered with: requests, their parameters and conditions, problems, replies.
 //!
-//! Which operations there are stands in the service's table: paths, parameters and the OpenAPI
-//! document are made from it. This module reads no settings, never holds an actor's address, and
-//! decides nothing about lists or definitions. `docs/reference/api.md` is its guide; `GET /openapi.json` its
-//! exact form.
-//!
-//! # Ways in
-//! [`listen`] serves an [`ApiState`] on an address. `http1` reads each connection. Operations on lists and
-//! bags go straight to [`server::serve`]; all others take the way through actix-web's `App`, where routing,
-//! extractors and middleware are to be had.
-//!
-//! No middleware is needed: request ids, metrics and the log are kept by the API itself. Setting
-//! `draining` takes readiness off and asks callers to leave their connections; requests that still
-//! come are answered until the pool refuses them.
+//! An operation ([`operation`]) reads a [`call::Call`], and makes a [`response::Response`] of its reply. Below it stands
+//! the service, which carries it out; above it the table of all operations, and the server that looks requests up in
+//! it (`http`). This module reads no settings, never holds an actor's address, and decides nothing about lists or
+//! definitions. `docs/reference/api.md` is the API's guide; `GET /openapi.json` its exact form.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,54 +19,49 @@ use crate::domain::Clock;
 use crate::service::{Repeated, Service, ServiceError, ServiceHandles, ServiceOptions};
 use crate::telemetry::Log;
 use crate::wire::{Audited, ErrorCode, Problem};
-use render::JsonPages;
 
-mod admission;
-mod backups;
-mod bags;
-mod batch;
-mod body;
-mod call;
-mod certificate;
-mod compression;
-mod console;
-mod document;
-mod entity_types;
-mod erasure;
-mod features;
-mod headers;
-mod health;
-mod host;
-mod http1;
-mod indexes;
-mod jobs;
-mod keys;
-mod lines;
-mod listen;
-mod lists;
-mod log;
-mod metrics;
-mod negotiation;
-mod openapi;
-mod origin;
-mod percent;
-mod pool;
+pub(crate) mod admission;
+pub(crate) mod backups;
+pub(crate) mod bags;
+pub(crate) mod batch;
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod certificate;
+pub(crate) mod compression;
+pub(crate) mod console;
+pub(crate) mod document;
+pub(crate) mod entity_types;
+pub(crate) mod erasure;
+pub(crate) mod features;
+pub(crate) mod headers;
+pub(crate) mod health;
+pub(crate) mod host;
+pub(crate) mod http1;
+pub(crate) mod indexes;
+pub(crate) mod jobs;
+pub(crate) mod keys;
+pub(crate) mod lines;
+pub(crate) mod lists;
+pub(crate) mod log;
+pub(crate) mod metrics;
+pub(crate) mod negotiation;
+pub(crate) mod operation;
+pub(crate) mod origin;
+pub(crate) mod percent;
+pub(crate) mod pool;
 pub mod problem;
-mod query;
-mod render;
-mod reply;
-mod request;
-mod request_log;
-mod response;
-mod routes;
-mod server;
-mod tls;
-mod tls_clients;
-mod versions;
+pub(crate) mod query;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod request_log;
+pub(crate) mod response;
+pub(crate) mod tls;
+pub(crate) mod tls_clients;
+pub(crate) mod versions;
 
 pub use crate::wire::{IdentityProvider, SignIn};
 pub use health::is_ready;
-pub use listen::{Bound, ListenOptions, Listening, bind, listen, listen_for_administration};
+pub use operation::{OperationId, Registered};
 pub use tls::{Tls, TlsError, TlsOptions};
 pub use tls_clients::ClientTls;
 
@@ -125,29 +110,29 @@ pub struct Handles {
 
 /// What every request is served with.
 pub struct ApiState {
-    service: Service<JsonPages>,
+    pub(crate) service: Service,
     /// For health and metrics.
-    lists: ListPool,
-    metadata: MetadataHandle,
-    cleaner: Cleaner,
-    access: Access,
-    clock: Arc<dyn Clock>,
-    draining: Arc<AtomicBool>,
-    budget: Arc<Budget>,
-    unread: Arc<http1::Unread>,
-    encoders: compression::Encoders,
+    pub(crate) lists: ListPool,
+    pub(crate) metadata: MetadataHandle,
+    pub(crate) cleaner: Cleaner,
+    pub(crate) access: Access,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) unread: Arc<http1::Unread>,
+    pub(crate) encoders: compression::Encoders,
     /// What pages of the console may load.
-    content_policy: String,
-    options: ApiOptions,
-    registry: Registry,
-    metrics: metrics::ApiMetrics,
-    request_ids: headers::RequestIds,
-    request_log: request_log::RequestLog,
+    pub(crate) content_policy: String,
+    pub(crate) options: ApiOptions,
+    pub(crate) registry: Registry,
+    pub(crate) metrics: metrics::ApiMetrics,
+    pub(crate) request_ids: headers::RequestIds,
+    pub(crate) request_log: request_log::RequestLog,
 }
 
 impl ApiState {
     /// Keeps the books of what somebody is answered with in place of what they asked for.
-    fn note_refusal(&self, by: &Principal, operation: &'static str, problem: &Problem) {
+    pub(crate) fn note_refusal(&self, by: &Principal, operation: &'static str, problem: &Problem) {
         use ErrorCode::Unauthenticated;
         if !matches!(problem.code.status(), 401 | 403 | 429) {
             return;
@@ -168,9 +153,10 @@ impl ApiState {
         self.metrics.all_answered()
     }
 
-    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows.
+    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows, for a table of so many `operations`.
     pub fn new(
         handles: Handles,
+        operations: usize,
         registry: Registry,
         draining: Arc<AtomicBool>,
         service_options: ServiceOptions,
@@ -190,7 +176,7 @@ impl ApiState {
             clock: Arc::clone(&clock),
             budget: Arc::clone(&budget),
         };
-        let service = Service::new(handles, JsonPages, service_options, &registry)?;
+        let service = Service::new(handles, service_options, &registry)?;
         Ok(Self {
             service,
             lists,
@@ -203,7 +189,7 @@ impl ApiState {
             unread: Arc::default(),
             encoders: compression::Encoders::register(&registry)?,
             content_policy: console::content_policy(&options.sign_in_origins),
-            metrics: metrics::ApiMetrics::register(&registry)?,
+            metrics: metrics::ApiMetrics::register(&registry, operations)?,
             registry,
             request_ids: headers::RequestIds::new(),
             request_log: request_log::RequestLog::new(log, options.access_lines_per_second_max),

@@ -4,14 +4,14 @@
 
 use actix_web::http::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 
-pub(super) const LINES: &str = "application/x-ndjson";
+pub(crate) const LINES: &str = "application/x-ndjson";
 
 /// Thousandths of a weight of 1.
 type Weight = u16;
 const FULL: Weight = 1_000;
 
 /// Whether a caller prefers lines of JSON to one JSON text.
-pub(super) fn prefers_lines(headers: &HeaderMap) -> bool {
+pub(crate) fn prefers_lines(headers: &HeaderMap) -> bool {
     if !headers.contains_key(ACCEPT) {
         return false;
     }
@@ -22,7 +22,7 @@ pub(super) fn prefers_lines(headers: &HeaderMap) -> bool {
 
 /// How an answer can be compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     Zstd,
     Gzip,
 }
@@ -47,7 +47,7 @@ impl Coding {
 
 /// In which of these codings a caller prefers an answer, of those that they like as much the first; none if they
 /// prefer it as it is.
-pub(super) fn preferred_coding(headers: &HeaderMap, offered: &[Coding]) -> Option<Coding> {
+pub(crate) fn preferred_coding(headers: &HeaderMap, offered: &[Coding]) -> Option<Coding> {
     if !headers.contains_key(ACCEPT_ENCODING) {
         return None;
     }

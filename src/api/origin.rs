@@ -13,7 +13,7 @@ const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// Refuses what would change something for a page of another site. `allowed` are origins as browsers
 /// write them, such as `https://lists.example.org`.
-pub(super) fn check(method: &Method, headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
+pub(crate) fn check(method: &Method, headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
     if headers.is_empty() || matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }

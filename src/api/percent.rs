@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 /// What stands before the first of an ASCII character, and what behind it, if it is there.
 #[inline]
-pub(super) fn cut(text: &str, separator: u8) -> (&str, Option<&str>) {
+pub(crate) fn cut(text: &str, separator: u8) -> (&str, Option<&str>) {
     match find(separator, text.as_bytes()) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
         None => (text, None),
@@ -18,7 +18,7 @@ pub(super) fn cut(text: &str, separator: u8) -> (&str, Option<&str>) {
 }
 
 /// Whether there is anything to decode in a text.
-pub(super) fn is_encoded(raw: &str) -> bool {
+pub(crate) fn is_encoded(raw: &str) -> bool {
     find(b'%', raw.as_bytes()).is_some()
 }
 
@@ -33,7 +33,7 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Decodes a segment of a path. The error completes a sentence whose subject is the segment.
-pub(super) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
+pub(crate) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     if !is_encoded(raw) {
         return Ok(Cow::Borrowed(raw));
     }
@@ -46,7 +46,7 @@ pub(super) fn decode(raw: &str) -> Result<Cow<'_, str>, &'static str> {
 }
 
 /// Decodes a name or a value of a query.
-pub(super) fn decode_form(raw: &str) -> Result<Cow<'_, str>, &'static str> {
+pub(crate) fn decode_form(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     if find(b'+', raw.as_bytes()).is_none() {
         return decode(raw);
     }

@@ -2,17 +2,17 @@
 
 use super::call::{Call, HandlerResult};
 use crate::actors::Resize;
-use crate::service::{Operation, queries};
+use crate::service::Operation;
 use crate::wire::PoolInput;
 
-pub(super) async fn get_pool(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn get_pool(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     call.execute(&caller, Operation::GetPool).await
 }
 
-pub(super) async fn resize_pool(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn resize_pool(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let PoolInput { actors, permits_per_actor } = PoolInput::read(&call.body().await?)?;
     call.execute(&caller, Operation::ResizePool(Resize { actors, permits_per_actor })).await

@@ -8,7 +8,7 @@ use crate::domain::{Invalid, Timestamp};
 use crate::wire::parameters::Parameter;
 
 /// The values of the given parameters, in their order; `None` for those that were not given.
-pub(super) fn parse<'q, const N: usize>(
+pub(crate) fn parse<'q, const N: usize>(
     query: Option<&'q str>,
     parameters: &[Parameter; N],
 ) -> Result<[Option<Cow<'q, str>>; N], Problem> {
@@ -18,7 +18,7 @@ pub(super) fn parse<'q, const N: usize>(
 }
 
 /// The same where some parameters may be given several times: the values of each, in their order.
-pub(super) fn parse_repeated<'q, const N: usize>(
+pub(crate) fn parse_repeated<'q, const N: usize>(
     query: Option<&'q str>,
     parameters: &[Parameter; N],
 ) -> Result<[Vec<Cow<'q, str>>; N], Problem> {
@@ -67,14 +67,14 @@ fn read<'q, const N: usize>(
 }
 
 /// A moment, as RFC 3339 or nanoseconds.
-pub(super) fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
+pub(crate) fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
     let refused = |text: &str, invalid: Invalid| about_plus(Problem::from(invalid).at(parameter.name), text);
     text.map(|text| Timestamp::parse(text).map_err(|invalid| refused(text, invalid))).transpose()
 }
 
 /// Adds to the refusal of a text how a plus is written, if the text may have had one: `+02:00` that was sent without
 /// encoding.
-pub(super) fn about_plus(mut problem: Problem, text: &str) -> Problem {
+pub(crate) fn about_plus(mut problem: Problem, text: &str) -> Problem {
     if text.contains(' ') {
         problem.detail =
             format!("{}; write a plus sign in a query as %2B because + means a space", problem.detail).into();
@@ -94,7 +94,7 @@ fn unknown(name: &str, parameters: &[Parameter]) -> Problem {
 }
 
 /// A whole number, as `limit` and `page_size` are.
-pub(super) fn count(field: &'static str, text: &str) -> Result<usize, Problem> {
+pub(crate) fn count(field: &'static str, text: &str) -> Result<usize, Problem> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     // Too many digits saturate: the bound that follows names what is accepted.
     let number = digits.then(|| text.parse().unwrap_or(usize::MAX));

@@ -13,7 +13,7 @@ use crate::access::Identity;
 
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     /// Somebody on the network; nobody knows who, once a relay is in between.
     Network(Option<SocketAddr>),
     /// The same, by way of the address that is for administration alone.
@@ -24,7 +24,7 @@ pub(super) enum Peer {
 
 /// What a connection says of whoever asks over it.
 #[derive(Debug, Clone)]
-pub(super) struct Client {
+pub(crate) struct Client {
     pub peer: Peer,
     /// The certificate that it showed in the TLS handshake, checked then.
     pub certificate: Option<Arc<ShownCertificate>>,
@@ -40,7 +40,7 @@ impl Client {
 
 /// How the body of a request is framed, as its head announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// The head announces no body.
     Absent,
     Length(u64),
@@ -48,7 +48,7 @@ pub(super) enum Framing {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct RequestHead<'r> {
+pub(crate) struct RequestHead<'r> {
     pub method: &'r Method,
     /// As it was sent, still encoded.
     pub path: &'r str,
@@ -62,7 +62,7 @@ pub(super) struct RequestHead<'r> {
     pub has_body: bool,
 }
 
-pub(super) struct Request<'r> {
+pub(crate) struct Request<'r> {
     pub head: RequestHead<'r>,
     pub body: RequestBody,
 }

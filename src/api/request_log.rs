@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use actix_web::http::header::HeaderValue;
 use actix_web::http::{Method, StatusCode};
+use liststore_contract::row::Row;
 
+use super::OperationId;
 use super::metrics::label;
 use super::problem::{ErrorCode, Problem, ToResponse};
 use super::response::Response;
 use crate::access::Principal;
-use crate::service::{Descriptor, OperationId};
 use crate::telemetry::{ACCESS_TARGET, Log};
 
 /// Under load an outage would fail thousands of requests a second: of each code, one line in this
@@ -21,7 +22,7 @@ use crate::telemetry::{ACCESS_TARGET, Log};
 const WARN_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct RequestLog {
+pub(crate) struct RequestLog {
     started: Instant,
     /// When each code was last warned of, in milliseconds since the start; 0 for never.
     warned_at_ms: [AtomicU64; ErrorCode::COUNT],
@@ -30,12 +31,12 @@ pub(super) struct RequestLog {
 }
 
 /// A request that was answered, as the access log tells of it.
-pub(super) struct Accessed<'r> {
+pub(crate) struct Accessed<'r> {
     pub request_id: &'r HeaderValue,
     /// None of what was no request.
     pub method: Option<&'r Method>,
     /// None where its path is of none: that is not told, since it may hold anything.
-    pub operation: Option<&'static Descriptor>,
+    pub operation: Option<&'static Row>,
     pub principal: &'r Principal,
     pub response: &'r Response,
     pub took: Duration,
@@ -124,7 +125,7 @@ impl RequestLog {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
-        let (operation, path) = (label(operation), operation.map_or("none", |id| id.descriptor().path));
+        let (operation, path) = (label(operation), operation.map_or("none", |id| id.row().path));
         let method = method.as_str();
         let (request_id, status, took_us) = (text(request_id), status.as_u16(), took.as_micros() as u64);
         tracing::debug!(request_id, operation, method, path, status, took_us, "answered");
@@ -189,6 +190,8 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
+    use liststore_contract::operations::{add_items, get_items};
+
     use super::*;
 
     #[derive(Clone, Default)]
@@ -218,7 +221,7 @@ mod tests {
         tracing::subscriber::with_default(subscriber.finish(), || {
             log.failed(&id, "add_items", problem);
             log.failed(&id, "add_items", problem);
-            let operation = Some(OperationId::AddItems);
+            let operation = Some(OperationId::new(1, &add_items::ROW));
             log.answered(&id, &Method::POST, operation, problem.status(), Duration::from_micros(5));
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
@@ -272,7 +275,7 @@ mod tests {
             log.accessed(&response, |response| Accessed {
                 request_id: &id,
                 method: Some(&Method::GET),
-                operation: Some(OperationId::GetItems.descriptor()),
+                operation: Some(&get_items::ROW),
                 principal: &Principal::Anonymous,
                 response,
                 took: Duration::from_micros(5),

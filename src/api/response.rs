@@ -15,7 +15,7 @@ use crate::access::Share;
 /// Headers that most answers have, so that their list does not grow: type, tag, `Vary`, the request's id, and one more.
 const HEADERS_USUAL: usize = 5;
 
-pub(super) struct Response {
+pub(crate) struct Response {
     pub status: StatusCode,
     /// In the order in which they are sent.
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -26,7 +26,7 @@ pub(super) struct Response {
     pub reserved: Option<Share>,
 }
 
-pub(super) enum Body {
+pub(crate) enum Body {
     Whole(Bytes),
     /// One that comes bit by bit. Only the framework makes such.
     Stream(BoxBody),

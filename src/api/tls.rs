@@ -88,7 +88,7 @@ impl Tls {
 
     /// Brings TLS about, unless that takes too long or the connection is told to leave; `None` is
     /// counted.
-    pub(super) async fn accept(
+    pub(crate) async fn accept(
         &self,
         stream: TcpStream,
         told_to_leave: impl Fn(&Context<'_>) -> Poll<()>,
@@ -132,7 +132,7 @@ impl Tls {
     }
 
     /// The certificate that the client has shown, if it did.
-    pub(super) fn shown(&self, stream: &TlsStream<TcpStream>) -> Option<Arc<ShownCertificate>> {
+    pub(crate) fn shown(&self, stream: &TlsStream<TcpStream>) -> Option<Arc<ShownCertificate>> {
         let chain = stream.get_ref().1.peer_certificates()?;
         ShownCertificate::of(chain, self.clients.as_ref()?).map(Arc::new)
     }

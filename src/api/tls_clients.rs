@@ -39,11 +39,11 @@ pub struct ClientTls {
     pub files_age_max: Duration,
 }
 
-pub(super) type Verifier = Arc<dyn ClientCertVerifier>;
+pub(crate) type Verifier = Arc<dyn ClientCertVerifier>;
 
 /// The check of clients' certificates, as its files say.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     files: TlsFiles<Verifier>,
     files_age_max: Duration,
     /// In use while the files are too old.
@@ -53,7 +53,7 @@ pub(super) struct Clients {
 }
 
 /// The check at present.
-pub(super) struct CurrentClients {
+pub(crate) struct CurrentClients {
     pub verifier: Verifier,
     pub are_unusable: bool,
     pub are_too_old: bool,
@@ -158,7 +158,7 @@ impl ClientCertVerifier for RefusesAll {
 
 /// The certificate of an open connection, which passed its check in the handshake.
 #[derive(Debug)]
-pub(super) struct ShownCertificate {
+pub(crate) struct ShownCertificate {
     certificate: ClientCertificate,
     /// The client's own certificate first.
     chain: Vec<CertificateDer<'static>>,

@@ -3,11 +3,11 @@
 use super::call::{Call, HandlerResult};
 use super::headers::if_match;
 use crate::metadata::{self, NewVersion};
-use crate::service::{Operation, queries};
+use crate::service::Operation;
 use crate::wire::{VersionInput, VersionPatch};
 
-pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn create_version(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let id = call.feature_id()?;
     let VersionInput { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description } =
@@ -26,15 +26,15 @@ pub(super) async fn create_version(mut call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::CreateVersion { id, new }).await
 }
 
-pub(super) async fn get_version(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn get_version(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let (version, id) = (call.version_label()?, call.feature_id()?);
     call.execute(&caller, Operation::GetVersion { id, version }).await
 }
 
-pub(super) async fn update_version(mut call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn update_version(mut call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let (id, version) = (call.feature_id()?, call.version_label()?);
@@ -43,8 +43,8 @@ pub(super) async fn update_version(mut call: Call<'_>) -> HandlerResult {
     call.execute(&caller, Operation::UpdateVersion { id, version, patch, condition }).await
 }
 
-pub(super) async fn delete_version(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&queries::NONE)?;
+pub(crate) async fn delete_version(call: Call<'_>) -> HandlerResult {
+    let [] = call.query(&[])?;
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let (id, version) = (call.feature_id()?, call.version_label()?);

@@ -37,12 +37,14 @@ use crate::access::Access;
 use crate::access::jwt::Issuers;
 use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
-use crate::api::{self, ApiState, Bound, Handles, ListenOptions, Listening, Tls};
+use crate::api::{self, ApiState, Handles, Tls};
 use crate::background::{Answered, Cleaner, Jobs, Settle, Worker};
 use crate::backup::Backups;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
+use crate::http::{self, Bound, ListenOptions, Listening};
+use crate::operations::OPERATIONS;
 #[cfg(target_os = "linux")]
 use crate::scheduling;
 use crate::telemetry::Log;
@@ -135,9 +137,9 @@ pub struct Addresses {
 impl Addresses {
     pub fn bind(settings: &Settings) -> Result<Self, StartError> {
         let address = settings.http.listen.to_string();
-        let lists = api::bind(&address).map_err(|source| StartError::Bind { address, source })?;
+        let lists = http::bind(&address).map_err(|source| StartError::Bind { address, source })?;
         let administration = settings.admin.listen.as_ref().map(ToString::to_string).map(|address| {
-            let bound = api::bind(&address);
+            let bound = http::bind(&address);
             bound.map_err(|source| StartError::BindAdmin { address, source })
         });
         Ok(Self { lists, administration: administration.transpose()? })
@@ -231,6 +233,7 @@ impl Application {
                     log,
                     clock,
                 },
+                OPERATIONS.len(),
                 registry,
                 Arc::clone(&draining),
                 options::service(settings),
@@ -253,7 +256,7 @@ impl Application {
         let (admin, admin_listener) = open_admin_socket(settings)?.unzip();
         let listen = settings.http.listen.to_string();
         let administration = administration(settings, addresses.administration, &state)?;
-        let Listening { server, address } = api::listen(state, addresses.lists, admin_listener, options)
+        let Listening { server, address } = http::listen(state, addresses.lists, admin_listener, options)
             .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
         Ok(Self {
@@ -397,7 +400,7 @@ fn administration(
 ) -> Result<Option<Listening>, StartError> {
     let (Some(listen), Some(bound)) = (&settings.admin.listen, bound) else { return Ok(None) };
     let address = listen.to_string();
-    let listening = api::listen_for_administration(Arc::clone(state), bound, DRAIN_TIMEOUT)
+    let listening = http::listen_for_administration(Arc::clone(state), bound, DRAIN_TIMEOUT)
         .map_err(|source| StartError::BindAdmin { address, source })?;
     tracing::info!(address = %listening.address, "listening for administration");
     Ok(Some(listening))

@@ -1,6 +1,7 @@
 //! `liststore audit`: changes of definitions, keys and servers, with who made them, through a server's HTTP API.
 
 use clap::Args;
+use liststore_contract::operations::list_audit;
 
 use super::block_on;
 use super::failure::Failure;
@@ -9,7 +10,6 @@ use super::pages::entries;
 use super::parse::{self, ServerOptions};
 use crate::client::Request;
 use crate::domain::Timestamp;
-use crate::service::OperationId;
 use crate::wire::Audited;
 use crate::wire::parameters::{AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, PAGE_SIZE, SINCE, UNTIL};
 
@@ -50,7 +50,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let request = |page_size| {
-        Request::new(OperationId::ListAudit, &[])
+        Request::new(&list_audit::ROW, &[])
             .query(&AUDIT_BY, arguments.by.as_ref())
             .query(&AUDIT_TARGET, arguments.target.as_ref())
             .query(&AUDIT_ACTION, arguments.action.as_ref())

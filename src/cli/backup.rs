@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use liststore_contract::operations::create_backup;
 
 use super::block_on;
 use super::failure::Failure;
 use super::output::{Format, show};
 use super::parse::Author;
 use crate::client::{Client, Request, Retries, read};
-use crate::service::OperationId;
 use crate::wire::{Backup, BackupInput};
 
 /// A backup to another file system copies everything: give it time, but not for ever.
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if dir.to_str().is_none() {
         return Err(Failure::Usage(format!("{} is not UTF-8: name another directory", dir.display())));
     }
-    let request = Request::new(OperationId::CreateBackup, &[]).body(&BackupInput { dir })?.within(TIMEOUT);
+    let request = Request::new(&create_backup::ROW, &[]).body(&BackupInput { dir })?.within(TIMEOUT);
     let response = block_on(async {
         let client = Client::local(&arguments.data_dir, Retries::PATIENT)?.with_author(arguments.author.user.clone());
         Ok(client.send(&request).await?)

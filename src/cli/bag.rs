@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::Args;
+use liststore_contract::operations::{batch_get_bags, delete_bag, get_bag, patch_bag, put_bag};
+use liststore_contract::row::Row;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,7 +18,6 @@ use super::parse::ServerOptions;
 use crate::client::{Request, Response, printable, read};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{EntityId, EntityType};
-use crate::service::OperationId;
 use crate::wire::parameters::JOINED_LISTS;
 use crate::wire::{Bag, BagRequest, BagStored, BatchGetBagsInput, Item, ProblemBody, read_joined_lists};
 
@@ -32,7 +33,7 @@ struct Entity {
 }
 
 impl Entity {
-    fn request(&self, operation: OperationId) -> Request {
+    fn request(&self, operation: &'static Row) -> Request {
         Request::new(operation, &[self.entity_type.as_str(), self.entity_id.as_str()])
     }
 }
@@ -147,7 +148,7 @@ fn lists(text: &str) -> Result<String, String> {
 
 pub(super) async fn put(arguments: Put) -> Result<(), Failure> {
     let Put { entity, document, condition, only_new, options } = arguments;
-    let request = entity.request(OperationId::PutBag).json(document.text()?).if_match(condition.if_match);
+    let request = entity.request(&put_bag::ROW).json(document.text()?).if_match(condition.if_match);
     let request = if only_new { request.if_none() } else { request };
     let response = options.server.client(None)?.send(&request).await?;
     show(&response.body, options.output, |output| {
@@ -160,12 +161,12 @@ pub(super) async fn put(arguments: Put) -> Result<(), Failure> {
 pub(super) async fn get(Get { entity_type, entity_ids, lists, options }: Get) -> Result<(), Failure> {
     if let [entity_id] = &*entity_ids {
         let entity = Entity { entity_type, entity_id: entity_id.clone() };
-        let request = entity.request(OperationId::GetBag).query(&JOINED_LISTS, lists);
+        let request = entity.request(&get_bag::ROW).query(&JOINED_LISTS, lists);
         return show_bag(&options.server.client(None)?.send(&request).await?, options.output);
     }
     let request = |entity_id: &EntityId| BagRequest { entity_type: entity_type.clone(), entity_id: entity_id.clone() };
     let input = BatchGetBagsInput { requests: entity_ids.iter().map(request).collect() };
-    let request = Request::new(OperationId::BatchGetBags, &[]).query(&JOINED_LISTS, lists).body(&input)?;
+    let request = Request::new(&batch_get_bags::ROW, &[]).query(&JOINED_LISTS, lists).body(&input)?;
     let response = options.server.client(None)?.send(&request).await?;
     show_each(&entity_ids, &response, options.output)
 }
@@ -214,12 +215,12 @@ fn show_each(entity_ids: &[EntityId], response: &Response, format: Format) -> Re
 }
 
 pub(super) async fn patch(Patch { entity, document, condition, options }: Patch) -> Result<(), Failure> {
-    let request = entity.request(OperationId::PatchBag).json(document.text()?).if_match(condition.if_match);
+    let request = entity.request(&patch_bag::ROW).json(document.text()?).if_match(condition.if_match);
     show_bag(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
 pub(super) async fn delete(Delete { entity, condition, options }: Delete) -> Result<(), Failure> {
-    let request = entity.request(OperationId::DeleteBag).if_match(condition.if_match);
+    let request = entity.request(&delete_bag::ROW).if_match(condition.if_match);
     options.server.client(None)?.send(&request).await?;
     let mut output = Output::open();
     if options.output == Format::Table {

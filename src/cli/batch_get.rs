@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
 use clap::Args;
+use liststore_contract::operations::batch_get;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,7 +13,6 @@ use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::ServerOptions;
 use crate::client::{Client, Request};
-use crate::service::OperationId;
 use crate::wire::{BATCH_LISTS_MAX, ErrorCode, RequestFailed};
 
 /// Bytes of the requests of a call: well within what a server takes.
@@ -87,7 +87,7 @@ async fn ask(client: &Client, name: &str, asked: Vec<Asked>, printed: &mut Print
         let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { break };
         let texts: Vec<&str> = missing.iter().map(|place| asked[*place].text.as_str()).collect();
         let body = format!("{{\"requests\":[{}]}}", texts.join(","));
-        let request = Request::new(OperationId::BatchGet, &[]).json(body.into_bytes());
+        let request = Request::new(&batch_get::ROW, &[]).json(body.into_bytes());
         let lines = || format!("{name}, lines {} to {}", asked[first].line, asked[last].line);
         let answers: BatchResults =
             client.ask(&request).await.map_err(|error| Failure::failed(format!("{}: {error}", lines())))?;

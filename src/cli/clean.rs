@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
+use liststore_contract::operations::clean_indexes;
 
 use super::block_on;
 use super::definitions::ChangeOptions;
@@ -12,7 +13,6 @@ use super::index;
 use super::jobs::{Wait, begin};
 use crate::client::Request;
 use crate::domain::{EntityType, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::CleanInput;
 
 const EXAMPLES: &str = "\
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         };
         for entity_type in types {
             let input = CleanInput { index: index.clone(), lists_per_second };
-            let request = Request::new(OperationId::CleanIndexes, &[&entity_type]).body(&input)?;
+            let request = Request::new(&clean_indexes::ROW, &[&entity_type]).body(&input)?;
             begin(&client, &request, &Wait { wait: !no_wait }, options.output()).await?;
         }
         Ok(())

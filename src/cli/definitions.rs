@@ -1,13 +1,13 @@
 //! Arguments that the commands of definitions share: features and their versions, entity types, indexes.
 
 use clap::Args;
+use liststore_contract::row::Row;
 
 use super::failure::Failure;
 use super::output::Format;
 use super::parse::{self, Author, ServerOptions};
 use crate::client::{Client, Request};
 use crate::domain::{Description, EntityType, Labels, Owner};
-use crate::service::OperationId;
 
 /// An entity type.
 #[derive(Debug, Clone, Args)]
@@ -18,7 +18,7 @@ pub(super) struct EntityTypeArgument {
 }
 
 impl EntityTypeArgument {
-    pub(super) fn request(&self, operation: OperationId) -> Request {
+    pub(super) fn request(&self, operation: &'static Row) -> Request {
         Request::new(operation, &[self.entity_type.as_str()])
     }
 }

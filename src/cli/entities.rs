@@ -1,13 +1,13 @@
 //! `liststore feature entities`: which entities have lists of a feature version, through a server's HTTP API.
 
 use clap::Args;
+use liststore_contract::operations::list_entities;
 
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::{FeatureArguments, ServerOptions, VersionOption};
 use crate::client::{Request, printable};
 use crate::domain::Limit;
-use crate::service::OperationId;
 use crate::wire::EntityPage;
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, VERSION};
 
@@ -37,7 +37,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let (mut left, mut page_token, mut all) = (arguments.limit.unwrap_or(u64::MAX), None, Vec::new());
     loop {
         let page_size = usize::try_from(left).unwrap_or(usize::MAX).min(Limit::PAGE_SIZE_MAX);
-        let request = Request::of_feature(OperationId::ListEntities, &arguments.feature.id())
+        let request = Request::of_feature(&list_entities::ROW, &arguments.feature.id())
             .query(&VERSION, Some(&arguments.version.version).filter(|label| !label.is_default()))
             .query(&PAGE_SIZE, Some(page_size))
             .query(&PAGE_TOKEN, page_token);

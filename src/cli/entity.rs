@@ -1,6 +1,7 @@
 //! `liststore entity`: everything that is kept of one entity, through a server's HTTP API.
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::erase_entity;
 
 use super::confirm::Yes;
 use super::failure::Failure;
@@ -10,7 +11,6 @@ use super::parse::{Author, ServerOptions};
 use super::{bag, bag_files, block_on};
 use crate::client::{Request, printable, read};
 use crate::domain::{EntityId, EntityType};
-use crate::service::OperationId;
 use crate::wire::{EntityErased, ErasedBag, ErasedList, ProblemBody};
 
 const EXAMPLES: &str = "\
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Result<(), Failure> {
     let entity = format!("{entity_type} {}", printable(entity_id.as_str()));
-    let request = Request::new(OperationId::EraseEntity, &[entity_type.as_str(), entity_id.as_str()]);
+    let request = Request::new(&erase_entity::ROW, &[entity_type.as_str(), entity_id.as_str()]);
     let response = block_on(async {
         yes.confirm(async { Ok(format!("Erase all lists and the bag of {entity}? This cannot be undone.")) }).await?;
         let client = options.server.client(author.user)?;

@@ -3,6 +3,10 @@
 use std::num::NonZeroU32;
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::{
+    create_entity_type, delete_entity_type, get_entity_type, get_entity_type_history, list_entity_types,
+    purge_entity_type, update_entity_type,
+};
 use serde_json::value::RawValue;
 
 use super::confirm::Yes;
@@ -16,7 +20,6 @@ use super::parse::{self, ServerOptions};
 use super::{block_on, extent, index};
 use crate::client::{Client, Request, Response, read};
 use crate::domain::Ttl;
-use crate::service::OperationId;
 use crate::wire::parameters::{PAGE_SIZE, TYPE_TEXT};
 use crate::wire::{EntityType, EntityTypeInput, EntityTypePatch, PurgeBagsInput};
 
@@ -190,12 +193,12 @@ async fn create(Create { which, ttl, told, options }: Create) -> Result<(), Fail
     let labels = Some(told.labels()?);
     let Told { description, owner, .. } = told;
     let input = EntityTypeInput { entity_type: which.entity_type, ttl, description, owner, labels };
-    let request = Request::new(OperationId::CreateEntityType, &[]).body(&input)?;
+    let request = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
     show_type(&options.client()?.send(&request).await?, options.output())
 }
 
 async fn get(Get { which, options }: Get) -> Result<(), Failure> {
-    let request = which.request(OperationId::GetEntityType);
+    let request = which.request(&get_entity_type::ROW);
     show_type(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
@@ -208,7 +211,7 @@ pub(super) async fn names(client: &Client) -> Result<Vec<String>, Failure> {
 /// All entity types that a text stands in.
 async fn all(client: &Client, query: Option<&String>) -> Result<Vec<Box<RawValue>>, Failure> {
     let request = |page_size| {
-        let request = Request::new(OperationId::ListEntityTypes, &[]);
+        let request = Request::new(&list_entity_types::ROW, &[]);
         request.query(&TYPE_TEXT, query).query(&PAGE_SIZE, Some(page_size))
     };
     Ok(entries(client, usize::MAX, request).await?.all)
@@ -230,20 +233,20 @@ async fn update(Update { which, ttl, retold, condition, options }: Update) -> Re
         let what = "nothing to change: pass --ttl, --description, --owner, --label or --no-labels";
         return Err(Failure::Usage(what.into()));
     }
-    let request = which.request(OperationId::UpdateEntityType).body(&patch)?.if_match(condition.if_match);
+    let request = which.request(&update_entity_type::ROW).body(&patch)?.if_match(condition.if_match);
     show_type(&options.client()?.send(&request).await?, options.output())
 }
 
 async fn delete(Delete { which, yes, condition, options }: Delete) -> Result<(), Failure> {
     let (client, name) = (options.client()?, &which.entity_type);
     yes.confirm(async {
-        client.send(&which.request(OperationId::GetEntityType)).await?;
+        client.send(&which.request(&get_entity_type::ROW)).await?;
         let (bags, indexes) = (extent::of_bags(&client, name).await?, index::names(&client, &which).await?);
         let indexes = counted(indexes.len() as u64, "index");
         Ok(format!("Delete the entity type {name} with {bags} and {indexes}? This cannot be undone."))
     })
     .await?;
-    let request = which.request(OperationId::DeleteEntityType).if_match(condition.if_match);
+    let request = which.request(&delete_entity_type::ROW).if_match(condition.if_match);
     show_deleted(&client.send(&request).await?, which.entity_type.as_str(), options.output())
 }
 
@@ -259,12 +262,12 @@ async fn purge(arguments: Purge) -> Result<(), Failure> {
     })
     .await?;
     let input = PurgeBagsInput { deleted_only, lists_per_second };
-    let request = which.request(OperationId::PurgeEntityType).body(&input)?;
+    let request = which.request(&purge_entity_type::ROW).body(&input)?;
     begin(&client, &request, &wait, options.output()).await
 }
 
 async fn history(History { which, limit, options }: History) -> Result<(), Failure> {
-    show_history(&options, || which.request(OperationId::GetEntityTypeHistory), limit).await
+    show_history(&options, || which.request(&get_entity_type_history::ROW), limit).await
 }
 
 /// Prints one entity type.

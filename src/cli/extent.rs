@@ -1,10 +1,11 @@
 //! How much a deletion affects, in numbers for the question before it. All counts are bounded.
 
+use liststore_contract::operations::{count_items, list_bags, list_entities};
+
 use super::failure::Failure;
 use super::output::counted;
 use crate::client::{Client, ClientError, Request};
 use crate::domain::{EntityId, EntityType, FeatureId, Limit, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::parameters::{COUNT_MAX, PAGE_SIZE, PAGE_TOKEN, VERSION};
 use crate::wire::{Counted, EntityPage};
 
@@ -70,7 +71,7 @@ async fn lists_of(
     version: &VersionLabel,
 ) -> Result<(Extent, Vec<EntityId>), ClientError> {
     let label = Some(version).filter(|label| !label.is_default());
-    entities_of(client, || Request::of_feature(OperationId::ListEntities, id).query(&VERSION, label)).await
+    entities_of(client, || Request::of_feature(&list_entities::ROW, id).query(&VERSION, label)).await
 }
 
 /// The entities that a listing has, and the first of them.
@@ -97,14 +98,14 @@ pub(super) async fn items_of(
     entity_id: &EntityId,
     version: &VersionLabel,
 ) -> Result<Extent, Failure> {
-    let request = Request::of_list(OperationId::CountItems, id, entity_id, version);
+    let request = Request::of_list(&count_items::ROW, id, entity_id, version);
     let Counted { count, exact } = client.ask(&request.query(&COUNT_MAX, Some(ITEMS_MAX))).await?;
     Ok(Extent { count, is_exact: exact })
 }
 
 /// `12 bags` of an entity type, or why they were not counted.
 pub(super) async fn of_bags(client: &Client, entity_type: &EntityType) -> Result<String, Failure> {
-    match entities_of(client, || Request::new(OperationId::ListBags, &[entity_type.as_str()])).await {
+    match entities_of(client, || Request::new(&list_bags::ROW, &[entity_type.as_str()])).await {
         Ok((bags, _)) => Ok(bags.of("bag")),
         Err(error) if is_forbidden(&error) => Ok("bags that this key cannot count".to_owned()),
         Err(error) => Err(error.into()),

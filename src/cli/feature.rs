@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::{
+    create_feature, delete_feature, get_feature, get_history, list_features, update_feature,
+};
 
 use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition, Retold, Told};
@@ -16,7 +19,6 @@ use crate::domain::{
     AheadMax, Bucket, BucketInput, EntityType, FeatureId, IdentityKind, Keep, MaxItems, MaxItemsInput, Ttl, ValueType,
     VersionLabel,
 };
-use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, TEXT};
 use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
 
@@ -214,18 +216,18 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         owner: arguments.told.owner,
         labels: Some(labels),
     };
-    let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
+    let request = Request::new(&create_feature::ROW, &[]).body(&input)?;
     show_feature(&arguments.options.client()?.send(&request).await?, arguments.options.output())
 }
 
 async fn get(arguments: Get) -> Result<(), Failure> {
-    let request = Request::of_feature(OperationId::GetFeature, &arguments.feature.id());
+    let request = Request::of_feature(&get_feature::ROW, &arguments.feature.id());
     show_feature(&arguments.options.server.client(None)?.send(&request).await?, arguments.options.output)
 }
 
 async fn list(List { entity_type, query, options }: List) -> Result<(), Failure> {
     let request = |page_size| {
-        Request::new(OperationId::ListFeatures, &[])
+        Request::new(&list_features::ROW, &[])
             .query(&ENTITY_TYPE, entity_type.as_ref())
             .query(&TEXT, query.as_ref())
             .query(&PAGE_SIZE, Some(page_size))
@@ -258,7 +260,7 @@ async fn update(arguments: Update) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    let request = Request::of_feature(OperationId::UpdateFeature, &feature.id());
+    let request = Request::of_feature(&update_feature::ROW, &feature.id());
     let request = request.body(&patch)?.if_match(condition.if_match);
     show_feature(&options.client()?.send(&request).await?, options.output())
 }
@@ -272,18 +274,18 @@ async fn delete(Delete { feature, yes, condition, options }: Delete) -> Result<(
         Ok(format!("Delete the feature {id} with {versions} and {lists}? This cannot be undone."))
     })
     .await?;
-    let request = Request::of_feature(OperationId::DeleteFeature, &id).if_match(condition.if_match);
+    let request = Request::of_feature(&delete_feature::ROW, &id).if_match(condition.if_match);
     show_deleted(&client.send(&request).await?, &id.to_string(), options.output())
 }
 
 /// The labels of a feature's versions.
 pub(super) async fn labels(client: &Client, id: &FeatureId) -> Result<Vec<VersionLabel>, Failure> {
-    let found: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, id)).await?;
+    let found: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;
     Ok(found.versions.iter().filter_map(|version| VersionLabel::new(&version.version).ok()).collect())
 }
 
 async fn history(History { feature, limit, options }: History) -> Result<(), Failure> {
-    let request = || Request::of_feature(OperationId::GetHistory, &feature.id());
+    let request = || Request::of_feature(&get_history::ROW, &feature.id());
     show_history(&options, request, limit).await
 }
 

@@ -1,6 +1,7 @@
 //! `liststore entity find`: the bags that an index has under some values, through a server's HTTP API.
 
 use clap::Args;
+use liststore_contract::operations::find_bags;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -12,7 +13,6 @@ use super::parse::ServerOptions;
 use crate::client::{Request, printable, read};
 use crate::domain::index::Scalar;
 use crate::domain::{EntityType, Order, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, VALUE};
 
 /// Find bags by an index
@@ -69,7 +69,7 @@ struct Row {
 pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { entity_type, index, values, min, max, order, limit, options } = arguments;
     let request = |limit| {
-        let request = Request::new(OperationId::FindBags, &[entity_type.as_str(), index.as_str()]);
+        let request = Request::new(&find_bags::ROW, &[entity_type.as_str(), index.as_str()]);
         let request = values.iter().fold(request, |request, value| request.query(&VALUE, Some(value)));
         let request = request.query(&MIN, min.as_ref()).query(&MAX, max.as_ref());
         request.query(&ORDER, Some(order.as_str())).query(&BAGS_LIMIT, Some(limit))

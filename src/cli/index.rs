@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use liststore_contract::operations::{create_index, delete_index, get_index, list_indexes};
+use liststore_contract::row::Row;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -17,7 +19,6 @@ use super::{block_on, extent};
 use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::VersionLabel;
 use crate::domain::index::Pointer;
-use crate::service::OperationId;
 use crate::wire::{Index, IndexInput, IndexState};
 
 /// How often an index is looked at while somebody waits for it.
@@ -57,7 +58,7 @@ struct Named {
 }
 
 impl Named {
-    fn request(&self, operation: OperationId) -> Request {
+    fn request(&self, operation: &'static Row) -> Request {
         Request::new(operation, &[self.of.entity_type.as_str(), self.name.as_str()])
     }
 }
@@ -152,7 +153,7 @@ async fn create(arguments: Create) -> Result<(), Failure> {
     let Create { index, properties, order_by, wait, options } = arguments;
     let client = options.client()?;
     let input = IndexInput { name: index.name.clone(), properties, order_by };
-    let response = client.send(&index.of.request(OperationId::CreateIndex).body(&input)?).await?;
+    let response = client.send(&index.of.request(&create_index::ROW).body(&input)?).await?;
     if wait { follow(&client, &index, options.output()).await } else { show_index(&response, options.output()) }
 }
 
@@ -161,7 +162,7 @@ async fn get(Get { index, wait, options }: Get) -> Result<(), Failure> {
     if wait {
         return follow(&client, &index, options.output).await;
     }
-    show_index(&client.send(&index.request(OperationId::GetIndex)).await?, options.output)
+    show_index(&client.send(&index.request(&get_index::ROW)).await?, options.output)
 }
 
 /// As the server wrote them: members that this release does not know are printed too.
@@ -171,21 +172,21 @@ struct Indexes {
 }
 
 async fn list(List { of, options }: List) -> Result<(), Failure> {
-    let request = of.request(OperationId::ListIndexes);
+    let request = of.request(&list_indexes::ROW);
     let Indexes { indexes } = options.server.client(None)?.ask(&request).await?;
     show_all("indexes", &indexes, options.output, &HEADER, row)
 }
 
 /// The names of the indexes of an entity type.
 pub(super) async fn names(client: &Client, of: &EntityTypeArgument) -> Result<Vec<String>, Failure> {
-    let Indexes { indexes } = client.ask(&of.request(OperationId::ListIndexes)).await?;
+    let Indexes { indexes } = client.ask(&of.request(&list_indexes::ROW)).await?;
     indexes.iter().map(|index| Ok(read::<Index>(index.get().as_bytes())?.name)).collect()
 }
 
 async fn drop_index(Drop { index, yes, condition, options }: Drop) -> Result<(), Failure> {
     let client = options.client()?;
     yes.confirm(async {
-        let found: Index = client.ask(&index.request(OperationId::GetIndex)).await?;
+        let found: Index = client.ask(&index.request(&get_index::ROW)).await?;
         let (name, of, properties) = (&index.name, &index.of.entity_type, found.properties.join(" "));
         let bags = extent::of_bags(&client, of).await?;
         Ok(format!(
@@ -194,7 +195,7 @@ async fn drop_index(Drop { index, yes, condition, options }: Drop) -> Result<(),
         ))
     })
     .await?;
-    let request = index.request(OperationId::DeleteIndex).if_match(condition.if_match);
+    let request = index.request(&delete_index::ROW).if_match(condition.if_match);
     client.send(&request).await?;
     let mut output = Output::open();
     match options.output() {
@@ -228,7 +229,7 @@ async fn follow(client: &Client, index: &Named, format: Format) -> Result<(), Fa
         bar.set_style(style);
     }
     loop {
-        let response = client.send(&index.request(OperationId::GetIndex)).await?;
+        let response = client.send(&index.request(&get_index::ROW)).await?;
         let found: Index = read(&response.body)?;
         bar.set_position(found.bags_done.unwrap_or_default());
         let problem = found.problem.map(|problem| format!(": {}", printable(&problem))).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use liststore_contract::operations::{cancel_job, get_job, list_jobs, pause_job, resume_job, update_job};
 
 use super::block_on;
 use super::failure::Failure;
@@ -13,7 +14,6 @@ use super::pages::entries;
 use super::parse::{Author, ServerOptions};
 use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::JobId;
-use crate::service::OperationId;
 use crate::wire::parameters::PAGE_SIZE;
 use crate::wire::{Job, JobPatch};
 
@@ -152,19 +152,19 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
                 follow(&named.options.server.client(None)?, &named.id.to_string(), named.options.output).await
             });
         }
-        Command::Get(Get { named, .. }) => (request(OperationId::GetJob, &named), named, None),
+        Command::Get(Get { named, .. }) => (request(&get_job::ROW, &named), named, None),
         Command::Rate(Rate { named, author, lists_per_second, .. }) => {
-            (request(OperationId::UpdateJob, &named).body(&JobPatch { lists_per_second })?, named, author.user)
+            (request(&update_job::ROW, &named).body(&JobPatch { lists_per_second })?, named, author.user)
         }
-        Command::Pause(Pause { named, author }) => (request(OperationId::PauseJob, &named), named, author.user),
-        Command::Resume(Resume { named, author }) => (request(OperationId::ResumeJob, &named), named, author.user),
-        Command::Cancel(Cancel { named, author }) => (request(OperationId::CancelJob, &named), named, author.user),
+        Command::Pause(Pause { named, author }) => (request(&pause_job::ROW, &named), named, author.user),
+        Command::Resume(Resume { named, author }) => (request(&resume_job::ROW, &named), named, author.user),
+        Command::Cancel(Cancel { named, author }) => (request(&cancel_job::ROW, &named), named, author.user),
     };
     block_on(async { show_job(&named.options.server.client(author)?.send(&request).await?.body, named.options.output) })
 }
 
 async fn list(options: ServerOptions) -> Result<(), Failure> {
-    let request = |page_size| Request::new(OperationId::ListJobs, &[]).query(&PAGE_SIZE, Some(page_size));
+    let request = |page_size| Request::new(&list_jobs::ROW, &[]).query(&PAGE_SIZE, Some(page_size));
     let jobs = entries(&options.server.client(None)?, usize::MAX, request).await?.all;
     let header = ["ID", "KIND", "STATE", "FEATURE", "DONE", "CREATED", "BY"];
     show_all("jobs", &jobs, options.output, &header, row)
@@ -252,7 +252,7 @@ async fn ended(client: &Client, id: &str) -> Result<Response, Failure> {
     if let Ok(style) = ProgressStyle::with_template(BAR) {
         bar.set_style(style);
     }
-    let request = Request::new(OperationId::GetJob, &[id]);
+    let request = Request::new(&get_job::ROW, &[id]);
     loop {
         let response = client.send(&request).await?;
         let job: Job = read(&response.body)?;

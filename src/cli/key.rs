@@ -1,6 +1,7 @@
 //! `liststore key`: API keys, through a server's HTTP API or the socket in its data directory.
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::{create_key, get_key, list_keys, revoke_key, rotate_key};
 
 use super::block_on;
 use super::confirm::{Yes, asked};
@@ -10,7 +11,6 @@ use super::pages::entries;
 use super::parse::{self, Author, Way};
 use crate::client::{Request, Response, printable, read};
 use crate::domain::{EntityType, KeyId, KeyName, Role, Scope, Ttl};
-use crate::service::OperationId;
 use crate::wire::parameters::{CREATED_KEYS, PAGE_SIZE};
 use crate::wire::{CreatedKey, Key, KeyInput, KeyMade, KeyRotation};
 
@@ -171,12 +171,12 @@ async fn create(arguments: Create) -> Result<(), Failure> {
     }
     let input =
         KeyInput { name, roles, scopes, expires, requests_per_second, requests_burst, items_per_second, items_burst };
-    let request = Request::new(OperationId::CreateKey, &[]).body(&input)?;
+    let request = Request::new(&create_key::ROW, &[]).body(&input)?;
     show_made(&way.client(author.user)?.send(&request).await?, way.options.output)
 }
 
 async fn list(List { author, way }: List) -> Result<(), Failure> {
-    let request = |page_size| Request::new(OperationId::ListKeys, &[]).query(&PAGE_SIZE, Some(page_size));
+    let request = |page_size| Request::new(&list_keys::ROW, &[]).query(&PAGE_SIZE, Some(page_size));
     let keys = entries(&way.client(author.user)?, usize::MAX, request).await?.all;
     let header = ["ID", "NAME", "STATE", "ROLES", "SCOPES", "EXPIRES", "LAST USED"];
     show_all("keys", &keys, way.options.output, &header, row)
@@ -189,7 +189,7 @@ fn row(key: Key) -> Vec<String> {
 }
 
 async fn rotate(Rotate { id, overlap, expires, author, way }: Rotate) -> Result<(), Failure> {
-    let request = Request::new(OperationId::RotateKey, &[id.as_str()]).body(&KeyRotation { overlap, expires })?;
+    let request = Request::new(&rotate_key::ROW, &[id.as_str()]).body(&KeyRotation { overlap, expires })?;
     show_made(&way.client(author.user)?.send(&request).await?, way.options.output)
 }
 
@@ -197,7 +197,7 @@ async fn revoke(Revoke { id, mut created_keys, yes, author, way }: Revoke) -> Re
     let client = way.client(author.user)?;
     let mut key = None;
     yes.confirm(async {
-        let found: Key = client.ask(&Request::new(OperationId::GetKey, &[id.as_str()])).await?;
+        let found: Key = client.ask(&Request::new(&get_key::ROW, &[id.as_str()])).await?;
         let (name, count) = (found.name.clone(), counted(found.created_keys.len() as u64, "key"));
         let last_used = found.last_used_at.as_deref().map(|at| format!(", last used {at}")).unwrap_or_default();
         let created = if created_keys { format!(" and the {count} that it created") } else { String::new() };
@@ -209,7 +209,7 @@ async fn revoke(Revoke { id, mut created_keys, yes, author, way }: Revoke) -> Re
         let (count, names) = (counted(key.created_keys.len() as u64, "key"), named(&key.created_keys));
         created_keys = asked(&format!("It created {count}: {names}. Revoke them too?"))?;
     }
-    let request = Request::new(OperationId::RevokeKey, &[id.as_str()]);
+    let request = Request::new(&revoke_key::ROW, &[id.as_str()]);
     let request = request.query(&CREATED_KEYS, created_keys.then_some("true"));
     let response = client.send(&request).await?;
     show(&response.body, way.options.output, |output| {

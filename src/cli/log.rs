@@ -1,6 +1,7 @@
 //! `liststore log`: what a running server's log has.
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::{change_log, get_log};
 
 use super::block_on;
 use super::failure::Failure;
@@ -8,7 +9,6 @@ use super::output::show;
 use super::parse::{Author, Way};
 use crate::client::{Request, read};
 use crate::domain::{self, AccessLog};
-use crate::service::OperationId;
 use crate::wire::{LogInput, LogState};
 
 /// Show and change the log configuration of a running server
@@ -66,9 +66,9 @@ struct Set {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { way }) => tell(&way, None, &Request::new(OperationId::GetLog, &[])),
+        Command::Get(Get { way }) => tell(&way, None, &Request::new(&get_log::ROW, &[])),
         Command::Set(Set { filter, access, author, way }) => {
-            tell(&way, author.user, &Request::new(OperationId::ChangeLog, &[]).body(&LogInput { filter, access })?)
+            tell(&way, author.user, &Request::new(&change_log::ROW, &[]).body(&LogInput { filter, access })?)
         }
     }
 }

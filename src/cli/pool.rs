@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::{get_pool, resize_pool};
 
 use super::block_on;
 use super::failure::Failure;
@@ -10,7 +11,6 @@ use super::output::show;
 use super::parse::{Author, ServerOptions};
 use crate::client::{Request, read};
 use crate::domain;
-use crate::service::OperationId;
 use crate::wire::{Pool, PoolInput};
 
 const EXAMPLES: &str = "\
@@ -69,11 +69,11 @@ struct Resize {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { options }) => tell(&options, None, &Request::new(OperationId::GetPool, &[])),
+        Command::Get(Get { options }) => tell(&options, None, &Request::new(&get_pool::ROW, &[])),
         Command::Resize(Resize { actors, permits, author, options }) => {
             let size =
                 PoolInput { actors: actors.map(NonZeroUsize::get), permits_per_actor: permits.map(NonZeroUsize::get) };
-            tell(&options, author.user, &Request::new(OperationId::ResizePool, &[]).body(&size)?)
+            tell(&options, author.user, &Request::new(&resize_pool::ROW, &[]).body(&size)?)
         }
     }
 }

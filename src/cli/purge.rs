@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
+use liststore_contract::operations::purge_feature;
 
 use super::confirm::Yes;
 use super::definitions::ChangeOptions;
@@ -13,7 +14,6 @@ use super::parse::FeatureArguments;
 use super::{block_on, extent};
 use crate::client::Request;
 use crate::domain::VersionLabel;
-use crate::service::OperationId;
 use crate::wire::PurgeInput;
 
 const EXAMPLES: &str = "\
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         })
         .await?;
         let input = PurgeInput { version, deleted_only, lists_per_second };
-        let request = Request::of_feature(OperationId::PurgeFeature, &id).body(&input)?;
+        let request = Request::of_feature(&purge_feature::ROW, &id).body(&input)?;
         begin(&client, &request, &wait, options.output()).await
     })
 }

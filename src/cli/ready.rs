@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Args;
+use liststore_contract::operations::readyz;
 
 use super::block_on;
 use super::failure::Failure;
 use super::output::{FormatOption, show};
 use super::parse::TlsArguments;
 use crate::client::{Client, Request, Retries, ServerUrl, printable, read};
-use crate::service::OperationId;
 use crate::wire::HealthRead;
 
 const EXAMPLES: &str = "\
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { url, tls, timeout_secs, format } = arguments;
     let url = url.with_tls(tls.tls());
-    let request = Request::new(OperationId::Readyz, &[]).within(Duration::from_secs(u64::from(timeout_secs.get())));
+    let request = Request::new(&readyz::ROW, &[]).within(Duration::from_secs(u64::from(timeout_secs.get())));
     let answer = block_on(async { Ok(Client::new(url, None, Retries::NONE)?.send(&request).await) })?;
     let body = answer?.body;
     show(&body, format.output, |output| {

@@ -1,6 +1,8 @@
 //! `liststore version`: the versions of a list feature, through a server's HTTP API.
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::{create_version, delete_version, get_feature, get_version, update_version};
+use liststore_contract::row::Row;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -13,7 +15,6 @@ use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, extent};
 use crate::client::{Request, Response, read};
 use crate::domain::{BucketInput, Description, IdentityKind, Keep, Ttl, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::{FeatureVersion, VersionInput, VersionPatch};
 
 const EXAMPLES: &str = "\
@@ -51,7 +52,7 @@ struct VersionArguments {
 }
 
 impl VersionArguments {
-    fn request(&self, operation: OperationId) -> Request {
+    fn request(&self, operation: &'static Row) -> Request {
         Request::of_version(operation, &self.feature.id(), &self.version)
     }
 }
@@ -173,12 +174,12 @@ async fn create(arguments: Create) -> Result<(), Failure> {
     let (max_items, bucket) = (arguments.max_items.input(), arguments.bucket.unwrap_or_default());
     let timestamp_ahead_max = arguments.ahead_max.input();
     let input = VersionInput { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description };
-    let request = Request::of_feature(OperationId::CreateVersion, &feature.id()).body(&input)?;
+    let request = Request::of_feature(&create_version::ROW, &feature.id()).body(&input)?;
     show_version(&arguments.options.client()?.send(&request).await?, arguments.options.output())
 }
 
 async fn get(Get { version, options }: Get) -> Result<(), Failure> {
-    let request = version.request(OperationId::GetVersion);
+    let request = version.request(&get_version::ROW);
     show_version(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
@@ -188,7 +189,7 @@ async fn list(List { feature, options }: List) -> Result<(), Failure> {
     struct Versions {
         versions: Vec<Box<RawValue>>,
     }
-    let request = Request::of_feature(OperationId::GetFeature, &feature.id());
+    let request = Request::of_feature(&get_feature::ROW, &feature.id());
     let Versions { versions } = options.server.client(None)?.ask(&request).await?;
     let row = |version: FeatureVersion| version_row(&version);
     show_all("versions", &versions, options.output, &VERSION_HEADER, row)
@@ -203,7 +204,7 @@ async fn update(arguments: Update) -> Result<(), Failure> {
             "name what to change: --ttl, --max-items, --no-max-items, --timestamp-ahead-max or --description".into(),
         ));
     }
-    let request = version.request(OperationId::UpdateVersion).body(&patch)?.if_match(condition.if_match);
+    let request = version.request(&update_version::ROW).body(&patch)?.if_match(condition.if_match);
     show_version(&options.client()?.send(&request).await?, options.output())
 }
 
@@ -211,12 +212,12 @@ async fn delete(Delete { version, yes, condition, options }: Delete) -> Result<(
     let client = options.client()?;
     let (id, label) = (version.feature.id(), &version.version);
     yes.confirm(async {
-        client.send(&version.request(OperationId::GetVersion)).await?;
+        client.send(&version.request(&get_version::ROW)).await?;
         let lists = extent::of_lists(&client, &id, std::slice::from_ref(label)).await?;
         Ok(format!("Delete the version {:?} of {id} with {lists}? This cannot be undone.", label.as_str()))
     })
     .await?;
-    let request = version.request(OperationId::DeleteVersion).if_match(condition.if_match);
+    let request = version.request(&delete_version::ROW).if_match(condition.if_match);
     let what = format!("{id} version {:?}", label.as_str());
     show_deleted(&client.send(&request).await?, &what, options.output())
 }

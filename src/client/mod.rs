@@ -20,6 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
+use liststore_contract::row::Method;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -37,7 +38,6 @@ pub use value_text::{write_json, write_string};
 
 use crate::admin_socket::{self, Address};
 use crate::domain::Author;
-use crate::service::Method;
 use crate::wire::parameters::USER;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

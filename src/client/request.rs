@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use liststore_contract::row::{Method, Row};
 use serde::Serialize;
 
 use super::error::ClientError;
 use crate::domain::{EntityId, FeatureId, VersionLabel};
-use crate::service::{Method, OperationId};
 use crate::wire::parameters::Parameter;
 
 /// Above any deadline that a server keeps for an operation.
@@ -31,8 +31,7 @@ pub struct Request {
 
 impl Request {
     /// A request for an operation, with the variable segments of its path.
-    pub fn new(operation: OperationId, variables: &[&str]) -> Self {
-        let operation = operation.descriptor();
+    pub fn new(operation: &'static Row, variables: &[&str]) -> Self {
         Self {
             method: operation.method,
             path: operation.path_of(variables),
@@ -46,17 +45,17 @@ impl Request {
     }
 
     /// A request about a feature.
-    pub fn of_feature(operation: OperationId, id: &FeatureId) -> Self {
+    pub fn of_feature(operation: &'static Row, id: &FeatureId) -> Self {
         Self::new(operation, &[id.entity_type.as_str(), id.name.as_str()])
     }
 
     /// A request about a version of a feature.
-    pub fn of_version(operation: OperationId, id: &FeatureId, version: &VersionLabel) -> Self {
+    pub fn of_version(operation: &'static Row, id: &FeatureId, version: &VersionLabel) -> Self {
         Self::new(operation, &[id.entity_type.as_str(), id.name.as_str(), version.as_str()])
     }
 
     /// A request about a list. The default version needs no parameter.
-    pub fn of_list(operation: OperationId, id: &FeatureId, entity_id: &EntityId, version: &VersionLabel) -> Self {
+    pub fn of_list(operation: &'static Row, id: &FeatureId, entity_id: &EntityId, version: &VersionLabel) -> Self {
         Self::new(operation, &[id.entity_type.as_str(), id.name.as_str(), entity_id.as_str()])
             .query(&crate::wire::parameters::VERSION, (!version.is_default()).then_some(version))
     }
@@ -98,6 +97,10 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
+    use liststore_contract::operations::{
+        add_items, create_feature, get_history, get_items, remove_all_items, remove_items, update_version,
+    };
+
     use super::*;
     use crate::domain::{EntityType, FeatureName};
 
@@ -115,7 +118,7 @@ mod tests {
             ("%2e%2e", "%252e%252e"),
         ] {
             let entity_id = EntityId::new(entity_id).unwrap();
-            let request = Request::of_list(OperationId::GetItems, &id(), &entity_id, &VersionLabel::default_version());
+            let request = Request::of_list(&get_items::ROW, &id(), &entity_id, &VersionLabel::default_version());
             assert_eq!(request.path, format!("/v1/lists/user/a.b-c/{encoded}/items"));
         }
     }
@@ -123,11 +126,11 @@ mod tests {
     #[test]
     fn the_default_version_is_an_empty_segment_and_no_parameter() {
         let (default, other) = (VersionLabel::default_version(), VersionLabel::new("2024/08").unwrap());
-        let path = |version| Request::of_version(OperationId::UpdateVersion, &id(), version).path;
+        let path = |version| Request::of_version(&update_version::ROW, &id(), version).path;
         assert_eq!(path(&default), "/v1/features/user/a.b-c/versions/");
         assert_eq!(path(&other), "/v1/features/user/a.b-c/versions/2024%2F08");
         let entity_id = EntityId::new("u").unwrap();
-        let query = |version| Request::of_list(OperationId::AddItems, &id(), &entity_id, version).query;
+        let query = |version| Request::of_list(&add_items::ROW, &id(), &entity_id, version).query;
         assert_eq!(query(&default), []);
         assert_eq!(query(&other), [("version", "2024/08".to_owned())]);
     }
@@ -135,8 +138,8 @@ mod tests {
     #[test]
     fn adds_may_be_repeated_and_removals_of_some_may_not() {
         let repeatable = |operation| Request::new(operation, &[]).repeatable;
-        assert!(repeatable(OperationId::AddItems) && repeatable(OperationId::RemoveAllItems));
-        assert!(repeatable(OperationId::GetHistory));
-        assert!(!repeatable(OperationId::RemoveItems) && !repeatable(OperationId::CreateFeature));
+        assert!(repeatable(&add_items::ROW) && repeatable(&remove_all_items::ROW));
+        assert!(repeatable(&get_history::ROW));
+        assert!(!repeatable(&remove_items::ROW) && !repeatable(&create_feature::ROW));
     }
 }

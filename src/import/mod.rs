@@ -28,11 +28,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use liststore_contract::operations::get_feature;
 use tokio::time::Instant;
 
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::{FeatureId, IdentityKind, VersionLabel};
-use crate::service::OperationId;
 use crate::typed_times::TimeReader;
 use crate::wire::Feature;
 use bad_rows::BadRows;
@@ -120,7 +120,7 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
 /// Asks the server what the feature's values are.
 async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
     let id = &options.feature;
-    let feature: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, id)).await?;
+    let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;
     let label = options.version.as_str();
     let version = feature.versions.iter().find(|version| version.version == label);
     let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use liststore_contract::operations::add_items;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -17,7 +18,6 @@ use super::tally::Tally;
 use crate::client::Failure;
 use crate::client::{Client, ClientError, Request};
 use crate::domain::{FeatureId, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::{ErrorCode, ProblemBody};
 
 /// How long adds in flight are waited for once the import has failed or is interrupted.
@@ -166,7 +166,7 @@ impl Target {
     }
 
     fn request(&self, group: &Group) -> Request {
-        Request::of_list(OperationId::AddItems, &self.feature, &group.entity_id, &self.version).json(group.body())
+        Request::of_list(&add_items::ROW, &self.feature, &group.entity_id, &self.version).json(group.body())
     }
 
     /// The server names the first bad item only. The server's own rules find the others at once, rather than by a

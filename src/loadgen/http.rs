@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use liststore_contract::operations::{add_items, get_items, remove_items};
+use liststore_contract::row::Row;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -15,7 +17,6 @@ use super::endpoint::{Endpoint, write_body};
 use super::operation::{ADDED_SPACING_NANOS, Kind, Operation};
 use super::response::{Malformed, Outcome, Parsed, Response, SeenItem};
 use crate::domain::Timestamp;
-use crate::service::OperationId;
 
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -45,14 +46,13 @@ impl Http {
         let post = |action: &str| {
             format!("{action} HTTP/1.1\r\nHost: {host}Content-Type: application/json\r\nContent-Length: ")
         };
-        let behind = |operation: OperationId| operation.descriptor().path_around_last(&[]).1;
+        let behind = |operation: &'static Row| operation.path_around_last(&[]).1;
         Self {
             get_head: format!("GET {lists_path}{ENTITY_PREFIX}").into_bytes(),
-            get_tail: format!("{}?limit={limit} HTTP/1.1\r\nHost: {host}\r\n", behind(OperationId::GetItems))
-                .into_bytes(),
+            get_tail: format!("{}?limit={limit} HTTP/1.1\r\nHost: {host}\r\n", behind(&get_items::ROW)).into_bytes(),
             add_head: format!("POST {lists_path}{ENTITY_PREFIX}").into_bytes(),
-            add_tail: post(behind(OperationId::AddItems)).into_bytes(),
-            remove_tail: post(behind(OperationId::RemoveItems)).into_bytes(),
+            add_tail: post(behind(&add_items::ROW)).into_bytes(),
+            remove_tail: post(behind(&remove_items::ROW)).into_bytes(),
             several: None,
             data,
             batch,

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use liststore_contract::operations::{batch_get, create_feature, get_feature, get_items, update_feature};
+
 use super::connection::Connection;
 use super::dataset::{Description, Found};
 use super::endpoint::Endpoint;
@@ -13,7 +15,6 @@ use super::resp::{self, Resp};
 use super::response::Outcome;
 use crate::client::{Client, ClientError, Failure, Request, Retries, ServerUrl, Token};
 use crate::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, MaxItemsInput, Ttl, ValueType};
-use crate::service::OperationId;
 use crate::wire::{ErrorCode, Feature, FeatureInput, FeaturePatch};
 
 /// A catalog follows a new feature within its poll interval.
@@ -108,11 +109,11 @@ impl ServerSide {
     pub async fn new(url: &ServerUrl, entity_type: EntityType, name: FeatureName) -> Result<Self, Failure> {
         let plain = url.plain().map_err(Failure::Usage)?;
         let names = [entity_type.as_str(), name.as_str()];
-        let (lists_path, _) = OperationId::GetItems.descriptor().path_around_last(&names);
+        let (lists_path, _) = get_items::ROW.path_around_last(&names);
         let authorization = url.token().map(Token::authorization);
         let endpoint = Endpoint {
             host: plain.host_header,
-            batch_path: plain.path.clone() + OperationId::BatchGet.descriptor().path,
+            batch_path: plain.path.clone() + batch_get::ROW.path,
             lists_path: plain.path + &lists_path,
             authorization,
             entity_type: entity_type.to_string(),
@@ -125,7 +126,7 @@ impl ServerSide {
     }
 
     async fn find(&mut self) -> Result<(Found, Ttl), Failure> {
-        let request = Request::of_feature(OperationId::GetFeature, &self.id);
+        let request = Request::of_feature(&get_feature::ROW, &self.id);
         let feature: Feature = match self.client.ask(&request).await {
             Ok(feature) => feature,
             Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::FeatureNotFound.name() => {
@@ -159,7 +160,7 @@ impl ServerSide {
             owner: None,
             labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),
         };
-        self.client.send(&Request::new(OperationId::CreateFeature, &[]).body(&input)?).await?;
+        self.client.send(&Request::new(&create_feature::ROW, &[]).body(&input)?).await?;
         Ok(())
     }
 
@@ -167,7 +168,7 @@ impl ServerSide {
         let mut labels = self.labels.clone();
         labels.extend(description.to_labels());
         let patch = FeaturePatch { labels: Some(Labels::new(labels).map_err(invalid)?), ..FeaturePatch::default() };
-        let request = Request::of_feature(OperationId::UpdateFeature, &self.id).body(&patch)?;
+        let request = Request::of_feature(&update_feature::ROW, &self.id).body(&patch)?;
         self.client.send(&request.repeatable()).await?;
         Ok(())
     }

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use liststore_contract::operations::{get_pool, resize_pool};
+
 use super::decide::PodPool;
 use crate::client::{Client, ClientError, Request, Retries, ServerUrl, Token};
-use crate::service::OperationId;
 use crate::wire::{Pool, PoolInput};
 
 /// A pod answers at once or not at all.
@@ -27,7 +28,7 @@ impl Pods {
 
     /// What a pod has. It never fails: a pod that does not tell is a finding as well.
     pub async fn ask(&self, address: IpAddr, port: i32) -> PodPool {
-        let request = Request::new(OperationId::GetPool, &[]).within(ASK_TIMEOUT);
+        let request = Request::new(&get_pool::ROW, &[]).within(ASK_TIMEOUT);
         let told = async { self.client(address, port)?.ask::<Pool>(&request).await.map_err(|e| e.to_string()) };
         match told.await {
             Ok(Pool { actors, resizing_to, .. }) => {
@@ -40,7 +41,7 @@ impl Pods {
     pub async fn resize(&self, address: IpAddr, port: i32, actors: i32) -> Result<(), String> {
         let size = PoolInput { actors: usize::try_from(actors).ok(), permits_per_actor: None };
         let failed = |error: ClientError| error.to_string();
-        let request = Request::new(OperationId::ResizePool, &[]).body(&size).map_err(failed)?.within(RESIZE_TIMEOUT);
+        let request = Request::new(&resize_pool::ROW, &[]).body(&size).map_err(failed)?.within(RESIZE_TIMEOUT);
         self.client(address, port)?.send(&request).await.map(|_| ()).map_err(failed)
     }
 

@@ -3,7 +3,7 @@
 
 use super::operation::{Audited, Reply};
 use super::page_end::{AROUND_BYTES, end_early, json_bytes};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, Service, ServiceError, within};
 use crate::access::Refusal;
 use crate::domain::page::AuditWalk;
 use crate::domain::{Limit, Revision, Timestamp};
@@ -12,7 +12,7 @@ use crate::metadata::keys::{AuditEntry, AuditFilter, AuditPage};
 /// The action that stands for refusals.
 pub const REFUSE: &str = "refuse";
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     /// Newest first.
     pub(super) async fn list_audit(
         &self,

@@ -4,9 +4,7 @@ use bytes::Bytes;
 
 use super::bag_conditions::BagConditions;
 use super::error::ServiceError;
-use super::operation_id::OperationId;
 use super::page_cache::RenderedPage;
-use crate::access::Resource;
 use crate::domain::{Document, EntityId, EntityType, FeatureName, Limit, Timestamp};
 
 /// An entity, as callers name it.
@@ -80,31 +78,4 @@ pub enum BagOperation {
         entities: Vec<Result<EntityName, ServiceError>>,
         lists: Vec<JoinedList>,
     },
-}
-
-impl BagOperation {
-    pub(super) fn id(&self) -> OperationId {
-        match self {
-            Self::Get { .. } => OperationId::GetBag,
-            Self::Put { .. } => OperationId::PutBag,
-            Self::Patch { .. } => OperationId::PatchBag,
-            Self::Delete { .. } => OperationId::DeleteBag,
-            Self::Create { .. } => OperationId::CreateBag,
-            Self::List { .. } => OperationId::ListBags,
-            Self::BatchGet { .. } => OperationId::BatchGetBags,
-        }
-    }
-
-    pub(super) fn resource(&self) -> Resource<'_> {
-        match self {
-            Self::Get { entity, .. }
-            | Self::Put { entity, .. }
-            | Self::Patch { entity, .. }
-            | Self::Delete { entity, .. } => Resource::EntityType(entity.entity_type.as_str()),
-            Self::Create { entity_type, .. } | Self::List { entity_type, .. } => {
-                Resource::EntityType(entity_type.as_str())
-            }
-            Self::BatchGet { .. } => Resource::SomeFeatures,
-        }
-    }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::operation::Reply;
-use super::{Caller, PageRenderer, Service, ServiceError};
+use super::{Caller, Service, ServiceError};
 use crate::actors::{ListError, PoolSize, Resize};
 use crate::domain::{AccessLog, Author, Invalid};
 use crate::metadata::MetadataError;
@@ -27,7 +27,7 @@ fn may_come_about(error: &ServiceError) -> bool {
     matches!(error, ServiceError::List(ListError::DeadlineExceeded { .. }))
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     /// Notes a change, and makes it. Both go on to their end although the caller leaves.
     async fn noted<T: Send + 'static>(
         &self,

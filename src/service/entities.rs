@@ -3,13 +3,13 @@
 use tokio::time::Instant;
 
 use super::operation::Reply;
-use super::{Caller, PageRenderer, Service, ServiceError};
+use super::{Caller, Service, ServiceError};
 use crate::domain::page::EntityWalk;
 use crate::domain::{FeatureId, Limit, VersionLabel};
 use crate::items::{EntityPage, EntityPlace};
 use crate::metadata::catalog::CatalogVersion;
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn list_entities(
         &self,
         caller: &Caller,

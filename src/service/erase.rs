@@ -19,7 +19,7 @@ use super::bag_conditions::BagConditions;
 use super::begun::{Broken, to_its_end};
 use super::operation::Reply;
 use super::receipt::{ErasedList, Receipt};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, Service, ServiceError, within};
 use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, FeatureKey, Generation, ListKey, Timestamp, Ttl};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
@@ -34,7 +34,7 @@ const LOOKED_AT_ONCE: usize = 8_192;
 /// Lists that the audit trail names as not cleared; of more it has the number.
 const NAMED_FAILURES_MAX: usize = 100;
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn erase_entity(
         &self,
         caller: &Caller,
@@ -127,7 +127,7 @@ impl<R: PageRenderer> Service<R> {
     }
 
     /// The lists of all generations of a version, none of which is cleared yet.
-    fn lists_up_to(&self, last: LastGeneration) -> impl Iterator<Item = ErasedList> + use<R> {
+    fn lists_up_to(&self, last: LastGeneration) -> impl Iterator<Item = ErasedList> + use<> {
         let LastGeneration { id, version, generation } = last;
         let names = (id.entity_type.as_str(), id.name.as_str(), version.as_str());
         let present = self.metadata.catalog().version(names.0, names.1, names.2).map(|found| found.feature_key).ok();

@@ -2,14 +2,14 @@
 
 use super::operation::Reply;
 use super::page_end::{AROUND_BYTES, end_early, json_bytes};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, Service, ServiceError, within};
 use crate::access::{Permission, Resource, decide};
 use crate::domain::page::{FeatureWalk, HistoryWalk};
 use crate::domain::{Feature, FeatureId, Limit, VersionLabel};
-use crate::metadata::{Applied, Change, FeatureFilter, MetadataError, Page, VersionChanged};
+use crate::metadata::{Applied, Change, FeatureFilter, MetadataError, NewFeature, Page, VersionChanged};
 use crate::wire;
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn list_features(
         &self,
         caller: &Caller,
@@ -72,6 +72,17 @@ impl<R: PageRenderer> Service<R> {
     /// Makes a change of a definition.
     async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
         within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await
+    }
+
+    /// Creates a feature. Only the body names it, so the permission for it is decided on here.
+    pub(super) async fn create_feature(&self, caller: &Caller, new: NewFeature) -> Result<Reply, ServiceError> {
+        let FeatureId { entity_type, name } = &new.id;
+        let resource = match new.id.is_of_bags() {
+            true => Resource::EntityType(entity_type.as_str()),
+            false => Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() },
+        };
+        decide(&caller.principal, Permission::FeaturesWrite, resource)?;
+        self.change_feature(caller, Change::CreateFeature(new)).await
     }
 
     /// Creates or updates a feature.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::bag::FoundBag;
 use super::lists::FIRST_BYTES;
 use super::operation::{FindBags, Reply};
-use super::{Caller, PageRenderer, Service, ServiceError};
+use super::{Caller, Service, ServiceError};
 use crate::actors::{ListError, ListPool, ResolveError};
 use crate::background::has_entry;
 use crate::domain::index::{Condition, Document};
@@ -40,7 +40,7 @@ struct Query<'q> {
     range: Range,
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn find_bags(&self, caller: &Caller, request: FindBags<'_>) -> Result<Reply, ServiceError> {
         caller.take_items(1)?;
         let deadline = self.deadline(caller);

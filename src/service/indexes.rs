@@ -5,7 +5,7 @@ use serde_json::json;
 use super::begun::{Broken, to_its_end};
 use super::index_view::IndexView;
 use super::operation::{CleanIndexes, Reply};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, Service, ServiceError, within};
 use crate::background::job_of;
 use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, IndexSpec, Timestamp, VersionLabel};
 use crate::metadata::jobs::{Job, JobState, Target, Task, TaskKind};
@@ -13,7 +13,7 @@ use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::metadata::{Change, MetadataError, NewVersion, Precondition, VersionChanged};
 use crate::wire::IndexState;
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn create_index(
         &self,
         caller: &Caller,

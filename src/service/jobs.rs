@@ -7,7 +7,7 @@ use serde_json::json;
 use super::begun::{Broken, to_its_end};
 use super::operation::{PurgeFeature, Reply};
 use super::page_end::{end_early, json_bytes};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, Service, ServiceError, within};
 use crate::access::{Denied, Permission, Resource, decide};
 use crate::background::Command;
 use crate::domain::page::JobWalk;
@@ -16,7 +16,7 @@ use crate::metadata::jobs::{Job, Target, Task, TaskKind};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction};
 use crate::metadata::{LastGeneration, MetadataError};
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn purge_feature(&self, caller: &Caller, request: PurgeFeature) -> Result<Reply, ServiceError> {
         let PurgeFeature { id, version, deleted_only, lists_per_second } = request;
         let found = self.metadata.generations(id.entity_type.clone());

@@ -3,7 +3,7 @@
 use super::begun::{Broken, to_its_end};
 use super::operation::{Reply, RotateKey};
 use super::page_end::{end_early, json_bytes};
-use super::{Caller, Changes, CreateKey, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, CreateKey, Service, ServiceError, within};
 use crate::access::token::Secret;
 use crate::domain::page::KeyWalk;
 use crate::domain::{Invalid, KeyId, Limit, Timestamp, Ttl};
@@ -12,7 +12,7 @@ use crate::metadata::keys::KeyChange;
 use crate::metadata::keys::lineage::created_by;
 use crate::wire;
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn create_key(&self, caller: &Caller, new: CreateKey) -> Result<Reply, ServiceError> {
         let secret = Secret::generate()?;
         let CreateKey { name, roles, scopes, limits, lifetime } = new;

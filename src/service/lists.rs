@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::members::{encode, looked_up, removal_of_key, removal_of_keys, removal_of_value};
 use super::operation::{AddItems, GetItems, ListName, Reply};
 use super::page_cache::RenderedPage;
+use super::render;
 use super::{Caller, Service, ServiceError};
 use crate::access::{ANSWER_BYTES_MIN, SMALL_BYTES};
 use crate::actors::{ListPool, ResolveError};
@@ -111,26 +112,7 @@ impl PageRead {
     }
 }
 
-/// How pages of items are written for those who ask.
-pub trait PageRenderer: Send + Sync + 'static {
-    /// About how many bytes a page has once it is rendered.
-    fn bytes_of(&self, page: &ItemPage) -> usize;
-
-    /// The same of so many items without their values.
-    fn bytes_around(&self, items: usize) -> usize;
-
-    /// The page ends early before it exceeds `bytes_max`, with at least one item, and has a token
-    /// exactly if at least one more item was there.
-    fn render(
-        &self,
-        page: &ItemPage,
-        value_type: ValueType,
-        walk: &ItemWalk<'_>,
-        bytes_max: usize,
-    ) -> Result<RenderedPage, ServiceError>;
-}
-
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn get_items(&self, caller: &Caller, request: GetItems<'_>) -> Result<Reply, ServiceError> {
         caller.take_items(1)?;
         self.check_moment(request.as_of)?;
@@ -179,7 +161,7 @@ impl<R: PageRenderer> Service<R> {
     /// Reads a page through its list's actor.
     async fn read_page(&self, caller: &Caller, read: &PageRead, deadline: Instant) -> Result<ItemPage, ServiceError> {
         let lists = self.lists_of(caller);
-        self.reserve(caller, FIRST_BYTES + self.renderer.bytes_around(read.limit))?;
+        self.reserve(caller, FIRST_BYTES + render::bytes_around(read.limit))?;
         match self.read_first(&lists, read, deadline).await? {
             Some(page) => Ok(page),
             None => self.read_in_full(caller, &lists, read, deadline).await,
@@ -223,8 +205,8 @@ impl<R: PageRenderer> Service<R> {
     ) -> Result<RenderedPage, ServiceError> {
         let bytes_max = self.options.page_bytes_max;
         // To make a large page only to drop it would keep others waiting.
-        self.reserve_if_long(caller, self.renderer.bytes_of(page).min(bytes_max))?;
-        let rendered = self.renderer.render(page, read.value_type, &read.walk(), bytes_max)?;
+        self.reserve_if_long(caller, render::bytes_of(page).min(bytes_max))?;
+        let rendered = render::page(page, read.value_type, &read.walk(), bytes_max)?;
         self.reserve_if_long(caller, rendered.text.len())?;
         if let Some(validity) = validity.filter(|_| read.is_first_page()) {
             self.pages.insert(&read.list, read.limit, read.retention, validity, &rendered);

@@ -1,26 +1,8 @@
-//! What the server does, whoever asks and by whatever way: operations as values.
+//! What the server does, whoever asks: operations as values.
 //!
-//! # The shape
-//! An [`Operation`] is a value: which operation, with its request in the domain's types. A
-//! [`Caller`] is who asks, and how long they wait. [`Service::execute`] carries it out, and gives a
-//! [`Reply`] or a [`ServiceError`]. Nothing in here knows HTTP, or how a page of items is written:
-//! that is the caller's [`PageRenderer`], chosen when the service is made, so that the way of a get
-//! has no box and no dispatch but one `match`.
-//!
-//! What everybody else needs to know of operations stands in one table, [`OPERATIONS`], a
-//! [`Descriptor`] each: name, permission, effect, method and path, parameters, the types of request
-//! and reply, error codes. The router, the metrics' labels, the OpenAPI document, the command line's
-//! client and the tests of `docs/reference/api.md` are made from it.
-//!
-//! # To add an operation
-//! 1. A row in [`table`], with an [`OperationId`]: now it has a path, a label and a description.
-//! 2. A variant of [`Operation`], and the function that carries it out, in `lists.rs` or
-//!    `features.rs`: the compiler asks for both, and for the lines in `api` that read the request.
-//! 3. A test over HTTP in `tests/api`, which holds every answer to what the table says, and a line in
-//!    `docs/reference/api.md`, which a test asks for.
-//!
-//! Health, metrics and the OpenAPI document have rows in the table and are answered by the API
-//! itself: they are about the server, and must be answered whatever state the service is in.
+//! An [`Operation`] is a value: which operation, with its request in the domain's types. A [`Caller`] is who asks, and how
+//! long they wait. [`Service::execute`] carries it out, and gives a [`Reply`] or a [`ServiceError`]. Nothing in here knows
+//! HTTP, but for the JSON of a page of items: the service keeps pages as they are rendered.
 
 mod audit;
 mod bag;
@@ -29,7 +11,6 @@ mod bags;
 mod batch;
 mod begun;
 mod changes;
-mod descriptor;
 mod entities;
 mod erase;
 mod error;
@@ -42,12 +23,11 @@ mod keys;
 mod lists;
 mod members;
 mod operation;
-mod operation_id;
 mod page_cache;
 mod page_end;
 mod receipt;
+mod render;
 mod replay;
-mod table;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -57,7 +37,7 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::access::{Budget, Principal, Refusals, Reservation, SMALL_BYTES, decide};
+use crate::access::{Budget, Principal, Refusals, Reservation, SMALL_BYTES};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::background::{Cleaner, Jobs};
 use crate::backup::Backups;
@@ -67,22 +47,18 @@ use crate::telemetry::Log;
 
 use page_cache::PageCache;
 
-pub use crate::access::Permission;
 pub use audit::REFUSE;
 pub use bag::{Bag, BagOperation, EntityName, FoundBag, JoinedList};
 pub use bag_conditions::{BagConditions, BagError, BagTags};
-pub use descriptor::{Content, Descriptor, Effect, Group, Method, ReplyForm, Segment};
 pub use error::ServiceError;
 pub use index_view::IndexView;
-pub use lists::PageRenderer;
 pub use operation::{
     AddItems, Audited, CleanIndexes, CreateKey, FindBags, GetItems, ListName, Operation, PurgeFeature, Reply, RotateKey,
 };
-pub use operation_id::OperationId;
 pub use page_cache::RenderedPage;
 pub use receipt::{ErasedList, Receipt};
+pub(crate) use render::{found, tag_of_text};
 pub use replay::Repeated;
-pub use table::{OPERATIONS, queries};
 
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
@@ -171,7 +147,7 @@ pub struct ServiceHandles {
 }
 
 /// Carries out operations. Shared by all ways in.
-pub struct Service<R> {
+pub struct Service {
     lists: ListPool,
     metadata: MetadataHandle,
     backups: Backups,
@@ -183,19 +159,13 @@ pub struct Service<R> {
     log_turn: Arc<Mutex<()>>,
     clock: Arc<dyn Clock>,
     budget: Arc<Budget>,
-    renderer: R,
     pages: PageCache,
     options: ServiceOptions,
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     /// Registers the metrics of kept pages with `registry`.
-    pub fn new(
-        handles: ServiceHandles,
-        renderer: R,
-        options: ServiceOptions,
-        registry: &Registry,
-    ) -> prometheus::Result<Self> {
+    pub fn new(handles: ServiceHandles, options: ServiceOptions, registry: &Registry) -> prometheus::Result<Self> {
         let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
         Ok(Self {
@@ -209,16 +179,14 @@ impl<R: PageRenderer> Service<R> {
             log_turn: Arc::default(),
             clock,
             budget,
-            renderer,
             pages,
             options,
         })
     }
 
-    /// Carries an operation out, if the caller may: that is decided here, for every operation, before
-    /// anything else is looked at.
+    /// Carries an operation out. Its caller may: that was decided by its row and its path. Where the body names the
+    /// resources, each is decided on here.
     pub async fn execute(&self, caller: &Caller, operation: Operation<'_>) -> Result<Reply, ServiceError> {
-        decide(&caller.principal, operation.id().descriptor().permission, operation.resource())?;
         match operation {
             Operation::GetItems(request) => self.get_items(caller, request).await,
             Operation::AddItems(request) => self.add_items(caller, request).await,
@@ -252,7 +220,7 @@ impl<R: PageRenderer> Service<R> {
                 Box::pin(self.list_features(caller, filter, page_size, page_token)).await
             }
             Operation::CreateFeature(new) | Operation::CreateEntityType(new) => {
-                Box::pin(self.change_feature(caller, Change::CreateFeature(new))).await
+                Box::pin(self.create_feature(caller, new)).await
             }
             Operation::GetFeature(id) => Box::pin(self.get_feature(caller, id)).await,
             Operation::UpdateFeature { id, patch, condition } => {

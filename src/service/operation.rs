@@ -10,10 +10,9 @@ use super::bag::{Bag, BagOperation, EntityName, FoundBag};
 use super::bag_conditions::BagConditions;
 use super::error::ServiceError;
 use super::index_view::IndexView;
-use super::operation_id::OperationId;
 use super::page_cache::RenderedPage;
 use super::receipt::Receipt;
-use crate::access::{Principal, Resource};
+use crate::access::Principal;
 use crate::access::{Refusal, token::Secret};
 use crate::actors::{AddOutcome, PoolView, Resize};
 use crate::background::Command;
@@ -280,131 +279,6 @@ pub enum Operation<'r> {
     CreateBackup {
         dir: PathBuf,
     },
-}
-
-impl Operation<'_> {
-    pub fn id(&self) -> OperationId {
-        match self {
-            Self::GetItems(_) => OperationId::GetItems,
-            Self::AddItems(_) => OperationId::AddItems,
-            Self::RemoveItems { .. } => OperationId::RemoveItems,
-            Self::CountItems { .. } => OperationId::CountItems,
-            Self::ContainsItems { .. } => OperationId::ContainsItems,
-            Self::LookupItems { .. } => OperationId::LookupItems,
-            Self::ListEntities { .. } => OperationId::ListEntities,
-            Self::RemoveAllItems { .. } => OperationId::RemoveAllItems,
-            Self::BatchGet(_) => OperationId::BatchGet,
-            Self::BatchAdd(_) => OperationId::BatchAdd,
-            Self::EraseEntity { .. } => OperationId::EraseEntity,
-            Self::PurgeFeature(_) => OperationId::PurgeFeature,
-            Self::ListJobs { .. } => OperationId::ListJobs,
-            Self::GetJob(_) => OperationId::GetJob,
-            Self::CommandJob { command, .. } => match command {
-                Command::Rate(_) => OperationId::UpdateJob,
-                Command::Pause => OperationId::PauseJob,
-                Command::Resume => OperationId::ResumeJob,
-                Command::Cancel => OperationId::CancelJob,
-            },
-            Self::ListFeatures { .. } => OperationId::ListFeatures,
-            Self::CreateFeature(_) => OperationId::CreateFeature,
-            Self::GetFeature(_) => OperationId::GetFeature,
-            Self::UpdateFeature { .. } => OperationId::UpdateFeature,
-            Self::DeleteFeature { .. } => OperationId::DeleteFeature,
-            Self::GetHistory { .. } => OperationId::GetHistory,
-            Self::CreateVersion { .. } => OperationId::CreateVersion,
-            Self::GetVersion { .. } => OperationId::GetVersion,
-            Self::UpdateVersion { .. } => OperationId::UpdateVersion,
-            Self::DeleteVersion { .. } => OperationId::DeleteVersion,
-            Self::ListEntityTypes { .. } => OperationId::ListEntityTypes,
-            Self::CreateEntityType(_) => OperationId::CreateEntityType,
-            Self::GetEntityType(_) => OperationId::GetEntityType,
-            Self::UpdateEntityType { .. } => OperationId::UpdateEntityType,
-            Self::DeleteEntityType { .. } => OperationId::DeleteEntityType,
-            Self::GetEntityTypeHistory { .. } => OperationId::GetEntityTypeHistory,
-            Self::PurgeEntityType(_) => OperationId::PurgeEntityType,
-            Self::CleanIndexes(_) => OperationId::CleanIndexes,
-            Self::CreateIndex { .. } => OperationId::CreateIndex,
-            Self::ListIndexes(_) => OperationId::ListIndexes,
-            Self::GetIndex { .. } => OperationId::GetIndex,
-            Self::DeleteIndex { .. } => OperationId::DeleteIndex,
-            Self::FindBags(_) => OperationId::FindBags,
-            Self::Bag(operation) => operation.id(),
-            Self::GetMe => OperationId::GetMe,
-            Self::CreateKey(_) => OperationId::CreateKey,
-            Self::ListKeys { .. } => OperationId::ListKeys,
-            Self::GetKey(_) => OperationId::GetKey,
-            Self::RotateKey(_) => OperationId::RotateKey,
-            Self::RevokeKey { .. } => OperationId::RevokeKey,
-            Self::ListAudit { .. } => OperationId::ListAudit,
-            Self::GetPool => OperationId::GetPool,
-            Self::ResizePool(_) => OperationId::ResizePool,
-            Self::GetLog => OperationId::GetLog,
-            Self::ChangeLog { .. } => OperationId::ChangeLog,
-            Self::CreateBackup { .. } => OperationId::CreateBackup,
-        }
-    }
-
-    /// What it is about: what the caller must be allowed to do it to.
-    pub fn resource(&self) -> Resource<'_> {
-        let of = |id| {
-            let FeatureId { entity_type, name }: &FeatureId = id;
-            Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() }
-        };
-        match self {
-            Self::GetItems(GetItems { list, .. })
-            | Self::AddItems(AddItems { list, .. })
-            | Self::RemoveItems { list, .. }
-            | Self::CountItems { list, .. }
-            | Self::ContainsItems { list, .. }
-            | Self::LookupItems { list, .. }
-            | Self::RemoveAllItems { list } => {
-                Resource::Feature { entity_type: list.entity_type, feature: list.feature }
-            }
-            Self::CreateFeature(NewFeature { id, .. })
-            | Self::GetFeature(id)
-            | Self::UpdateFeature { id, .. }
-            | Self::DeleteFeature { id, .. }
-            | Self::GetHistory { id, .. }
-            | Self::ListEntities { id, .. }
-            | Self::CreateVersion { id, .. }
-            | Self::GetVersion { id, .. }
-            | Self::UpdateVersion { id, .. }
-            | Self::DeleteVersion { id, .. } => of(id),
-            Self::Bag(operation) => operation.resource(),
-            Self::EraseEntity { entity: EntityName { entity_type, .. }, .. }
-            | Self::GetEntityType(entity_type)
-            | Self::CreateIndex { entity_type, .. }
-            | Self::ListIndexes(entity_type)
-            | Self::GetIndex { entity_type, .. }
-            | Self::DeleteIndex { entity_type, .. }
-            | Self::FindBags(FindBags { entity_type, .. })
-            | Self::CleanIndexes(CleanIndexes { entity_type, .. })
-            | Self::UpdateEntityType { entity_type, .. }
-            | Self::DeleteEntityType { entity_type, .. }
-            | Self::GetEntityTypeHistory { entity_type, .. } => Resource::EntityType(entity_type.as_str()),
-            Self::CreateEntityType(NewFeature { id, .. }) | Self::PurgeEntityType(PurgeFeature { id, .. }) => {
-                Resource::EntityType(id.entity_type.as_str())
-            }
-            Self::PurgeFeature(PurgeFeature { id, .. }) => of(id),
-            // Which feature a job is about is known once it was found.
-            Self::ListJobs { .. } | Self::GetJob(_) | Self::CommandJob { .. } => Resource::SomeFeatures,
-            Self::BatchGet(_) | Self::BatchAdd(_) | Self::ListFeatures { .. } | Self::ListEntityTypes { .. } => {
-                Resource::SomeFeatures
-            }
-            Self::GetMe
-            | Self::CreateKey(_)
-            | Self::ListKeys { .. }
-            | Self::GetKey(_)
-            | Self::RotateKey(_)
-            | Self::RevokeKey { .. }
-            | Self::ListAudit { .. }
-            | Self::GetPool
-            | Self::ResizePool(_)
-            | Self::GetLog
-            | Self::ChangeLog { .. }
-            | Self::CreateBackup { .. } => Resource::Whole,
-        }
-    }
 }
 
 /// An entry of the audit trail.

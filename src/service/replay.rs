@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::bag::EntityName;
 use super::bag_conditions::BagConditions;
 use super::operation::{Operation, Reply};
-use super::{Caller, Changes, PageRenderer, Service, ServiceError, within};
+use super::{Caller, Changes, Service, ServiceError, within};
 use crate::access::Principal;
 use crate::domain::{EntityId, EntityType, FeatureKey, JobId, KeyId, Limit, Timestamp};
 use crate::metadata::MetadataError;
@@ -26,7 +26,7 @@ pub enum Repeated {
     LeftOut,
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     /// Repeats an entry of the former trail, unless this store's trail has it. Safe to repeat.
     ///
     /// A key that was rotated is revoked: its former secret would be valid again, and its present one is not known

@@ -1,12 +1,12 @@
 //! Adds lists to a server, as many in one call as it takes.
 
+use liststore_contract::operations::batch_add;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::source::Sink;
 use crate::client::{Client, Failure, Request};
 use crate::domain::{ADD_ITEMS_MAX, FeatureId, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::{BATCH_ITEMS_MAX, BATCH_LISTS_MAX, Item, ProblemBody};
 
 /// Bytes of the items of a call: well within what a server takes.
@@ -67,7 +67,7 @@ impl<'a> Adder<'a> {
             return Ok(());
         }
         let body = format!("{{\"requests\":[{}]}}", self.waiting.join(","));
-        let request = Request::new(OperationId::BatchAdd, &[]).json(body.into_bytes()).repeatable();
+        let request = Request::new(&batch_add::ROW, &[]).json(body.into_bytes()).repeatable();
         let BatchResults { results } = self.client.ask(&request).await?;
         for ListResult { problem, added, already_expired } in results {
             if let Some(problem) = problem {

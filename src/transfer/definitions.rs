@@ -1,10 +1,11 @@
 //! Brings a server the definitions of another one, as far as it does not have them.
 
+use liststore_contract::operations::{create_feature, create_version, get_feature, list_features};
+
 use crate::client::{Client, ClientError, Failure, RawPage, Request, read};
 use crate::domain::{
     Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Limit, MaxItems, Owner, Ttl, VersionLabel,
 };
-use crate::service::OperationId;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN};
 use crate::wire::{ErrorCode, Feature, FeatureInput, FeatureVersion, VersionInput};
 
@@ -26,11 +27,11 @@ pub(super) async fn features(
 ) -> Result<Vec<Feature>, Failure> {
     if let (Some(entity_type), Some(name)) = (entity_type, name) {
         let id = FeatureId { entity_type: entity_type.clone(), name: name.clone() };
-        return Ok(vec![client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await?]);
+        return Ok(vec![client.ask(&Request::of_feature(&get_feature::ROW, &id)).await?]);
     }
     let (mut features, mut page_token) = (Vec::new(), None);
     loop {
-        let request = Request::new(OperationId::ListFeatures, &[])
+        let request = Request::new(&list_features::ROW, &[])
             .query(&ENTITY_TYPE, entity_type)
             .query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX))
             .query(&PAGE_TOKEN, page_token);
@@ -52,7 +53,7 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
         entity_type: EntityType::new(&feature.entity_type).map_err(unreadable)?,
         name: FeatureName::new(&feature.name).map_err(unreadable)?,
     };
-    let wanted = Request::of_feature(OperationId::GetFeature, &id);
+    let wanted = Request::of_feature(&get_feature::ROW, &id);
     let there: Feature = match client.ask(&wanted).await {
         Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::FeatureNotFound.name() => {
             let input = FeatureInput {
@@ -69,7 +70,7 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                 owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
                 labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
             };
-            let creation = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
+            let creation = Request::new(&create_feature::ROW, &[]).body(&input)?;
             create(client, creation, ErrorCode::FeatureExists).await?;
             client.ask(&wanted).await?
         }
@@ -121,7 +122,7 @@ fn creation_of(id: &FeatureId, version: &FeatureVersion, label: VersionLabel, tt
         bucket: version.bucket.into(),
         description: Some(Description::new(version.description.clone()).map_err(unreadable)?),
     };
-    Ok(Request::of_feature(OperationId::CreateVersion, id).body(&input)?)
+    Ok(Request::of_feature(&create_version::ROW, id).body(&input)?)
 }
 
 /// Whether a version shows the same items in the target as in the source.
@@ -161,7 +162,7 @@ pub(super) async fn pair(
         entity_type: EntityType::new(&feature.entity_type).map_err(unreadable)?,
         name: FeatureName::new(&feature.name).map_err(unreadable)?,
     };
-    let there: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await?;
+    let there: Feature = client.ask(&Request::of_feature(&get_feature::ROW, &id)).await?;
     let find = |feature: &Feature, label: &VersionLabel| {
         let found = feature.versions.iter().find(|version| version.version == label.as_str()).cloned();
         found.ok_or_else(|| Failure::failed(format!("{id} has no version \"{label}\": create it first")))

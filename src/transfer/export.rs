@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use liststore_contract::operations::get_feature;
 use serde::{Deserialize, Serialize};
 
 use super::ExportFormat;
@@ -11,7 +12,6 @@ use super::progress::Progress;
 use super::source::{Sink, Source};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::{FeatureId, Timestamp, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::{Feature, Item};
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     let of_then = as_of.map(|moment| format!(", as of {moment},")).unwrap_or_default();
     let run = format!("the export of {feature}, version {:?},{of_then} from {server} as {format:?}", version.as_str());
     let client = Client::new(server, None, Retries::PATIENT)?;
-    let found: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &feature)).await?;
+    let found: Feature = client.ask(&Request::of_feature(&get_feature::ROW, &feature)).await?;
     let client = client.with_retries(Retries::PERSISTENT);
     let of_version = found.versions.iter().find(|known| known.version == version.as_str());
     let of_version = of_version.ok_or_else(|| {

@@ -1,10 +1,10 @@
 //! Reads many lists in few calls, each list to its first page, in the order in which they were asked for.
 
+use liststore_contract::operations::batch_get;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Failure, Request};
 use crate::domain::{FeatureId, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::{ErrorCode, Item, ProblemBody};
 
 /// Lists that one call asks for.
@@ -74,7 +74,7 @@ pub(super) async fn first_pages(client: &Client, asked: &[Asked<'_>]) -> Result<
     let mut pages = Vec::with_capacity(asked.len());
     while pages.len() < asked.len() {
         let left = &asked[pages.len()..];
-        let request = Request::new(OperationId::BatchGet, &[]).body(&Body { requests: left })?;
+        let request = Request::new(&batch_get::ROW, &[]).body(&Body { requests: left })?;
         let Results { results } = client.ask(&request).await?;
         if results.len() != left.len() {
             return Err(Failure::failed("the server returned an unexpected number of results"));

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use liststore_contract::operations::{
+    create_feature, create_version, delete_feature, delete_version, get_feature, get_version, update_feature,
+    update_version,
+};
 use serde::Serialize;
 
 use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
 use crate::domain::{AheadMax, AheadMaxInput, Bucket, FeatureId, Identity, MaxItems, MaxItemsInput, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
 /// What is to be done, one thing after the other, and what is only on the server.
@@ -118,7 +121,7 @@ impl Plan {
             }
         }
         for id in present.keys().filter(|id| !wanted.contains_key(id)) {
-            let request = Request::of_feature(OperationId::DeleteFeature, id);
+            let request = Request::of_feature(&delete_feature::ROW, id);
             plan.remove(Subject::Feature(id.clone()), request, pruned);
         }
         Ok(plan)
@@ -170,7 +173,7 @@ impl Plan {
             owner: Some(wanted.owner.clone()),
             labels: Some(wanted.labels.clone()),
         };
-        let request = Request::new(OperationId::CreateFeature, &[]).body(&input)?;
+        let request = Request::new(&create_feature::ROW, &[]).body(&input)?;
         let (bounds, identity) = (told_bounds(*max_items, *timestamp_ahead_max), told(*identity));
         let details = format!("{value_type}, ttl {ttl}{bounds}{identity}{}", told_bucket(*bucket));
         self.push(Action::Create, Subject::Feature(id.clone()), details, request);
@@ -193,7 +196,7 @@ impl Plan {
             bucket: (*bucket).into(),
             description: Some(description.clone()),
         };
-        let request = Request::of_feature(OperationId::CreateVersion, id).body(&input)?;
+        let request = Request::of_feature(&create_version::ROW, id).body(&input)?;
         let (bounds, identity) = (told_bounds(*max_items, *timestamp_ahead_max), told(*identity));
         let subject = Subject::Version(id.clone(), label.clone());
         let details = format!("ttl {ttl}{bounds}{identity}{}", told_bucket(*bucket));
@@ -227,7 +230,7 @@ impl Plan {
             }),
         };
         if !differences.is_empty() {
-            let request = Request::of_feature(OperationId::UpdateFeature, id).body(&patch)?;
+            let request = Request::of_feature(&update_feature::ROW, id).body(&patch)?;
             self.push(Action::Update, Subject::Feature(id.clone()), differences.join(", "), request);
         }
         for (label, version) in &wanted.versions {
@@ -249,13 +252,13 @@ impl Plan {
                 description: differs("description", &version.description, &known.description, &mut differences),
             };
             if !differences.is_empty() {
-                let request = Request::of_version(OperationId::UpdateVersion, id, label).body(&patch)?;
+                let request = Request::of_version(&update_version::ROW, id, label).body(&patch)?;
                 let subject = Subject::Version(id.clone(), label.clone());
                 self.push(Action::Update, subject, differences.join(", "), request);
             }
         }
         for label in present.versions.keys().filter(|label| !wanted.versions.contains_key(label)) {
-            let request = Request::of_version(OperationId::DeleteVersion, id, label);
+            let request = Request::of_version(&delete_version::ROW, id, label);
             self.remove(Subject::Version(id.clone(), label.clone()), request, pruned);
         }
         Ok(())
@@ -270,12 +273,12 @@ impl Step {
         }
         let (etag, unchanged) = match &self.subject {
             Subject::Feature(id) => {
-                let Response { body, etag } = client.send(&Request::of_feature(OperationId::GetFeature, id)).await?;
+                let Response { body, etag } = client.send(&Request::of_feature(&get_feature::ROW, id)).await?;
                 let present = definition_file::of_server(&[read(&body)?])?;
                 (etag, present.get(id) == planned.get(id))
             }
             Subject::Version(id, label) => {
-                let request = Request::of_version(OperationId::GetVersion, id, label);
+                let request = Request::of_version(&get_version::ROW, id, label);
                 let Response { body, etag } = client.send(&request).await?;
                 let present: FeatureVersion = read(&body)?;
                 let known = planned.get(id).and_then(|feature| feature.versions.get(label));

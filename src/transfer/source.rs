@@ -1,9 +1,10 @@
 //! The lists of a feature version, read from a server part by part.
 
+use liststore_contract::operations::{get_items, list_entities};
+
 use super::lists::{Asked, CALL_LISTS, Page, first_pages};
 use crate::client::{Client, ClientError, Failure, Request};
 use crate::domain::{EntityId, FeatureId, Limit, Timestamp, VersionLabel};
-use crate::service::OperationId;
 use crate::wire::parameters::{AS_OF, LIMIT, MIN_TIMESTAMP, PAGE_SIZE, PAGE_TOKEN, VERSION};
 use crate::wire::{EntityPage, Item};
 
@@ -32,7 +33,7 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// Reads a part: where the walk goes on, if it does.
     pub async fn part(&self, page_token: Option<&str>, sink: &mut impl Sink) -> Result<Option<String>, Failure> {
-        let request = Request::of_feature(OperationId::ListEntities, self.feature)
+        let request = Request::of_feature(&list_entities::ROW, self.feature)
             .query(&VERSION, (!self.version.is_default()).then_some(self.version))
             .query(&PAGE_SIZE, Some(PART_ENTITIES.min(Limit::PAGE_SIZE_MAX)))
             .query(&PAGE_TOKEN, page_token);
@@ -64,7 +65,7 @@ impl Source<'_> {
                 sink.take(list.entity_id, &page.items).await?;
             }
             let Some(token) = page.next_page_token else { return Ok(()) };
-            let request = Request::of_list(OperationId::GetItems, self.feature, &entity, self.version)
+            let request = Request::of_list(&get_items::ROW, self.feature, &entity, self.version)
                 .query(&MIN_TIMESTAMP, self.min_timestamp.map(Timestamp::as_nanos))
                 .query(&AS_OF, self.as_of.map(Timestamp::as_nanos))
                 .query(&LIMIT, Some(Limit::ITEMS_MAX))

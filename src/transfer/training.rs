@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use liststore_contract::operations::get_feature;
 use serde::Serialize;
 
 use super::ExportFormat;
@@ -13,7 +14,6 @@ use super::training_file::{FeatureColumn, TrainingFile};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::{FeatureId, Limit, VersionLabel};
 use crate::import::{NO_ZONE, OPEN_END};
-use crate::service::OperationId;
 use crate::wire::Feature;
 
 #[derive(Debug)]
@@ -91,7 +91,7 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
 }
 
 async fn definition(client: &Client, id: FeatureId, label: &VersionLabel) -> Result<FeatureColumn, Failure> {
-    let feature: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, &id)).await?;
+    let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, &id)).await?;
     let version = feature.versions.iter().find(|version| version.version == label.as_str());
     let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
     Ok(FeatureColumn { id, value_type: feature.value_type, identity: version.identity })

@@ -1,6 +1,8 @@
 //! Who may do what: every operation of the table with every kind of caller.
 
-use liststore::service::{Descriptor, Effect, OPERATIONS, Permission, Segment};
+use liststore::operations::OPERATIONS;
+use liststore_contract::permission::Permission;
+use liststore_contract::row::{Row, Segment, Subject};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -22,13 +24,8 @@ enum Who {
 }
 
 /// The status and code that somebody is refused with; none where they are not.
-fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
+fn refusal(who: Who, operation: &Row) -> Option<(u16, &'static str)> {
     let denied = Some((403, "permission_denied"));
-    let is_of_a_feature = operation.segments().any(|segment| segment == Segment::Variable("entity_type"));
-    let is_of_features = matches!(
-        operation.permission,
-        Permission::ListsRead | Permission::ListsWrite | Permission::FeaturesRead | Permission::FeaturesWrite
-    );
     match (who, operation.permission) {
         (_, Permission::Open) => None,
         (Who::NoKey | Who::Unknown | Who::Expired | Who::Revoked, _) => Some((401, "unauthenticated")),
@@ -36,10 +33,8 @@ fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
         (_, Permission::LocalAdministration) => Some((403, "local_only")),
         // What each list of a call is refused with stands in the answer.
         (Who::OtherEntityType, _) if operation.name.starts_with("batch_") => None,
-        // Which feature a job is about is known once it was found.
-        (Who::OtherEntityType, _) if operation.name.ends_with("_job") => None,
-        // A listing shows what they may see.
-        (Who::OtherEntityType, _) if is_of_features && !is_of_a_feature && operation.effect == Effect::Read => None,
+        // Which feature a job is about is known once it was found, and a listing shows what they may see.
+        (Who::OtherEntityType, _) if operation.subject == Subject::Visible => None,
         (Who::OtherEntityType, _) => denied,
         (Who::ReadOnly, Permission::ListsRead | Permission::FeaturesRead) => None,
         (Who::ReadOnly, _) => denied,
@@ -48,7 +43,7 @@ fn refusal(who: Who, operation: &Descriptor) -> Option<(u16, &'static str)> {
 }
 
 /// The body that the document shows as an example.
-fn example(document: &Value, operation: &Descriptor) -> Value {
+fn example(document: &Value, operation: &Row) -> Value {
     let path = operation.path.replace('/', "~1");
     let method = operation.method.as_str().to_lowercase();
     let pointer = format!("/paths/{path}/{method}/requestBody/content/application~1json/schema/$ref");
@@ -101,7 +96,7 @@ async fn every_operation_is_for_those_alone_who_may() {
     let admin = &all[6].1[0];
     let seen = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "1h"});
     with_key(&api, admin, Method::POST, "/v1/features", &seen).await.expect(201);
-    for operation in &OPERATIONS {
+    for operation in OPERATIONS.iter().map(|operation| operation.row) {
         let variables: Vec<_> =
             operation.segments().filter(|segment| matches!(segment, Segment::Variable(_))).collect();
         let names = variables.iter().map(|segment| match segment {

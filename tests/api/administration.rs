@@ -1,6 +1,8 @@
 //! An address for administration alone.
 
-use liststore::service::{Group, OPERATIONS, OperationId};
+use liststore::operations::OPERATIONS;
+use liststore_contract::operations::metrics;
+use liststore_contract::row::Group;
 
 use super::client::{api, api_with};
 
@@ -9,7 +11,7 @@ async fn metrics_and_the_pool_have_an_address_of_their_own_and_lists_are_not_ser
     let api = api_with(&[("admin.listen", "127.0.0.1:0")]).await;
     let apart = api.server.administration_url.clone().unwrap();
     let http = reqwest::Client::new();
-    for operation in &OPERATIONS {
+    for operation in OPERATIONS.iter().map(|operation| operation.row) {
         let path = operation.path_of(&["user", "seen", "u-1"]);
         let method: reqwest::Method = operation.method.as_str().parse().unwrap();
         let status_at = async |url: &str| {
@@ -19,7 +21,7 @@ async fn metrics_and_the_pool_have_an_address_of_their_own_and_lists_are_not_ser
         let (here, there) = (status_at(&api.server.url).await, status_at(&apart).await);
         let not_here = |(status, text): &(u16, String)| *status == 404 && text.contains("admin.listen");
         let not_there = |(status, text): &(u16, String)| *status == 404 && text.contains("http.listen");
-        let is_administration = operation.group == Group::Operations || operation.id == OperationId::Metrics;
+        let is_administration = operation.group == Group::Operations || operation.is(&metrics::ROW);
         let about = operation.name;
         assert_eq!(not_here(&here), is_administration, "{about}: {here:?}");
         let is_health = operation.group == Group::Health;

@@ -6,7 +6,7 @@ use tokio::time::Duration;
 use tokio_rustls::server::TlsStream;
 
 /// A connection's bytes.
-pub(in crate::api) trait Stream: AsyncRead + AsyncWrite + Unpin {
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// How long ago the last of the bytes came that have come so far, if that is known. What was read with them may
     /// have come before. Costs a system call.
     fn since_last_arrival(&self) -> Option<Duration>;

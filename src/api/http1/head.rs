@@ -50,7 +50,7 @@ pub(super) struct Head {
 
 /// Which headers a request's handler wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::api) enum HeadersWanted {
+pub(crate) enum HeadersWanted {
     All,
     /// Not those that every client sends, which mean nothing to it or to the connection alone.
     Meaningful,

@@ -37,16 +37,16 @@ use super::response::Response;
 use crate::access::{Budget, OWN_BYTES, Principal};
 use crate::domain::Clock;
 use answer::Dates;
-pub(super) use arrival::Stream;
+pub(crate) use arrival::Stream;
 use buffers::Buffers;
 use connection::Connection;
-pub(super) use connection::has_begun;
-pub(super) use head::HeadersWanted;
+pub(crate) use connection::has_begun;
+pub(crate) use head::HeadersWanted;
 use hosts::Hosts;
 use line::Line;
 use shedding::Shedding;
-pub(super) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
-pub(super) use unread::Unread;
+pub(crate) use slots::{EXTRA as EXTRA_SLOTS, Slot, Slots};
+pub(crate) use unread::Unread;
 
 mod answer;
 mod arrival;
@@ -90,7 +90,7 @@ const SKIPPED_BYTES_MAX: u64 = 64 << 10;
 const TURN_REQUESTS: u32 = 8;
 
 /// The decision on the head of a request.
-pub(super) struct Decision<A> {
+pub(crate) struct Decision<A> {
     /// Whose memory the request and its answer take.
     pub caller: Principal,
     /// Whether the caller is unknown, and would need a key.
@@ -100,7 +100,7 @@ pub(super) struct Decision<A> {
 }
 
 /// Answers requests.
-pub(super) trait Handler {
+pub(crate) trait Handler {
     type Admitted<'r>;
 
     /// Which headers the request for a target is to come with.
@@ -130,7 +130,7 @@ pub(super) trait Handler {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// Answered even where there is no slot for anything else.
     Health,
     /// Refused only for want of a slot or of memory.
@@ -143,7 +143,7 @@ pub(super) enum Class {
 
 /// Why a connection's bytes cannot be served. It ends with the answer to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// What is wrong, in a clause that begins with its subject.
     Malformed(&'static str),
     /// Another version of HTTP.
@@ -158,7 +158,7 @@ pub(super) enum Refusal {
 
 /// What connections may ask for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// A longer body is not read to its end.
     pub body_bytes_max: usize,
     pub body_timeout: Duration,
@@ -167,7 +167,7 @@ pub(super) struct Limits {
 }
 
 /// What the connections of one worker share.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     limits: Limits,
     clock: Arc<dyn Clock>,
     budget: Arc<Budget>,
@@ -200,7 +200,7 @@ impl Shared {
 
 /// Serves a connection until it ends. It has a slot unless it counts for none. `stopping` says that
 /// idle connections are to end.
-pub(super) async fn serve<S, H>(
+pub(crate) async fn serve<S, H>(
     stream: S,
     client: &Client,
     handler: &H,

@@ -22,7 +22,7 @@ use tokio::time::{Duration, Instant, timeout};
 
 /// Slots beside those of connections that may ask for anything: for the reserve, and for connections
 /// that are told to leave and have not left yet.
-pub(in crate::api) const EXTRA: usize = 256;
+pub(crate) const EXTRA: usize = 256;
 /// How long a connection waits for a slot of the reserve.
 const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -66,7 +66,7 @@ struct State {
 }
 
 #[derive(Debug)]
-pub(in crate::api) struct Slots {
+pub(crate) struct Slots {
     cells: Box<[Cell]>,
     members_max: usize,
     began: Instant,
@@ -144,7 +144,7 @@ impl Slots {
 
 /// A connection's slot, for as long as this lives.
 #[derive(Debug)]
-pub(in crate::api) struct Slot {
+pub(crate) struct Slot {
     slots: Arc<Slots>,
     cell: usize,
 }

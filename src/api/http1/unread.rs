@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Of all connections together.
 #[derive(Debug, Default)]
-pub(in crate::api) struct Unread(AtomicUsize);
+pub(crate) struct Unread(AtomicUsize);
 
 /// The part of one connection, until it is dropped.
 pub(super) struct Lying<'u> {

@@ -2,17 +2,17 @@
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ETAG, LOCATION};
+use liststore_contract::operations::{create_bag, get_bag};
 use serde::Serialize;
 
 use super::super::call::{Call, HandlerResult};
 use super::super::headers::{bag_tag, has_already, write_in_bag_tag};
 use super::super::problem::Problem;
-use super::super::render::tag_of_text;
 use super::super::response::Response;
 use super::batch::failed;
 use super::json::{json, json_text};
 use crate::domain::{EntityType, PageToken, Rfc3339Writer, Timestamp, ValueType};
-use crate::service::{Bag, EntityName, FoundBag, OperationId, ServiceError};
+use crate::service::{Bag, EntityName, FoundBag, ServiceError, tag_of_text};
 use crate::wire;
 
 /// Of what stands around a document, and of a problem, about.
@@ -20,26 +20,26 @@ const AROUND_BYTES: usize = 256;
 
 /// A bag, unless the caller has it. With lists it is more than a state of the bag: its tag tells the answer's text from
 /// any other, as that of a page does, and is none that a write could name.
-pub(super) fn bag(call: &Call<'_>, response: Response, bag: Bag) -> HandlerResult {
+pub(crate) fn bag(call: &Call<'_>, response: Response, bag: Bag) -> HandlerResult {
     let (updated_at, has_lists) = (bag.updated_at, !bag.lists.is_empty());
     let mut text = Vec::with_capacity(AROUND_BYTES + bag.document.len());
     BagWriter::of(call).write(0, bag, &mut text)?;
     let tag = if has_lists { tag_of_text(&text) } else { bag_tag(updated_at) };
-    if call.operation.id == OperationId::GetBag && has_already(call.headers, tag.as_bytes())? {
+    if call.operation.is(&get_bag::ROW) && has_already(call.headers, tag.as_bytes())? {
         return Response::new(StatusCode::NOT_MODIFIED).with_text(ETAG, tag);
     }
     Ok(json_text(response.with_text(ETAG, tag)?, text))
 }
 
-pub(super) fn stored(
+pub(crate) fn stored(
     call: &Call<'_>,
     mut response: Response,
     EntityName { entity_type, entity_id }: &EntityName,
     updated_at: Timestamp,
     created: bool,
 ) -> HandlerResult {
-    if call.operation.id == OperationId::CreateBag {
-        let path = OperationId::GetBag.descriptor().path_of(&[entity_type.as_str(), entity_id.as_str()]);
+    if call.operation.is(&create_bag::ROW) {
+        let path = get_bag::ROW.path_of(&[entity_type.as_str(), entity_id.as_str()]);
         response = response.with_text(LOCATION, path)?;
     } else if created {
         response.status = StatusCode::CREATED;
@@ -54,7 +54,7 @@ pub(super) fn stored(
 }
 
 /// What came of each request of a call.
-pub(super) fn each(call: &Call<'_>, response: Response, bags: Vec<Result<Bag, ServiceError>>) -> HandlerResult {
+pub(crate) fn each(call: &Call<'_>, response: Response, bags: Vec<Result<Bag, ServiceError>>) -> HandlerResult {
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.as_ref().map_or(0, |bag| bag.document.len()));
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"results\":[");
@@ -73,7 +73,7 @@ pub(super) fn each(call: &Call<'_>, response: Response, bags: Vec<Result<Bag, Se
 }
 
 /// A page of bags that were found.
-pub(super) fn found(
+pub(crate) fn found(
     call: &Call<'_>,
     response: Response,
     entity_type: &EntityType,

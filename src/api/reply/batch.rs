@@ -1,7 +1,6 @@
 //! What came of each request of a call for many lists.
 
 use super::super::call::{Call, HandlerResult};
-use super::super::metrics::label;
 use super::super::problem::Problem;
 use super::super::response::Response;
 use super::json::{json, json_text};
@@ -10,7 +9,7 @@ use crate::service::{RenderedPage, ServiceError};
 use crate::wire::{AddResult, Added, BatchAddResults, RequestFailed};
 
 /// Pages that are rendered already, one behind the other.
-pub(super) fn pages(
+pub(crate) fn pages(
     call: &Call<'_>,
     response: Response,
     pages: Vec<Result<RenderedPage, ServiceError>>,
@@ -38,7 +37,7 @@ pub(super) fn pages(
     Ok(json_text(response, out))
 }
 
-pub(super) fn added(
+pub(crate) fn added(
     call: &Call<'_>,
     response: Response,
     outcomes: Vec<Result<AddOutcome, ServiceError>>,
@@ -57,14 +56,14 @@ pub(super) fn added(
 }
 
 /// Why one request did not succeed. It is logged as one that came alone would be.
-pub(super) fn failed(call: &Call<'_>, index: usize, error: ServiceError) -> RequestFailed {
+pub(crate) fn failed(call: &Call<'_>, index: usize, error: ServiceError) -> RequestFailed {
     let problem = Problem::from(error);
     let problem = if problem.field.is_some() { problem.within(&format!("requests[{index}]")) } else { problem };
     // A read has no outcome to be unsure of, whatever its store says.
     let outcome_unknown = problem.outcome_unknown && call.operation.effect.writes();
     let problem = problem.with_outcome_unknown(outcome_unknown);
-    call.state.request_log.failed(call.request_id, label(Some(call.operation.id)), &problem);
-    call.state.note_refusal(call.principal, label(Some(call.operation.id)), &problem);
+    call.state.request_log.failed(call.request_id, call.operation.name, &problem);
+    call.state.note_refusal(call.principal, call.operation.name, &problem);
     call.state.metrics.batch_failures.inc();
     RequestFailed { problem: problem.body() }
 }

@@ -1,6 +1,9 @@
 //! Definitions as answers: features, their versions, and entity types, which are kept as features.
 
 use actix_web::http::header::{ETAG, LOCATION};
+use liststore_contract::operations::{
+    create_entity_type, create_feature, create_version, get_entity_type, get_feature, get_version,
+};
 
 use super::super::call::{Call, HandlerResult};
 use super::super::headers::etag;
@@ -8,17 +11,16 @@ use super::super::response::Response;
 use super::json::json;
 use super::text;
 use crate::domain::{Feature, FeatureId, FeatureVersion, PageToken};
-use crate::service::OperationId;
 use crate::wire;
 
-pub(super) fn feature(call: &Call<'_>, mut response: Response, feature: &Feature) -> HandlerResult {
+pub(crate) fn feature(call: &Call<'_>, mut response: Response, feature: &Feature) -> HandlerResult {
     let FeatureId { entity_type, name } = &feature.id;
-    let path = match call.operation.id {
-        OperationId::CreateFeature => {
-            OperationId::GetFeature.descriptor().path_of(&[entity_type.as_str(), name.as_str()])
-        }
-        OperationId::CreateEntityType => OperationId::GetEntityType.descriptor().path_of(&[entity_type.as_str()]),
-        _ => String::new(),
+    let path = if call.operation.is(&create_feature::ROW) {
+        get_feature::ROW.path_of(&[entity_type.as_str(), name.as_str()])
+    } else if call.operation.is(&create_entity_type::ROW) {
+        get_entity_type::ROW.path_of(&[entity_type.as_str()])
+    } else {
+        String::new()
     };
     if !path.is_empty() {
         response = response.with_text(LOCATION, path)?;
@@ -30,7 +32,7 @@ pub(super) fn feature(call: &Call<'_>, mut response: Response, feature: &Feature
     json(response, &wire::Feature::from(feature))
 }
 
-pub(super) fn features(
+pub(crate) fn features(
     response: Response,
     of_bags: bool,
     features: &[Feature],
@@ -44,15 +46,15 @@ pub(super) fn features(
     json(response, &wire::FeaturePage { features: features.iter().map(wire::Feature::from).collect(), next_page_token })
 }
 
-pub(super) fn version(
+pub(crate) fn version(
     call: &Call<'_>,
     mut response: Response,
     feature: &FeatureId,
     version: &FeatureVersion,
 ) -> HandlerResult {
-    if call.operation.id == OperationId::CreateVersion {
+    if call.operation.is(&create_version::ROW) {
         let names = [feature.entity_type.as_str(), feature.name.as_str(), version.version.as_str()];
-        response = response.with_text(LOCATION, OperationId::GetVersion.descriptor().path_of(&names))?;
+        response = response.with_text(LOCATION, get_version::ROW.path_of(&names))?;
     }
     let response = response.with_text(ETAG, etag(version.revision))?;
     json(response, &wire::FeatureVersion::from(version))

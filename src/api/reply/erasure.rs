@@ -7,7 +7,7 @@ use super::json::json;
 use crate::service::{ErasedList, Receipt, ServiceError};
 use crate::wire;
 
-pub(super) fn receipt(call: &Call<'_>, response: Response, receipt: Receipt) -> HandlerResult {
+pub(crate) fn receipt(call: &Call<'_>, response: Response, receipt: Receipt) -> HandlerResult {
     let complete = receipt.is_complete();
     let Receipt { entity_type, entity_id, at, by, lists, bytes_erased_by, .. } = receipt;
     let (bags, lists): (Vec<_>, Vec<_>) = lists.into_iter().enumerate().partition(|(_, list)| list.id.is_of_bags());

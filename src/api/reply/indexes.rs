@@ -1,6 +1,7 @@
 //! Indexes, and what is found by them, as answers.
 
 use actix_web::http::header::{ETAG, LOCATION};
+use liststore_contract::operations::{create_index, get_index};
 
 use super::super::call::{Call, HandlerResult};
 use super::super::headers::etag;
@@ -8,12 +9,12 @@ use super::super::response::Response;
 use super::json::json;
 use crate::domain::index::Pointer;
 use crate::metadata::jobs::TaskKind;
-use crate::service::{IndexView, OperationId};
+use crate::service::IndexView;
 use crate::wire;
 
-pub(super) fn index(call: &Call<'_>, mut response: Response, index: &IndexView) -> HandlerResult {
-    if call.operation.id == OperationId::CreateIndex {
-        let path = OperationId::GetIndex.descriptor().path_of(&[&call.segments[0], index.name.as_str()]);
+pub(crate) fn index(call: &Call<'_>, mut response: Response, index: &IndexView) -> HandlerResult {
+    if call.operation.is(&create_index::ROW) {
+        let path = get_index::ROW.path_of(&[&call.segments[0], index.name.as_str()]);
         response = response.with_text(LOCATION, path)?;
     }
     if let Some(definition) = &index.definition {
@@ -22,7 +23,7 @@ pub(super) fn index(call: &Call<'_>, mut response: Response, index: &IndexView) 
     json(response, &body(index))
 }
 
-pub(super) fn indexes(response: Response, indexes: &[IndexView]) -> HandlerResult {
+pub(crate) fn indexes(response: Response, indexes: &[IndexView]) -> HandlerResult {
     json(response, &wire::IndexList { indexes: indexes.iter().map(body).collect() })
 }
 

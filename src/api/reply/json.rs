@@ -11,11 +11,11 @@ use super::super::response::Response;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Answers with a JSON text that is already rendered.
-pub(in crate::api) fn json_text(response: Response, text: impl Into<Bytes>) -> Response {
+pub(crate) fn json_text(response: Response, text: impl Into<Bytes>) -> Response {
     response.with(CONTENT_TYPE, JSON).body(text)
 }
 
-pub(in crate::api) fn json(response: Response, body: &impl Serialize) -> HandlerResult {
+pub(crate) fn json(response: Response, body: &impl Serialize) -> HandlerResult {
     let text =
         serde_json::to_vec(body).map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?;
     Ok(json_text(response, text))

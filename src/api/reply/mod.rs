@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, VARY};
+use liststore_contract::operations::{create_key, get_key};
 
 mod bags;
 mod batch;
@@ -12,7 +13,7 @@ mod jobs;
 mod json;
 mod pool;
 
-pub(super) use json::{json, json_text};
+pub(crate) use json::{json, json_text};
 
 use super::call::{Call, HandlerResult};
 use super::compression::BY_CODING;
@@ -20,14 +21,13 @@ use super::headers::has_already;
 use super::lines;
 use super::negotiation::{LINES, prefers_lines};
 use super::problem::{Problem, status};
-use super::render::found;
 use super::response::Response;
 use crate::access::{Principal, Refusal};
 use crate::actors::AddOutcome;
 use crate::domain::{PageToken, Scope, Timestamp, ValueType};
 use crate::items::Count;
 use crate::metadata::{self, HistoryEntry};
-use crate::service::{Audited, Caller, Operation, OperationId, REFUSE, RenderedPage, Reply};
+use crate::service::{Audited, Caller, Operation, REFUSE, RenderedPage, Reply, found};
 use crate::telemetry::LogState;
 use crate::wire;
 
@@ -100,8 +100,8 @@ fn render(call: &Call<'_>, reply: Reply) -> HandlerResult {
         }
         Reply::Me(principal) => json(response, &me(&principal)),
         Reply::KeyMade { key, secret } => {
-            if operation.id == OperationId::CreateKey {
-                let path = OperationId::GetKey.descriptor().path_of(&[key.id.as_str()]);
+            if operation.is(&create_key::ROW) {
+                let path = get_key::ROW.path_of(&[key.id.as_str()]);
                 response = response.with_text(LOCATION, path)?;
             }
             // Nobody in between is to keep it.

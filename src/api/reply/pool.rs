@@ -3,7 +3,7 @@
 use crate::actors::PoolView;
 use crate::wire::{Pool, PoolPermits};
 
-pub(super) fn body(view: &PoolView) -> Pool {
+pub(crate) fn body(view: &PoolView) -> Pool {
     let PoolView { size, permits, states, resizing_to } = view;
     Pool {
         actors: size.actors,

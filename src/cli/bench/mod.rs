@@ -5,13 +5,14 @@ mod print;
 
 pub(super) use arguments::Arguments;
 
+use liststore_contract::operations::{delete_feature, get_feature, purge_feature};
+
 use super::block_on;
 use super::failure::Failure;
 use super::jobs;
 use crate::client::Request;
 use crate::domain::FeatureId;
 use crate::loadgen::{self, Finding};
-use crate::service::OperationId;
 use crate::wire::{Feature, PurgeInput};
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -43,13 +44,13 @@ fn judged(
 /// Removes the lists of a data set, and then its feature.
 async fn clean_up(id: &FeatureId, arguments: &Arguments) -> Result<(), Failure> {
     let client = arguments.server.client(None)?;
-    let feature: Feature = client.ask(&Request::of_feature(OperationId::GetFeature, id)).await?;
+    let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;
     if !loadgen::is_data_set(&feature.labels) {
         return Err(Failure::failed(format!("{id} is not a data set of liststore bench: it is not removed")));
     }
     let input = PurgeInput { version: None, deleted_only: false, lists_per_second: None };
-    jobs::finish(&client, &Request::of_feature(OperationId::PurgeFeature, id).body(&input)?).await?;
-    client.send(&Request::of_feature(OperationId::DeleteFeature, id)).await?;
+    jobs::finish(&client, &Request::of_feature(&purge_feature::ROW, id).body(&input)?).await?;
+    client.send(&Request::of_feature(&delete_feature::ROW, id)).await?;
     eprintln!("removed the data set {id}");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `liststore list contains`, `lookup` and `count`: what is in a list.
 
 use clap::Args;
+use liststore_contract::operations::{contains_items, count_items, get_feature, lookup_items};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -10,7 +11,6 @@ use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 use crate::client::{Request, printable};
 use crate::domain::{IdentityKind, Limit};
-use crate::service::OperationId;
 use crate::wire::parameters::COUNT_MAX;
 use crate::wire::{Contained, ContainsInput, Counted, Feature, LookupInput, LookupKeysInput, LookupValuesInput};
 
@@ -82,7 +82,7 @@ pub(super) async fn contains(arguments: Contains) -> Result<(), Failure> {
     let mut results = Vec::with_capacity(values.len());
     for values in values.chunks(ContainsInput::VALUES_MAX) {
         let values = values.iter().map(|value| value.get()).collect();
-        let request = arguments.bounds.of(arguments.list.request(OperationId::ContainsItems));
+        let request = arguments.bounds.of(arguments.list.request(&contains_items::ROW));
         let found: Contained = client.ask(&request.body(&ContainsInput { values })?).await?;
         results.extend(found.results);
     }
@@ -103,7 +103,7 @@ pub(super) async fn contains(arguments: Contains) -> Result<(), Failure> {
 pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
     let client = arguments.options.server.client(None)?;
     let Lookup { list, members, options } = arguments;
-    let request = Request::of_feature(OperationId::GetFeature, &list.feature.id());
+    let request = Request::of_feature(&get_feature::ROW, &list.feature.id());
     let feature: Feature = client.ask(&request).await?;
     let label = list.version.version.to_string();
     let version = feature.versions.iter().find(|version| version.version == label);
@@ -122,7 +122,7 @@ pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
             true => LookupInput::Keys(LookupKeysInput { keys: part }),
             false => LookupInput::Values(LookupValuesInput { values: part }),
         };
-        let found: Results = client.ask(&list.request(OperationId::LookupItems).body(&input)?).await?;
+        let found: Results = client.ask(&list.request(&lookup_items::ROW).body(&input)?).await?;
         results.extend(found.results);
     }
     let mut output = Output::open();
@@ -149,7 +149,7 @@ struct Results {
 
 pub(super) async fn count(arguments: Count) -> Result<(), Failure> {
     let client = arguments.options.server.client(None)?;
-    let request = arguments.bounds.of(arguments.list.request(OperationId::CountItems));
+    let request = arguments.bounds.of(arguments.list.request(&count_items::ROW));
     let counted: Counted = client.ask(&request.query(&COUNT_MAX, arguments.max)).await?;
     let mut output = Output::open();
     match arguments.options.output {

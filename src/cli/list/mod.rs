@@ -4,6 +4,8 @@ mod look;
 mod remove;
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::{add_items, get_feature, get_items, remove_all_items};
+use liststore_contract::row::Row;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -15,7 +17,6 @@ use super::parse::{self, FeatureArguments, ServerOptions, VersionOption};
 use super::{batch_get, block_on};
 use crate::client::{Client, RawPage, Request, printable, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, Order, SystemClock, Timestamp, ValueType};
-use crate::service::OperationId;
 use crate::wire::parameters::{AS_OF, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
 use crate::wire::{AddItemsInput, Added, Feature, Item, ItemInput};
 
@@ -198,7 +199,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 impl ListArguments {
-    fn request(&self, operation: OperationId) -> Request {
+    fn request(&self, operation: &'static Row) -> Request {
         Request::of_list(operation, &self.feature.id(), &self.entity_id, &self.version.version)
     }
 }
@@ -208,7 +209,7 @@ async fn get(arguments: Get) -> Result<(), Failure> {
     let mut shown = Shown::begin(arguments.options.output)?;
     let mut page_token = arguments.page_token.clone();
     loop {
-        let request = arguments.list.request(OperationId::GetItems);
+        let request = arguments.list.request(&get_items::ROW);
         let request = arguments
             .bounds
             .of(request)
@@ -287,7 +288,7 @@ fn row(item: &Item) -> String {
 
 /// The values as JSON of the feature's type, which only the server knows.
 async fn typed(client: &Client, list: &ListArguments, values: &Values) -> Result<Vec<Box<RawValue>>, Failure> {
-    let request = Request::of_feature(OperationId::GetFeature, &list.feature.id());
+    let request = Request::of_feature(&get_feature::ROW, &list.feature.id());
     let feature: Feature = client.ask(&request).await?;
     values.all().map(|text| typed_value(feature.value_type, text)).collect()
 }
@@ -313,7 +314,7 @@ async fn add(arguments: Add) -> Result<(), Failure> {
     }
     let keys = keys.iter().map(|key| Some(key.as_str())).chain(std::iter::repeat(None));
     let items = values.iter().zip(keys).map(|(value, key)| ItemInput { timestamp, value: value.get(), key }).collect();
-    let request = arguments.list.request(OperationId::AddItems).body(&AddItemsInput { items })?;
+    let request = arguments.list.request(&add_items::ROW).body(&AddItemsInput { items })?;
     let added: Added = client.ask(&request).await?;
     let mut output = Output::open();
     for warning in &added.warnings {
@@ -339,7 +340,7 @@ async fn clear(arguments: Clear) -> Result<(), Failure> {
         Ok(format!("Remove {items} from the list {id}{of_version} of {}? This cannot be undone.", entity_id.as_str()))
     });
     confirmed.await?;
-    client.send(&arguments.list.request(OperationId::RemoveAllItems)).await?;
+    client.send(&arguments.list.request(&remove_all_items::ROW)).await?;
     let mut output = Output::open();
     match arguments.options.output {
         Format::Table => output.line("removed all items")?,

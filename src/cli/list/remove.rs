@@ -1,6 +1,7 @@
 //! `liststore list remove`: items with a value, some items, or what lies between two moments.
 
 use clap::Args;
+use liststore_contract::operations::remove_items;
 use serde_json::json;
 
 use super::{ListArguments, ServerOptions, Values, typed};
@@ -8,7 +9,6 @@ use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 use crate::cli::parse;
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
-use crate::service::OperationId;
 use crate::wire::{
     ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput, RemoveValueInput, Removed,
     check_bounds,
@@ -96,7 +96,7 @@ pub(super) async fn remove(arguments: Remove) -> Result<(), Failure> {
     };
     let mut removed = 0;
     for removal in &removals {
-        let request = list.request(OperationId::RemoveItems).body(removal)?;
+        let request = list.request(&remove_items::ROW).body(removal)?;
         removed += client.ask::<Removed>(&request).await?.removed;
     }
     let mut output = Output::open();

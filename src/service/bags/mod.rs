@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::bag::BagOperation;
 use super::operation::Reply;
-use super::{Caller, PageRenderer, Service, ServiceError};
+use super::{Caller, Service, ServiceError};
 use crate::access::ANSWER_BYTES_MIN;
 use crate::actors::ResolveError;
 use crate::domain::document::DOCUMENT_BYTES_MAX;
@@ -22,7 +22,7 @@ use crate::metadata::catalog::CatalogVersion;
 /// Bags of one call that are read through their actors at once.
 const READ_AT_ONCE: usize = 16;
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn execute_bag(&self, caller: &Caller, operation: BagOperation) -> Result<Reply, ServiceError> {
         match operation {
             BagOperation::Get { entity, lists } => self.get_bag(caller, entity, lists).await,

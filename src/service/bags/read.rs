@@ -10,7 +10,7 @@ use super::super::bag::{Bag, EntityName, JoinedList};
 use super::super::bag_conditions::BagError;
 use super::super::batch::{Room, SetAside, in_time};
 use super::super::operation::{GetItems, ListName, Reply};
-use super::super::{Caller, PageRenderer, Service, ServiceError};
+use super::super::{Caller, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
 use crate::domain::{EntityType, Item, Limit, ListKey, Order};
 use crate::items::ReadBag;
@@ -18,7 +18,7 @@ use crate::metadata::catalog::CatalogVersion;
 
 type BagResult = Result<Bag, ServiceError>;
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn get_bag(
         &self,
         caller: &Caller,

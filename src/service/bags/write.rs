@@ -7,7 +7,7 @@ use uuid::{NoContext, Uuid};
 use super::super::bag::{Bag, EntityName};
 use super::super::bag_conditions::{BagConditions, BagError, BagTags};
 use super::super::operation::Reply;
-use super::super::{Caller, PageRenderer, Service, ServiceError};
+use super::super::{Caller, Service, ServiceError};
 use crate::actors::ListError;
 use crate::background::entry_changes;
 use crate::domain::document::DOCUMENT_BYTES_MAX;
@@ -30,7 +30,7 @@ struct Written {
     bags: FeatureKey,
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(super) async fn put_bag(
         &self,
         caller: &Caller,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::super::members::encode;
 use super::super::operation::{AddItems, Reply};
-use super::super::{Caller, PageRenderer, Service, ServiceError};
+use super::super::{Caller, Service, ServiceError};
 use super::{SetAside, Turn, in_time};
 use crate::access::Permission;
 use crate::actors::{AddOutcome, ListPool};
@@ -31,7 +31,7 @@ struct Chain {
     adds: Vec<(usize, Vec<(Timestamp, Value)>)>,
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(in crate::service) async fn batch_add(
         &self,
         caller: &Caller,

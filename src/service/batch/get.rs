@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::super::lists::{FIRST_BYTES, PageRead};
 use super::super::operation::{GetItems, Reply};
 use super::super::page_cache::RenderedPage;
-use super::super::{Caller, PageRenderer, Service, ServiceError};
+use super::super::{Caller, Service, ServiceError};
 use super::{SetAside, Turn, in_time};
 use crate::access::{ANSWER_BYTES_MIN, Permission};
 use crate::actors::ListPool;
@@ -103,7 +103,7 @@ impl Room {
     }
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     pub(in crate::service) async fn batch_get(
         &self,
         caller: &Caller,

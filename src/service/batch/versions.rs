@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::super::operation::ListName;
-use super::super::{Caller, PageRenderer, Service, ServiceError};
+use super::super::{Caller, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
 use crate::metadata::catalog::CatalogVersion;
 
@@ -26,7 +26,7 @@ impl Versions {
     }
 }
 
-impl<R: PageRenderer> Service<R> {
+impl Service {
     /// Looks the versions of lists up, all at once: a look-up may have to wait for the metadata store.
     pub(super) async fn versions<'r>(
         &self,

@@ -1,11 +1,11 @@
 //! Brings a server the entity type and the indexes of another one, as far as it does not have them.
 
+use liststore_contract::operations::{create_entity_type, create_index, get_entity_type, list_indexes};
 use serde::Serialize;
 
 use crate::client::{Client, ClientError, Failure, Request};
 use crate::domain::index::Pointer;
 use crate::domain::{Description, EntityType, Invalid, Labels, Owner, Ttl, VersionLabel};
-use crate::service::OperationId;
 use crate::transfer::definitions::create;
 use crate::wire::{self, EntityTypeInput, ErrorCode, Index, IndexInput, IndexList, IndexState};
 
@@ -23,7 +23,7 @@ pub struct Brought {
 pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) -> Result<Brought, Failure> {
     let name = entity_type.as_str();
     let mut brought = Brought::default();
-    let wanted = Request::new(OperationId::GetEntityType, &[name]);
+    let wanted = Request::new(&get_entity_type::ROW, &[name]);
     let source: wire::EntityType = from.ask(&wanted).await?;
     let target: wire::EntityType = match to.ask(&wanted).await {
         Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::EntityTypeNotFound.name() => {
@@ -34,7 +34,7 @@ pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) 
                 owner: Some(Owner::new(source.owner).map_err(unreadable)?),
                 labels: Some(Labels::new(source.labels).map_err(unreadable)?),
             };
-            let creation = Request::new(OperationId::CreateEntityType, &[]).body(&input)?;
+            let creation = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
             create(to, creation, ErrorCode::EntityTypeExists).await?;
             brought.entity_type_created = true;
             to.ask(&wanted).await?
@@ -47,14 +47,14 @@ pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) 
             source.ttl, target.ttl
         )));
     }
-    let indexes = Request::new(OperationId::ListIndexes, &[name]);
+    let indexes = Request::new(&list_indexes::ROW, &[name]);
     let target: IndexList = to.ask(&indexes).await?;
     let source: IndexList = from.ask(&indexes).await?;
     for index in source.indexes.iter().filter(|index| !is_dropping(index)) {
         match known(&target, index) {
             Some(known) => is_alike(entity_type, index, known)?,
             None => {
-                let creation = Request::new(OperationId::CreateIndex, &[name]).body(&input_of(index)?)?;
+                let creation = Request::new(&create_index::ROW, &[name]).body(&input_of(index)?)?;
                 if !create(to, creation, ErrorCode::IndexExists).await? {
                     let target: IndexList = to.ask(&indexes).await?;
                     known(&target, index).map_or(Ok(()), |known| is_alike(entity_type, index, known))?;

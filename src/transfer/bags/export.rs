@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use liststore_contract::operations::get_entity_type;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -10,7 +11,6 @@ use super::source::{self, MovedBag};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::EntityType;
 use crate::import::FileCoding;
-use crate::service::OperationId;
 use crate::transfer::checkpoint::{Begun, Checkpoint};
 use crate::transfer::out::Out;
 use crate::transfer::progress::Progress;
@@ -43,7 +43,7 @@ pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure>
     let ExportBagsOptions { server, entity_type, output } = options;
     let run = format!("the export of the bags of {entity_type} from {server}");
     let client = Client::new(server, None, Retries::PATIENT)?;
-    client.send(&Request::new(OperationId::GetEntityType, &[entity_type.as_str()])).await?;
+    client.send(&Request::new(&get_entity_type::ROW, &[entity_type.as_str()])).await?;
     let client = client.with_retries(Retries::PERSISTENT);
     let checkpoint = (output != Path::new("-")).then(|| Checkpoint::new(&output, run));
     let (out, exported, page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {

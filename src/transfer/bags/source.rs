@@ -1,12 +1,12 @@
 //! The bags of an entity type, read from a server part by part, and written to one.
 
 use futures_util::stream::{self, TryStreamExt};
+use liststore_contract::operations::{batch_get_bags, list_bags, put_bag};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::client::{Client, ClientError, Failure, Request};
 use crate::domain::{EntityId, EntityType, Limit};
-use crate::service::OperationId;
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN};
 use crate::wire::{BagRequest, BatchGetBagsInput, EntityPage, ErrorCode, ProblemBody};
 
@@ -42,7 +42,7 @@ pub(super) async fn part(
     entity_type: &EntityType,
     page_token: Option<&str>,
 ) -> Result<(Vec<MovedBag>, Option<String>), Failure> {
-    let request = Request::new(OperationId::ListBags, &[entity_type.as_str()])
+    let request = Request::new(&list_bags::ROW, &[entity_type.as_str()])
         .query(&PAGE_SIZE, Some(PART_ENTITIES.min(Limit::PAGE_SIZE_MAX)))
         .query(&PAGE_TOKEN, page_token);
     let EntityPage { entities, next_page_token } = client.ask(&request).await?;
@@ -68,7 +68,7 @@ async fn read(
 ) -> Result<usize, Failure> {
     let request = |entity_id: &EntityId| BagRequest { entity_type: entity_type.clone(), entity_id: entity_id.clone() };
     let input = BatchGetBagsInput { requests: ids.iter().map(request).collect() };
-    let request = Request::new(OperationId::BatchGetBags, &[]).body(&input)?;
+    let request = Request::new(&batch_get_bags::ROW, &[]).body(&input)?;
     let BatchResults { results } = client.ask(&request).await?;
     if results.len() != ids.len() {
         return Err(Failure::failed("the server returned an unexpected number of results"));
@@ -100,7 +100,7 @@ async fn read(
 pub(super) async fn write(client: &Client, entity_type: &EntityType, bags: Vec<MovedBag>) -> Result<(), Failure> {
     let each = stream::iter(bags.into_iter().map(Ok::<_, Failure>));
     let put = async |MovedBag { entity_id, properties }: MovedBag| {
-        let request = Request::new(OperationId::PutBag, &[entity_type.as_str(), entity_id.as_str()])
+        let request = Request::new(&put_bag::ROW, &[entity_type.as_str(), entity_id.as_str()])
             .json(properties.get().as_bytes().to_vec())
             .repeatable();
         let failed = |error: ClientError| Failure::failed(format!("{entity_type} {}: {error}", entity_id.as_str()));

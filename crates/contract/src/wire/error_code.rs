@@ -74,7 +74,7 @@ pub enum ErrorCode {
 
 /// What is fixed about a code.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct CodeRow {
     pub code: ErrorCode,
     pub name: &'static str,
     /// Of HTTP.
@@ -87,23 +87,23 @@ pub struct Row {
     pub retry_after_secs: Option<u32>,
 }
 
-impl Row {
+impl CodeRow {
     /// The `type` of its problems (RFC 9457, section 3.1.1): the path of its page on the server that answers.
     pub fn kind(&self) -> String {
         format!("/docs/errors/{}", self.name)
     }
 }
 
-const fn row(code: ErrorCode, name: &'static str, status: u16, title: &'static str) -> Row {
-    Row { code, name, status, title, retryable: false, retry_after_secs: None }
+const fn row(code: ErrorCode, name: &'static str, status: u16, title: &'static str) -> CodeRow {
+    CodeRow { code, name, status, title, retryable: false, retry_after_secs: None }
 }
 
-const fn later(code: ErrorCode, name: &'static str, title: &'static str, after_secs: u32) -> Row {
-    Row { code, name, status: 503, title, retryable: true, retry_after_secs: Some(after_secs) }
+const fn later(code: ErrorCode, name: &'static str, title: &'static str, after_secs: u32) -> CodeRow {
+    CodeRow { code, name, status: 503, title, retryable: true, retry_after_secs: Some(after_secs) }
 }
 
 /// In the order of [`ErrorCode`].
-const ROWS: [Row; ErrorCode::COUNT] = [
+const ROWS: [CodeRow; ErrorCode::COUNT] = [
     row(ErrorCode::MalformedRequest, "malformed_request", 400, "The request is not valid HTTP/1.1"),
     row(ErrorCode::InvalidJson, "invalid_json", 400, "The body is not valid JSON"),
     row(ErrorCode::InvalidArgument, "invalid_argument", 400, "An argument is not valid"),
@@ -124,7 +124,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     row(ErrorCode::JobNotFound, "job_not_found", 404, "Job not found"),
     row(ErrorCode::NotFound, "not_found", 404, "Path not found"),
     row(ErrorCode::MethodNotAllowed, "method_not_allowed", 405, "Method not allowed"),
-    Row {
+    CodeRow {
         code: ErrorCode::RequestTimeout,
         name: "request_timeout",
         status: 408,
@@ -151,7 +151,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
     row(ErrorCode::EtagMismatch, "etag_mismatch", 412, "The resource changed after the entity tag was read"),
     row(ErrorCode::PayloadTooLarge, "payload_too_large", 413, "The body is too large"),
     row(ErrorCode::BagTooLarge, "bag_too_large", 413, "The bag is larger than 256 KiB"),
-    Row {
+    CodeRow {
         code: ErrorCode::ResponseTooLarge,
         name: "response_too_large",
         status: 413,
@@ -171,7 +171,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
         "The timestamp is too far ahead of the server's clock",
     ),
     row(ErrorCode::TooManyEntries, "too_many_entries", 422, "The bag has too many indexed values"),
-    Row {
+    CodeRow {
         code: ErrorCode::RateLimited,
         name: "rate_limited",
         status: 429,
@@ -195,7 +195,7 @@ const ROWS: [Row; ErrorCode::COUNT] = [
         5,
     ),
     later(ErrorCode::Draining, "draining", "The server is stopping", 1),
-    Row {
+    CodeRow {
         code: ErrorCode::DeadlineExceeded,
         name: "deadline_exceeded",
         status: 504,
@@ -210,11 +210,11 @@ impl ErrorCode {
     pub const COUNT: usize = Self::HttpVersionUnsupported as usize + 1;
 
     /// All codes with what is fixed about them, by status.
-    pub fn table() -> &'static [Row; Self::COUNT] {
+    pub fn table() -> &'static [CodeRow; Self::COUNT] {
         &ROWS
     }
 
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static CodeRow {
         &ROWS[self as usize]
     }
 

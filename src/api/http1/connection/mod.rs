@@ -421,7 +421,7 @@ where
 }
 
 /// Waits for the first byte of a new connection, as long as for a request; false if it ends before.
-pub(in crate::api) async fn has_begun(
+pub(crate) async fn has_begun(
     stream: &TcpStream,
     slot: &Slot,
     mut stopping: Pin<&mut impl Future<Output = ()>>,

@@ -1,0 +1,30 @@
+//! Find values in a list.
+
+use super::parts::{ANY, BODY, LIST, WRITE, json};
+use crate::permission::Permission;
+use crate::row::{Effect, Group, Method, Row, Subject};
+use crate::wire::parameters::{MAX_TIMESTAMP, MIN_TIMESTAMP, Parameter, VERSION};
+use crate::wire::{Contained, ContainsInput, ErrorCode, Type};
+
+/// What its query takes, in the order in which it is read.
+pub const QUERY: [Parameter; 3] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP];
+
+pub static ROW: Row = Row {
+    name: "contains_items",
+    summary: "Find values in a list",
+    description: "Returns, for each of 1 to 1,000 values in request order, the timestamp of the newest visible \
+                  item within the bounds, or null. Duplicate values get duplicate results.",
+    group: Group::Lists,
+    permission: Permission::ListsRead,
+    subject: Subject::Feature,
+    effect: Effect::Read,
+    method: Method::Post,
+    path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items:contains",
+    query: &QUERY,
+    request: Some(Type::of::<ContainsInput<'static>>()),
+    replies: &[json(200, "One result for each value.", Type::of::<Contained>())],
+    // A browser's page of another site is not told from one that writes.
+    errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
+    counts_items: true,
+    ..Row::DEFAULT
+};

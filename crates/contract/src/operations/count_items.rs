@@ -1,0 +1,27 @@
+//! Count List Items.
+
+use super::parts::{ANY, LIST, json};
+use crate::permission::Permission;
+use crate::row::{Effect, Group, Method, Row, Subject};
+use crate::wire::parameters::{COUNT_MAX, MAX_TIMESTAMP, MIN_TIMESTAMP, Parameter, VERSION};
+use crate::wire::{Counted, ErrorCode, Type};
+
+/// What its query takes, in the order in which it is read.
+pub const QUERY: [Parameter; 4] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, COUNT_MAX];
+
+pub static ROW: Row = Row {
+    name: "count_items",
+    summary: "Count List Items",
+    description: "Counts the visible items within the bounds, up to `max`, and reports whether there are more.",
+    group: Group::Lists,
+    permission: Permission::ListsRead,
+    subject: Subject::Feature,
+    effect: Effect::Read,
+    method: Method::Get,
+    path: "/v1/lists/{entity_type}/{feature}/{entity_id}/items:count",
+    query: &QUERY,
+    replies: &[json(200, "Counted.", Type::of::<Counted>())],
+    errors: &[ANY, LIST, &[ErrorCode::InvalidTimestamp]],
+    counts_items: true,
+    ..Row::DEFAULT
+};

@@ -1,0 +1,26 @@
+//! List jobs.
+
+use super::parts::{ANY, json};
+use crate::permission::Permission;
+use crate::row::{Effect, Group, Method, Row, Subject};
+use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, Parameter};
+use crate::wire::{ErrorCode, JobPage, Type};
+
+/// What its query takes, in the order in which it is read.
+pub const QUERY: [Parameter; 2] = [PAGE_SIZE, PAGE_TOKEN];
+
+pub static ROW: Row = Row {
+    name: "list_jobs",
+    summary: "List jobs",
+    description: "Newest first. Of finished jobs, the last 1,000 are listed.",
+    group: Group::Lists,
+    permission: Permission::FeaturesRead,
+    subject: Subject::Visible,
+    effect: Effect::Read,
+    method: Method::Get,
+    path: "/v1/jobs",
+    query: &QUERY,
+    replies: &[json(200, "A page of jobs.", Type::of::<JobPage>())],
+    errors: &[ANY, &[ErrorCode::InvalidPageToken]],
+    ..Row::DEFAULT
+};

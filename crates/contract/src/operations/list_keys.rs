@@ -1,0 +1,26 @@
+//! List API keys.
+
+use super::parts::{ANY, json};
+use crate::permission::Permission;
+use crate::row::{Effect, Group, Method, Row, Subject};
+use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, Parameter};
+use crate::wire::{ErrorCode, KeyPage, Type};
+
+/// What its query takes, in the order in which it is read.
+pub const QUERY: [Parameter; 2] = [PAGE_SIZE, PAGE_TOKEN];
+
+pub static ROW: Row = Row {
+    name: "list_keys",
+    summary: "List API keys",
+    description: "Ordered by name, including revoked keys. Tokens are not shown.",
+    group: Group::Access,
+    permission: Permission::KeysWrite,
+    subject: Subject::Server,
+    effect: Effect::Read,
+    method: Method::Get,
+    path: "/v1/keys",
+    query: &QUERY,
+    replies: &[json(200, "A page of keys.", Type::of::<KeyPage>())],
+    errors: &[ANY, &[ErrorCode::InvalidPageToken]],
+    ..Row::DEFAULT
+};

@@ -1,0 +1,21 @@
+//! Resume a job.
+
+use super::parts::{ANY, CREATION, JOB, WRITE};
+use crate::permission::Permission;
+use crate::row::{Effect, Group, Method, Row, Subject};
+use crate::wire::ErrorCode;
+
+pub static ROW: Row = Row {
+    name: "resume_job",
+    summary: "Resume a job",
+    group: Group::Lists,
+    permission: Permission::ListsWrite,
+    subject: Subject::Visible,
+    effect: Effect::RepeatableWrite,
+    method: Method::Post,
+    path: "/v1/jobs/{job_id}/resume",
+    headers: CREATION,
+    replies: &[JOB],
+    errors: &[ANY, WRITE, &[ErrorCode::JobNotFound, ErrorCode::JobIsOver]],
+    ..Row::DEFAULT
+};

@@ -1,0 +1,212 @@
+//! The router: which operation a method and a raw path ask for, by the table of operations.
+//!
+//! Paths are decoded here and strictly, segment by segment: a web framework's path extractor decodes
+//! lossily (`%FF` would become U+FFFD), so that two lists would become one. An encoded slash is part
+//! of its segment. Fixed segments are compared as they were sent. So code that reads a path without decoding it
+//! (classes under load, the way around the framework) finds the same operation. Only their colon may be encoded.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use actix_web::http::Method;
+use liststore_contract::row::Segment;
+
+use crate::api::OperationId;
+use crate::api::call::Segments;
+use crate::api::percent::{cut, decode, is_encoded};
+use crate::api::problem::{ErrorCode, Problem};
+use crate::operations::OPERATIONS;
+
+/// The most segments that a path has.
+const SEGMENTS_MAX: usize = 6;
+
+/// Something that a path leads to, with its operations.
+#[derive(Debug)]
+struct Resource {
+    segments: Vec<Segment>,
+    operations: Vec<(&'static str, OperationId)>,
+}
+
+/// In the order of the table, whose first path is the one that is asked for most.
+static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
+    let mut resources: Vec<Resource> = Vec::new();
+    for (place, operation) in OPERATIONS.iter().enumerate() {
+        let row = operation.row;
+        let segments: Vec<_> = row.segments().collect();
+        let entry = (row.method.as_str(), OperationId::new(place, row));
+        match resources.iter_mut().find(|resource| resource.segments == segments) {
+            Some(resource) => resource.operations.push(entry),
+            None => resources.push(Resource { segments, operations: vec![entry] }),
+        }
+    }
+    resources
+});
+
+impl Resource {
+    /// Whether it has segments such as these. `encoded` says that some character of them is encoded.
+    fn fits(&self, segments: &[&str], encoded: bool) -> bool {
+        self.segments.len() == segments.len()
+            && self.segments.iter().zip(segments).all(|(expected, segment)| match expected {
+                Segment::Fixed(text) => text == segment || encoded && is_with_encoded_colon(segment, text),
+                Segment::Variable(_) => true,
+            })
+    }
+
+    fn operation(&self, method: &str) -> Option<OperationId> {
+        // HEAD is GET without the content (RFC 9110, section 9.3.2): the connection leaves it out.
+        let method = if method == "HEAD" { "GET" } else { method };
+        self.operations.iter().find(|(known, _)| *known == method).map(|(_, operation)| *operation)
+    }
+
+    /// The methods of the path, as `Allow` lists them (RFC 9110, section 10.2.1).
+    fn allow(&self) -> String {
+        let mut methods: Vec<_> = self.operations.iter().map(|(method, _)| *method).collect();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        methods.push("OPTIONS");
+        methods.join(", ")
+    }
+
+    /// The variable ones of some segments that fit.
+    fn variables<'p>(&self, segments: &mut [Cow<'p, str>]) -> Segments<'p> {
+        let mut variables = Segments::default();
+        let taken = self.segments.iter().zip(segments).filter(|(s, _)| matches!(s, Segment::Variable(_)));
+        variables.iter_mut().zip(taken).for_each(|(variable, (_, segment))| *variable = std::mem::take(segment));
+        variables
+    }
+}
+
+/// Whether a segment is a fixed one whose colon is encoded, as some clients do with all segments.
+fn is_with_encoded_colon(segment: &str, fixed: &str) -> bool {
+    let Some((before, behind)) = fixed.split_once(':') else { return false };
+    let colon = segment.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+    colon.is_some_and(|colon| colon.eq_ignore_ascii_case("%3A"))
+}
+
+/// The methods that a server takes, for `OPTIONS *` (RFC 9110, section 9.3.7).
+const ALL_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// What a request was found to ask for.
+#[derive(Debug)]
+pub enum Found<'p> {
+    Operation(OperationId, Segments<'p>),
+    /// `OPTIONS`: to be answered with these methods.
+    Options(String),
+}
+
+/// Finds what a method and a raw, still encoded path ask for.
+pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
+    let nothing_here = || Problem::new(ErrorCode::NotFound, "no such path: see /openapi.json");
+    if path == "*" && method == Method::OPTIONS {
+        return Ok(Found::Options(ALL_METHODS.to_owned()));
+    }
+    let mut segments: [Cow<'p, str>; SEGMENTS_MAX] = Default::default();
+    let mut sent = [""; SEGMENTS_MAX];
+    let mut count = 0;
+    let mut rest = Some(path.strip_prefix('/').ok_or_else(nothing_here)?);
+    // Looked for once, not in each of the segments.
+    let encoded = is_encoded(path);
+    while let Some(text) = rest {
+        let (raw, others) = cut(text, b'/');
+        rest = others;
+        let segment = if encoded {
+            decode(raw).map_err(|reason| Problem::argument("path", format!("the path {reason}")))?
+        } else {
+            Cow::Borrowed(raw)
+        };
+        if let Some((slot, sent)) = segments.get_mut(count).zip(sent.get_mut(count)) {
+            (*slot, *sent) = (segment, raw);
+        }
+        count += 1;
+    }
+    let segments = segments.get_mut(..count).ok_or_else(nothing_here)?;
+    let resource = RESOURCES.iter().find(|resource| resource.fits(&sent[..count], encoded)).ok_or_else(nothing_here)?;
+    match resource.operation(method.as_str()) {
+        Some(operation) => Ok(Found::Operation(operation, resource.variables(segments))),
+        None if method == Method::OPTIONS => Ok(Found::Options(resource.allow())),
+        None => Err(Problem::method_not_allowed(resource.allow())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::call::VARIABLES_MAX;
+
+    fn operation(method: Method, path: &str) -> Result<(Option<&'static str>, [String; 3]), ErrorCode> {
+        match find(&method, path) {
+            Ok(Found::Operation(operation, segments)) => {
+                Ok((Some(operation.row().name), segments.map(Cow::into_owned)))
+            }
+            Ok(Found::Options(_)) => Ok((None, Default::default())),
+            Err(problem) => Err(problem.code),
+        }
+    }
+
+    #[test]
+    fn every_operation_of_the_table_is_found_with_its_segments() {
+        for row in OPERATIONS.iter().map(|operation| operation.row) {
+            let variables: Vec<_> = row.segments().filter(|s| matches!(s, Segment::Variable(_))).collect();
+            assert!(row.segments().count() <= SEGMENTS_MAX && variables.len() <= VARIABLES_MAX, "{}", row.path);
+            let path = row.path_of(&["a", "b", "c"]);
+            let (found, segments) =
+                operation(Method::from_bytes(row.method.as_str().as_bytes()).unwrap(), &path).unwrap();
+            assert_eq!(found, Some(row.name), "{} {path}", row.method);
+            assert_eq!(segments[..variables.len()], ["a", "b", "c"][..variables.len()], "{path}");
+        }
+    }
+
+    #[test]
+    fn segments_are_decoded_one_by_one() {
+        let (_, segments) = operation(Method::GET, "/v1/lists/user/seen/a%2Fb%20%C3%A9%2525/items").unwrap();
+        assert_eq!(segments, ["user", "seen", "a/b é%25"]);
+        let (found, segments) = operation(Method::POST, "/v1/lists/a/b/c/items%3Aremove").unwrap();
+        assert_eq!((found, segments[2].as_str()), (Some("remove_items"), "c"));
+        let (found, _) = operation(Method::POST, "/v1/lists%3abatchGet").unwrap();
+        assert_eq!(found, Some("batch_get"));
+        let (found, segments) = operation(Method::GET, "/v1/features/a/b/versions/").unwrap();
+        assert_eq!((found, segments[2].as_str()), (Some("get_version"), ""));
+    }
+
+    #[test]
+    fn what_is_no_route_is_told_apart() {
+        for path in
+            ["/", "", "*", "/v1", "/v1/features/", "/v1/features/a", "/v2/features", "/livez/", "/v1/lists/a/b/c/d/e/f"]
+        {
+            assert_eq!(operation(Method::GET, path), Err(ErrorCode::NotFound), "{path}");
+        }
+        // Code that reads the path without decoding it would find another operation.
+        for path in [
+            "/%6Civez",
+            "/%76%31/lists/a/b/c/items",
+            "/v1/list%73/a/b/c/items",
+            "/v1/lists/a/b/c/%69tems",
+            "/v1/lists/a/b/c/items%2F",
+            "/v1/entity-types/a/indexes/b/entitie%73",
+        ] {
+            assert_eq!(operation(Method::GET, path), Err(ErrorCode::NotFound), "{path}");
+        }
+        assert_eq!(operation(Method::POST, "/v1/lists/a/b/c/items%253Aremove"), Err(ErrorCode::NotFound));
+        assert_eq!(operation(Method::POST, "/v1/lists/a/b/c/%69tems%3Aremove"), Err(ErrorCode::NotFound));
+        assert_eq!(operation(Method::OPTIONS, "*"), Ok((None, Default::default())));
+        assert_eq!(operation(Method::PUT, "/v1/features"), Err(ErrorCode::MethodNotAllowed));
+        assert_eq!(operation(Method::GET, "/v1/lists/a/b/c/items:remove"), Err(ErrorCode::MethodNotAllowed));
+        for path in ["/v1/lists/a/b/%FF/items", "/v1/lists/a/b/%C3/items", "/%2", "/%zz"] {
+            assert_eq!(operation(Method::GET, path), Err(ErrorCode::InvalidArgument), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_methods_of_the_server_are_those_of_all_operations() {
+        for row in OPERATIONS.iter().map(|operation| operation.row) {
+            assert!(ALL_METHODS.split(", ").any(|method| method == row.method.as_str()), "{}", row.method.as_str());
+        }
+    }
+
+    #[test]
+    fn allow_names_the_methods_of_the_path() {
+        let Err(problem) = find(&Method::PUT, "/v1/features") else { panic!("found") };
+        assert_eq!(problem, Problem::method_not_allowed("GET, POST, HEAD, OPTIONS".to_owned()));
+    }
+}
