@@ -76,6 +76,7 @@ python_package() {
 }
 
 # Feast as it is released, for clients/feast.
+# shellcheck disable=SC2034  # the scripts use it
 readonly feast_package=feast==0.67.0
 
 # The packages of npm that compile TypeScript.
@@ -86,6 +87,7 @@ readonly typescript_packages=(typescript@5.9.3 @types/node@20.19.25)
 typescript_compiler() {
   local cache=${LISTSTORE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or LISTSTORE_CACHE}/.cache}/liststore}
   local place=$cache/${typescript_packages[0]/@/-}
+  # shellcheck disable=SC2034  # the caller uses it
   node_modules=$place/node_modules
   [ ! -e "$place/installed" ] || return 0
   mkdir -p "$place" || die "cannot make $place: set LISTSTORE_CACHE to a folder that can be written"

@@ -20,6 +20,7 @@ build_image() {
   local authorities=/etc/ssl/certs/ca-certificates.crt
   shift 3
   if [ "$name" = liststore-operator ]; then stage=compile-operator target=(--target operator); fi
+  # shellcheck disable=SC2154  # the caller sets it
   context=$(mktemp -d "$work/context.XXXXXX")
   mkdir -p "$context"/image/{data,usr/local/bin,etc/ssl/certs}
   # Programs of other machines have no debug information, which `strip` of this one could not remove.
