@@ -4,16 +4,18 @@
 //! never holds a payload or a secret: whoever logs sees to that.
 
 mod log;
+mod process;
 
 use std::io::IsTerminal;
 
 use prometheus::Registry;
-use prometheus::process_collector::ProcessCollector;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
 use crate::domain::AccessLog;
+
+use process::ProcessMetrics;
 
 pub use log::{Log, LogState, last_words};
 
@@ -115,7 +117,7 @@ pub fn init(options: &LogOptions) -> Result<Log, TelemetryError> {
 /// A registry with the metrics of the process itself: CPU seconds, memory, open files, start time.
 pub fn registry() -> prometheus::Result<Registry> {
     let registry = Registry::new();
-    registry.register(Box::new(ProcessCollector::for_self()))?;
+    registry.register(Box::new(ProcessMetrics::new()?))?;
     Ok(registry)
 }
 
