@@ -15,17 +15,19 @@ WORKDIR /source
 COPY . .
 # +crt-static for the program alone: names are resolved by the same C library, with its own nss_files and
 # nss_dns inside (glibc 2.34 and newer).
-RUN SQLX_OFFLINE=true cargo rustc --release --locked --bin liststore -- -C target-feature=+crt-static -C strip=symbols
+ARG REVISION=unknown
+RUN SQLX_OFFLINE=true LISTSTORE_COMMIT=$REVISION \
+      cargo rustc --profile dist --locked --bin liststore -- -C target-feature=+crt-static
 RUN mkdir -p /image/data /image/usr/local/bin /image/etc/ssl/certs \
- && cp target/release/liststore /image/usr/local/bin/ \
+ && cp target/dist/liststore /image/usr/local/bin/ \
  && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
  && echo 'hosts: files dns' >/image/etc/nsswitch.conf
 
 # `docker build --target operator -t liststore-operator .`
 FROM compile AS compile-operator
-RUN SQLX_OFFLINE=true cargo rustc --release --locked --features operator --bin liststore-operator \
-      -- -C target-feature=+crt-static -C strip=symbols \
- && cp target/release/liststore-operator /image/usr/local/bin/
+RUN SQLX_OFFLINE=true cargo rustc --profile dist --locked --features operator --bin liststore-operator \
+      -- -C target-feature=+crt-static \
+ && cp target/dist/liststore-operator /image/usr/local/bin/
 
 FROM scratch AS operator
 ARG VERSION=0.1.0

@@ -271,9 +271,9 @@ def release_binary(given):
     if given:
         return Path(given).resolve()
     note("building a release binary")
-    if subprocess.run(["cargo", "build", "--release", "--locked"], cwd=ROOT, stdout=sys.stderr).returncode != 0:
-        raise Failed("cargo build --release failed")
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "liststore"
+    if subprocess.run(["cargo", "build", "--profile", "dist", "--locked"], cwd=ROOT, stdout=sys.stderr).returncode != 0:
+        raise Failed("cargo build --profile dist failed")
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist" / "liststore"
 
 
 class Workspace:
