@@ -4,7 +4,6 @@
 //! request of the driver behind half-way, whose stream would be lost to the connection until the
 //! answer comes.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use super::health::watch::Seen;
 use super::layouts::bags::{self, unfinished};
 use super::layouts::entities::{self, Told};
 use super::layouts::layout::{last_shown, page};
-use super::layouts::{add, buckets, contains, keys, members, remove};
+use super::layouts::{members, operations};
 use super::pressure::coalesce::Query;
 use super::pressure::permits::Permit;
 use super::shared::Shared;
 use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
-use crate::domain::{FeatureKey, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest};
+use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
     BagEntries, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range,
     ReadBag, Removal, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
@@ -185,34 +184,19 @@ impl ItemSession for CqlSession {
     ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         self.core.admit()?;
         let (within, values) = (*within, values.to_vec());
-        let found = self.read_of(op, list, |mut call| async move {
-            if call.list.identity().is_set() {
-                return members::contains(&mut call, &within, &values).await;
-            }
-            contains::contains(&mut call, &within, &values).await
-        });
-        found.await
+        self.read_of(op, list, |mut call| async move { operations::contains(&mut call, &within, &values).await }).await
     }
 
     async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.core.admit()?;
         let members = members.to_vec();
-        self.read_of(op, list, |mut call| async move { members::lookup(&mut call, &members).await }).await
+        self.read_of(op, list, |mut call| async move { operations::lookup(&mut call, &members).await }).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.core.admit()?;
         let within = *within;
-        let counted = self.read_of(op, list, |mut call| async move {
-            if call.list.identity().is_set() {
-                return members::count(&mut call, &within, max).await;
-            }
-            if call.list.bucket().is_some() {
-                return buckets::count(&mut call, &within, max).await;
-            }
-            keys::count(&mut call, &within, max).await
-        });
-        counted.await
+        self.read_of(op, list, |mut call| async move { operations::count(&mut call, &within, max).await }).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -220,15 +204,7 @@ impl ItemSession for CqlSession {
             let count = items.len();
             let added = match self.core.admit() {
                 Ok(()) => {
-                    let add = |mut call: Call| async move {
-                        if call.list.identity().is_set() {
-                            return members::add(&mut call, &items).await;
-                        }
-                        if call.list.bucket().is_some() {
-                            return buckets::add(&mut call, &items).await;
-                        }
-                        add::add(&mut call, &items).await
-                    };
+                    let add = |mut call: Call| async move { operations::add(&mut call, &items).await };
                     self.write_of(&op, &list, add).await
                 }
                 Err(refused) => Err(refused),
@@ -245,23 +221,8 @@ impl ItemSession for CqlSession {
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         self.core.admit()?;
         let removal = removal.clone();
-        let removed = self.write_of(op, list, |mut call| async move {
-            if call.list.identity().is_set() {
-                return members::remove(&mut call, &removal).await;
-            }
-            match removal {
-                Removal::Value(value) => remove::value(&mut call, &value).await,
-                Removal::Items(items) => {
-                    let key =
-                        |(timestamp, value): &(Timestamp, Bytes)| ItemKey::new(*timestamp, ValueDigest::of(value));
-                    let keys: BTreeSet<_> = items.iter().map(key).collect();
-                    remove::items(&mut call, &keys.into_iter().collect::<Vec<_>>()).await
-                }
-                Removal::Between(within) => remove::between(&mut call, &within).await,
-                Removal::Members(_) => Err(StoreError::no_members()),
-            }
-        });
-        let removed = removed.await;
+        let remove = |mut call: Call| async move { operations::remove(&mut call, &removal).await };
+        let removed = self.write_of(op, list, remove).await;
         if let Err(StoreError::Unavailable { reason, .. }) = &removed
             && reason == NO_INDEX
         {
@@ -294,13 +255,7 @@ impl ItemSession for CqlSession {
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
         self.core.admit()?;
-        let cleared = self.write_of(op, list, |mut call| async move {
-            if call.list.feature_key.holds_bags() {
-                return bags::clear(&mut call).await;
-            }
-            remove::all(&mut call).await
-        });
-        cleared.await
+        self.write_of(op, list, |mut call| async move { operations::remove_all(&mut call).await }).await
     }
 
     async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {

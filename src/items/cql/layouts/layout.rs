@@ -1,29 +1,44 @@
 //! Reads of a list, however it is kept: as items in one partition, in buckets, or as a set.
 
 use super::{buckets, get, keys, members};
-use crate::domain::ItemKey;
+use crate::domain::{ItemKey, ListKey};
 use crate::items::cql::call::Call;
 use crate::items::cql::pressure::coalesce::FetchedPage;
 use crate::items::{Range, StoreError};
 
-/// The last item that a list shows, if it has more.
-pub async fn last_shown(call: &mut Call) -> Result<Option<ItemKey>, StoreError> {
-    if call.list.identity().is_set() {
-        return members::last_shown(call).await;
-    }
-    if call.list.bucket().is_some() {
-        return buckets::last_shown(call).await;
-    }
-    keys::last_shown(call).await
+/// How a list is kept.
+pub enum Layout {
+    Items,
+    Buckets,
+    Set,
 }
 
-/// A page of a list, however it is kept.
+impl Layout {
+    pub fn of(list: &ListKey) -> Self {
+        if list.identity().is_set() {
+            Self::Set
+        } else if list.bucket().is_some() {
+            Self::Buckets
+        } else {
+            Self::Items
+        }
+    }
+}
+
+/// The last item that a list shows, if it has more.
+pub async fn last_shown(call: &mut Call) -> Result<Option<ItemKey>, StoreError> {
+    match Layout::of(&call.list) {
+        Layout::Items => keys::last_shown(call).await,
+        Layout::Buckets => buckets::last_shown(call).await,
+        Layout::Set => members::last_shown(call).await,
+    }
+}
+
+/// A page of a list.
 pub async fn page(call: &mut Call, range: &Range, last_shown: Option<ItemKey>) -> Result<FetchedPage, StoreError> {
-    if call.list.identity().is_set() {
-        return members::get(call, range, last_shown).await;
+    match Layout::of(&call.list) {
+        Layout::Items => get::get(call, range, last_shown).await,
+        Layout::Buckets => buckets::get(call, range, last_shown).await,
+        Layout::Set => members::get(call, range, last_shown).await,
     }
-    if call.list.bucket().is_some() {
-        return buckets::get(call, range, last_shown).await;
-    }
-    get::get(call, range, last_shown).await
 }

@@ -2,6 +2,7 @@
 //!
 //! | files | what they own |
 //! | --- | --- |
+//! | `operations` | each operation, handed to the layout of its list |
 //! | `get`, `add`, `remove`, `contains` | operations on lists of items |
 //! | `keys` | slices of a partition: bounds and keys |
 //! | `buckets` | lists in many partitions |
@@ -21,5 +22,6 @@ pub mod get;
 pub mod keys;
 pub mod layout;
 pub mod members;
+pub mod operations;
 pub mod remove;
 pub mod settled;
