@@ -1,4 +1,4 @@
-//! The line of requests that let others go before.
+//! Lines of requests that let others go before.
 //!
 //! Connections take turns on their worker's thread, so that many connections get many turns. Requests of strangers, and
 //! requests for documents that anyone may read, therefore wait in one line of the worker. In each round of the worker's

@@ -177,14 +177,15 @@ pub(crate) struct Shared {
     hosts: Hosts,
     shedding: Rc<Shedding>,
     line: Line,
+    health_line: Line,
 }
 
 impl Shared {
     pub fn new(limits: Limits, clock: Arc<dyn Clock>, budget: Arc<Budget>) -> Self {
         let shedding = Rc::new(Shedding::new(limits.socket_wait_max));
         let (buffers, dates, hosts) = (Buffers::default(), Dates::default(), Hosts::default());
-        let (unread, line) = (Arc::default(), Line::default());
-        Self { limits, clock, budget, unread, buffers, dates, hosts, shedding, line }
+        let (unread, line, health_line) = (Arc::default(), Line::default(), Line::default());
+        Self { limits, clock, budget, unread, buffers, dates, hosts, shedding, line, health_line }
     }
 
     /// The same, which counts unread answers here.

@@ -492,6 +492,7 @@ fn others_go_before_strangers_and_documents() {
         ("/document", false, true),
         ("/list", false, false),
         ("/list", false, true),
+        ("/health", false, false),
         ("/health", false, true),
     ] {
         let shared = shared();

@@ -80,8 +80,8 @@ pub(super) struct Connection<'h, S, H> {
     output: BytesMut,
     long_body: Bytes,
     answered_in_turn: u32,
-    /// Whether its last request was a stranger's.
-    is_strangers: bool,
+    /// Whether the share is charged to the caller of a request.
+    has_asked: bool,
     /// Whether others have gone before its next request.
     has_stood_in_line: bool,
 }
@@ -110,7 +110,7 @@ where
             output: BytesMut::new(),
             long_body: Bytes::new(),
             answered_in_turn: 0,
-            is_strangers: false,
+            has_asked: false,
             has_stood_in_line: false,
         }
     }
@@ -272,7 +272,7 @@ where
                     self.may_work(class);
                 }
             }
-            self.is_strangers = holder.is_stranger();
+            self.has_asked = true;
             self.share.charge_to(holder);
         }
         // To refuse load would not help against strangers.

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 
+use super::super::line::Line;
 use super::super::slots::Slot;
 use super::super::{Class, Handler, Refusal, Stream, TURN_REQUESTS};
 use super::{Connection, End};
@@ -12,7 +13,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         self.answered_in_turn += 1;
         if self.share.holder().is_stranger() && !self.input.is_empty() {
             self.answered_in_turn = 0;
-            self.stand_in_line().await?;
+            let shared = self.shared;
+            self.stand_in(&shared.line).await?;
             self.has_stood_in_line = true;
         } else if self.answered_in_turn >= TURN_REQUESTS {
             self.end_turn().await?;
@@ -37,22 +39,27 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
     }
 
     /// Lets the requests of others go before the next one, if that is for a document, or of a connection whose last
-    /// caller was a stranger. The first request of a connection may be that of a caller with a key.
+    /// caller was a stranger. The first request of a connection may be that of a caller with a key. Of a connection
+    /// without a known caller, requests for health wait in a line of their own: others must not hold up who watches.
     pub(super) async fn let_others_go_before(&mut self, class: Class) -> Result<(), End> {
         let has_stood_in_line = std::mem::take(&mut self.has_stood_in_line);
-        let goes_last = match class {
-            Class::Document => true,
-            Class::Control | Class::Load => self.is_strangers,
-            Class::Health => false,
+        let (shared, holder) = (self.shared, self.share.holder());
+        let line = match class {
+            Class::Document => Some(&shared.line),
+            Class::Control | Class::Load => Some(&shared.line).filter(|_| self.has_asked && holder.is_stranger()),
+            Class::Health => Some(&shared.health_line).filter(|_| self.has_asked && !holder.is_known()),
         };
-        if goes_last && !has_stood_in_line { self.stand_in_line().await } else { Ok(()) }
+        match line {
+            Some(line) if !has_stood_in_line => self.stand_in(line).await,
+            _ => Ok(()),
+        }
     }
 
-    /// Waits for the worker's line. The connection of an unknown caller may lose its place meanwhile.
-    async fn stand_in_line(&mut self) -> Result<(), End> {
+    /// Waits in a line. The connection of an unknown caller may lose its place meanwhile.
+    async fn stand_in(&mut self, line: &Line) -> Result<(), End> {
         self.flush().await?;
-        let (shared, slot) = (self.shared, self.slot.filter(|_| !self.share.holder().is_known()));
-        let waited = self.unless_gone(pin!(shared.line.turn()), slot).await;
+        let slot = self.slot.filter(|_| !self.share.holder().is_known());
+        let waited = self.unless_gone(pin!(line.turn()), slot).await;
         match slot.is_some_and(Slot::is_leaving) {
             true => Err(End::Refused(Refusal::Overloaded)),
             false => waited,
