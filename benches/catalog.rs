@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use liststore::definition::VersionProperties;
 use liststore::domain::{
     EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Revision, Timestamp, Ttl, ValueType,
     VersionLabel,
@@ -39,12 +40,8 @@ fn feature(number: usize) -> Feature {
     let (ttl, at) = (Ttl::MAX, Timestamp::MIN);
     let version = |label| FeatureVersion {
         version: VersionLabel::new(label).unwrap(),
-        identity: Default::default(),
-        bucket: None,
+        properties: VersionProperties { ttl, ..VersionProperties::default() },
         index: None,
-        ttl,
-        max_items: None,
-        timestamp_ahead_max: None,
         description: Default::default(),
         created_at: at,
         generation: Generation::FIRST,
@@ -57,9 +54,6 @@ fn feature(number: usize) -> Feature {
             name: FeatureName::new(&name(number)).unwrap(),
         },
         value_type: ValueType::String,
-        ttl,
-        max_items: None,
-        timestamp_ahead_max: None,
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),
@@ -165,15 +159,21 @@ async fn reload(server: &str) {
 
 async fn fill(url: &str) {
     let mut connection = PgConnection::connect(url).await.unwrap();
+    let versions = (0..RELOADED_VERSIONS).map(|v| if v == 0 { String::new() } else { format!("v{v}") });
+    let versions = versions.map(|version| {
+        format!(
+            r#"{{"version": "{version}", "ttl": "1m", "description": "a version", "generation": 1, "revision": 1,
+                "created_at": "1970-01-01T00:00:00Z", "ttl_max": "1m"}}"#
+        )
+    });
+    let versions = versions.collect::<Vec<_>>().join(",");
     let sql = format!(
-        "INSERT INTO list_feature (entity_type, name, value_type, ttl_secs, ttl_max_secs, description, owner, labels, \
-             created_at_ns, updated_at_ns, revision) \
-         SELECT 'user', 'feature_number_' || i, 'string', 60, 60, repeat('what it is for ', 5), 'team', \
-             '{{\"tier\": \"gold\"}}', 0, 0, 1 FROM generate_series(1, {FEATURES}) i; \
-         INSERT INTO list_feature_version (entity_type, name, version, ttl_secs, ttl_max_secs, description, generation, \
-             created_at_ns, revision) \
-         SELECT 'user', 'feature_number_' || i, CASE v WHEN 0 THEN '' ELSE 'v' || v END, 60, 60, 'a version', 1, 0, 1 \
-         FROM generate_series(1, {FEATURES}) i, generate_series(0, {RELOADED_VERSIONS} - 1) v; \
+        "INSERT INTO list_feature (entity_type, name, definition) \
+         SELECT 'user', name, jsonb_build_object('format', 1, 'entity_type', 'user', 'name', name, \
+             'value_type', 'string', 'description', repeat('what it is for ', 5), 'owner', 'team', \
+             'labels', '{{\"tier\": \"gold\"}}'::jsonb, 'versions', '[{versions}]'::jsonb, \
+             'created_at', '1970-01-01T00:00:00Z', 'updated_at', '1970-01-01T00:00:00Z', 'ttl_max', '1m', 'revision', 1) \
+         FROM (SELECT 'feature_number_' || i AS name FROM generate_series(1, {FEATURES}) i) AS names; \
          UPDATE metadata_revision SET revision = 1; ANALYZE"
     );
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();

@@ -32,4 +32,4 @@ pub mod tls_files;
 pub mod transfer;
 pub mod typed_times;
 
-pub use liststore_contract::{domain, wire};
+pub use liststore_contract::{definition, domain, wire};

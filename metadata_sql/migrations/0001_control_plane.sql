@@ -16,23 +16,14 @@ COMMENT ON COLUMN metadata_revision.only_row IS 'Always true: keeps the table at
 COMMENT ON COLUMN metadata_revision.revision IS 'The number of the last change; 0 before the first.';
 
 CREATE TABLE list_feature (
-    entity_type   text COLLATE "C" NOT NULL CHECK (entity_type ~ '^[A-Za-z0-9_.-]{1,128}$'),
-    name          text COLLATE "C" NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{0,128}$'),
-    value_type    text COLLATE "C" NOT NULL
-                  CHECK (value_type IN ('string', 'int64', 'double', 'bool', 'bytes', 'json')),
-    ttl_secs      integer NOT NULL CHECK (ttl_secs BETWEEN 1 AND 630720000),
-    description   text COLLATE "C" NOT NULL CHECK (char_length(description) <= 2000),
-    owner         text COLLATE "C" NOT NULL CHECK (char_length(owner) <= 200),
-    labels        jsonb NOT NULL CHECK (jsonb_typeof(labels) = 'object'),
-    ttl_max_secs  integer NOT NULL CHECK (ttl_max_secs BETWEEN ttl_secs AND 630720000),
-    max_items     integer CHECK (max_items BETWEEN 1 AND 100000),
-    timestamp_ahead_max_secs integer CHECK (timestamp_ahead_max_secs BETWEEN 0 AND 630720000),
-    created_at_ns bigint NOT NULL CHECK (created_at_ns >= 0),
-    updated_at_ns bigint NOT NULL CHECK (updated_at_ns >= 0),
-    created_at    timestamptz NOT NULL GENERATED ALWAYS AS (to_timestamp(created_at_ns / 1e9)) STORED,
-    updated_at    timestamptz NOT NULL GENERATED ALWAYS AS (to_timestamp(updated_at_ns / 1e9)) STORED,
-    revision      bigint NOT NULL CHECK (revision > 0),
-    PRIMARY KEY (entity_type, name)
+    entity_type text COLLATE "C" NOT NULL CHECK (entity_type ~ '^[A-Za-z0-9_.-]{1,128}$'),
+    name        text COLLATE "C" NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{0,128}$'),
+    definition  jsonb NOT NULL
+                CHECK (definition->>'entity_type' = entity_type AND definition->>'name' = name),
+    description text COLLATE "C" GENERATED ALWAYS AS (definition->>'description') STORED,
+    owner       text COLLATE "C" GENERATED ALWAYS AS (definition->>'owner') STORED,
+    PRIMARY KEY (entity_type, name),
+    CHECK (definition->>'format' IS NOT NULL AND jsonb_array_length(definition->'versions') > 0)
 );
 
 COMMENT ON TABLE list_feature IS
@@ -40,76 +31,10 @@ COMMENT ON TABLE list_feature IS
 COMMENT ON COLUMN list_feature.entity_type IS 'What the feature is a property of, such as user.';
 COMMENT ON COLUMN list_feature.name IS
     'The feature''s name within its entity type, such as story_presented. Empty for the bags of the entity type: their definition is kept as that of a feature.';
-COMMENT ON COLUMN list_feature.value_type IS 'The type of the values in its lists. It never changes: stored bytes are read by it.';
-COMMENT ON COLUMN list_feature.ttl_secs IS
-    'How long an item is visible after its timestamp, in seconds: for the default version, and for versions created later without a TTL of their own. At most 20 years.';
-COMMENT ON COLUMN list_feature.description IS 'What the feature is for; free text, may be empty.';
-COMMENT ON COLUMN list_feature.owner IS 'Who answers for it; free text, may be empty.';
-COMMENT ON COLUMN list_feature.labels IS 'A JSON object of texts: at most 64, keys of 1 to 63 characters, values of up to 255.';
-COMMENT ON COLUMN list_feature.ttl_max_secs IS
-    'The longest TTL that any of its versions ever had, in seconds, deleted versions too: says when the last items of a deleted feature expire.';
-COMMENT ON COLUMN list_feature.max_items IS
-    'How many items of a list are shown, at most: its newest. Null for all. Of the default version, and the default for versions created later.';
-COMMENT ON COLUMN list_feature.timestamp_ahead_max_secs IS
-    'How many seconds the timestamp of an added item may be ahead of the server''s clock; 0 for any time. Null: as the setting items.timestamp_ahead_max of the server says. Of the default version, and the default for versions created later.';
-COMMENT ON COLUMN list_feature.created_at_ns IS 'When it was created, in nanoseconds since the Unix epoch.';
-COMMENT ON COLUMN list_feature.updated_at_ns IS
-    'When it or one of its versions was last changed, in nanoseconds since the Unix epoch.';
-COMMENT ON COLUMN list_feature.created_at IS 'created_at_ns for people, rounded to microseconds.';
-COMMENT ON COLUMN list_feature.updated_at IS 'updated_at_ns for people, rounded to microseconds.';
-COMMENT ON COLUMN list_feature.revision IS
-    'The number of the last change to it or to its versions: its entity tag (ETag) in the HTTP API.';
-
-CREATE TABLE list_feature_version (
-    entity_type   text COLLATE "C" NOT NULL,
-    name          text COLLATE "C" NOT NULL,
-    version       text COLLATE "C" NOT NULL CHECK (version ~ '^[A-Za-z0-9_./:-]{0,64}$'),
-    ttl_secs      integer NOT NULL CHECK (ttl_secs BETWEEN 1 AND 630720000),
-    description   text COLLATE "C" NOT NULL CHECK (char_length(description) <= 2000),
-    generation    bigint NOT NULL CHECK (generation > 0),
-    ttl_max_secs  integer NOT NULL CHECK (ttl_max_secs BETWEEN ttl_secs AND 630720000),
-    max_items     integer CHECK (max_items BETWEEN 1 AND 100000),
-    timestamp_ahead_max_secs integer CHECK (timestamp_ahead_max_secs BETWEEN 0 AND 630720000),
-    identity      text COLLATE "C" NOT NULL DEFAULT 'item' CHECK (identity IN ('item', 'value', 'key')),
-    keep          text COLLATE "C" CHECK (keep IN ('newest', 'oldest')),
-    bucket        text COLLATE "C" CHECK (bucket IN ('day', 'week', 'month', 'year')),
-    index         jsonb,
-    created_at_ns bigint NOT NULL CHECK (created_at_ns >= 0),
-    created_at    timestamptz NOT NULL GENERATED ALWAYS AS (to_timestamp(created_at_ns / 1e9)) STORED,
-    revision      bigint NOT NULL CHECK (revision > 0),
-    PRIMARY KEY (entity_type, name, version),
-    CHECK ((identity = 'item') = (keep IS NULL)),
-    CHECK (bucket IS NULL OR identity = 'item'),
-    FOREIGN KEY (entity_type, name) REFERENCES list_feature ON DELETE CASCADE
-);
-
-COMMENT ON TABLE list_feature_version IS
-    'The versions of each list feature; each has lists of its own. Every feature has a default version, whose label is empty.';
-COMMENT ON COLUMN list_feature_version.entity_type IS 'The feature''s entity type.';
-COMMENT ON COLUMN list_feature_version.name IS 'The feature''s name.';
-COMMENT ON COLUMN list_feature_version.version IS 'The version''s label; empty for the default version.';
-COMMENT ON COLUMN list_feature_version.ttl_secs IS
-    'How long an item of this version is visible after its timestamp, in seconds.';
-COMMENT ON COLUMN list_feature_version.description IS 'What the version is for; free text, may be empty.';
-COMMENT ON COLUMN list_feature_version.generation IS
-    'Which creation of this (entity type, name, version) this is, from 1. From 2 on it is part of the key under which the items are stored (entity_type#name|version~generation), so that what is created again starts with empty lists.';
-COMMENT ON COLUMN list_feature_version.ttl_max_secs IS 'The longest TTL that this creation of the version ever had, in seconds.';
-COMMENT ON COLUMN list_feature_version.max_items IS
-    'How many items of a list of this version are shown, at most: its newest. Null for all.';
-COMMENT ON COLUMN list_feature_version.timestamp_ahead_max_secs IS
-    'How many seconds the timestamp of an item added to this version may be ahead of the server''s clock; 0 for any time. Null: as the setting of the server says.';
-COMMENT ON COLUMN list_feature_version.identity IS
-    'What tells its items from each other: item (timestamp and value), value, or key. It never changes.';
-COMMENT ON COLUMN list_feature_version.keep IS
-    'Which item of a value or key stays: newest or oldest. Null where the identity is item.';
-COMMENT ON COLUMN list_feature_version.bucket IS
-    'Of which period a partition of a list holds the items: day, week, month or year. Null where a list is one partition. It never changes.';
-COMMENT ON COLUMN list_feature_version.index IS
-    'Of a version of bags: {"properties": [JSON Pointers], "order_by": JSON Pointer, if any, "ready": whether all bags are in it}. Null of all others.';
-COMMENT ON COLUMN list_feature_version.created_at_ns IS 'When it was created, in nanoseconds since the Unix epoch.';
-COMMENT ON COLUMN list_feature_version.created_at IS 'created_at_ns for people, rounded to microseconds.';
-COMMENT ON COLUMN list_feature_version.revision IS
-    'The number of the last change to it: its entity tag (ETag) in the HTTP API.';
+COMMENT ON COLUMN list_feature.definition IS
+    'The feature with all its versions. format is the number of the document''s format. Members are those of the HTTP API, and for each version: its generation (which creation of this entity type, name and version it is, from 1), and its index, if it is one of bags. ttl_max is the longest TTL that there ever was. revision is the number of the last change, and the entity tag (ETag) in the HTTP API.';
+COMMENT ON COLUMN list_feature.description IS 'The description in the definition, which searches look through.';
+COMMENT ON COLUMN list_feature.owner IS 'The owner in the definition, which searches look through.';
 
 CREATE TABLE list_feature_generation (
     entity_type     text COLLATE "C" NOT NULL,

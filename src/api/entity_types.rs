@@ -5,6 +5,7 @@ use liststore_contract::operations::{get_entity_type_history, list_entity_types}
 use super::call::{Call, HandlerResult};
 use super::features::limit;
 use super::headers::if_match;
+use crate::definition::GivenProperties;
 use crate::domain::FeatureId;
 use crate::metadata::{FeatureFilter, FeaturePatch, NewFeature};
 use crate::service::{Operation, PurgeFeature};
@@ -43,7 +44,8 @@ pub(crate) async fn update_entity_type(mut call: Call<'_>) -> HandlerResult {
     let condition = if_match(call.headers)?;
     let entity_type = call.entity_type()?;
     let EntityTypePatch { ttl, description, owner, labels } = EntityTypePatch::read(&call.body().await?)?;
-    let patch = FeaturePatch { ttl, description, owner, labels, ..FeaturePatch::default() };
+    let properties = GivenProperties { ttl, ..GivenProperties::default() };
+    let patch = FeaturePatch { properties, description, owner, labels };
     call.execute(&caller, Operation::UpdateEntityType { entity_type, patch, condition }).await
 }
 

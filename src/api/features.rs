@@ -6,8 +6,9 @@ use super::call::{Call, HandlerResult};
 use super::headers::if_match;
 use super::problem::Problem;
 use super::query::count;
-use crate::domain::{EntityType, FeatureId, Identity, Limit, VersionLabel};
-use crate::metadata::{self, FeatureFilter, NewFeature};
+use crate::definition::VersionProperties;
+use crate::domain::{EntityType, FeatureId, Limit, VersionLabel};
+use crate::metadata::{FeatureFilter, NewFeature};
 use crate::service::Operation;
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, VERSION};
 use crate::wire::{FeatureInput, FeaturePatch};
@@ -15,28 +16,12 @@ use crate::wire::{FeatureInput, FeaturePatch};
 pub(crate) async fn create_feature(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&[])?;
     let caller = call.caller()?;
-    let FeatureInput {
-        entity_type,
-        name,
-        value_type,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
-        identity,
-        keep,
-        bucket,
-        description,
-        owner,
-        labels,
-    } = FeatureInput::read(&call.body().await?)?;
+    let FeatureInput { entity_type, name, value_type, properties, description, owner, labels } =
+        FeatureInput::read(&call.body().await?)?;
     let new = NewFeature {
         id: FeatureId { entity_type, name },
         value_type,
-        ttl,
-        max_items: max_items.over(None),
-        timestamp_ahead_max: timestamp_ahead_max.over(None),
-        identity: Identity::of(identity, keep, Identity::Item).map_err(|e| Problem::from(e).at("keep"))?,
-        bucket: bucket.over(None),
+        properties: properties.inheriting(&VersionProperties::default()).map_err(Problem::from)?,
         description: description.unwrap_or_default(),
         owner: owner.unwrap_or_default(),
         labels: labels.unwrap_or_default(),
@@ -67,9 +52,7 @@ pub(crate) async fn update_feature(mut call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let id = call.feature_id()?;
-    let FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels } =
-        FeaturePatch::read(&call.body().await?)?;
-    let patch = metadata::FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels };
+    let patch = FeaturePatch::read(&call.body().await?)?;
     call.execute(&caller, Operation::UpdateFeature { id, patch, condition }).await
 }
 

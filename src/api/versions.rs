@@ -2,7 +2,7 @@
 
 use super::call::{Call, HandlerResult};
 use super::headers::if_match;
-use crate::metadata::{self, NewVersion};
+use crate::metadata::NewVersion;
 use crate::service::Operation;
 use crate::wire::{VersionInput, VersionPatch};
 
@@ -10,19 +10,8 @@ pub(crate) async fn create_version(mut call: Call<'_>) -> HandlerResult {
     let [] = call.query(&[])?;
     let caller = call.caller()?;
     let id = call.feature_id()?;
-    let VersionInput { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description } =
-        VersionInput::read(&call.body().await?)?;
-    let new = NewVersion {
-        version,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
-        identity,
-        keep,
-        bucket,
-        index: None,
-        description: description.unwrap_or_default(),
-    };
+    let VersionInput { version, properties, description } = VersionInput::read(&call.body().await?)?;
+    let new = NewVersion { version, properties, index: None, description: description.unwrap_or_default() };
     call.execute(&caller, Operation::CreateVersion { id, new }).await
 }
 
@@ -38,8 +27,7 @@ pub(crate) async fn update_version(mut call: Call<'_>) -> HandlerResult {
     let caller = call.caller()?;
     let condition = if_match(call.headers)?;
     let (id, version) = (call.feature_id()?, call.version_label()?);
-    let VersionPatch { ttl, max_items, timestamp_ahead_max, description } = VersionPatch::read(&call.body().await?)?;
-    let patch = metadata::VersionPatch { ttl, max_items, timestamp_ahead_max, description };
+    let patch = VersionPatch::read(&call.body().await?)?;
     call.execute(&caller, Operation::UpdateVersion { id, version, patch, condition }).await
 }
 

@@ -20,7 +20,7 @@ fn of_lists(catalog: Catalog) -> BoundOf {
         let (id, label, _) = FeatureKey::parse(key)?;
         let snapshot = catalog.snapshot().filter(|snapshot| !snapshot.is_stored())?;
         let found = snapshot.version(id.entity_type.as_str(), id.name.as_str(), label.as_str()).ok()?;
-        let retention = (found.feature_key.as_str() == key).then_some(found.retention)?;
+        let retention = (found.feature_key.as_str() == key).then_some(found.properties.retention())?;
         Some((retention.ttl, retention.max_items?))
     })
 }

@@ -26,6 +26,7 @@ pub(super) fn lists(catalog: Catalog, metadata: &Arc<dyn MetadataStore>) -> IsUn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::VersionProperties;
     use crate::domain::{Author, EntityType, FeatureId, FeatureName, Timestamp, Ttl, ValueType};
     use crate::metadata::memory::memory_store;
     use crate::metadata::{Calls, ChangeContext, NewFeature, Precondition};
@@ -38,11 +39,7 @@ mod tests {
         let new = || NewFeature {
             id: id.clone(),
             value_type: ValueType::String,
-            ttl: Ttl::from_secs(60).unwrap(),
-            max_items: None,
-            timestamp_ahead_max: None,
-            identity: Default::default(),
-            bucket: None,
+            properties: VersionProperties { ttl: Ttl::from_secs(60).unwrap(), ..VersionProperties::default() },
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

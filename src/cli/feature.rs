@@ -10,15 +10,13 @@ use liststore_contract::operations::{
 use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition, Retold, Told};
 use super::failure::Failure;
-use super::output::{Format, counted, show, show_all};
+use super::output::{Format, Output, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, entities, extent, feature_files};
 use crate::client::{Client, Request, Response, read};
-use crate::domain::{
-    AheadMax, Bucket, BucketInput, EntityType, FeatureId, IdentityKind, Keep, MaxItems, MaxItemsInput, Ttl, ValueType,
-    VersionLabel,
-};
+use crate::definition::VersionProperties;
+use crate::domain::{EntityType, FeatureId, Ttl, ValueType, VersionLabel};
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, TEXT};
 use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
 
@@ -73,21 +71,10 @@ struct Create {
     /// How long an item is visible after its timestamp
     #[arg(long, value_parser = parse::ttl)]
     ttl: Ttl,
-    /// Maximum number of newest items that a list shows, 1 to 100000 [default: all]
-    #[arg(long, value_name = "ITEMS", value_parser = parse::max_items)]
-    max_items: Option<MaxItems>,
     #[command(flatten)]
-    ahead_max: parse::AheadMaxArgument,
-    /// What identifies an item: item (timestamp and value), value or key; cannot be changed
-    #[arg(long, value_parser = IdentityKind::parse)]
-    identity: Option<IdentityKind>,
-    /// Which item of a value or key is kept: newest or oldest
-    #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
-    keep: Option<Keep>,
-    /// The period of one partition of a list (ScyllaDB and Cassandra): day, week, month or year; cannot be changed
-    /// [default: none]
-    #[arg(long, value_name = "PERIOD", value_parser = parse::bucket)]
-    bucket: Option<BucketInput>,
+    changeable: parse::ChangeableProperties,
+    #[command(flatten)]
+    fixed: parse::FixedProperties,
     #[command(flatten)]
     told: Told,
     #[command(flatten)]
@@ -139,9 +126,7 @@ struct Update {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
-    max_items: parse::MaxItemsArguments,
-    #[command(flatten)]
-    ahead_max: parse::AheadMaxArgument,
+    changeable: parse::ChangeableProperties,
     #[command(flatten)]
     retold: Retold,
     #[command(flatten)]
@@ -206,12 +191,7 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         entity_type: arguments.feature.entity_type,
         name: arguments.feature.feature,
         value_type: arguments.value_type,
-        ttl: arguments.ttl,
-        max_items: arguments.max_items.map_or(MaxItemsInput::Absent, MaxItemsInput::AtMost),
-        timestamp_ahead_max: arguments.ahead_max.input(),
-        identity: arguments.identity,
-        keep: arguments.keep,
-        bucket: arguments.bucket.unwrap_or_default(),
+        properties: arguments.fixed.with(arguments.changeable.given(Some(arguments.ttl))),
         description: arguments.told.description,
         owner: arguments.told.owner,
         labels: Some(labels),
@@ -239,7 +219,7 @@ async fn list(List { entity_type, query, options }: List) -> Result<(), Failure>
             feature.entity_type,
             feature.name,
             feature.value_type.to_string(),
-            feature.ttl,
+            feature.properties.ttl.to_string(),
             feature.versions.len().to_string(),
             feature.owner,
             feature.description,
@@ -248,17 +228,15 @@ async fn list(List { entity_type, query, options }: List) -> Result<(), Failure>
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let Update { feature, ttl, max_items, ahead_max, retold, condition, options } = arguments;
+    let Update { feature, ttl, changeable, retold, condition, options } = arguments;
     let (labels, told) = (retold.labels()?, retold.told);
     let (description, owner) = (told.description, told.owner);
-    let (max_items, timestamp_ahead_max) = (max_items.input(), ahead_max.input());
-    let patch = FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels };
+    let patch = FeaturePatch { properties: changeable.given(ttl), description, owner, labels };
     if patch.is_empty() {
-        return Err(Failure::Usage(
-            "name what to change: --ttl, --max-items, --no-max-items, --timestamp-ahead-max, --description, --owner, \
-             --label or --no-labels"
-                .into(),
-        ));
+        return Err(Failure::Usage(format!(
+            "name what to change: {}, --description, --owner, --label or --no-labels",
+            parse::CHANGEABLE
+        )));
     }
     let request = Request::of_feature(&update_feature::ROW, &feature.id());
     let request = request.body(&patch)?.if_match(condition.if_match);
@@ -332,11 +310,11 @@ fn show_feature(response: &Response, format: Format) -> Result<(), Failure> {
         output.fields([
             ("feature", format!("{} {}", feature.entity_type, feature.name)),
             ("value type", feature.value_type.to_string()),
-            ("ttl", feature.ttl),
-            ("max items", shown_max_items(feature.max_items)),
-            ("ahead max", shown_ahead_max(feature.timestamp_ahead_max)),
-            ("identity", identity_text(feature.identity, feature.keep)),
-            ("bucket", bucket_text(feature.bucket)),
+        ])?;
+        for (name, value) in parse::shown_properties(&feature.properties) {
+            output.fields([(name.as_str(), value)])?;
+        }
+        output.fields([
             ("description", feature.description),
             ("owner", feature.owner),
             ("labels", shown_labels(&feature.labels)),
@@ -346,7 +324,7 @@ fn show_feature(response: &Response, format: Format) -> Result<(), Failure> {
         ])?;
         output.line("")?;
         let rows: Vec<Vec<String>> = feature.versions.iter().map(version_row).collect();
-        output.table(&VERSION_HEADER, &rows)
+        version_table(output, &rows)
     })
 }
 
@@ -355,40 +333,24 @@ pub(super) fn shown_labels(labels: &BTreeMap<String, String>) -> String {
     labels.join(", ")
 }
 
-fn identity_text(identity: IdentityKind, keep: Option<Keep>) -> String {
-    match keep {
-        Some(keep) => format!("{identity}, {keep}"),
-        None => identity.to_string(),
-    }
+/// The columns of a table of versions.
+pub(super) fn version_header() -> Vec<String> {
+    let properties = parse::shown_properties(&VersionProperties::default());
+    let properties = properties.into_iter().map(|(name, _)| name.to_uppercase());
+    let others = ["CREATED AT", "DESCRIPTION"].map(str::to_owned);
+    ["VERSION".to_owned()].into_iter().chain(properties).chain(others).collect()
 }
 
-fn bucket_text(bucket: Option<Bucket>) -> String {
-    bucket.map_or_else(|| "none".to_owned(), |bucket| bucket.to_string())
-}
-
-pub(super) const VERSION_HEADER: [&str; 8] =
-    ["VERSION", "TTL", "MAX ITEMS", "AHEAD MAX", "IDENTITY", "BUCKET", "CREATED AT", "DESCRIPTION"];
-
-fn shown_max_items(max_items: Option<u64>) -> String {
-    max_items.map_or_else(|| "all".to_owned(), |items| items.to_string())
-}
-
-fn shown_ahead_max(ahead_max: Option<AheadMax>) -> String {
-    ahead_max.map_or_else(|| "server".to_owned(), |ahead_max| ahead_max.to_string())
+pub(super) fn version_table(output: &mut Output, rows: &[Vec<String>]) -> Result<(), Failure> {
+    let header = version_header();
+    output.table(&header.iter().map(String::as_str).collect::<Vec<_>>(), rows)
 }
 
 pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
     let label = if version.version.is_empty() { "(default)" } else { &version.version };
-    vec![
-        label.to_owned(),
-        version.ttl.clone(),
-        shown_max_items(version.max_items),
-        shown_ahead_max(version.timestamp_ahead_max),
-        identity_text(version.identity, version.keep),
-        bucket_text(version.bucket),
-        version.created_at.clone(),
-        version.description.clone(),
-    ]
+    let properties = parse::shown_properties(&version.properties).into_iter().map(|(_, value)| value);
+    let others = [version.created_at.clone(), version.description.clone()];
+    [label.to_owned()].into_iter().chain(properties).chain(others).collect()
 }
 
 /// Prints what a deletion leaves behind.

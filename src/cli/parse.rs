@@ -8,9 +8,10 @@ use clap::Args;
 use super::failure::Failure;
 use super::output::{Format, FormatParser};
 use crate::client::{Client, Retries, ServerUrl, Tls, Token, printable};
+use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{
-    AheadMax, AheadMaxInput, Bucket, BucketInput, Clock, Description, EntityType, FeatureId, FeatureName, MaxItems,
-    MaxItemsInput, Owner, SystemClock, Timestamp, Ttl, VersionLabel,
+    AheadMax, Bucket, Clock, Description, EntityType, FeatureId, FeatureName, IdentityKind, Keep, MaxItems, Owner,
+    SystemClock, Timestamp, Ttl, VersionLabel,
 };
 use crate::typed_times::TimeReader;
 
@@ -147,64 +148,93 @@ pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::parse(text).map_err(|e| e.to_string())
 }
 
-pub(super) fn max_items(text: &str) -> Result<MaxItems, String> {
+/// A value, or none of it.
+#[derive(Debug, Clone, Copy)]
+struct OrNone<T>(Option<T>);
+
+fn max_items(text: &str) -> Result<MaxItems, String> {
     // What is no number is out of its bounds, too.
     MaxItems::new(text.parse().unwrap_or(0)).map_err(|e| e.to_string())
 }
 
 /// A period, or `none`.
-pub(super) fn bucket(text: &str) -> Result<BucketInput, String> {
+fn bucket(text: &str) -> Result<OrNone<Bucket>, String> {
     if text == "none" {
-        return Ok(BucketInput::None);
+        return Ok(OrNone(None));
     }
     let refused = "must be day, week, month, year or none";
-    Bucket::parse(text).map(BucketInput::By).map_err(|_| refused.to_owned())
-}
-
-/// How many items of a list are shown, where a definition is changed or copied from another.
-#[derive(Debug, Args)]
-pub(super) struct MaxItemsArguments {
-    /// Maximum number of newest items that a list shows, 1 to 100000
-    #[arg(long, value_name = "ITEMS", value_parser = max_items)]
-    max_items: Option<MaxItems>,
-    /// Remove the limit: show all items of a list
-    #[arg(long, conflicts_with = "max_items")]
-    no_max_items: bool,
-}
-
-impl MaxItemsArguments {
-    pub(super) fn input(&self) -> MaxItemsInput {
-        match self.max_items {
-            Some(max_items) => MaxItemsInput::AtMost(max_items),
-            None if self.no_max_items => MaxItemsInput::Unbounded,
-            None => MaxItemsInput::Absent,
-        }
-    }
+    Bucket::parse(text).map(|bucket| OrNone(Some(bucket))).map_err(|_| refused.to_owned())
 }
 
 /// A duration, `none` or `server`.
-fn ahead_max(text: &str) -> Result<AheadMaxInput, String> {
+fn ahead_max(text: &str) -> Result<OrNone<AheadMax>, String> {
     if text == "server" {
-        return Ok(AheadMaxInput::OfServer);
+        return Ok(OrNone(None));
     }
-    let refused =
-        "it must be none, server, or whole numbers with units (y, w, d, h, m, s) from 1s to 7300d, such as 1d or 12h";
-    AheadMax::parse(text).map(AheadMaxInput::Own).map_err(|_| refused.to_owned())
+    let refused = "it must be none, server, or whole numbers with units from 1s to 7300d, such as 1d or 12h";
+    AheadMax::parse(text).map(|ahead_max| OrNone(Some(ahead_max))).map_err(|_| refused.to_owned())
 }
 
-/// How far timestamps may be ahead, where a definition is created or changed.
+/// The options of [`ChangeableProperties`], and of the `ttl`.
+pub(super) const CHANGEABLE: &str = "--ttl, --max-items, --no-max-items, --timestamp-ahead-max";
+
+/// The properties of a version that can be changed, besides its `ttl`.
 #[derive(Debug, Args)]
-pub(super) struct AheadMaxArgument {
+pub(super) struct ChangeableProperties {
+    /// Maximum number of newest items that a list shows, 1 to 100000
+    #[arg(long, value_name = "ITEMS", value_parser = max_items)]
+    max_items: Option<MaxItems>,
+    /// Set no limit: show all items of a list
+    #[arg(long, conflicts_with = "max_items")]
+    no_max_items: bool,
     /// Maximum lead of an added item's timestamp over the server's clock, such as 12h; none for no limit, server for
     /// the server's setting
     #[arg(long, value_name = "DURATION", value_parser = ahead_max)]
-    timestamp_ahead_max: Option<AheadMaxInput>,
+    timestamp_ahead_max: Option<OrNone<AheadMax>>,
 }
 
-impl AheadMaxArgument {
-    pub(super) fn input(&self) -> AheadMaxInput {
-        self.timestamp_ahead_max.unwrap_or_default()
+impl ChangeableProperties {
+    pub(super) fn given(&self, ttl: Option<Ttl>) -> GivenProperties {
+        let max_items = self.max_items.map(Some).or(self.no_max_items.then_some(None));
+        let timestamp_ahead_max = self.timestamp_ahead_max.map(|OrNone(ahead_max)| ahead_max);
+        GivenProperties { ttl, max_items, timestamp_ahead_max, ..GivenProperties::default() }
     }
+}
+
+/// The properties of a version that are fixed when it is created. A further version has the feature's by default.
+#[derive(Debug, Args)]
+pub(super) struct FixedProperties {
+    /// What identifies an item: item (timestamp and value), value or key; cannot be changed
+    #[arg(long, value_parser = IdentityKind::parse)]
+    identity: Option<IdentityKind>,
+    /// Which item of a value or key is kept: newest or oldest; cannot be changed
+    #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
+    keep: Option<Keep>,
+    /// The period of one partition of a list (ScyllaDB and Cassandra): day, week, month, year or none; cannot be
+    /// changed
+    #[arg(long, value_name = "PERIOD", value_parser = bucket)]
+    bucket: Option<OrNone<Bucket>>,
+}
+
+impl FixedProperties {
+    pub(super) fn with(&self, given: GivenProperties) -> GivenProperties {
+        let bucket = self.bucket.map(|OrNone(bucket)| bucket);
+        GivenProperties { identity: self.identity, keep: self.keep.map(Some), bucket, ..given }
+    }
+}
+
+/// Properties for people, in their order: the name, and the value.
+pub(super) fn shown_properties(properties: &VersionProperties) -> Vec<(String, String)> {
+    let members = properties.members();
+    let shown = |name: &&str| {
+        let value = match members.get(*name) {
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => "-".to_owned(),
+        };
+        (name.trim_start_matches("timestamp_").replace('_', " "), value)
+    };
+    VersionProperties::NAMES.iter().map(shown).collect()
 }
 
 pub(super) fn description(text: &str) -> Result<Description, String> {

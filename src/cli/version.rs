@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition};
 use super::failure::Failure;
-use super::feature::{VERSION_HEADER, show_deleted, version_row};
+use super::feature::{show_deleted, version_header, version_row, version_table};
 use super::output::{Format, show, show_all};
 use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, extent};
 use crate::client::{Request, Response, read};
-use crate::domain::{BucketInput, Description, IdentityKind, Keep, Ttl, VersionLabel};
+use crate::domain::{Description, Ttl, VersionLabel};
 use crate::wire::{FeatureVersion, VersionInput, VersionPatch};
 
 const EXAMPLES: &str = "\
@@ -72,19 +72,9 @@ struct Create {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
-    max_items: parse::MaxItemsArguments,
+    changeable: parse::ChangeableProperties,
     #[command(flatten)]
-    ahead_max: parse::AheadMaxArgument,
-    /// What identifies an item: item (timestamp and value), value or key; cannot be changed [default: the feature's]
-    #[arg(long, value_parser = IdentityKind::parse)]
-    identity: Option<IdentityKind>,
-    /// Which item of a value or key is kept: newest or oldest [default: the feature's]
-    #[arg(long, value_name = "WHICH", value_parser = Keep::parse)]
-    keep: Option<Keep>,
-    /// The period of one partition of a list (ScyllaDB and Cassandra): day, week, month, year or none; cannot be
-    /// changed [default: the feature's]
-    #[arg(long, value_name = "PERIOD", value_parser = parse::bucket)]
-    bucket: Option<BucketInput>,
+    fixed: parse::FixedProperties,
     /// A description of the version
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -128,9 +118,7 @@ struct Update {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
-    max_items: parse::MaxItemsArguments,
-    #[command(flatten)]
-    ahead_max: parse::AheadMaxArgument,
+    changeable: parse::ChangeableProperties,
     /// A description of the version
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -170,12 +158,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let Create { version: VersionArguments { feature, version }, ttl, identity, keep, description, .. } = arguments;
-    let (max_items, bucket) = (arguments.max_items.input(), arguments.bucket.unwrap_or_default());
-    let timestamp_ahead_max = arguments.ahead_max.input();
-    let input = VersionInput { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description };
+    let Create { version: VersionArguments { feature, version }, ttl, changeable, fixed, description, options } =
+        arguments;
+    let input = VersionInput { version, properties: fixed.with(changeable.given(ttl)), description };
     let request = Request::of_feature(&create_version::ROW, &feature.id()).body(&input)?;
-    show_version(&arguments.options.client()?.send(&request).await?, arguments.options.output())
+    show_version(&options.client()?.send(&request).await?, options.output())
 }
 
 async fn get(Get { version, options }: Get) -> Result<(), Failure> {
@@ -192,17 +179,16 @@ async fn list(List { feature, options }: List) -> Result<(), Failure> {
     let request = Request::of_feature(&get_feature::ROW, &feature.id());
     let Versions { versions } = options.server.client(None)?.ask(&request).await?;
     let row = |version: FeatureVersion| version_row(&version);
-    show_all("versions", &versions, options.output, &VERSION_HEADER, row)
+    let header = version_header();
+    let header: Vec<_> = header.iter().map(String::as_str).collect();
+    show_all("versions", &versions, options.output, &header, row)
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let Update { version, ttl, max_items, ahead_max, description, condition, options } = arguments;
-    let (max_items, timestamp_ahead_max) = (max_items.input(), ahead_max.input());
-    let patch = VersionPatch { ttl, max_items, timestamp_ahead_max, description };
+    let Update { version, ttl, changeable, description, condition, options } = arguments;
+    let patch = VersionPatch { properties: changeable.given(ttl), description };
     if patch.is_empty() {
-        return Err(Failure::Usage(
-            "name what to change: --ttl, --max-items, --no-max-items, --timestamp-ahead-max or --description".into(),
-        ));
+        return Err(Failure::Usage(format!("name what to change: {} or --description", parse::CHANGEABLE)));
     }
     let request = version.request(&update_version::ROW).body(&patch)?.if_match(condition.if_match);
     show_version(&options.client()?.send(&request).await?, options.output())
@@ -225,5 +211,5 @@ async fn delete(Delete { version, yes, condition, options }: Delete) -> Result<(
 /// Prints one version.
 fn show_version(response: &Response, format: Format) -> Result<(), Failure> {
     let row = || Ok::<_, Failure>(version_row(&read(&response.body)?));
-    show(&response.body, format, |output| output.table(&VERSION_HEADER, &[row()?]))
+    show(&response.body, format, |output| version_table(output, &[row()?]))
 }

@@ -124,7 +124,7 @@ async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
     let label = options.version.as_str();
     let version = feature.versions.iter().find(|version| version.version == label);
     let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
-    let key = match (&options.columns.key, version.identity) {
+    let key = match (&options.columns.key, version.properties.identity) {
         (Some(_), IdentityKind::Item | IdentityKind::Value) => {
             return Err(Failure::Usage(format!("the items of {id} have no keys: omit --key-column")));
         }

@@ -14,7 +14,8 @@ use super::protocol::Protocol;
 use super::resp::{self, Resp};
 use super::response::Outcome;
 use crate::client::{Client, ClientError, Failure, Request, Retries, ServerUrl, Token};
-use crate::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, MaxItemsInput, Ttl, ValueType};
+use crate::definition::GivenProperties;
+use crate::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, Ttl, ValueType};
 use crate::wire::{ErrorCode, Feature, FeatureInput, FeaturePatch};
 
 /// A catalog follows a new feature within its poll interval.
@@ -138,7 +139,7 @@ impl ServerSide {
             let text = format!("{} has values of type {}: bench needs strings", self.id, feature.value_type);
             return Err(Failure::failed(text));
         }
-        let ttl = Ttl::parse(&feature.ttl).map_err(|e| Failure::failed(e.to_string()))?;
+        let ttl = feature.properties.ttl;
         let found = Description::from_labels(&feature.labels).map_or(Found::Foreign, Found::DataSet);
         self.labels = feature.labels;
         Ok((found, ttl))
@@ -150,12 +151,7 @@ impl ServerSide {
             entity_type,
             name,
             value_type: ValueType::String,
-            ttl,
-            max_items: MaxItemsInput::Absent,
-            timestamp_ahead_max: Default::default(),
-            identity: None,
-            keep: None,
-            bucket: Default::default(),
+            properties: GivenProperties { ttl: Some(ttl), ..GivenProperties::default() },
             description: Some(domain::Description::new("a data set of liststore bench").map_err(invalid)?),
             owner: None,
             labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),

@@ -280,6 +280,7 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::VersionProperties;
     use crate::domain::{Author, EntityType, FeatureName, Ttl, ValueType};
     use crate::metadata::{Change, ChangeContext, NewFeature, change};
 
@@ -291,11 +292,7 @@ mod tests {
         let new = NewFeature {
             id: id(name),
             value_type: ValueType::String,
-            ttl: Ttl::from_secs(ttl_secs).unwrap(),
-            max_items: None,
-            timestamp_ahead_max: None,
-            identity: Default::default(),
-            bucket: None,
+            properties: VersionProperties { ttl: Ttl::from_secs(ttl_secs).unwrap(), ..VersionProperties::default() },
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),
@@ -315,7 +312,7 @@ mod tests {
     }
 
     fn ttl(catalog: &Catalog, name: &str) -> Result<u64, Missing> {
-        catalog.version("user", name, "").map(|version| version.retention.ttl.as_secs())
+        catalog.version("user", name, "").map(|version| version.properties.ttl.as_secs())
     }
 
     fn revision(catalog: &Catalog) -> u64 {

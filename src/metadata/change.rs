@@ -13,9 +13,7 @@ use super::{
     VersionPatch, audit,
 };
 use crate::domain::index::INDEXES_MAX;
-use crate::domain::{
-    Bucket, Feature, FeatureId, FeatureVersion, Generation, Identity, Index, JobId, Revision, VersionLabel,
-};
+use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Index, JobId, Revision, VersionLabel};
 
 /// What is to be written for one change.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,26 +89,12 @@ fn create_feature(
     if present.is_some() {
         return Err(MetadataError::exists(new.id));
     }
-    let NewFeature {
-        id,
-        value_type,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
-        identity,
-        bucket,
-        description,
-        owner,
-        labels,
-    } = new;
-    let generation = following(last_generation);
+    let NewFeature { id, value_type, properties, description, owner, labels } = new;
+    let properties = properties.checked().map_err(MetadataError::Property)?;
+    let (generation, ttl) = (following(last_generation), properties.ttl);
     let default_version = FeatureVersion {
         version: VersionLabel::default_version(),
-        ttl,
-        max_items,
-        timestamp_ahead_max,
-        identity,
-        bucket: Bucket::of(bucket, identity).map_err(MetadataError::Bucket)?,
+        properties,
         index: None,
         description: Default::default(),
         created_at: context.at,
@@ -121,9 +105,6 @@ fn create_feature(
     let feature = Feature {
         id: id.clone(),
         value_type,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
         description,
         owner,
         labels,
@@ -153,29 +134,13 @@ fn update_feature(
 ) -> Result<Option<Transition>, MetadataError> {
     let before = admitted(present, id, condition)?;
     let mut after = before.clone();
-    let FeaturePatch { ttl, max_items, timestamp_ahead_max, description, owner, labels } = patch;
-    let max_items = max_items.over(before.max_items);
-    if max_items != before.max_items {
-        after.max_items = max_items;
-        for default_version in after.versions.iter_mut().filter(|v| v.version.is_default()) {
-            default_version.max_items = max_items;
-            default_version.revision = revision;
-        }
-    }
-    let timestamp_ahead_max = timestamp_ahead_max.over(before.timestamp_ahead_max);
-    if timestamp_ahead_max != before.timestamp_ahead_max {
-        after.timestamp_ahead_max = timestamp_ahead_max;
-        for default_version in after.versions.iter_mut().filter(|v| v.version.is_default()) {
-            default_version.timestamp_ahead_max = timestamp_ahead_max;
-            default_version.revision = revision;
-        }
-    }
-    if let Some(ttl) = ttl.filter(|ttl| *ttl != before.ttl) {
-        after.ttl = ttl;
-        after.ttl_max = after.ttl_max.max(ttl);
-        for default_version in after.versions.iter_mut().filter(|v| v.version.is_default()) {
-            default_version.ttl = ttl;
-            default_version.ttl_max = default_version.ttl_max.max(ttl);
+    let FeaturePatch { properties, description, owner, labels } = patch;
+    if let Some(default_version) = after.versions.iter_mut().find(|v| v.version.is_default()) {
+        let properties = default_version.properties.changed_by(properties);
+        if properties != default_version.properties {
+            default_version.ttl_max = default_version.ttl_max.max(properties.ttl);
+            after.ttl_max = after.ttl_max.max(properties.ttl);
+            default_version.properties = properties;
             default_version.revision = revision;
         }
     }
@@ -227,15 +192,11 @@ fn create_version(
         return Err(MetadataError::TooManyIndexes(id.entity_type.clone()));
     }
     let generation = following(last_generation);
-    let ttl = new.ttl.unwrap_or(before.ttl);
-    let identity = Identity::of(new.identity, new.keep, before.identity()).map_err(MetadataError::Identity)?;
+    let properties = new.properties.inheriting(&before.properties()).map_err(MetadataError::Property)?;
+    let ttl = properties.ttl;
     let version = FeatureVersion {
         version: new.version.clone(),
-        ttl,
-        max_items: new.max_items.over(before.max_items),
-        timestamp_ahead_max: new.timestamp_ahead_max.over(before.timestamp_ahead_max),
-        identity,
-        bucket: Bucket::of(new.bucket.over(before.bucket()), identity).map_err(MetadataError::Bucket)?,
+        properties,
         index: new.index.map(|spec| Index { spec: Arc::new(spec), is_ready: false }),
         description: new.description,
         created_at: context.at,
@@ -270,10 +231,8 @@ fn update_version(
     let (feature, place) = admitted_version(present, id, label, condition)?;
     let before = &feature.versions[place];
     let mut version = before.clone();
-    version.ttl = patch.ttl.unwrap_or(version.ttl);
-    version.ttl_max = version.ttl_max.max(version.ttl);
-    version.max_items = patch.max_items.over(version.max_items);
-    version.timestamp_ahead_max = patch.timestamp_ahead_max.over(version.timestamp_ahead_max);
+    version.properties = version.properties.changed_by(patch.properties);
+    version.ttl_max = version.ttl_max.max(version.properties.ttl);
     version.description = patch.description.unwrap_or(version.description);
     Ok((version != *before).then(|| with_version(feature, place, version, revision, context)))
 }
@@ -288,7 +247,7 @@ fn with_version(
 ) -> Transition {
     let version = FeatureVersion { revision, ..version };
     let mut after = touched(feature, revision, &context);
-    after.ttl_max = after.ttl_max.max(version.ttl);
+    after.ttl_max = after.ttl_max.max(version.properties.ttl);
     let entry = entry(
         revision,
         context,

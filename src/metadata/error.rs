@@ -1,7 +1,8 @@
 //! How a metadata store can refuse or fail, in words that do not depend on the store.
 
 use super::job_state::JobState;
-use crate::domain::{EntityType, FeatureId, Invalid, JobId, KeyId, KeyName, VersionLabel};
+use crate::definition::InvalidProperty;
+use crate::domain::{EntityType, FeatureId, JobId, KeyId, KeyName, VersionLabel};
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MetadataError {
@@ -17,10 +18,7 @@ pub enum MetadataError {
     DefaultVersion,
     /// What a version is created from does not go together with what it inherits.
     #[error("{0}")]
-    Identity(Invalid),
-    /// The same of its buckets.
-    #[error("{0}")]
-    Bucket(Invalid),
+    Property(InvalidProperty),
     #[error("the entity type {0} already exists")]
     EntityTypeExists(EntityType),
     #[error("the entity type {0} does not exist: create it before you store bags")]

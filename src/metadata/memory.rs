@@ -110,10 +110,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::definition::GivenProperties;
     use crate::domain::{Author, EntityType, FeatureName, Ttl};
     use crate::metadata::keys::AccessStore;
     use crate::metadata::keys::erasures::{Erasure, ErasureAction};
-    use crate::metadata::{Calls, ChangeContext, FeaturePatch, MetadataStore, NewFeature, Precondition};
+    use crate::metadata::{Calls, ChangeContext, MetadataStore, NewFeature, Precondition};
 
     fn id(name: &str) -> FeatureId {
         FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
@@ -132,7 +133,7 @@ mod tests {
         for name in ["a", "b", "c"] {
             store.create_feature(new_feature(name), context()).await.unwrap();
         }
-        let patch = FeaturePatch { ttl: Some(Ttl::MIN), ..FeaturePatch::default() };
+        let patch = GivenProperties { ttl: Some(Ttl::MIN), ..GivenProperties::default() }.into();
         let changed = store.update_feature(&id("c"), patch, Precondition::None, context()).await.unwrap();
         store.delete_feature(&id("a"), Precondition::None, context()).await.unwrap();
         let erasure =

@@ -9,11 +9,12 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde::Serialize;
 
+use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{
-    AheadMax, AheadMaxInput, Author, Bucket, BucketInput, Description, EntityType, Feature, FeatureId, Generation,
-    Identity, IdentityKind, IndexSpec, JobId, Keep, Labels, Limit, MaxItems, MaxItemsInput, Owner, Revision, Timestamp,
-    Ttl, ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, Generation, IndexSpec, JobId, Labels, Limit, Owner, Revision,
+    Timestamp, Ttl, ValueType, VersionLabel,
 };
+pub use crate::wire::{FeaturePatch, VersionPatch};
 
 mod applied;
 mod audit;
@@ -22,7 +23,6 @@ pub mod catalog;
 pub mod change;
 pub mod embedded;
 pub mod error;
-mod index_record;
 mod job_state;
 pub mod jobs;
 pub mod keys;
@@ -47,11 +47,7 @@ pub use keys::AccessStore;
 pub struct NewFeature {
     pub id: FeatureId,
     pub value_type: ValueType,
-    pub ttl: Ttl,
-    pub max_items: Option<MaxItems>,
-    pub timestamp_ahead_max: Option<AheadMax>,
-    pub identity: Identity,
-    pub bucket: Option<Bucket>,
+    pub properties: VersionProperties,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
@@ -63,11 +59,7 @@ impl NewFeature {
         Self {
             id: FeatureId::of_bags(entity_type),
             value_type: ValueType::Json,
-            ttl: ttl.unwrap_or(Ttl::MAX),
-            max_items: None,
-            timestamp_ahead_max: None,
-            identity: Identity::Item,
-            bucket: None,
+            properties: VersionProperties { ttl: ttl.unwrap_or_default(), ..VersionProperties::default() },
             description: Description::default(),
             owner: Owner::default(),
             labels: Labels::default(),
@@ -75,29 +67,11 @@ impl NewFeature {
     }
 }
 
-/// What is to change of a feature; absent fields stay. `ttl`, `max_items` and `timestamp_ahead_max` are the default
-/// version's.
-#[derive(Debug, Clone, Default)]
-pub struct FeaturePatch {
-    pub ttl: Option<Ttl>,
-    pub max_items: MaxItemsInput,
-    pub timestamp_ahead_max: AheadMaxInput,
-    pub description: Option<Description>,
-    pub owner: Option<Owner>,
-    pub labels: Option<Labels>,
-}
-
-/// What a version is created from. What is not given of `ttl`, `max_items`, `timestamp_ahead_max`, `identity`, `keep`
-/// and `bucket` it copies from the feature.
+/// What a version is created from. It inherits the properties that are not given from the feature.
 #[derive(Debug, Clone)]
 pub struct NewVersion {
     pub version: VersionLabel,
-    pub ttl: Option<Ttl>,
-    pub max_items: MaxItemsInput,
-    pub timestamp_ahead_max: AheadMaxInput,
-    pub identity: Option<IdentityKind>,
-    pub keep: Option<Keep>,
-    pub bucket: BucketInput,
+    pub properties: GivenProperties,
     /// Of a version of bags.
     pub index: Option<IndexSpec>,
     pub description: Description,
@@ -108,25 +82,11 @@ impl NewVersion {
     pub fn index(name: VersionLabel, spec: IndexSpec) -> Self {
         Self {
             version: name,
-            ttl: None,
-            max_items: MaxItemsInput::Absent,
-            timestamp_ahead_max: AheadMaxInput::Absent,
-            identity: None,
-            keep: None,
-            bucket: BucketInput::Absent,
+            properties: GivenProperties::default(),
             index: Some(spec),
             description: Description::default(),
         }
     }
-}
-
-/// What is to change of a version; absent fields stay.
-#[derive(Debug, Clone, Default)]
-pub struct VersionPatch {
-    pub ttl: Option<Ttl>,
-    pub max_items: MaxItemsInput,
-    pub timestamp_ahead_max: AheadMaxInput,
-    pub description: Option<Description>,
 }
 
 /// The entity tag that a change is made on condition of (`If-Match`, RFC 9110, section 13.1.1).

@@ -14,16 +14,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::catalog::{CatalogVersion, Snapshot};
-use super::index_record::IndexRecord;
 use super::keys::{Keys, record};
-use super::table::{Table, VersionParts};
-use crate::domain::{
-    AheadMax, Bucket, FeatureKey, Identity, IdentityKind, Index, Keep, MaxItems, Retention, Revision, Timestamp, Ttl,
-    ValueType,
-};
+use super::table::Table;
+use crate::definition::{FORMATS, VersionProperties};
+use crate::domain::{FeatureId, FeatureKey, Index, Revision, Timestamp, ValueType, VersionLabel};
 
 const FILE_NAME: &str = "catalog.snapshot";
-const FORMAT: u64 = 1;
+/// That of the documents whose parts it has. A copy in an older one is replaced by the next.
+const FORMAT: u64 = FORMATS.present();
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
 
@@ -60,15 +58,16 @@ struct Head {
     keys: usize,
 }
 
-/// Feature key, value type, TTL in seconds, the most items that are shown, how many seconds timestamps may be ahead (0:
-/// any), identity, and which item of a member is kept; of bags, the index that a version is; the buckets that its lists
-/// are kept in.
-type Line<'a> =
-    (&'a str, &'a str, u64, Option<u64>, Option<u64>, &'a str, Option<&'a str>, Option<IndexRecord>, Option<&'a str>);
-
-/// A [`Line`] as it is read.
-type OwnedLine =
-    (String, String, u64, Option<u64>, Option<u64>, String, Option<String>, Option<IndexRecord>, Option<String>);
+/// A version.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    feature_key: String,
+    value_type: ValueType,
+    #[serde(flatten)]
+    properties: VersionProperties,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    index: Option<Index>,
+}
 
 impl SnapshotFile {
     /// `source` tells one metadata store from another, and is written into the file: no secret.
@@ -105,15 +104,8 @@ impl SnapshotFile {
         };
         let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(&head)?);
         for version in snapshot.table().versions() {
-            let CatalogVersion { feature_key, value_type, retention, timestamp_ahead_max, index } = version;
-            let Retention { ttl, max_items } = retention;
-            let (max_items, identity) = (max_items.map(MaxItems::as_u64), feature_key.identity());
-            let ahead_max = timestamp_ahead_max.map(AheadMax::as_secs);
-            let (kind, keep) = (identity.kind().as_str(), identity.keep().map(Keep::as_str));
-            let index = index.as_ref().map(IndexRecord::from);
-            let (key, bucket) = (feature_key.as_str(), feature_key.bucket().map(Bucket::as_str));
-            let line: Line<'_> =
-                (key, value_type.as_str(), ttl.as_secs(), max_items, ahead_max, kind, keep, index, bucket);
+            let CatalogVersion { feature_key, value_type, properties, index } = version.clone();
+            let line = Line { feature_key: feature_key.to_string(), value_type, properties, index };
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
         }
@@ -153,46 +145,40 @@ impl SnapshotFile {
         if head.source != self.source {
             return Err(SnapshotError::OfAnother { found: head.source, wanted: self.source.clone() });
         }
-        let parts: Option<Vec<VersionParts>> = lines.by_ref().take(head.versions).map(parts_of).collect();
-        let parts = parts.filter(|parts| parts.len() == head.versions).ok_or(Damaged("malformed version"))?;
+        let versions: Option<Vec<_>> = lines.by_ref().take(head.versions).map(version_of).collect();
+        let versions =
+            versions.filter(|versions| versions.len() == head.versions).ok_or(Damaged("malformed version"))?;
         let synced_at = Timestamp::from_nanos(head.synced_at_nanos).map_err(|_| Damaged("malformed time"))?;
         let keys: Result<Vec<_>, _> = lines.map(|line| record::read(line.as_bytes())).collect();
         let keys = keys.ok().filter(|keys| keys.len() == head.keys).ok_or(Damaged("malformed key"))?;
         let keys = Keys { revision: Revision(head.keys_revision), keys };
-        Ok((Snapshot::stored(Revision(head.revision), synced_at, Table::of_parts(&parts)), keys))
+        Ok((Snapshot::stored(Revision(head.revision), synced_at, Table::of_versions(versions)), keys))
     }
 }
 
 /// Through the domain's constructors, as everything that comes from outside.
-fn parts_of(line: &str) -> Option<VersionParts> {
-    let (key, value_type, ttl_secs, max_items, ahead_max, kind, keep, index, bucket): OwnedLine =
-        serde_json::from_str(line).ok()?;
-    let max_items = max_items.map(MaxItems::new).transpose().ok()?;
-    let keep = keep.as_deref().map(Keep::parse).transpose().ok()?;
-    let (id, label, generation) = FeatureKey::parse(&key)?;
-    let identity = Identity::of(Some(IdentityKind::parse(&kind).ok()?), keep, Identity::Item).ok()?;
-    let bucket = bucket.as_deref().map(Bucket::parse).transpose().ok()?;
-    Some(VersionParts {
-        id,
-        label,
-        generation,
-        value_type: ValueType::parse(&value_type).ok()?,
-        retention: Retention { ttl: Ttl::from_secs(ttl_secs).ok()?, max_items },
-        timestamp_ahead_max: ahead_max.map(AheadMax::from_secs).transpose().ok()?,
-        identity,
-        bucket: Bucket::of(bucket, identity).ok()?,
-        index: index.map(Index::try_from).transpose().ok()?,
-    })
+fn version_of(line: &str) -> Option<(FeatureId, VersionLabel, CatalogVersion)> {
+    let Line { feature_key, value_type, properties, index } = serde_json::from_str(line).ok()?;
+    let properties = properties.checked().ok()?;
+    let (id, label, generation) = FeatureKey::parse(&feature_key)?;
+    let feature_key = FeatureKey::new(&id, &label, generation);
+    let feature_key = feature_key.with_identity(properties.identity()).with_bucket(properties.bucket);
+    Some((id, label, CatalogVersion { feature_key, value_type, properties, index }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{AheadMax, Bucket, Identity, Keep, MaxItems};
     use crate::metadata::Catalog;
     use crate::metadata::catalog::Missing;
 
     const TEXT: &str = "{\"source\":\"here\",\"revision\":7,\"synced_at_nanos\":9,\"versions\":3,\"keys_revision\":6,\"keys\":1}\n\
-                        [\"user#seen|\",\"json\",60,null,null,\"item\",null,null,null]\n[\"user#seen|v2~3\",\"json\",5,9,7200,\"key\",\"oldest\",null,null]\n[\"post#likes|~2\",\"int64\",1,null,0,\"item\",null,null,\"month\"]\n\
+                        {\"feature_key\":\"user#seen|\",\"value_type\":\"json\",\"ttl\":\"1m\"}\n\
+                        {\"feature_key\":\"user#seen|v2~3\",\"value_type\":\"json\",\"ttl\":\"5s\",\"max_items\":9,\
+                        \"timestamp_ahead_max\":\"2h\",\"identity\":\"key\",\"keep\":\"oldest\"}\n\
+                        {\"feature_key\":\"post#likes|~2\",\"value_type\":\"int64\",\"ttl\":\"1s\",\
+                        \"timestamp_ahead_max\":\"none\",\"bucket\":\"month\"}\n\
                         {\"id\":\"0123456789ab\",\"name\":\"feed\",\"roles\":[\"reader\"],\"scopes\":[\"*\"],\
                         \"hash\":\"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\",\"previous\":null,\
                         \"created_at_nanos\":1,\"created_by\":\"local\",\"expires_at_nanos\":null,\
@@ -227,9 +213,9 @@ mod tests {
         for (name, label, expected) in [("seen", "", "user#seen|"), ("seen", "v2", "user#seen|v2~3")] {
             assert_eq!(again.version("user", name, label).unwrap().feature_key.as_str(), expected);
         }
-        assert_eq!(again.version("post", "likes", "").unwrap().retention.ttl.as_secs(), 1);
-        assert_eq!(again.version("user", "seen", "v2").unwrap().retention.max_items.map(MaxItems::get), Some(9));
-        let ahead_max = |type_, name, label| again.version(type_, name, label).unwrap().timestamp_ahead_max;
+        assert_eq!(again.version("post", "likes", "").unwrap().properties.ttl.as_secs(), 1);
+        assert_eq!(again.version("user", "seen", "v2").unwrap().properties.max_items.map(MaxItems::get), Some(9));
+        let ahead_max = |type_, name, label| again.version(type_, name, label).unwrap().properties.timestamp_ahead_max;
         assert_eq!(ahead_max("user", "seen", ""), None);
         assert_eq!(ahead_max("user", "seen", "v2"), AheadMax::parse("2h").ok());
         assert_eq!(ahead_max("post", "likes", ""), Some(AheadMax::Unbounded));
@@ -260,13 +246,13 @@ mod tests {
             ("v2~3", "v2~1"),
             ("v2~3", "v2~x"),
             ("\"int64\"", "\"blob\""),
-            (",60,", ",0,"),
-            ("\"item\",null", "\"item\",\"newest\""),
-            (",5,9,", ",5,0,"),
-            (",9,7200,", ",9,630720001,"),
+            ("\"1m\"", "\"0s\""),
+            ("\"ttl\":\"1m\"", "\"ttl\":\"1m\",\"keep\":\"newest\""),
+            ("\"max_items\":9", "\"max_items\":0"),
+            ("\"2h\"", "\"7301d\""),
             ("\"oldest\"", "\"older\""),
             ("\"month\"", "\"hour\""),
-            ("\"oldest\",null,null", "\"oldest\",null,\"day\""),
+            ("\"oldest\"", "\"oldest\",\"bucket\":\"day\""),
             ("\"versions\":3", "\"versions\":4"),
             ("\"versions\":3", "\"versions\":2"),
             ("\"keys\":1", "\"keys\":2"),

@@ -9,10 +9,8 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::domain::{
-    AheadMax, Bucket, Feature, FeatureId, FeatureKey, FeatureVersion, Generation, Identity, Index, Retention,
-    ValueType, VersionLabel,
-};
+use crate::definition::VersionProperties;
+use crate::domain::{Feature, FeatureId, FeatureKey, FeatureVersion, Index, ValueType, VersionLabel};
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
 const SHARDS: usize = 256;
@@ -22,11 +20,20 @@ const SHARDS: usize = 256;
 pub struct CatalogVersion {
     pub feature_key: FeatureKey,
     pub value_type: ValueType,
-    pub retention: Retention,
-    /// How far timestamps of added items may be ahead of the server's clock; `None`: as the server's setting says.
-    pub timestamp_ahead_max: Option<AheadMax>,
+    pub properties: VersionProperties,
     /// Of a version of bags, if it is an index.
     pub index: Option<Index>,
+}
+
+impl CatalogVersion {
+    fn of(id: &FeatureId, version: &FeatureVersion, feature: &Feature) -> Self {
+        Self {
+            feature_key: version.key(id),
+            value_type: feature.value_type,
+            properties: version.properties.clone(),
+            index: version.index.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -36,32 +43,9 @@ struct Entry {
     version: CatalogVersion,
 }
 
-/// All that the table keeps of a version.
-#[derive(Debug)]
-pub(super) struct VersionParts {
-    pub id: FeatureId,
-    pub label: VersionLabel,
-    pub generation: Generation,
-    pub value_type: ValueType,
-    pub retention: Retention,
-    pub timestamp_ahead_max: Option<AheadMax>,
-    pub identity: Identity,
-    pub bucket: Option<Bucket>,
-    pub index: Option<Index>,
-}
-
 impl Entry {
-    fn of(id: &FeatureId, version: &FeatureVersion, feature: &Feature) -> Self {
-        let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), version.version.as_str());
-        let (feature_key, value_type) = (version.key(id), feature.value_type);
-        let version = CatalogVersion {
-            feature_key,
-            value_type,
-            retention: version.retention(),
-            timestamp_ahead_max: version.timestamp_ahead_max,
-            index: version.index.clone(),
-        };
-        Self { plain_len, version }
+    fn of(id: &FeatureId, label: &VersionLabel, version: CatalogVersion) -> Self {
+        Self { plain_len: plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str()), version }
     }
 
     /// The feature key has the three texts in it: no second copy of them is kept, or read.
@@ -130,19 +114,10 @@ impl Table {
         Self { hashes: DefaultHashBuilder::default(), shards: (0..SHARDS).map(shard).collect() }
     }
 
-    pub fn of_parts(parts: &[VersionParts]) -> Self {
+    pub fn of_versions(versions: Vec<(FeatureId, VersionLabel, CatalogVersion)>) -> Self {
         let mut table = Self::default();
-        for parts in parts {
-            let VersionParts { id, label, generation, identity, bucket, .. } = parts;
-            let plain_len = plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str());
-            let version = CatalogVersion {
-                feature_key: FeatureKey::new(id, label, *generation).with_identity(*identity).with_bucket(*bucket),
-                value_type: parts.value_type,
-                retention: parts.retention,
-                timestamp_ahead_max: parts.timestamp_ahead_max,
-                index: parts.index.clone(),
-            };
-            table.insert_entry(id, label, Entry { plain_len, version });
+        for (id, label, version) in versions {
+            table.insert_entry(&id, &label, version);
         }
         table
     }
@@ -178,11 +153,12 @@ impl Table {
     /// Adds a feature that is not there.
     pub fn insert(&mut self, id: &FeatureId, feature: &Feature) {
         for version in &feature.versions {
-            self.insert_entry(id, &version.version, Entry::of(id, version, feature));
+            self.insert_entry(id, &version.version, CatalogVersion::of(id, version, feature));
         }
     }
 
-    fn insert_entry(&mut self, id: &FeatureId, label: &VersionLabel, entry: Entry) {
+    fn insert_entry(&mut self, id: &FeatureId, label: &VersionLabel, version: CatalogVersion) {
+        let entry = Entry::of(id, label, version);
         let ShardHash { shard, hash } = self.place(id.entity_type.as_str(), id.name.as_str(), label.as_str());
         Arc::make_mut(&mut self.shards[shard]).insert_unique(hash, entry, |entry| entry.hash(&self.hashes));
     }
@@ -199,17 +175,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{EntityType, FeatureName, Revision, Timestamp, Ttl};
+    use crate::domain::{EntityType, FeatureName, Generation, Revision, Timestamp, Ttl};
 
     fn feature(entity_type: &str, name: &str, versions: &BTreeMap<String, u64>) -> Feature {
         let ttl = Ttl::MIN;
         let versions = versions.iter().map(|(label, generation)| FeatureVersion {
             version: VersionLabel::new(label).unwrap(),
-            ttl,
-            max_items: None,
-            timestamp_ahead_max: None,
-            identity: Default::default(),
-            bucket: None,
+            properties: VersionProperties { ttl, ..VersionProperties::default() },
             index: None,
             description: Default::default(),
             created_at: Timestamp::MIN,
@@ -220,9 +192,6 @@ mod tests {
         Feature {
             id: FeatureId { entity_type: EntityType::new(entity_type).unwrap(), name: FeatureName::new(name).unwrap() },
             value_type: ValueType::Int64,
-            ttl,
-            max_items: None,
-            timestamp_ahead_max: None,
             description: Default::default(),
             owner: Default::default(),
             labels: Default::default(),

@@ -39,8 +39,9 @@ impl Service {
             .map_err(ServiceError::invalid("page_token"))?
             .map(|(hash, after)| EntityPlace { hash, after });
         let lists = self.lists_of(caller);
-        let EntityPage { entities, next } =
-            lists.entities(found.feature_key.clone(), found.retention, from, page_size.get(), deadline).await?;
+        let EntityPage { entities, next } = lists
+            .entities(found.feature_key.clone(), found.properties.retention(), from, page_size.get(), deadline)
+            .await?;
         caller.owe_items(entities.len().saturating_sub(1));
         let next_page_token = next.map(|next| walk.token_at(next.hash, next.after.as_ref()));
         Ok(Reply::Entities { entities, next_page_token })

@@ -210,7 +210,7 @@ struct Bags<'f> {
 
 impl<'f> Bags<'f> {
     fn in_memory(lists: &'f ListPool, query: &'f Query<'f>, entries: &'f [Item], deadline: Instant) -> Self {
-        let known = lists.bags_from_memory(&query.bags.feature_key, entries, query.bags.retention.ttl, deadline);
+        let known = lists.bags_from_memory(&query.bags.feature_key, entries, query.bags.properties.ttl, deadline);
         let known = known.into_iter().map(|bag| bag.map(Ok)).collect();
         Self { lists, query, entries, deadline, known }
     }
@@ -225,11 +225,11 @@ impl<'f> Bags<'f> {
     async fn read(&mut self, from: usize, count: usize) {
         let missing = (from..self.known.len()).filter(|index| self.known[*index].is_none());
         let missing: Vec<_> = missing.take(count).collect();
-        let CatalogVersion { feature_key, retention, .. } = self.query.bags;
+        let CatalogVersion { feature_key, properties, .. } = self.query.bags;
         let bag = async |entry: &Item| match entity_of(entry) {
             Some(entity) => {
                 let list = ListKey::new(feature_key.clone(), entity);
-                let read = self.lists.bag_through_actor(list, retention.ttl, self.deadline).await;
+                let read = self.lists.bag_through_actor(list, properties.ttl, self.deadline).await;
                 read.map(|read| read.bag)
             }
             // Damaged: nothing has such an ID.

@@ -55,10 +55,10 @@ pub(super) struct PageRead {
 impl PageRead {
     pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
         let GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token } = request;
-        let CatalogVersion { feature_key, value_type, retention, .. } = found;
+        let CatalogVersion { feature_key, value_type, properties, .. } = found;
         let mut read = Self {
             list: ListKey::new(feature_key, list.entity_id.clone()),
-            retention,
+            retention: properties.retention(),
             limit: limit.get(),
             value_type,
             min_timestamp: *min_timestamp,
@@ -221,8 +221,10 @@ impl Service {
         let found = self.resolve(&list, deadline).await?;
         let items = encode(&found, &items)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let added =
-            self.lists_of(caller).add(list, found.retention, found.timestamp_ahead_max, items, deadline).await?;
+        let added = self
+            .lists_of(caller)
+            .add(list, found.properties.retention(), found.properties.timestamp_ahead_max, items, deadline)
+            .await?;
         Ok(Reply::Added(added))
     }
 
@@ -256,7 +258,7 @@ impl Service {
             }
         };
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let removed = self.lists_of(caller).remove(list, found.retention, removal, deadline).await?;
+        let removed = self.lists_of(caller).remove(list, found.properties.retention(), removal, deadline).await?;
         caller.owe_items((removed as usize).saturating_sub(named));
         Ok(Reply::Removed(removed))
     }
@@ -272,7 +274,8 @@ impl Service {
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let counted = self.lists_of(caller).count(list, found.retention, within, max.get() as u64, deadline).await?;
+        let counted =
+            self.lists_of(caller).count(list, found.properties.retention(), within, max.get() as u64, deadline).await?;
         caller.owe_items((counted.items as usize).saturating_sub(1));
         Ok(Reply::Counted(counted))
     }
@@ -293,7 +296,10 @@ impl Service {
         };
         let values: Vec<_> = values.into_iter().enumerate().map(encode).collect::<Result<_, _>>()?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let newest = self.lists_of(caller).contains(list, found.retention, within, values.clone(), deadline).await?;
+        let newest = self
+            .lists_of(caller)
+            .contains(list, found.properties.retention(), within, values.clone(), deadline)
+            .await?;
         Ok(Reply::Contained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
     }
 
@@ -308,7 +314,7 @@ impl Service {
         let found = self.resolve(&list, deadline).await?;
         let members = looked_up(&found, &input)?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let items = self.read_members(caller, &list, found.retention, members, deadline).await?;
+        let items = self.read_members(caller, &list, found.properties.retention(), members, deadline).await?;
         let bytes_max = self.options.page_bytes_max;
         Ok(Reply::Found { list, value_type: found.value_type, items, bytes_max })
     }
@@ -351,7 +357,7 @@ impl Service {
         let deadline = self.deadline(caller);
         let found = self.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
-        self.lists_of(caller).remove_all(list, found.retention, deadline).await?;
+        self.lists_of(caller).remove_all(list, found.properties.retention(), deadline).await?;
         Ok(Reply::AllRemoved)
     }
 

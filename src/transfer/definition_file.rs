@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
 
 use crate::client::Failure;
-use crate::domain::{
-    AheadMax, Bucket, Description, EntityType, FeatureId, FeatureName, Identity, IdentityKind, Invalid, Keep, Labels,
-    MaxItems, Owner, Ttl, ValueType, VersionLabel,
-};
-use crate::wire;
+use crate::definition::{GivenProperties, VersionProperties};
+use crate::domain::{Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Owner, ValueType, VersionLabel};
+use crate::wire::{self, Problem};
 
 /// The file, in the order of entity types and names.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,24 +18,13 @@ struct File {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct FeatureText {
     entity_type: String,
     name: String,
     value_type: String,
-    ttl: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_items: Option<u64>,
-    /// A duration, or `none`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timestamp_ahead_max: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    identity: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    keep: Option<String>,
-    /// The name of the period, or `none`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    bucket: Option<String>,
+    /// And whatever else the file has.
+    #[serde(flatten)]
+    properties: Map<String, Json>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -49,22 +37,11 @@ struct FeatureText {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct VersionText {
     version: String,
-    ttl: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_items: Option<u64>,
-    /// A duration, or `none`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timestamp_ahead_max: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    identity: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    keep: Option<String>,
-    /// The name of the period, or `none`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    bucket: Option<String>,
+    /// Those that are not the feature's, and whatever else the file has.
+    #[serde(flatten)]
+    properties: Map<String, Json>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
 }
@@ -73,11 +50,7 @@ struct VersionText {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Declared {
     pub value_type: ValueType,
-    pub ttl: Ttl,
-    pub max_items: Option<MaxItems>,
-    pub timestamp_ahead_max: Option<AheadMax>,
-    pub identity: Identity,
-    pub bucket: Option<Bucket>,
+    pub properties: VersionProperties,
     pub description: Description,
     pub owner: Owner,
     pub labels: Labels,
@@ -88,12 +61,7 @@ pub(super) struct Declared {
 /// A version other than the default one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeclaredVersion {
-    pub ttl: Ttl,
-    pub max_items: Option<MaxItems>,
-    pub timestamp_ahead_max: Option<AheadMax>,
-    /// The feature's where the file does not say.
-    pub identity: Identity,
-    pub bucket: Option<Bucket>,
+    pub properties: VersionProperties,
     pub description: Description,
 }
 
@@ -105,25 +73,15 @@ impl FeatureText {
         let versions = feature.versions.iter().filter(|version| !version.version.is_empty());
         let version = |version: &wire::FeatureVersion| VersionText {
             version: version.version.clone(),
-            ttl: version.ttl.clone(),
-            max_items: version.max_items,
-            timestamp_ahead_max: version.timestamp_ahead_max.map(|ahead_max| ahead_max.to_string()),
-            // What a feature's versions have alike is said once.
-            identity: (version.identity != feature.identity).then(|| version.identity.to_string()),
-            keep: version.keep.filter(|_| version.keep != feature.keep).map(|keep| keep.to_string()),
-            bucket: (version.bucket != feature.bucket).then(|| bucket_text(version.bucket)),
+            properties: GivenProperties::overriding(&version.properties, &feature.properties).members(),
             description: version.description.clone(),
         };
+        let given = GivenProperties::overriding(&feature.properties, &VersionProperties::default());
         Self {
             entity_type: feature.entity_type.clone(),
             name: feature.name.clone(),
             value_type: feature.value_type.to_string(),
-            ttl: feature.ttl.clone(),
-            max_items: feature.max_items,
-            timestamp_ahead_max: feature.timestamp_ahead_max.map(|ahead_max| ahead_max.to_string()),
-            identity: feature.keep.map(|_| feature.identity.to_string()),
-            keep: feature.keep.map(|keep| keep.to_string()),
-            bucket: feature.bucket.map(|_| bucket_text(feature.bucket)),
+            properties: given.members(),
             description: feature.description.clone(),
             owner: feature.owner.clone(),
             labels: feature.labels.clone(),
@@ -131,41 +89,30 @@ impl FeatureText {
         }
     }
 
-    fn parse(self) -> Result<(FeatureId, Declared), Invalid> {
+    fn parse(self) -> Result<(FeatureId, Declared), Problem> {
         let id = FeatureId { entity_type: EntityType::new(&self.entity_type)?, name: FeatureName::new(&self.name)? };
-        let parse_identity = |identity: Option<String>, keep: Option<String>, inherited| {
-            let kind = identity.as_deref().map(IdentityKind::parse).transpose()?;
-            Identity::of(kind, keep.as_deref().map(Keep::parse).transpose()?, inherited)
-        };
-        let own_identity = parse_identity(self.identity, self.keep, Identity::Item)?;
-        let own_bucket = parse_bucket(self.bucket.as_deref(), None, own_identity)?;
+        let given = GivenProperties::of_members(&self.properties)?;
+        if given.ttl.is_none() {
+            return Err(Invalid::argument("ttl is missing").into());
+        }
+        let properties = given.inheriting(&VersionProperties::default())?;
         let mut versions = BTreeMap::new();
         for text in self.versions {
-            let VersionText { version, ttl, max_items, timestamp_ahead_max, identity, keep, bucket, description } =
-                text;
-            let label = VersionLabel::new(&version)?;
-            let identity = parse_identity(identity, keep, own_identity)?;
+            let label = VersionLabel::new(&text.version)?;
             let declared = DeclaredVersion {
-                ttl: Ttl::parse(&ttl)?,
-                max_items: max_items.map(MaxItems::new).transpose()?,
-                timestamp_ahead_max: timestamp_ahead_max.as_deref().map(AheadMax::parse).transpose()?,
-                identity,
-                bucket: parse_bucket(bucket.as_deref(), own_bucket, identity)?,
-                description: Description::new(description)?,
+                properties: GivenProperties::of_members(&text.properties)?.inheriting(&properties)?,
+                description: Description::new(text.description)?,
             };
             if label.is_default() || versions.insert(label, declared).is_some() {
-                return Err(Invalid::argument(format!(
-                    "the version {version:?} is a duplicate, or the default version, whose ttl is the feature's"
-                )));
+                return Err(Problem::from(Invalid::argument(format!(
+                    "the version {:?} is a duplicate, or the default version, whose ttl is the feature's",
+                    text.version
+                ))));
             }
         }
         let declared = Declared {
             value_type: ValueType::parse(&self.value_type)?,
-            ttl: Ttl::parse(&self.ttl)?,
-            max_items: self.max_items.map(MaxItems::new).transpose()?,
-            timestamp_ahead_max: self.timestamp_ahead_max.as_deref().map(AheadMax::parse).transpose()?,
-            identity: own_identity,
-            bucket: own_bucket,
+            properties,
             description: Description::new(self.description)?,
             owner: Owner::new(self.owner)?,
             labels: Labels::new(self.labels)?,
@@ -173,21 +120,6 @@ impl FeatureText {
         };
         Ok((id, declared))
     }
-}
-
-const NO_BUCKET: &str = "none";
-
-fn bucket_text(bucket: Option<Bucket>) -> String {
-    bucket.map_or(NO_BUCKET, Bucket::as_str).to_owned()
-}
-
-fn parse_bucket(text: Option<&str>, inherited: Option<Bucket>, identity: Identity) -> Result<Option<Bucket>, Invalid> {
-    let bucket = match text {
-        None => inherited,
-        Some(NO_BUCKET) => None,
-        Some(text) => Some(Bucket::parse(text)?),
-    };
-    Bucket::of(bucket, identity)
 }
 
 /// The text of a file with these features.
@@ -216,11 +148,20 @@ pub(super) fn of_server(features: &[wire::Feature]) -> Result<Definitions, Failu
     parse(features.iter().map(FeatureText::of).collect())
 }
 
+/// With the name of an unknown member, which its detail leaves out.
+fn words_of(problem: &Problem) -> String {
+    match &problem.field {
+        Some(field) if !problem.detail.contains(&**field) => format!("{field}: {}", problem.detail),
+        _ => problem.detail.to_string(),
+    }
+}
+
 fn parse(features: Vec<FeatureText>) -> Result<Definitions, Failure> {
     let mut definitions = Definitions::new();
     for feature in features {
         let name = format!("{}.{}", feature.entity_type, feature.name);
-        let (id, declared) = feature.parse().map_err(|error| Failure::failed(format!("{name}: {error}")))?;
+        let (id, declared) =
+            feature.parse().map_err(|problem| Failure::failed(format!("{name}: {}", words_of(&problem))))?;
         if definitions.insert(id, declared).is_some() {
             return Err(Failure::failed(format!("duplicate feature {name}")));
         }

@@ -3,6 +3,7 @@
 use liststore_contract::operations::{create_feature, create_version, get_feature, list_features};
 
 use crate::client::{Client, ClientError, Failure, RawPage, Request, read};
+use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{
     Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Limit, MaxItems, Owner, Ttl, VersionLabel,
 };
@@ -60,12 +61,7 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                 entity_type: id.entity_type.clone(),
                 name: id.name.clone(),
                 value_type: feature.value_type,
-                ttl: Ttl::parse(&feature.ttl).map_err(unreadable)?,
-                max_items: max_items_of(feature.max_items)?.into(),
-                timestamp_ahead_max: feature.timestamp_ahead_max.into(),
-                identity: Some(feature.identity),
-                keep: feature.keep,
-                bucket: feature.bucket.into(),
+                properties: GivenProperties::overriding(&feature.properties, &VersionProperties::default()),
                 description: Some(Description::new(feature.description.clone()).map_err(unreadable)?),
                 owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
                 labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
@@ -85,10 +81,10 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
     let mut versions = Vec::with_capacity(feature.versions.len());
     for version in &feature.versions {
         let label = VersionLabel::new(&version.version).map_err(unreadable)?;
-        let ttl = Ttl::parse(&version.ttl).map_err(unreadable)?;
+        let ttl = version.properties.ttl;
         if let Some(known) = known(&there, version) {
             is_alike(&id, version, known)?;
-        } else if !create(client, creation_of(&id, version, label.clone(), ttl)?, ErrorCode::VersionExists).await? {
+        } else if !create(client, creation_of(&id, version, label.clone(), &there)?, ErrorCode::VersionExists).await? {
             let there: Feature = client.ask(&wanted).await?;
             known(&there, version).map_or(Ok(()), |known| is_alike(&id, version, known))?;
         }
@@ -111,15 +107,15 @@ fn known<'f>(feature: &'f Feature, version: &FeatureVersion) -> Option<&'f Featu
     feature.versions.iter().find(|known| known.version == version.version)
 }
 
-fn creation_of(id: &FeatureId, version: &FeatureVersion, label: VersionLabel, ttl: Ttl) -> Result<Request, Failure> {
+fn creation_of(
+    id: &FeatureId,
+    version: &FeatureVersion,
+    label: VersionLabel,
+    there: &Feature,
+) -> Result<Request, Failure> {
     let input = VersionInput {
         version: label,
-        ttl: Some(ttl),
-        max_items: max_items_of(version.max_items)?.into(),
-        timestamp_ahead_max: version.timestamp_ahead_max.into(),
-        identity: Some(version.identity),
-        keep: version.keep,
-        bucket: version.bucket.into(),
+        properties: GivenProperties::overriding(&version.properties, &there.properties),
         description: Some(Description::new(version.description.clone()).map_err(unreadable)?),
     };
     Ok(Request::of_feature(&create_version::ROW, id).body(&input)?)
@@ -128,6 +124,7 @@ fn creation_of(id: &FeatureId, version: &FeatureVersion, label: VersionLabel, tt
 /// Whether a version shows the same items in the target as in the source.
 fn is_alike(id: &FeatureId, source: &FeatureVersion, target: &FeatureVersion) -> Result<(), Failure> {
     let label = &source.version;
+    let (source, target) = (&source.properties, &target.properties);
     if target.ttl != source.ttl {
         return Err(Failure::failed(format!(
             "{id}, version {label:?}, has the ttl {} in the source but {} in the target: change one of them first",
@@ -135,14 +132,15 @@ fn is_alike(id: &FeatureId, source: &FeatureVersion, target: &FeatureVersion) ->
         )));
     }
     if target.max_items != source.max_items {
-        let shown = |items: Option<u64>| items.map_or_else(|| "no max_items".to_owned(), |n| format!("max_items {n}"));
+        let shown =
+            |items: Option<MaxItems>| items.map_or_else(|| "no max_items".to_owned(), |n| format!("max_items {n}"));
         return Err(Failure::failed(format!(
             "{id}, version {label:?}, has {} in the source but {} in the target: change one of them first",
             shown(source.max_items),
             shown(target.max_items)
         )));
     }
-    if (target.identity, target.keep) != (source.identity, source.keep) {
+    if target.identity() != source.identity() {
         return Err(Failure::failed(format!(
             "{id}, version {label:?}, has different identities in source and target: use liststore export and import"
         )));
@@ -169,7 +167,7 @@ pub(super) async fn pair(
     };
     let (from, to) = (find(feature, label)?, find(&there, to_label)?);
     let shown = |feature: &Feature, version: &FeatureVersion| {
-        (feature.value_type, version.ttl.clone(), version.max_items, version.identity, version.keep)
+        (feature.value_type, version.properties.retention(), version.properties.identity())
     };
     if shown(feature, &from) != shown(&there, &to) {
         return Err(Failure::failed(format!(
@@ -177,12 +175,7 @@ pub(super) async fn pair(
              identity"
         )));
     }
-    let ttl = Ttl::parse(&from.ttl).map_err(unreadable)?;
-    Ok(Version { feature: id, label: label.clone(), to_label: to_label.clone(), ttl })
-}
-
-fn max_items_of(items: Option<u64>) -> Result<Option<MaxItems>, Failure> {
-    items.map(MaxItems::new).transpose().map_err(unreadable)
+    Ok(Version { feature: id, label: label.clone(), to_label: to_label.clone(), ttl: from.properties.ttl })
 }
 
 fn unreadable(error: Invalid) -> Failure {

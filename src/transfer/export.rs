@@ -80,7 +80,14 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
         }
         None => (None, Exported::default(), None),
     };
-    let file = ExportFile::open(&output, part, format, &feature, &version, (found.value_type, of_version.identity))?;
+    let file = ExportFile::open(
+        &output,
+        part,
+        format,
+        &feature,
+        &version,
+        (found.value_type, of_version.properties.identity),
+    )?;
     let sink = ToFile { file, exported, last: None };
     let source = Source { client: &client, feature: &feature, version: &version, min_timestamp: None, as_of };
     let written = write(&source, sink, page_token, checkpoint.as_ref()).await;

@@ -7,11 +7,13 @@ use liststore_contract::operations::{
     update_version,
 };
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
-use crate::domain::{AheadMax, AheadMaxInput, Bucket, FeatureId, Identity, MaxItems, MaxItemsInput, VersionLabel};
+use crate::definition::{GivenProperties, VersionProperties};
+use crate::domain::{FeatureId, VersionLabel};
 use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
 /// What is to be done, one thing after the other, and what is only on the server.
@@ -158,49 +160,36 @@ impl Plan {
     }
 
     fn create(&mut self, id: &FeatureId, wanted: &Declared) -> Result<(), ClientError> {
-        let Declared { value_type, ttl, max_items, timestamp_ahead_max, identity, bucket, .. } = wanted;
+        let given = GivenProperties::overriding(&wanted.properties, &VersionProperties::default());
+        let details = format!("{}, {}", wanted.value_type, told(&given));
         let input = FeatureInput {
             entity_type: id.entity_type.clone(),
             name: id.name.clone(),
-            value_type: *value_type,
-            ttl: *ttl,
-            max_items: (*max_items).into(),
-            timestamp_ahead_max: (*timestamp_ahead_max).into(),
-            identity: Some(identity.kind()),
-            keep: identity.keep(),
-            bucket: (*bucket).into(),
+            value_type: wanted.value_type,
+            properties: given,
             description: Some(wanted.description.clone()),
             owner: Some(wanted.owner.clone()),
             labels: Some(wanted.labels.clone()),
         };
         let request = Request::new(&create_feature::ROW, &[]).body(&input)?;
-        let (bounds, identity) = (told_bounds(*max_items, *timestamp_ahead_max), told(*identity));
-        let details = format!("{value_type}, ttl {ttl}{bounds}{identity}{}", told_bucket(*bucket));
         self.push(Action::Create, Subject::Feature(id.clone()), details, request);
-        wanted.versions.iter().try_for_each(|(label, version)| self.create_version(id, label, version))
+        let versions = &mut wanted.versions.iter();
+        versions.try_for_each(|(label, version)| self.create_version(id, label, version, wanted))
     }
 
     fn create_version(
         &mut self,
         id: &FeatureId,
         label: &VersionLabel,
-        DeclaredVersion { ttl, max_items, timestamp_ahead_max, identity, bucket, description }: &DeclaredVersion,
+        version: &DeclaredVersion,
+        feature: &Declared,
     ) -> Result<(), ClientError> {
-        let input = VersionInput {
-            version: label.clone(),
-            ttl: Some(*ttl),
-            max_items: (*max_items).into(),
-            timestamp_ahead_max: (*timestamp_ahead_max).into(),
-            identity: Some(identity.kind()),
-            keep: identity.keep(),
-            bucket: (*bucket).into(),
-            description: Some(description.clone()),
-        };
+        let given = GivenProperties::overriding(&version.properties, &feature.properties);
+        let details = told(&given);
+        let description = Some(version.description.clone());
+        let input = VersionInput { version: label.clone(), properties: given, description };
         let request = Request::of_feature(&create_version::ROW, id).body(&input)?;
-        let (bounds, identity) = (told_bounds(*max_items, *timestamp_ahead_max), told(*identity));
-        let subject = Subject::Version(id.clone(), label.clone());
-        let details = format!("ttl {ttl}{bounds}{identity}{}", told_bucket(*bucket));
-        self.push(Action::Create, subject, details, request);
+        self.push(Action::Create, Subject::Version(id.clone(), label.clone()), details, request);
         Ok(())
     }
 
@@ -211,17 +200,9 @@ impl Plan {
                 present.value_type, wanted.value_type
             )));
         }
-        same_identity(&id.to_string(), wanted.identity, present.identity)?;
-        same_bucket(&id.to_string(), wanted.bucket, present.bucket)?;
         let mut differences = Vec::new();
         let patch = FeaturePatch {
-            ttl: differs("ttl", &wanted.ttl, &present.ttl, &mut differences),
-            max_items: bound_differs(wanted.max_items, present.max_items, &mut differences),
-            timestamp_ahead_max: ahead_differs(
-                wanted.timestamp_ahead_max,
-                present.timestamp_ahead_max,
-                &mut differences,
-            ),
+            properties: changed(&id.to_string(), &wanted.properties, &present.properties, &mut differences)?,
             description: differs("description", &wanted.description, &present.description, &mut differences),
             owner: differs("owner", &wanted.owner, &present.owner, &mut differences),
             labels: (wanted.labels != present.labels).then(|| {
@@ -235,20 +216,12 @@ impl Plan {
         }
         for (label, version) in &wanted.versions {
             let Some(known) = present.versions.get(label) else {
-                self.create_version(id, label, version)?;
+                self.create_version(id, label, version, wanted)?;
                 continue;
             };
-            same_identity(&format!("{id}, version {label},"), version.identity, known.identity)?;
-            same_bucket(&format!("{id}, version {label},"), version.bucket, known.bucket)?;
-            let mut differences = Vec::new();
+            let (what, mut differences) = (format!("{id}, version {label},"), Vec::new());
             let patch = VersionPatch {
-                ttl: differs("ttl", &version.ttl, &known.ttl, &mut differences),
-                max_items: bound_differs(version.max_items, known.max_items, &mut differences),
-                timestamp_ahead_max: ahead_differs(
-                    version.timestamp_ahead_max,
-                    known.timestamp_ahead_max,
-                    &mut differences,
-                ),
+                properties: changed(&what, &version.properties, &known.properties, &mut differences)?,
                 description: differs("description", &version.description, &known.description, &mut differences),
             };
             if !differences.is_empty() {
@@ -295,71 +268,46 @@ impl Step {
 
 /// Whether a version is as it was declared.
 fn is_known(known: &DeclaredVersion, present: &FeatureVersion) -> bool {
-    let DeclaredVersion { ttl, max_items, timestamp_ahead_max, identity, bucket, description } = known;
-    ttl.to_string() == present.ttl
-        && max_items.map(MaxItems::as_u64) == present.max_items
-        && *timestamp_ahead_max == present.timestamp_ahead_max
-        && (identity.kind(), identity.keep()) == (present.identity, present.keep)
-        && *bucket == present.bucket
-        && description.as_str() == present.description
+    known.properties == present.properties && known.description.as_str() == present.description
 }
 
-fn told_bounds(max_items: Option<MaxItems>, ahead_max: Option<AheadMax>) -> String {
-    let max_items = max_items.map(|items| format!(", max_items {items}")).unwrap_or_default();
-    let ahead_max = ahead_max.map(|ahead_max| format!(", timestamp_ahead_max {ahead_max}")).unwrap_or_default();
-    max_items + &ahead_max
-}
-
-/// How far ahead timestamps may be, if the server has it otherwise; then it is told.
-fn ahead_differs(wanted: Option<AheadMax>, present: Option<AheadMax>, differences: &mut Vec<String>) -> AheadMaxInput {
-    if wanted == present {
-        return AheadMaxInput::Absent;
+/// A property for people.
+fn shown(value: Option<&Json>) -> String {
+    match value {
+        Some(Json::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => "null".to_owned(),
     }
-    let shown = |ahead: Option<AheadMax>| ahead.map_or_else(|| "the server's".to_owned(), |ahead| ahead.to_string());
-    differences.push(format!("timestamp_ahead_max {} -> {}", shown(present), shown(wanted)));
-    wanted.into()
 }
 
-/// The bound that is wanted, if it is not the one that is there; then it is told.
-fn bound_differs(wanted: Option<MaxItems>, present: Option<MaxItems>, differences: &mut Vec<String>) -> MaxItemsInput {
-    if wanted == present {
-        return MaxItemsInput::Absent;
+/// Given properties in words.
+fn told(given: &GivenProperties) -> String {
+    let members = given.members();
+    let in_order = VersionProperties::NAMES.iter().filter(|name| members.contains_key(**name));
+    in_order.map(|name| format!("{name} {}", shown(members.get(*name)))).collect::<Vec<_>>().join(", ")
+}
+
+/// The properties that are not as they are wanted, which are told.
+fn changed(
+    what: &str,
+    wanted: &VersionProperties,
+    present: &VersionProperties,
+    differences: &mut Vec<String>,
+) -> Result<GivenProperties, Failure> {
+    let changes = GivenProperties::differences(wanted, present);
+    let (wanted, present) = (wanted.members(), present.members());
+    if let Some((name, reason)) = changes.fixed() {
+        return Err(Failure::failed(format!(
+            "{what} has the {name} {} instead of {}: nothing was done; {reason}",
+            shown(present.get(name)),
+            shown(wanted.get(name))
+        )));
     }
-    let shown = |items: Option<MaxItems>| items.map_or_else(|| "none".to_owned(), |items| items.to_string());
-    differences.push(format!("max_items {} -> {}", shown(present), shown(wanted)));
-    wanted.into()
-}
-
-/// What is told of an identity that is not that of items.
-fn told(identity: Identity) -> String {
-    if identity.is_set() { format!(", identity {identity}") } else { String::new() }
-}
-
-fn same_identity(what: &str, wanted: Identity, present: Identity) -> Result<(), Failure> {
-    if wanted == present {
-        return Ok(());
-    }
-    Err(Failure::failed(format!(
-        "{what} has the identity {present} instead of {wanted}, which cannot be changed: nothing was done; create \
-         another version with that identity, and move the items with liststore export and import"
-    )))
-}
-
-fn told_bucket(bucket: Option<Bucket>) -> String {
-    bucket.map(|bucket| format!(", bucket {bucket}")).unwrap_or_default()
-}
-
-fn same_bucket(what: &str, wanted: Option<Bucket>, present: Option<Bucket>) -> Result<(), Failure> {
-    if wanted == present {
-        return Ok(());
-    }
-    let shown = |bucket: Option<Bucket>| bucket.map_or("none", Bucket::as_str);
-    Err(Failure::failed(format!(
-        "{what} has the bucket {} instead of {}, which cannot be changed: nothing was done; create another version \
-         with that bucket, and move the items with liststore copy --version and --to-version",
-        shown(present),
-        shown(wanted)
-    )))
+    let names = changes.members();
+    let in_order = VersionProperties::NAMES.iter().filter(|name| names.contains_key(**name));
+    differences
+        .extend(in_order.map(|name| format!("{name} {} -> {}", shown(present.get(*name)), shown(wanted.get(*name)))));
+    Ok(changes)
 }
 
 /// What is wanted, if it is not what is there; then it is told.

@@ -94,7 +94,7 @@ async fn definition(client: &Client, id: FeatureId, label: &VersionLabel) -> Res
     let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, &id)).await?;
     let version = feature.versions.iter().find(|version| version.version == label.as_str());
     let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
-    Ok(FeatureColumn { id, value_type: feature.value_type, identity: version.identity })
+    Ok(FeatureColumn { id, value_type: feature.value_type, identity: version.properties.identity })
 }
 
 fn check_names(names: &(String, String), columns: &[Column], joining: &[FeatureColumn]) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use liststore::access::token::Secret;
 use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError, StoredCatalogOptions};
+use liststore::definition::VersionProperties;
 use liststore::domain::{
     Author, EntityType, FeatureId, FeatureName, JobId, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope,
     Timestamp, Ttl, ValueType,
@@ -43,11 +44,7 @@ fn new_feature(name: &str) -> NewFeature {
     NewFeature {
         id: id(name),
         value_type: ValueType::String,
-        ttl: Ttl::MIN,
-        max_items: None,
-        timestamp_ahead_max: None,
-        identity: Default::default(),
-        bucket: None,
+        properties: VersionProperties { ttl: Ttl::MIN, ..VersionProperties::default() },
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

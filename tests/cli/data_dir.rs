@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use liststore::definition::VersionProperties;
 use liststore::domain::{
     Author, Description, EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Labels, ListKey,
     NewItem, Owner, SystemClock, Timestamp, Ttl, ValueType, VersionLabel,
@@ -235,11 +236,10 @@ fn of_an_earlier_release() -> TempDir {
         let new = NewFeature {
             id: id.clone(),
             value_type: ValueType::String,
-            ttl: Ttl::from_secs(86_400 * 7_300).unwrap(),
-            max_items: None,
-            timestamp_ahead_max: None,
-            identity: Default::default(),
-            bucket: None,
+            properties: VersionProperties {
+                ttl: Ttl::from_secs(86_400 * 7_300).unwrap(),
+                ..VersionProperties::default()
+            },
             description: Description::default(),
             owner: Owner::default(),
             labels: Labels::new(std::collections::BTreeMap::new()).unwrap(),

@@ -206,7 +206,7 @@ fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
         };
         let (changed, held_for) = tokio::join!(change, meanwhile);
         match changed {
-            Ok(feature) => assert_eq!(feature.ttl.as_secs(), 61),
+            Ok(feature) => assert_eq!(feature.properties().ttl.as_secs(), 61),
             Err(error) => assert!(is_given_up(&error, held_for), "{error}, after {held_for:?}"),
         }
         assert_eq!(late.known_ttl("seen"), None);

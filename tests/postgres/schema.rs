@@ -229,5 +229,5 @@ async fn every_table_and_column_is_explained() {
         .fetch_one(&mut database.connect().await)
         .await
         .unwrap();
-    assert_eq!(tables.get::<i64, _>(0), 12);
+    assert_eq!(tables.get::<i64, _>(0), 11);
 }

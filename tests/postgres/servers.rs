@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError};
+use liststore::definition::{GivenProperties, VersionProperties};
 use liststore::domain::{
     Author, EntityType, Feature, FeatureId, FeatureName, SystemClock, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
-use liststore::metadata::{Change, ChangeContext, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition};
+use liststore::metadata::{Change, ChangeContext, MetadataError, NewFeature, NewVersion, Precondition};
 use prometheus::Registry;
 use tokio::time::Instant;
 
@@ -85,12 +86,12 @@ impl Node {
 
     /// The TTL that list operations work with, in seconds; from the catalog alone.
     pub fn known_ttl(&self, name: &str) -> Option<u64> {
-        self.handle.catalog().version("user", name, "").ok().map(|version| version.retention.ttl.as_secs())
+        self.handle.catalog().version("user", name, "").ok().map(|version| version.properties.ttl.as_secs())
     }
 
     pub async fn resolve(&self, name: &str) -> Result<u64, ResolveError> {
         let deadline = Instant::now() + Duration::from_secs(2);
-        self.handle.resolve("user", name, "", deadline).await.map(|version| version.retention.ttl.as_secs())
+        self.handle.resolve("user", name, "", deadline).await.map(|version| version.properties.ttl.as_secs())
     }
 
     /// What it says in the end: a look-up may take longer than an operation waits for one.
@@ -113,12 +114,7 @@ impl Node {
     pub async fn create_version(&self, name: &str, label: &str) -> Result<(), MetadataError> {
         let new = NewVersion {
             version: VersionLabel::new(label).unwrap(),
-            ttl: None,
-            max_items: Default::default(),
-            timestamp_ahead_max: Default::default(),
-            identity: None,
-            keep: None,
-            bucket: Default::default(),
+            properties: GivenProperties::default(),
             index: None,
             description: Default::default(),
         };
@@ -126,7 +122,7 @@ impl Node {
     }
 
     pub async fn set_ttl(&self, name: &str, ttl_secs: u64) -> Result<Feature, MetadataError> {
-        let patch = FeaturePatch { ttl: Some(ttl(ttl_secs)), ..Default::default() };
+        let patch = GivenProperties { ttl: Some(ttl(ttl_secs)), ..GivenProperties::default() }.into();
         self.handle
             .apply(Change::UpdateFeature { id: id(name), patch, condition: Precondition::None }, Author::anonymous())
             .await?
@@ -157,11 +153,7 @@ pub fn new_feature(name: &str, ttl_secs: u64) -> NewFeature {
     NewFeature {
         id: id(name),
         value_type: ValueType::String,
-        ttl: ttl(ttl_secs),
-        max_items: None,
-        timestamp_ahead_max: None,
-        identity: Default::default(),
-        bucket: None,
+        properties: VersionProperties { ttl: ttl(ttl_secs), ..VersionProperties::default() },
         description: Default::default(),
         owner: Default::default(),
         labels: Default::default(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use liststore::actors::ResolveError;
+use liststore::domain::Ttl;
 use liststore::metadata::MetadataError;
 use sqlx::Row;
 use tokio::time::Instant;
@@ -156,10 +157,11 @@ fn changes_on_all_servers_leave_the_same_catalog_everywhere() {
         tokio::join!(changer(0), changer(1));
         let mut rows = database.connect().await;
         for name in ["f0", "f1", "f2"] {
-            let row = sqlx::query("SELECT ttl_secs FROM list_feature WHERE name = $1").bind(name);
-            let ttl: i32 = row.fetch_one(&mut rows).await.unwrap().get(0);
+            let row = sqlx::query("SELECT definition->'versions'->0->>'ttl' FROM list_feature WHERE name = $1");
+            let ttl: String = row.bind(name).fetch_one(&mut rows).await.unwrap().get(0);
+            let ttl = Ttl::parse(&ttl).unwrap().as_secs();
             for node in &nodes {
-                until("the catalog shows the last change", || node.known_ttl(name) == Some(ttl as u64)).await;
+                until("the catalog shows the last change", || node.known_ttl(name) == Some(ttl)).await;
             }
         }
         let revisions = sqlx::query("SELECT count(*), max(revision) FROM list_feature_history");
@@ -178,11 +180,11 @@ async fn change_in_silence(database: &Database, name: &str, ttl_secs: u64) {
             "WITH next AS (UPDATE metadata_revision SET revision = revision + 1 RETURNING revision), \
                   told AS (INSERT INTO list_feature_history \
                       (revision, changed_at_ns, changed_by, action, entity_type, name) \
-                      SELECT revision, 0, 'somebody', 'update_feature', 'user', '{name}' FROM next), \
-                  f AS (UPDATE list_feature SET ttl_secs = {ttl_secs}, ttl_max_secs = 630720000, \
-                      revision = next.revision FROM next WHERE name = '{name}') \
-             UPDATE list_feature_version SET ttl_secs = {ttl_secs}, ttl_max_secs = 630720000, \
-                 revision = next.revision FROM next WHERE name = '{name}'"
+                      SELECT revision, 0, 'somebody', 'update_feature', 'user', '{name}' FROM next) \
+             UPDATE list_feature SET definition = \
+                 jsonb_set(definition, '{{versions,0,ttl}}', to_jsonb('{ttl_secs}s'::text)) \
+                 || jsonb_build_object('ttl_max', '7300d', 'revision', next.revision) \
+             FROM next WHERE name = '{name}'"
         ))
         .await;
 }

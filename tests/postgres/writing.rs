@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use liststore::definition::GivenProperties;
 use liststore::domain::{Limit, Timestamp};
-use liststore::metadata::{Calls, ChangeContext, FeatureFilter, FeaturePatch, MetadataStore, Precondition};
+use liststore::metadata::{Calls, ChangeContext, FeatureFilter, MetadataStore, Precondition};
 use sqlx::Row;
 use sqlx::postgres::PgListener;
 
@@ -20,7 +21,7 @@ async fn a_change_is_told_once_it_is_there() {
     store.create_feature(new_feature("seen", 60), context()).await.unwrap();
     assert_eq!(listener.recv().await.unwrap().payload(), "1");
     // A change of nothing, and one that is refused, are no news.
-    let nothing = FeaturePatch { ttl: Some(ttl(60)), ..Default::default() };
+    let nothing = GivenProperties { ttl: Some(ttl(60)), ..GivenProperties::default() }.into();
     store.update_feature(&id("seen"), nothing, Precondition::None, context()).await.unwrap();
     store.create_feature(new_feature("seen", 60), context()).await.unwrap_err();
     store.delete_feature(&id("seen"), Precondition::None, context()).await.unwrap();
@@ -33,11 +34,12 @@ async fn moments_are_shown_to_people_too() {
     let database = Database::migrated().await;
     let store = store(&database.url);
     store.create_feature(new_feature("seen", 60), context()).await.unwrap();
-    let row =
-        sqlx::query("SELECT to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') FROM list_feature")
-            .fetch_one(&mut database.connect().await)
-            .await
-            .unwrap();
+    let row = sqlx::query(
+        "SELECT to_char(changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') FROM list_feature_history",
+    )
+    .fetch_one(&mut database.connect().await)
+    .await
+    .unwrap();
     assert_eq!(row.get::<String, _>(0), "2024-08-29 16:44:05.430000");
     let kept = store.feature(&id("seen")).await.unwrap().unwrap();
     assert_eq!(kept.created_at, context().at);

@@ -199,8 +199,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::definition::VersionProperties;
     use crate::domain::index::{Document, Entry, Index, IndexSpec, Pointer};
-    use crate::domain::{EntityType, Generation, Retention, ValueType, VersionLabel};
+    use crate::domain::{EntityType, Generation, ValueType, VersionLabel};
 
     fn index(name: &str) -> CatalogVersion {
         let id = FeatureId::of_bags(EntityType::new("t").unwrap());
@@ -208,8 +209,7 @@ mod tests {
         CatalogVersion {
             feature_key,
             value_type: ValueType::Json,
-            retention: Retention::from(Ttl::MIN),
-            timestamp_ahead_max: None,
+            properties: VersionProperties { ttl: Ttl::MIN, ..VersionProperties::default() },
             index: None,
         }
     }

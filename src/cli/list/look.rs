@@ -107,7 +107,7 @@ pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
     let feature: Feature = client.ask(&request).await?;
     let label = list.version.version.to_string();
     let version = feature.versions.iter().find(|version| version.version == label);
-    let has_keys = version.is_none_or(|version| version.identity == IdentityKind::Key);
+    let has_keys = version.is_none_or(|version| version.properties.identity == IdentityKind::Key);
     let texts: Vec<String> = match has_keys {
         true => members.iter().map(|key| json!(key).to_string()).collect(),
         false => {

@@ -1,15 +1,13 @@
 //! The stored forms of definitions and history entries: JSON that is parsed back through the
 //! domain's constructors, so that a damaged or edited record is found out and never believed.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    AheadMax, Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
-    IdentityKind, Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    EntityType, Feature, FeatureId, FeatureName, Generation, Invalid, Revision, Timestamp, VersionLabel,
 };
-use crate::metadata::index_record::IndexRecord;
 use crate::metadata::keys::record::{Broken, author};
 use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
 
@@ -41,12 +39,14 @@ impl Source<'_> {
         outcome.map_err(|_| broken(self.table, column, self.key))
     }
 
-    fn ahead_max(self, column: &'static str, secs: Option<u64>) -> Result<Option<AheadMax>, MetadataError> {
-        self.parsed(column, secs.map(AheadMax::from_secs).transpose())
+    fn json<T: for<'de> Deserialize<'de>>(self, record: &[u8]) -> Result<T, MetadataError> {
+        serde_json::from_slice(record).map_err(|error| self.unreadable(&error))
     }
 
-    fn json<T: for<'de> Deserialize<'de>>(self, record: &[u8]) -> Result<T, MetadataError> {
-        serde_json::from_slice(record).map_err(|_| broken(self.table, "record", self.key))
+    /// The whole record is at fault; the log has the reason.
+    fn unreadable(self, error: &dyn fmt::Display) -> MetadataError {
+        tracing::error!(%error, table = self.table, key = self.key.replace(SEPARATOR, "."), "cannot read a record");
+        broken(self.table, "record", self.key)
     }
 
     fn feature_id(self, entity_type: Option<&str>, name: Option<&str>) -> Result<FeatureId, MetadataError> {
@@ -57,84 +57,15 @@ impl Source<'_> {
 }
 
 fn write(record: &impl Serialize) -> Result<Vec<u8>, MetadataError> {
-    let reason = "cannot serialize a definition";
-    serde_json::to_vec(record).map_err(|_| MetadataError::Internal { reason: reason.into(), outcome_unknown: false })
+    serde_json::to_vec(record).map_err(unwritable)
 }
 
-#[derive(Serialize, Deserialize)]
-struct VersionRecord {
-    version: String,
-    ttl_secs: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_items: Option<u64>,
-    /// 0 where timestamps may be any time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timestamp_ahead_max_secs: Option<u64>,
-    description: String,
-    created_at_nanos: u64,
-    generation: u64,
-    ttl_max_secs: u64,
-    revision: u64,
-    /// That of items where it is not said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    identity: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    keep: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    bucket: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    index: Option<IndexRecord>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct FeatureRecord {
-    value_type: String,
-    ttl_secs: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_items: Option<u64>,
-    /// 0 where timestamps may be any time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timestamp_ahead_max_secs: Option<u64>,
-    description: String,
-    owner: String,
-    labels: BTreeMap<String, String>,
-    versions: Vec<VersionRecord>,
-    created_at_nanos: u64,
-    updated_at_nanos: u64,
-    ttl_max_secs: u64,
-    revision: u64,
+fn unwritable(_: serde_json::Error) -> MetadataError {
+    MetadataError::Internal { reason: "cannot serialize a definition".to_owned(), outcome_unknown: false }
 }
 
 pub fn write_feature(feature: &Feature) -> Result<Vec<u8>, MetadataError> {
-    let version_of = |version: &FeatureVersion| VersionRecord {
-        version: version.version.as_str().to_owned(),
-        ttl_secs: version.ttl.as_secs(),
-        max_items: version.max_items.map(MaxItems::as_u64),
-        timestamp_ahead_max_secs: version.timestamp_ahead_max.map(AheadMax::as_secs),
-        description: version.description.as_str().to_owned(),
-        created_at_nanos: version.created_at.as_nanos(),
-        generation: version.generation.as_u64(),
-        ttl_max_secs: version.ttl_max.as_secs(),
-        revision: version.revision.0,
-        identity: version.identity.is_set().then(|| version.identity.kind().to_string()),
-        keep: version.identity.keep().map(|keep| keep.to_string()),
-        bucket: version.bucket.map(|bucket| bucket.to_string()),
-        index: version.index.as_ref().map(IndexRecord::from),
-    };
-    write(&FeatureRecord {
-        value_type: feature.value_type.as_str().to_owned(),
-        ttl_secs: feature.ttl.as_secs(),
-        max_items: feature.max_items.map(MaxItems::as_u64),
-        timestamp_ahead_max_secs: feature.timestamp_ahead_max.map(AheadMax::as_secs),
-        description: feature.description.as_str().to_owned(),
-        owner: feature.owner.as_str().to_owned(),
-        labels: feature.labels.as_map().clone(),
-        versions: feature.versions.iter().map(version_of).collect(),
-        created_at_nanos: feature.created_at.as_nanos(),
-        updated_at_nanos: feature.updated_at.as_nanos(),
-        ttl_max_secs: feature.ttl_max.as_secs(),
-        revision: feature.revision.0,
-    })
+    feature.to_document().map_err(unwritable)
 }
 
 /// The feature that a key of a table names.
@@ -146,49 +77,8 @@ pub fn read_feature_id(table: &'static str, key: &str) -> Result<FeatureId, Meta
 pub fn read_feature(key: &str, record: &[u8]) -> Result<Feature, MetadataError> {
     let source = Source { table: "features", key };
     let id = read_feature_id(source.table, key)?;
-    let record: FeatureRecord = source.json(record)?;
-    let versions = record.versions.into_iter().map(|v| read_version(source, v)).collect::<Result<Vec<_>, _>>()?;
-    let ordered = versions.is_sorted_by(|a, b| a.version < b.version);
-    if !ordered || versions.first().is_none_or(|first| !first.version.is_default()) {
-        return Err(broken(source.table, "versions", key));
-    }
-    Ok(Feature {
-        id,
-        value_type: source.parsed("value_type", ValueType::parse(&record.value_type))?,
-        ttl: source.parsed("ttl_secs", Ttl::from_secs(record.ttl_secs))?,
-        max_items: source.parsed("max_items", record.max_items.map(MaxItems::new).transpose())?,
-        timestamp_ahead_max: source.ahead_max("timestamp_ahead_max_secs", record.timestamp_ahead_max_secs)?,
-        description: source.parsed("description", Description::new(record.description))?,
-        owner: source.parsed("owner", Owner::new(record.owner))?,
-        labels: source.parsed("labels", Labels::new(record.labels))?,
-        versions,
-        created_at: source.parsed("created_at_nanos", Timestamp::from_nanos(record.created_at_nanos))?,
-        updated_at: source.parsed("updated_at_nanos", Timestamp::from_nanos(record.updated_at_nanos))?,
-        ttl_max: source.parsed("ttl_max_secs", Ttl::from_secs(record.ttl_max_secs))?,
-        revision: Revision(record.revision),
-    })
-}
-
-fn read_version(source: Source<'_>, record: VersionRecord) -> Result<FeatureVersion, MetadataError> {
-    let kind = record.identity.as_deref().map(IdentityKind::parse).transpose();
-    let keep = source.parsed("versions.keep", record.keep.as_deref().map(Keep::parse).transpose())?;
-    let identity = kind.and_then(|kind| Identity::of(kind, keep, Identity::Item));
-    let identity = source.parsed("versions.identity", identity)?;
-    let bucket = record.bucket.as_deref().map(Bucket::parse).transpose();
-    Ok(FeatureVersion {
-        version: source.parsed("versions.version", VersionLabel::new(&record.version))?,
-        identity,
-        bucket: source.parsed("versions.bucket", bucket.and_then(|bucket| Bucket::of(bucket, identity)))?,
-        index: source.parsed("versions.index", record.index.map(Index::try_from).transpose())?,
-        ttl: source.parsed("versions.ttl_secs", Ttl::from_secs(record.ttl_secs))?,
-        max_items: source.parsed("versions.max_items", record.max_items.map(MaxItems::new).transpose())?,
-        timestamp_ahead_max: source.ahead_max("versions.timestamp_ahead_max_secs", record.timestamp_ahead_max_secs)?,
-        description: source.parsed("versions.description", Description::new(record.description))?,
-        created_at: source.parsed("versions.created_at_nanos", Timestamp::from_nanos(record.created_at_nanos))?,
-        generation: source.parsed("versions.generation", Generation::new(record.generation))?,
-        ttl_max: source.parsed("versions.ttl_max_secs", Ttl::from_secs(record.ttl_max_secs))?,
-        revision: Revision(record.revision),
-    })
+    let feature = Feature::of_document(record).map_err(|error| source.unreadable(&error))?;
+    if feature.id == id { Ok(feature) } else { Err(broken(source.table, "name", key)) }
 }
 
 pub fn read_generation(key: &str, generation: u64) -> Result<((FeatureId, VersionLabel), Generation), MetadataError> {
@@ -203,7 +93,7 @@ pub fn read_generation(key: &str, generation: u64) -> Result<((FeatureId, Versio
 #[derive(Serialize, Deserialize)]
 struct HistoryRecord {
     /// Of `before` and `after`.
-    format: u32,
+    format: u64,
     at_nanos: u64,
     by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,7 +106,7 @@ struct HistoryRecord {
 
 pub fn write_entry(entry: &HistoryEntry) -> Result<Vec<u8>, MetadataError> {
     write(&HistoryRecord {
-        format: audit::FORMAT,
+        format: audit::format(),
         at_nanos: entry.at.as_nanos(),
         by: entry.by.as_str().to_owned(),
         on_behalf_of: entry.by.behalf().map(str::to_owned),
@@ -230,7 +120,7 @@ pub fn write_entry(entry: &HistoryEntry) -> Result<Vec<u8>, MetadataError> {
 pub fn read_entry(key: &str, revision: u64, record: &[u8]) -> Result<HistoryEntry, MetadataError> {
     let source = Source { table: "history", key };
     let record: HistoryRecord = source.json(record)?;
-    if record.format != audit::FORMAT {
+    if record.format == 0 || record.format > audit::format() {
         return Err(broken(source.table, "format", key));
     }
     Ok(HistoryEntry {
@@ -250,10 +140,7 @@ mod tests {
 
     use super::*;
 
-    const FEATURE: &str = r#"{"value_type":"json","ttl_secs":60,"max_items":9,"timestamp_ahead_max_secs":0,"description":"d","owner":"o","labels":{"k":"v"},
-        "versions":[{"version":"","ttl_secs":60,"max_items":9,"timestamp_ahead_max_secs":3600,"description":"","created_at_nanos":1,"generation":2,"ttl_max_secs":70,
-        "revision":3,"bucket":"week"},{"version":"v","ttl_secs":5,"description":"x","created_at_nanos":2,"generation":1,
-        "ttl_max_secs":6,"revision":4,"identity":"key","keep":"oldest"}],"created_at_nanos":1,"updated_at_nanos":2,"ttl_max_secs":90,"revision":4}"#;
+    const FEATURE: &str = r#"{"format":1,"entity_type":"user","name":"f","value_type":"json","description":"d","owner":"o","labels":{},"versions":[{"version":"","ttl":"1m","identity":"item","description":"","created_at":"1970-01-01T00:00:00.000000001Z","generation":2,"ttl_max":"1m","revision":3}],"created_at":"1970-01-01T00:00:00.000000001Z","updated_at":"1970-01-01T00:00:00.000000001Z","ttl_max":"1m","revision":3}"#;
 
     fn column_of(outcome: Result<Feature, MetadataError>) -> &'static str {
         match outcome {
@@ -266,44 +153,23 @@ mod tests {
     fn features_round_trip() {
         let feature = read_feature("user\0f", FEATURE.as_bytes()).unwrap();
         assert_eq!(feature_key(&feature.id), "user\0f");
-        let written = write_feature(&feature).unwrap();
-        assert_eq!(read_feature("user\0f", &written).unwrap(), feature);
+        assert_eq!(write_feature(&feature).unwrap(), FEATURE.as_bytes());
     }
 
     #[test]
-    fn every_broken_part_of_a_feature_is_named() {
-        for (column, good, bad) in [
-            ("value_type", "\"json\"", "\"blob\""),
-            ("ttl_secs", "\"ttl_secs\":60", "\"ttl_secs\":0"),
-            ("max_items", "\"max_items\":9,\"timestamp_ahead_max_secs\":0", "\"max_items\":0"),
-            ("timestamp_ahead_max_secs", "ahead_max_secs\":0", "ahead_max_secs\":630720001"),
-            ("versions.timestamp_ahead_max_secs", "ahead_max_secs\":3600", "ahead_max_secs\":630720001"),
-            ("versions.max_items", "\"max_items\":9,\"timestamp_ahead_max_secs\":3600", "\"max_items\":100001"),
-            ("description", "\"d\"", "\"\\u0000\""),
-            ("owner", "\"o\"", "\"\\u0000\""),
-            ("labels", "\"k\"", "\"\""),
-            ("versions", "\"version\":\"\"", "\"version\":\"w\""),
-            ("versions", "\"version\":\"v\"", "\"version\":\"\""),
-            ("versions.version", "\"version\":\"v\"", "\"version\":\"#\""),
-            ("versions.generation", "\"generation\":1", "\"generation\":0"),
-            ("versions.ttl_secs", "\"ttl_secs\":5", "\"ttl_secs\":630720001"),
-            ("versions.identity", "\"identity\":\"key\"", "\"identity\":\"keys\""),
-            ("versions.identity", "\"identity\":\"key\"", "\"identity\":\"item\""),
-            ("versions.keep", "\"oldest\"", "\"older\""),
-            ("versions.bucket", "\"week\"", "\"hour\""),
-            ("versions.bucket", "\"keep\":\"oldest\"", "\"keep\":\"oldest\",\"bucket\":\"day\""),
-            ("ttl_max_secs", "\"ttl_max_secs\":90", "\"ttl_max_secs\":0"),
-            ("updated_at_nanos", "\"updated_at_nanos\":2", "\"updated_at_nanos\":10000000000000000000"),
-            ("record", "{\"value_type\"", "{\"value_typ\""),
-            ("record", "\"revision\":4}", "\"revision\":4"),
-        ] {
+    fn a_broken_feature_is_named() {
+        for (good, bad) in
+            [("\"json\"", "\"blob\""), ("\"format\":1", "\"format\":2"), ("\"revision\":3}", "\"revision\":3")]
+        {
             let damaged = FEATURE.replacen(good, bad, 1);
             assert_ne!(damaged, FEATURE, "{good}");
-            assert_eq!(column_of(read_feature("user\0f", damaged.as_bytes())), column, "{bad}");
+            assert_eq!(column_of(read_feature("user\0f", damaged.as_bytes())), "record", "{bad}");
         }
+        assert_eq!(column_of(read_feature("user\0g", FEATURE.as_bytes())), "name");
         assert_eq!(column_of(read_feature("us#er\0f", FEATURE.as_bytes())), "entity_type");
         assert_eq!(column_of(read_feature("user\0a b", FEATURE.as_bytes())), "name");
-        assert!(read_feature("user\0", FEATURE.as_bytes()).unwrap().id.is_of_bags());
+        let bags = FEATURE.replace("\"f\"", "\"\"");
+        assert!(read_feature("user\0", bags.as_bytes()).unwrap().id.is_of_bags());
     }
 
     #[test]
@@ -312,9 +178,12 @@ mod tests {
         for (key, number) in [("user\0f\0v", 0), ("user\0f", 1), ("user", 1), ("\0f\0v", 1), ("user\0f\0v#", 1)] {
             assert!(read_generation(key, number).is_err(), "{key:?} {number}");
         }
-        let entry = r#"{"at_nanos":1,"by":"x","action":"create_feature","version":null,"before":null,"after":{}}"#;
+        let entry =
+            r#"{"format":1,"at_nanos":1,"by":"x","action":"create_feature","version":null,"before":null,"after":{}}"#;
         assert!(read_entry("user\0f", 1, entry.as_bytes()).is_ok());
-        for (good, bad) in [("\"x\"", "\"\""), ("create_feature", "created"), ("null", "\"#\"")] {
+        for (good, bad) in
+            [("\"x\"", "\"\""), ("create_feature", "created"), ("null", "\"#\""), ("\"format\":1", "\"format\":2")]
+        {
             assert!(read_entry("user\0f", 1, entry.replacen(good, bad, 1).as_bytes()).is_err(), "{bad}");
         }
     }

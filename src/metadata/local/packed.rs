@@ -8,11 +8,11 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use crate::definition::VersionProperties;
 use crate::domain::{
-    AheadMax, Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
-    Index, Keep, Labels, Limit, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Labels, Limit, Owner,
+    Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
-use crate::metadata::index_record::IndexRecord;
 use crate::metadata::{FeatureFilter, MetadataError, Page};
 
 /// Between the entity type and the name of a key: no name has it.
@@ -202,12 +202,12 @@ impl<'a> Reader<'a> {
         Ttl::from_secs(self.near(other.as_secs())?).ok()
     }
 
-    fn max_items(&mut self) -> Option<Option<MaxItems>> {
-        self.optional()?.map(MaxItems::new).transpose().ok()
-    }
-
-    fn ahead_max(&mut self) -> Option<Option<AheadMax>> {
-        self.optional()?.map(AheadMax::from_secs).transpose().ok()
+    fn properties(&mut self) -> Option<VersionProperties> {
+        let mut numbers = [None; VersionProperties::COUNT];
+        for number in &mut numbers {
+            *number = self.optional()?;
+        }
+        VersionProperties::unpack(numbers)
     }
 
     fn timestamp(&mut self, other: Timestamp) -> Option<Timestamp> {
@@ -216,21 +216,8 @@ impl<'a> Reader<'a> {
 }
 
 fn pack(feature: &Feature) -> Packed {
-    let Feature {
-        id,
-        value_type,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
-        description,
-        owner,
-        labels,
-        versions,
-        created_at,
-        updated_at,
-        ttl_max,
-        revision,
-    } = feature;
+    let Feature { id, value_type, description, owner, labels, versions, created_at, updated_at, ttl_max, revision } =
+        feature;
     let key = key_of(id);
     let mut writer = Writer(Vec::with_capacity(KEY_LEN_BYTES + key.len() + 64));
     // Of two names of 128 characters at most.
@@ -239,9 +226,6 @@ fn pack(feature: &Feature) -> Packed {
     writer.text(description.as_str());
     writer.text(owner.as_str());
     writer.number(ValueType::ALL.iter().position(|other| other == value_type).unwrap_or_default() as u64);
-    writer.near(Ttl::DAY.as_secs(), ttl.as_secs());
-    writer.optional(max_items.map(MaxItems::as_u64));
-    writer.optional(timestamp_ahead_max.map(AheadMax::as_secs));
     writer.number(labels.as_map().len() as u64);
     for (name, text) in labels.as_map() {
         writer.text(name);
@@ -249,7 +233,7 @@ fn pack(feature: &Feature) -> Packed {
     }
     writer.near(0, created_at.as_nanos());
     writer.near(created_at.as_nanos(), updated_at.as_nanos());
-    writer.near(ttl.as_secs(), ttl_max.as_secs());
+    writer.number(ttl_max.as_secs());
     writer.number(revision.0);
     writer.number(versions.len() as u64);
     versions.iter().for_each(|version| pack_version(&mut writer, feature, version));
@@ -257,44 +241,18 @@ fn pack(feature: &Feature) -> Packed {
 }
 
 fn pack_version(writer: &mut Writer, feature: &Feature, version: &FeatureVersion) {
-    let FeatureVersion {
-        version,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
-        identity,
-        bucket,
-        index,
-        description,
-        created_at,
-        generation,
-        ttl_max,
-        revision,
-    } = version;
+    let FeatureVersion { version, properties, index, description, created_at, generation, ttl_max, revision } = version;
     writer.text(version.as_str());
-    writer.near(feature.ttl.as_secs(), ttl.as_secs());
-    writer.optional(max_items.map(MaxItems::as_u64));
-    writer.optional(timestamp_ahead_max.map(AheadMax::as_secs));
-    writer.number(IDENTITIES.iter().position(|other| other == identity).unwrap_or_default() as u64);
-    let place = |bucket: Bucket| Bucket::ALL.iter().position(|other| *other == bucket).unwrap_or_default() as u64;
-    writer.optional(bucket.map(place));
-    // A record of texts and a flag always has its form in JSON.
-    let index = index.as_ref().and_then(|index| serde_json::to_string(&IndexRecord::from(index)).ok());
+    properties.pack().into_iter().for_each(|number| writer.optional(number));
+    // Texts and a flag always have a form in JSON.
+    let index = index.as_ref().and_then(|index| serde_json::to_string(index).ok());
     writer.text(&index.unwrap_or_default());
     writer.text(description.as_str());
     writer.near(feature.created_at.as_nanos(), created_at.as_nanos());
     writer.number(generation.as_u64());
-    writer.near(ttl.as_secs(), ttl_max.as_secs());
+    writer.near(properties.ttl.as_secs(), ttl_max.as_secs());
     writer.near(feature.revision.0, revision.0);
 }
-
-const IDENTITIES: [Identity; 5] = [
-    Identity::Item,
-    Identity::Value(Keep::Newest),
-    Identity::Value(Keep::Oldest),
-    Identity::Key(Keep::Newest),
-    Identity::Key(Keep::Oldest),
-];
 
 fn unpack(packed: &Packed) -> Option<Feature> {
     let (key, rest) = packed.parts();
@@ -304,21 +262,17 @@ fn unpack(packed: &Packed) -> Option<Feature> {
     let description = Description::new(reader.text()?).ok()?;
     let owner = Owner::new(reader.text()?).ok()?;
     let value_type = *ValueType::ALL.get(usize::try_from(reader.number()?).ok()?)?;
-    let (ttl, max_items, timestamp_ahead_max) = (reader.ttl(Ttl::DAY)?, reader.max_items()?, reader.ahead_max()?);
     let mut labels = BTreeMap::new();
     for _ in 0..reader.number()? {
         labels.insert(reader.text()?.to_owned(), reader.text()?.to_owned());
     }
     let labels = Labels::new(labels).ok()?;
     let created_at = reader.timestamp(Timestamp::MIN)?;
-    let (updated_at, ttl_max) = (reader.timestamp(created_at)?, reader.ttl(ttl)?);
+    let (updated_at, ttl_max) = (reader.timestamp(created_at)?, Ttl::from_secs(reader.number()?).ok()?);
     let revision = Revision(reader.number()?);
     let mut feature = Feature {
         id,
         value_type,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
         description,
         owner,
         labels,
@@ -337,23 +291,15 @@ fn unpack(packed: &Packed) -> Option<Feature> {
 
 fn unpack_version(reader: &mut Reader<'_>, feature: &Feature) -> Option<FeatureVersion> {
     let version = VersionLabel::new(reader.text()?).ok()?;
-    let (ttl, max_items, timestamp_ahead_max) = (reader.ttl(feature.ttl)?, reader.max_items()?, reader.ahead_max()?);
-    let identity = *IDENTITIES.get(usize::try_from(reader.number()?).ok()?)?;
-    let bucket = match reader.optional()? {
-        Some(place) => Some(*Bucket::ALL.get(usize::try_from(place).ok()?)?),
-        None => None,
-    };
+    let properties = reader.properties()?;
     let index = match reader.text()? {
         "" => None,
-        text => Some(Index::try_from(serde_json::from_str::<IndexRecord>(text).ok()?).ok()?),
+        text => Some(serde_json::from_str(text).ok()?),
     };
+    let ttl = properties.ttl;
     Some(FeatureVersion {
         version,
-        ttl,
-        max_items,
-        timestamp_ahead_max,
-        identity,
-        bucket,
+        properties,
         index,
         description: Description::new(reader.text()?).ok()?,
         created_at: reader.timestamp(feature.created_at)?,
@@ -368,7 +314,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::domain::index::{IndexSpec, Pointer};
+    use crate::domain::index::{Index, IndexSpec, Pointer};
+    use crate::domain::{AheadMax, Bucket, IdentityKind, Keep, MaxItems};
 
     fn id(entity_type: &str, name: &str) -> FeatureId {
         FeatureId { entity_type: EntityType::new(entity_type).unwrap(), name: FeatureName::stored(name).unwrap() }
@@ -377,11 +324,7 @@ mod tests {
     fn version(label: &str) -> FeatureVersion {
         FeatureVersion {
             version: VersionLabel::new(label).unwrap(),
-            ttl: Ttl::MIN,
-            max_items: None,
-            timestamp_ahead_max: None,
-            identity: Identity::Item,
-            bucket: None,
+            properties: VersionProperties { ttl: Ttl::MIN, ..VersionProperties::default() },
             index: None,
             description: Description::default(),
             created_at: Timestamp::MIN,
@@ -395,9 +338,6 @@ mod tests {
         Feature {
             id: id(entity_type, name),
             value_type: ValueType::String,
-            ttl: Ttl::MIN,
-            max_items: None,
-            timestamp_ahead_max: None,
             description: Description::default(),
             owner: Owner::default(),
             labels: Labels::default(),
@@ -414,20 +354,29 @@ mod tests {
         let properties = vec![Pointer::new("/a").unwrap(), Pointer::new("/b/é").unwrap()];
         let spec = Arc::new(IndexSpec::new(properties, Some(Pointer::new("/c").unwrap())).unwrap());
         let long = "x".repeat(2_000);
-        let mut versions: Vec<_> = IDENTITIES
-            .into_iter()
-            .enumerate()
-            .map(|(i, identity)| FeatureVersion {
-                max_items: MaxItems::new(1 + i as u64).ok(),
-                identity,
-                generation: Generation::new(300 + i as u64).unwrap(),
-                ..version(&format!("v{i}"))
-            })
-            .collect();
-        versions.extend(Bucket::ALL.map(|bucket| FeatureVersion { bucket: Some(bucket), ..version(bucket.as_str()) }));
+        let of = |label: &str, properties| FeatureVersion { properties, ..version(label) };
+        let sets = [IdentityKind::Value, IdentityKind::Key].map(|kind| Keep::ALL.map(|keep| (kind, keep)));
+        let sets = sets.into_iter().flatten().enumerate().map(|(i, (identity, keep))| FeatureVersion {
+            generation: Generation::new(300 + i as u64).unwrap(),
+            ..of(
+                &format!("v{i}"),
+                VersionProperties {
+                    max_items: MaxItems::new(1 + i as u64).ok(),
+                    identity,
+                    keep: Some(keep),
+                    ..VersionProperties::default()
+                },
+            )
+        });
+        let buckets = Bucket::ALL.map(|bucket| {
+            of(bucket.as_str(), VersionProperties { bucket: Some(bucket), ..VersionProperties::default() })
+        });
+        let mut versions: Vec<_> = sets.chain(buckets).collect();
         versions.push(FeatureVersion {
-            ttl: Ttl::MAX,
-            timestamp_ahead_max: Some(AheadMax::Unbounded),
+            properties: VersionProperties {
+                timestamp_ahead_max: Some(AheadMax::Unbounded),
+                ..VersionProperties::default()
+            },
             index: Some(Index { spec, is_ready: true }),
             description: Description::new(long.as_str()).unwrap(),
             created_at: Timestamp::MAX,
@@ -437,9 +386,6 @@ mod tests {
         });
         Feature {
             value_type: ValueType::Json,
-            ttl: Ttl::DAY,
-            max_items: Some(MaxItems::MAX),
-            timestamp_ahead_max: Some(AheadMax::DAY),
             description: Description::new("é\n\"").unwrap(),
             owner: Owner::new("team").unwrap(),
             labels: Labels::new([("k".to_owned(), "v".to_owned()), ("l".to_owned(), String::new())].into()).unwrap(),

@@ -9,10 +9,7 @@ use sqlx::PgConnection;
 use super::error::Failure;
 use super::rows::{self, FeatureRow, HistoryRow};
 use super::unnamed::Unnamed;
-use crate::domain::{
-    Bucket, EntityType, Feature, FeatureId, FeatureVersion, Generation, Keep, Limit, Revision, VersionLabel,
-};
-use crate::metadata::index_record::IndexRecord;
+use crate::domain::{EntityType, Feature, FeatureId, Generation, Limit, Revision, VersionLabel};
 use crate::metadata::jobs::{self, Job};
 use crate::metadata::{FeatureFilter, HistoryEntry, LastGeneration, MetadataError, Page};
 
@@ -134,53 +131,12 @@ pub(super) async fn put_generation(
     Ok(())
 }
 
-/// Writes the feature's own row; its versions have rows of their own.
 pub(super) async fn put_feature(connection: &mut Connection, feature: &Feature) -> Result<(), Failure> {
-    let labels = serde_json::json!(feature.labels.as_map());
     sqlx::query_file!(
         "metadata_sql/queries/put_feature.sql",
         feature.id.entity_type.as_str(),
         feature.id.name.as_str(),
-        feature.value_type.as_str(),
-        rows::secs(feature.ttl),
-        rows::secs(feature.ttl_max),
-        feature.description.as_str(),
-        feature.owner.as_str(),
-        labels,
-        rows::nanos(feature.created_at)?,
-        rows::nanos(feature.updated_at)?,
-        rows::number(feature.revision.0),
-        feature.max_items.map(rows::items),
-        feature.timestamp_ahead_max.map(rows::ahead_secs),
-    )
-    .execute(Unnamed(connection))
-    .await?;
-    Ok(())
-}
-
-pub(super) async fn put_version(
-    connection: &mut Connection,
-    id: &FeatureId,
-    version: &FeatureVersion,
-) -> Result<(), Failure> {
-    let index = version.index.as_ref().map(|index| serde_json::json!(IndexRecord::from(index)));
-    sqlx::query_file!(
-        "metadata_sql/queries/put_version.sql",
-        id.entity_type.as_str(),
-        id.name.as_str(),
-        version.version.as_str(),
-        rows::secs(version.ttl),
-        rows::secs(version.ttl_max),
-        version.description.as_str(),
-        rows::number(version.generation.as_u64()),
-        rows::nanos(version.created_at)?,
-        rows::number(version.revision.0),
-        version.max_items.map(rows::items),
-        version.identity.kind().as_str(),
-        version.identity.keep().map(Keep::as_str),
-        index,
-        version.bucket.map(Bucket::as_str),
-        version.timestamp_ahead_max.map(rows::ahead_secs),
+        rows::document(feature)?,
     )
     .execute(Unnamed(connection))
     .await?;
@@ -189,18 +145,6 @@ pub(super) async fn put_version(
 
 pub(super) async fn delete_feature(connection: &mut Connection, id: &FeatureId) -> Result<(), Failure> {
     sqlx::query_file!("metadata_sql/queries/delete_feature.sql", id.entity_type.as_str(), id.name.as_str())
-        .execute(Unnamed(connection))
-        .await?;
-    Ok(())
-}
-
-pub(super) async fn delete_version(
-    connection: &mut Connection,
-    id: &FeatureId,
-    label: &VersionLabel,
-) -> Result<(), Failure> {
-    let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
-    sqlx::query_file!("metadata_sql/queries/delete_version.sql", entity_type, name, label.as_str())
         .execute(Unnamed(connection))
         .await?;
     Ok(())

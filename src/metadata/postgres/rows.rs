@@ -2,54 +2,23 @@
 //!
 //! A row that breaks an invariant is an error that names its table, column and key, never a panic.
 
-use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::domain::{
-    AheadMax, Bucket, Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Identity,
-    IdentityKind, Index, Invalid, Keep, Labels, MaxItems, Owner, Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    EntityType, Feature, FeatureId, FeatureName, Generation, Invalid, Revision, Timestamp, VersionLabel,
 };
-use crate::metadata::index_record::IndexRecord;
 use crate::metadata::keys::record::author;
 use crate::metadata::{Action, HistoryEntry, LastGeneration, MetadataError};
 
 const FEATURE: &str = "list_feature";
-const VERSION: &str = "list_feature_version";
 const HISTORY: &str = "list_feature_history";
 
-/// A feature with one of its versions: what every query for features returns, ordered by feature,
-/// then by version. A feature that has lost all versions comes once, with none.
+/// A feature, with its document as text.
 #[derive(Debug)]
 pub(super) struct FeatureRow {
     pub entity_type: String,
     pub name: String,
-    pub value_type: String,
-    pub ttl_secs: i32,
-    pub max_items: Option<i32>,
-    /// 0 where timestamps may be any time.
-    pub timestamp_ahead_max_secs: Option<i32>,
-    pub ttl_max_secs: i32,
-    pub description: String,
-    pub owner: String,
-    pub labels: Json,
-    pub created_at_ns: i64,
-    pub updated_at_ns: i64,
-    pub revision: i64,
-    pub version: Option<String>,
-    pub version_ttl_secs: Option<i32>,
-    pub version_max_items: Option<i32>,
-    pub version_timestamp_ahead_max_secs: Option<i32>,
-    pub version_ttl_max_secs: Option<i32>,
-    pub version_description: Option<String>,
-    pub version_generation: Option<i64>,
-    pub version_created_at_ns: Option<i64>,
-    pub version_revision: Option<i64>,
-    pub version_identity: Option<String>,
-    /// Null where the identity is that of items.
-    pub version_keep: Option<String>,
-    /// Null where a list is one partition.
-    pub version_bucket: Option<String>,
-    pub version_index: Option<Json>,
+    pub definition: String,
 }
 
 #[derive(Debug)]
@@ -94,95 +63,21 @@ impl RowName<'_> {
     pub(super) fn revision(&self, column: &'static str, number: i64) -> Result<Revision, MetadataError> {
         self.unsigned(column, number).map(Revision)
     }
-
-    pub(super) fn ttl(&self, column: &'static str, secs: i32) -> Result<Ttl, MetadataError> {
-        self.valid(column, Ttl::from_secs(self.unsigned(column, i64::from(secs))?))
-    }
-
-    fn max_items(&self, column: &'static str, items: Option<i32>) -> Result<Option<MaxItems>, MetadataError> {
-        let Some(items) = items else { return Ok(None) };
-        self.valid(column, MaxItems::new(self.unsigned(column, i64::from(items))?)).map(Some)
-    }
-
-    fn ahead_max(&self, column: &'static str, secs: Option<i32>) -> Result<Option<AheadMax>, MetadataError> {
-        let Some(secs) = secs else { return Ok(None) };
-        self.valid(column, AheadMax::from_secs(self.unsigned(column, i64::from(secs))?)).map(Some)
-    }
 }
 
-/// Joins rows into features with their versions, in the order in which they come.
 pub(super) fn features(rows: Vec<FeatureRow>) -> Result<Vec<Feature>, MetadataError> {
-    let mut features: Vec<Feature> = Vec::new();
-    for row in rows {
-        let known = features
-            .last_mut()
-            .filter(|f| f.id.name.as_str() == row.name && f.id.entity_type.as_str() == row.entity_type);
-        match known {
-            Some(feature) => feature.versions.push(version(&row)?),
-            None => features.push(feature(row)?),
-        }
-    }
-    match features.iter().find(|feature| feature.versions.first().is_none_or(|first| !first.version.is_default())) {
-        Some(feature) => Err(RowName { table: VERSION, key: &|| feature.id.to_string() }.broken("version")),
-        None => Ok(features),
-    }
+    rows.into_iter().map(feature).collect()
 }
 
 fn feature(row: FeatureRow) -> Result<Feature, MetadataError> {
-    let first = version(&row)?;
-    let key = format!("{}.{}", row.entity_type, row.name);
-    let at = RowName { table: FEATURE, key: &|| key.clone() };
-    let labels = serde_json::from_value(row.labels).map_err(|_| at.broken("labels"))?;
-    Ok(Feature {
-        id: FeatureId {
-            entity_type: at.valid("entity_type", EntityType::new(&row.entity_type))?,
-            name: at.valid("name", FeatureName::stored(&row.name))?,
-        },
-        value_type: at.valid("value_type", ValueType::parse(&row.value_type))?,
-        ttl: at.ttl("ttl_secs", row.ttl_secs)?,
-        max_items: at.max_items("max_items", row.max_items)?,
-        timestamp_ahead_max: at.ahead_max("timestamp_ahead_max_secs", row.timestamp_ahead_max_secs)?,
-        description: at.valid("description", Description::new(row.description))?,
-        owner: at.valid("owner", Owner::new(row.owner))?,
-        labels: at.valid("labels", Labels::new(labels))?,
-        versions: vec![first],
-        created_at: at.timestamp("created_at_ns", row.created_at_ns)?,
-        updated_at: at.timestamp("updated_at_ns", row.updated_at_ns)?,
-        ttl_max: at.ttl("ttl_max_secs", row.ttl_max_secs)?,
-        revision: at.revision("revision", row.revision)?,
-    })
-}
-
-fn version(row: &FeatureRow) -> Result<FeatureVersion, MetadataError> {
-    let label = row.version.as_deref();
-    let key = || format!("{}.{} \"{}\"", row.entity_type, row.name, label.unwrap_or_default());
-    let at = RowName { table: VERSION, key: &key };
-    let description = at.present("description", row.version_description.as_ref())?;
-    let kind = at.present("identity", row.version_identity.as_deref())?;
-    let kind = at.valid("identity", IdentityKind::parse(kind))?;
-    let keep = at.valid("keep", row.version_keep.as_deref().map(Keep::parse).transpose())?;
-    let identity = at.valid("keep", Identity::of(Some(kind), keep, Identity::Item))?;
-    let bucket = row.version_bucket.as_deref().map(Bucket::parse).transpose();
-    Ok(FeatureVersion {
-        version: at.valid("version", VersionLabel::new(at.present("version", label)?))?,
-        ttl: at.ttl("ttl_secs", at.present("ttl_secs", row.version_ttl_secs)?)?,
-        max_items: at.max_items("max_items", row.version_max_items)?,
-        timestamp_ahead_max: at.ahead_max("timestamp_ahead_max_secs", row.version_timestamp_ahead_max_secs)?,
-        identity,
-        bucket: at.valid("bucket", bucket.and_then(|bucket| Bucket::of(bucket, identity)))?,
-        index: index(&at, row.version_index.as_ref())?,
-        description: at.valid("description", Description::new(description.as_str()))?,
-        created_at: at.timestamp("created_at_ns", at.present("created_at_ns", row.version_created_at_ns)?)?,
-        generation: generation(&at, "generation", at.present("generation", row.version_generation)?)?,
-        ttl_max: at.ttl("ttl_max_secs", at.present("ttl_max_secs", row.version_ttl_max_secs)?)?,
-        revision: at.revision("revision", at.present("revision", row.version_revision)?)?,
-    })
-}
-
-fn index(at: &RowName<'_>, stored: Option<&Json>) -> Result<Option<Index>, MetadataError> {
-    let Some(stored) = stored else { return Ok(None) };
-    let record = IndexRecord::deserialize(stored).map_err(|_| at.broken("index"))?;
-    at.valid("index", Index::try_from(record)).map(Some)
+    let FeatureRow { entity_type, name, definition } = row;
+    let at = RowName { table: FEATURE, key: &|| format!("{entity_type}.{name}") };
+    let feature = Feature::of_document(definition.as_bytes()).map_err(|error| {
+        tracing::error!(%error, entity_type, name, "cannot read a definition");
+        at.broken("definition")
+    })?;
+    let is_named = feature.id.entity_type.as_str() == entity_type && feature.id.name.as_str() == name;
+    if is_named { Ok(feature) } else { Err(at.broken("name")) }
 }
 
 fn generation(at: &RowName<'_>, column: &'static str, number: i64) -> Result<Generation, MetadataError> {
@@ -252,6 +147,15 @@ fn action_named(text: &str) -> Option<Action> {
     ACTIONS.into_iter().find(|action| action.as_str() == text)
 }
 
+/// The document of a feature, as text.
+pub(super) fn document(feature: &Feature) -> Result<String, MetadataError> {
+    let document = feature.to_document().ok().and_then(|document| String::from_utf8(document).ok());
+    document.ok_or_else(|| MetadataError::Internal {
+        reason: "cannot serialize a definition".to_owned(),
+        outcome_unknown: false,
+    })
+}
+
 /// Nanoseconds as the tables hold them: up to 2^63 - 1, which is in the year 2262.
 pub(super) fn nanos(at: Timestamp) -> Result<i64, MetadataError> {
     i64::try_from(at.as_nanos()).map_err(|_| MetadataError::Internal {
@@ -263,19 +167,4 @@ pub(super) fn nanos(at: Timestamp) -> Result<i64, MetadataError> {
 /// Revisions and generations count single changes from 0: they never come near the limit.
 pub(super) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// At most 100,000.
-pub(super) fn items(max_items: MaxItems) -> i32 {
-    i32::try_from(max_items.as_u64()).unwrap_or(i32::MAX)
-}
-
-/// At most 630,720,000 s; 0 for no bound.
-pub(super) fn ahead_secs(ahead_max: AheadMax) -> i32 {
-    i32::try_from(ahead_max.as_secs()).unwrap_or(i32::MAX)
-}
-
-/// A TTL is at most 630,720,000 s.
-pub(super) fn secs(ttl: Ttl) -> i32 {
-    i32::try_from(ttl.as_secs()).unwrap_or(i32::MAX)
 }

@@ -148,7 +148,7 @@ impl Work for FeatureWork<'_> {
         let transition = (self.decide)(&present).map_err(Failure::Refused)?;
         let before = present.feature;
         if let Some(transition) = &transition {
-            write(connection, before.as_ref(), transition).await?;
+            write(connection, transition).await?;
         }
         let changed = transition.is_some();
         Ok(Worked { outcome: Outcome { before, transition }, changed })
@@ -169,26 +169,10 @@ async fn prepare(
     Ok(Present { feature, last_generation, revision })
 }
 
-async fn write(
-    connection: &mut PgConnection,
-    before: Option<&Feature>,
-    transition: &Transition,
-) -> Result<(), Failure> {
+async fn write(connection: &mut PgConnection, transition: &Transition) -> Result<(), Failure> {
     let Transition { id, after, began, job, entry } = transition;
     match after {
-        Some(feature) => {
-            queries::put_feature(connection, feature).await?;
-            for version in &feature.versions {
-                if before.and_then(|before| before.version(&version.version)) != Some(version) {
-                    queries::put_version(connection, id, version).await?;
-                }
-            }
-            for gone in before.into_iter().flat_map(|before| &before.versions) {
-                if feature.version(&gone.version).is_none() {
-                    queries::delete_version(connection, id, &gone.version).await?;
-                }
-            }
-        }
+        Some(feature) => queries::put_feature(connection, feature).await?,
         None => queries::delete_feature(connection, id).await?,
     }
     if let Some(job) = job

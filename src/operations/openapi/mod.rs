@@ -3,7 +3,7 @@
 
 mod errors;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use actix_web::http::StatusCode;
@@ -39,6 +39,7 @@ fn document() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method.as_str().to_lowercase()] = described;
     }
+    schemas.join_parts();
     let tags = Group::ALL.map(|group| json!({"name": group.name(), "description": group.description()}));
     json!({
         "openapi": "3.1.0",
@@ -93,6 +94,45 @@ impl Schemas {
             self.0.entry(name).or_insert_with(|| rendered(schema));
         }
         json!({"$ref": format!("#/components/schemas/{name}")})
+    }
+}
+
+impl Schemas {
+    /// Makes one object of each schema with flattened parts.
+    fn join_parts(&mut self) {
+        let all = self.0.clone();
+        let mut joined = BTreeSet::new();
+        for (name, schema) in &mut self.0 {
+            let Some(whole) = schema.as_object_mut() else { continue };
+            let Some(Value::Array(parts)) = whole.remove("allOf") else { continue };
+            for part in parts {
+                let referred = part["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+                joined.extend(referred.map(str::to_owned));
+                let part = referred.and_then(|name| all.get(name)).unwrap_or(&part);
+                join(whole, part);
+            }
+            // The other bodies need no property.
+            if name == FEATURE_INPUT {
+                join(whole, &json!({"required": ["ttl"]}));
+            }
+        }
+        self.0.retain(|name, _| !joined.contains(name));
+    }
+}
+
+const FEATURE_INPUT: &str = "FeatureInput";
+
+/// Adds a part to an object's schema, whose own description and example stay.
+fn join(whole: &mut Map<String, Value>, part: &Value) {
+    for (key, of_part) in part.as_object().into_iter().flatten() {
+        match (whole.get_mut(key), of_part) {
+            (Some(Value::Object(members)), Value::Object(of_part)) => members.extend(of_part.clone()),
+            (Some(Value::Array(entries)), Value::Array(of_part)) => entries.extend(of_part.iter().cloned()),
+            (Some(_), _) => {}
+            (None, _) => {
+                whole.insert(key.clone(), of_part.clone());
+            }
+        }
     }
 }
 

@@ -30,7 +30,7 @@ impl Service {
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let room = Cell::new(Room::of(self.options.page_bytes_max));
         let list = ListKey::new(found.feature_key, entity.entity_id.clone());
-        let bag = self.lists_of(caller).bag(list, found.retention.ttl, deadline).await?;
+        let bag = self.lists_of(caller).bag(list, found.properties.ttl, deadline).await?;
         let mut bags = vec![Ok(self.take_bag(caller, &room, entity, bag)?)];
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
         let bag = bags.pop().unwrap_or(Err(BagError::NotFound.into()))?;
@@ -84,7 +84,7 @@ impl Service {
                     continue;
                 }
             };
-            let (list, ttl) = (ListKey::new(found.feature_key.clone(), entity.entity_id.clone()), found.retention.ttl);
+            let (list, ttl) = (ListKey::new(found.feature_key.clone(), entity.entity_id.clone()), found.properties.ttl);
             let bag = match pool.bag_from_memory(list.borrowed(), ttl, deadline) {
                 Some(bag) => Some(Room::check(room).and_then(|()| self.take_bag(caller, room, entity.clone(), bag))),
                 None => {

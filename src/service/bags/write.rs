@@ -133,7 +133,7 @@ impl Service {
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let bags = found.feature_key;
         let list = ListKey::new(bags.clone(), entity.entity_id.clone());
-        let ttl = sees.unwrap_or(found.retention.ttl);
+        let ttl = sees.unwrap_or(found.properties.ttl);
         let (lists, id) = (self.lists_of(caller), FeatureId::of_bags(entity.entity_type.clone()));
         loop {
             // Before indexes are looked up: whoever creates one from now on enters what is written in time.

@@ -13,7 +13,8 @@ use super::super::{Caller, Service, ServiceError};
 use super::{SetAside, Turn, in_time};
 use crate::access::Permission;
 use crate::actors::{AddOutcome, ListPool};
-use crate::domain::{AheadMax, ListKey, Retention, Timestamp, Value};
+use crate::definition::VersionProperties;
+use crate::domain::{ListKey, Timestamp, Value};
 use crate::metadata::catalog::CatalogVersion;
 
 /// Lists of one call that are added to at once. Enough that most share a write of the log or, in a cluster,
@@ -25,8 +26,7 @@ type AddResult = Result<AddOutcome, ServiceError>;
 /// The adds to one list, in their order.
 struct Chain {
     list: ListKey,
-    retention: Retention,
-    timestamp_ahead_max: Option<AheadMax>,
+    properties: VersionProperties,
     /// With the places of their requests.
     adds: Vec<(usize, Vec<(Timestamp, Value)>)>,
 }
@@ -48,7 +48,7 @@ impl Service {
         for (index, AddItems { list, items }) in requests.iter().enumerate() {
             turn.count(items.iter().map(|item| item.value.len()).sum()).await;
             let encoded = versions.of(index).clone().and_then(|found| Ok((encode(&found, items)?, found)));
-            let (items, CatalogVersion { feature_key, retention, timestamp_ahead_max, .. }) = match encoded {
+            let (items, CatalogVersion { feature_key, properties, .. }) = match encoded {
                 Ok(encoded) => encoded,
                 Err(refused) => {
                     answers.push(Some(Err(refused)));
@@ -59,7 +59,7 @@ impl Service {
             let list = ListKey::new(feature_key, list.entity_id.clone());
             let place = *places.entry(list.clone()).or_insert(chains.len());
             if place == chains.len() {
-                chains.push(Chain { list, retention, timestamp_ahead_max, adds: Vec::with_capacity(1) });
+                chains.push(Chain { list, properties, adds: Vec::with_capacity(1) });
             }
             chains[place].adds.push((index, items));
         }
@@ -76,7 +76,8 @@ impl Service {
 }
 
 async fn add_in_turn(lists: &ListPool, chain: Chain, deadline: Instant) -> Vec<(usize, AddResult)> {
-    let Chain { list, retention, timestamp_ahead_max, adds } = chain;
+    let Chain { list, properties, adds } = chain;
+    let (retention, timestamp_ahead_max) = (properties.retention(), properties.timestamp_ahead_max);
     let mut answers = Vec::with_capacity(adds.len());
     for (index, items) in adds {
         let answer = match in_time(deadline) {

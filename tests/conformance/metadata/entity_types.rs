@@ -31,10 +31,10 @@ pub async fn an_entity_type_is_what_it_was_created_from(backend: &dyn MetadataBa
     };
     let created = store.create_feature(new, by("creator")).await.unwrap();
     assert_eq!(read(&*store, &bags("user")).await, created);
-    assert_eq!((created.ttl, created.value_type, created.versions.len()), (ttl(60), ValueType::Json, 1));
+    assert_eq!((created.properties().ttl, created.value_type, created.versions.len()), (ttl(60), ValueType::Json, 1));
     assert_eq!((created.description.as_str(), created.owner.as_str()), ("people", "o"));
     let longest = store.create_feature(new_type("story", None), by("creator")).await.unwrap();
-    assert_eq!(longest.ttl, Ttl::MAX);
+    assert_eq!(longest.properties().ttl, Ttl::MAX);
     let again = store.create_feature(new_type("user", None), by("creator")).await;
     assert_refused!(again, MetadataError::EntityTypeExists(found) if found.as_str() == "user");
 }
@@ -46,7 +46,7 @@ pub async fn an_entity_type_is_changed_on_conditions(backend: &dyn MetadataBacke
     assert_refused!(refused, MetadataError::EntityTypeNotFound(_));
     let created = store.create_feature(new_type("user", Some(ttl(60))), by("creator")).await.unwrap();
     let changed = store.update_feature(&id, feature_ttl(5), only_if(created.revision), by("editor")).await.unwrap();
-    assert_eq!((changed.ttl, changed.versions[0].ttl, changed.ttl_max), (ttl(5), ttl(5), ttl(60)));
+    assert_eq!((changed.properties().ttl, changed.ttl_max), (ttl(5), ttl(60)));
     let stale = store.update_feature(&id, feature_ttl(6), only_if(created.revision), by("editor")).await;
     assert_refused!(stale, MetadataError::EtagMismatch);
     let stale = store.delete_feature(&id, only_if(created.revision), by("deleter")).await;

@@ -1,9 +1,8 @@
 //! Features: creation, change, deletion.
 
-use liststore::domain::{
-    AheadMax, AheadMaxInput, FeatureVersion, Generation, MaxItems, MaxItemsInput, ValueType, VersionLabel,
-};
-use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition, VersionPatch};
+use liststore::definition::{GivenProperties, VersionProperties};
+use liststore::domain::{AheadMax, FeatureVersion, Generation, MaxItems, ValueType, VersionLabel};
+use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition};
 
 use super::MetadataBackend;
 use super::sample::*;
@@ -15,11 +14,11 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
         let new = NewFeature {
             id: id("user", value_type.as_str()),
             value_type,
-            ttl: ttl(90),
-            max_items: MaxItems::new(5).ok(),
-            timestamp_ahead_max: AheadMax::parse("36h").ok(),
-            identity: Default::default(),
-            bucket: None,
+            properties: VersionProperties {
+                max_items: MaxItems::new(5).ok(),
+                timestamp_ahead_max: AheadMax::parse("36h").ok(),
+                ..of_ttl(90)
+            },
             description: description("what it is for"),
             owner: owner("team-a"),
             labels: labels(&[("tier", "1"), ("a", "")]),
@@ -27,26 +26,19 @@ pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend
         let context = by("somebody");
         let at = context.at;
         let feature = store.create_feature(new.clone(), context).await.unwrap();
-        assert_eq!(
-            (&feature.id, feature.value_type, feature.ttl, feature.max_items),
-            (&new.id, value_type, new.ttl, new.max_items)
-        );
-        assert_eq!(feature.timestamp_ahead_max, new.timestamp_ahead_max);
+        assert_eq!((&feature.id, feature.value_type), (&new.id, value_type));
+        assert_eq!(feature.properties(), new.properties);
         assert_eq!((&feature.description, &feature.owner), (&new.description, &new.owner));
         assert_eq!(feature.labels, new.labels);
-        assert_eq!((feature.created_at, feature.updated_at, feature.ttl_max), (at, at, new.ttl));
+        assert_eq!((feature.created_at, feature.updated_at, feature.ttl_max), (at, at, ttl(90)));
         let default_version = FeatureVersion {
             version: VersionLabel::default_version(),
-            ttl: new.ttl,
-            max_items: new.max_items,
-            timestamp_ahead_max: new.timestamp_ahead_max,
-            identity: Default::default(),
-            bucket: None,
+            properties: new.properties.clone(),
             index: None,
             description: description(""),
             created_at: at,
             generation: Generation::FIRST,
-            ttl_max: new.ttl,
+            ttl_max: ttl(90),
             revision: feature.revision,
         };
         assert_eq!(feature.versions, [default_version]);
@@ -58,7 +50,7 @@ pub async fn a_feature_that_exists_is_not_created_again(backend: &dyn MetadataBa
     let store = backend.open().await;
     let id = id("user", "f");
     let first = create(&*store, &id).await;
-    let other = NewFeature { ttl: ttl(5), value_type: ValueType::Json, ..new_feature(&id) };
+    let other = NewFeature { properties: of_ttl(5), value_type: ValueType::Json, ..new_feature(&id) };
     let refused = store.create_feature(other, by("second")).await;
     assert_refused!(&refused, MetadataError::FeatureExists(existing) if *existing == id);
     assert!(!refused.unwrap_err().outcome_unknown());
@@ -84,11 +76,11 @@ pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
         expected.description = patch.description.unwrap_or(expected.description);
         expected.owner = patch.owner.unwrap_or(expected.owner);
         expected.labels = patch.labels.unwrap_or(expected.labels);
-        if let Some(ttl) = patch.ttl {
-            expected.ttl = ttl;
+        if let Some(ttl) = patch.properties.ttl {
             expected.ttl_max = ttl;
             let default_version = &mut expected.versions[0];
-            (default_version.ttl, default_version.ttl_max, default_version.revision) = (ttl, ttl, updated.revision);
+            default_version.properties.ttl = ttl;
+            (default_version.ttl_max, default_version.revision) = (ttl, updated.revision);
         }
         (expected.updated_at, expected.revision) = (at, updated.revision);
         assert_eq!(updated, expected);
@@ -102,9 +94,12 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     let new = NewFeature { labels: labels(&[("k", "v")]), owner: owner("o"), ..new_feature(&id) };
     let feature = store.create_feature(new, by("creator")).await.unwrap();
     let same = FeaturePatch {
-        ttl: Some(feature.ttl),
-        max_items: MaxItemsInput::Unbounded,
-        timestamp_ahead_max: AheadMaxInput::OfServer,
+        properties: GivenProperties {
+            ttl: Some(feature.properties().ttl),
+            max_items: Some(None),
+            timestamp_ahead_max: Some(None),
+            ..GivenProperties::default()
+        },
         description: Some(feature.description.clone()),
         owner: Some(feature.owner.clone()),
         labels: Some(feature.labels.clone()),
@@ -125,28 +120,28 @@ pub async fn the_most_items_are_bounded_and_unbounded(backend: &dyn MetadataBack
     let id = id("user", "f");
     create(&*store, &id).await;
     let [five, six] = [5, 6].map(|items| MaxItems::new(items).unwrap());
-    let (at_most, unbounded) = (MaxItemsInput::AtMost, MaxItemsInput::Unbounded);
-    let feature_patch = |max_items| FeaturePatch { max_items, ..FeaturePatch::default() };
-    let new_version = |version: &str, max_items| NewVersion { max_items, ..new_version(version) };
-    store.create_version(&id, new_version("before", MaxItemsInput::Absent), by("creator")).await.unwrap();
-    let bounded = store.update_feature(&id, feature_patch(at_most(five)), ANY, by("editor")).await.unwrap();
+    let given = |max_items| GivenProperties { max_items, ..GivenProperties::default() };
+    let at_most = |items| given(Some(Some(items)));
+    let (absent, unbounded) = (given(None), given(Some(None)));
+    let new_version = |version: &str, properties| NewVersion { properties, ..new_version(version) };
+    store.create_version(&id, new_version("before", absent.clone()), by("creator")).await.unwrap();
+    let bounded = store.update_feature(&id, at_most(five).into(), ANY, by("editor")).await.unwrap();
     assert_eq!(read(&*store, &id).await, bounded);
     assert_eq!(store.definitions().await.unwrap().features, [bounded]);
-    for (version, max_items) in [("as-is", MaxItemsInput::Absent), ("six", at_most(six)), ("all", unbounded)] {
+    for (version, max_items) in [("as-is", absent.clone()), ("six", at_most(six)), ("all", unbounded.clone())] {
         store.create_version(&id, new_version(version, max_items), by("creator")).await.unwrap();
     }
     let bounds = async || {
         let feature = read(&*store, &id).await;
-        let of = |version: &str| feature.version(&VersionLabel::new(version).unwrap()).unwrap().max_items;
-        (feature.max_items, ["", "before", "as-is", "six", "all"].map(of))
+        let of = |version: &str| feature.version(&VersionLabel::new(version).unwrap()).unwrap().properties.max_items;
+        (feature.properties().max_items, ["", "before", "as-is", "six", "all"].map(of))
     };
     assert_eq!(bounds().await, (Some(five), [Some(five), None, Some(five), Some(six), None]));
-    let patch = |max_items| VersionPatch { max_items, ..VersionPatch::default() };
-    for (version, max_items) in [("as-is", unbounded), ("six", MaxItemsInput::Absent), ("all", at_most(six))] {
+    for (version, max_items) in [("as-is", unbounded.clone()), ("six", absent), ("all", at_most(six))] {
         let version = VersionLabel::new(version).unwrap();
-        store.update_version(&id, &version, patch(max_items), ANY, by("editor")).await.unwrap();
+        store.update_version(&id, &version, max_items.into(), ANY, by("editor")).await.unwrap();
     }
-    store.update_feature(&id, feature_patch(unbounded), ANY, by("editor")).await.unwrap();
+    store.update_feature(&id, unbounded.into(), ANY, by("editor")).await.unwrap();
     assert_eq!(bounds().await, (None, [None, None, None, Some(six), Some(six)]));
     let last = whole_history(&*store, &id).await.unwrap().remove(0);
     let max_items = |side: Option<serde_json::Value>| side.unwrap().get("max_items").cloned();
@@ -158,28 +153,29 @@ pub async fn how_far_ahead_timestamps_may_be_is_said_and_left_to_the_server(back
     let id = id("user", "f");
     create(&*store, &id).await;
     let (day, any) = (AheadMax::DAY, AheadMax::Unbounded);
-    let (own, of_server) = (AheadMaxInput::Own, AheadMaxInput::OfServer);
-    let feature_patch = |timestamp_ahead_max| FeaturePatch { timestamp_ahead_max, ..FeaturePatch::default() };
-    let new_version = |version: &str, timestamp_ahead_max| NewVersion { timestamp_ahead_max, ..new_version(version) };
-    store.create_version(&id, new_version("before", AheadMaxInput::Absent), by("creator")).await.unwrap();
-    let changed = store.update_feature(&id, feature_patch(own(day)), ANY, by("editor")).await.unwrap();
+    let given = |timestamp_ahead_max| GivenProperties { timestamp_ahead_max, ..GivenProperties::default() };
+    let own = |ahead_max| given(Some(Some(ahead_max)));
+    let (absent, of_server) = (given(None), given(Some(None)));
+    let new_version = |version: &str, properties| NewVersion { properties, ..new_version(version) };
+    store.create_version(&id, new_version("before", absent.clone()), by("creator")).await.unwrap();
+    let changed = store.update_feature(&id, own(day).into(), ANY, by("editor")).await.unwrap();
     assert_eq!(read(&*store, &id).await, changed);
     assert_eq!(store.definitions().await.unwrap().features, [changed]);
-    for (version, ahead_max) in [("as-is", AheadMaxInput::Absent), ("any", own(any)), ("server", of_server)] {
+    for (version, ahead_max) in [("as-is", absent.clone()), ("any", own(any)), ("server", of_server.clone())] {
         store.create_version(&id, new_version(version, ahead_max), by("creator")).await.unwrap();
     }
     let bounds = async || {
         let feature = read(&*store, &id).await;
-        let of = |version: &str| feature.version(&VersionLabel::new(version).unwrap()).unwrap().timestamp_ahead_max;
-        (feature.timestamp_ahead_max, ["", "before", "as-is", "any", "server"].map(of))
+        let version = |label: &str| feature.version(&VersionLabel::new(label).unwrap()).unwrap();
+        let of = |label: &str| version(label).properties.timestamp_ahead_max;
+        (feature.properties().timestamp_ahead_max, ["", "before", "as-is", "any", "server"].map(of))
     };
     assert_eq!(bounds().await, (Some(day), [Some(day), None, Some(day), Some(any), None]));
-    let patch = |timestamp_ahead_max| VersionPatch { timestamp_ahead_max, ..VersionPatch::default() };
-    for (version, ahead_max) in [("as-is", of_server), ("any", AheadMaxInput::Absent), ("server", own(any))] {
+    for (version, ahead_max) in [("as-is", of_server.clone()), ("any", absent), ("server", own(any))] {
         let version = VersionLabel::new(version).unwrap();
-        store.update_version(&id, &version, patch(ahead_max), ANY, by("editor")).await.unwrap();
+        store.update_version(&id, &version, ahead_max.into(), ANY, by("editor")).await.unwrap();
     }
-    store.update_feature(&id, feature_patch(of_server), ANY, by("editor")).await.unwrap();
+    store.update_feature(&id, of_server.into(), ANY, by("editor")).await.unwrap();
     assert_eq!(bounds().await, (None, [None, None, None, Some(any), Some(any)]));
     let last = whole_history(&*store, &id).await.unwrap().remove(0);
     let ahead_max = |side: Option<serde_json::Value>| side.unwrap().get("timestamp_ahead_max").cloned();
@@ -244,7 +240,7 @@ pub async fn preconditions_are_honoured(backend: &dyn MetadataBackend) {
         );
         assert_refused!(store.delete_feature(&id, stale, by("late")).await, MetadataError::EtagMismatch);
     }
-    assert_eq!(read(&*store, &id).await.ttl, ttl(5));
+    assert_eq!(read(&*store, &id).await.properties().ttl, ttl(5));
     let either = Precondition::OneOf(vec![first, second]);
     let third = store.update_feature(&id, feature_ttl(7), either, by("editor")).await.unwrap().revision;
     store.delete_feature(&id, only_if(third), by("deleter")).await.unwrap();

@@ -32,7 +32,7 @@ pub async fn changes_together_are_made_in_their_order_and_refused_one_by_one(bac
     for refused in [&made[1], &made[3]] {
         assert!(matches!(refused, Err(MetadataError::FeatureExists(_))), "{refused:?}");
     }
-    assert_eq!(read(&*store, &f).await.ttl, ttl(77));
+    assert_eq!(read(&*store, &f).await.properties().ttl, ttl(77));
     assert_eq!(read(&*store, &g).await.versions[0].generation.as_u64(), 2);
     let authors =
         |history: Vec<HistoryEntry>| -> Vec<_> { history.iter().map(|entry| entry.by.as_str().to_owned()).collect() };
@@ -47,7 +47,7 @@ pub async fn of_racing_creations_one_wins(backend: &dyn MetadataBackend) {
     let id = id("user", "f");
     for round in 1..=3 {
         let creations = (1..=RACERS).map(|n| {
-            let (store, new) = (&store, NewFeature { ttl: ttl(n), ..new_feature(&id) });
+            let (store, new) = (&store, NewFeature { properties: of_ttl(n), ..new_feature(&id) });
             insist(async move || store.create_feature(new.clone(), by(&format!("racer-{n}"))).await)
         });
         let (won, lost): (Vec<_>, Vec<_>) = join_all(creations).await.into_iter().partition(Result::is_ok);

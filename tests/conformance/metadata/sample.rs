@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use liststore::definition::{GivenProperties, VersionProperties};
 use liststore::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, MaxItemsInput, Owner, Revision,
-    Timestamp, Ttl, ValueType, VersionLabel,
+    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Revision, Timestamp, Ttl,
+    ValueType, VersionLabel,
 };
 use liststore::metadata::{
     Calls, ChangeContext, FeaturePatch, HistoryEntry, MetadataStore, NewFeature, NewVersion, Precondition, VersionPatch,
@@ -23,6 +24,14 @@ pub fn label(text: &str) -> VersionLabel {
 
 pub fn ttl(secs: u64) -> Ttl {
     Ttl::from_secs(secs).unwrap()
+}
+
+pub fn of_ttl(secs: u64) -> VersionProperties {
+    VersionProperties { ttl: ttl(secs), ..VersionProperties::default() }
+}
+
+pub fn given_ttl(secs: u64) -> GivenProperties {
+    GivenProperties { ttl: Some(ttl(secs)), ..GivenProperties::default() }
 }
 
 pub fn description(text: &str) -> Description {
@@ -56,11 +65,7 @@ pub fn new_feature(id: &FeatureId) -> NewFeature {
     NewFeature {
         id: id.clone(),
         value_type: ValueType::String,
-        ttl: ttl(3_600),
-        max_items: None,
-        timestamp_ahead_max: None,
-        identity: Default::default(),
-        bucket: None,
+        properties: of_ttl(3_600),
         description: Description::default(),
         owner: Owner::default(),
         labels: Labels::default(),
@@ -70,23 +75,18 @@ pub fn new_feature(id: &FeatureId) -> NewFeature {
 pub fn new_version(version: &str) -> NewVersion {
     NewVersion {
         version: label(version),
-        ttl: None,
-        max_items: MaxItemsInput::Absent,
-        timestamp_ahead_max: Default::default(),
-        identity: None,
-        keep: None,
-        bucket: Default::default(),
+        properties: GivenProperties::default(),
         index: None,
         description: Description::default(),
     }
 }
 
 pub fn feature_ttl(secs: u64) -> FeaturePatch {
-    FeaturePatch { ttl: Some(ttl(secs)), ..FeaturePatch::default() }
+    given_ttl(secs).into()
 }
 
 pub fn version_ttl(secs: u64) -> VersionPatch {
-    VersionPatch { ttl: Some(ttl(secs)), ..VersionPatch::default() }
+    given_ttl(secs).into()
 }
 
 pub async fn create(store: &dyn MetadataStore, id: &FeatureId) -> Feature {

@@ -1,8 +1,7 @@
 //! Feature versions: creation, change, deletion, and what each does to its feature.
 
-use liststore::domain::{
-    AheadMax, AheadMaxInput, Bucket, BucketInput, Generation, Identity, IdentityKind, Keep, MaxItems, MaxItemsInput,
-};
+use liststore::definition::{GivenProperties, VersionProperties};
+use liststore::domain::{AheadMax, Bucket, Generation, IdentityKind, Keep, MaxItems};
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, VersionPatch};
 
 use super::MetadataBackend;
@@ -14,12 +13,11 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
     let before = create(&*store, &id).await;
     let new = NewVersion {
         version: label("2024/08:rc-1"),
-        ttl: Some(ttl(77)),
-        max_items: MaxItemsInput::AtMost(MaxItems::MAX),
-        timestamp_ahead_max: AheadMaxInput::Own(AheadMax::Unbounded),
-        identity: None,
-        keep: None,
-        bucket: Default::default(),
+        properties: GivenProperties {
+            max_items: Some(Some(MaxItems::MAX)),
+            timestamp_ahead_max: Some(Some(AheadMax::Unbounded)),
+            ..given_ttl(77)
+        },
         index: None,
         description: description("why"),
     };
@@ -27,9 +25,12 @@ pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend
     let at = context.at;
     let changed = store.create_version(&id, new.clone(), context).await.unwrap();
     let version = &changed.version;
-    assert_eq!((&version.version, version.ttl, &version.description), (&new.version, ttl(77), &new.description));
-    assert_eq!(version.max_items, Some(MaxItems::MAX));
-    assert_eq!(version.timestamp_ahead_max, Some(AheadMax::Unbounded));
+    assert_eq!(
+        (&version.version, version.properties.ttl, &version.description),
+        (&new.version, ttl(77), &new.description)
+    );
+    assert_eq!(version.properties.max_items, Some(MaxItems::MAX));
+    assert_eq!(version.properties.timestamp_ahead_max, Some(AheadMax::Unbounded));
     assert_eq!((version.created_at, version.generation, version.ttl_max), (at, Generation::FIRST, ttl(77)));
     let feature = changed.feature;
     assert_eq!(feature.versions, [before.versions[0].clone(), version.clone()]);
@@ -51,41 +52,50 @@ pub async fn a_version_copies_the_ttl_of_its_feature_once(backend: &dyn Metadata
     store.create_version(&id, new_version("after"), by("creator")).await.unwrap();
     store.update_feature(&id, feature_ttl(70), ANY, by("editor")).await.unwrap();
     let feature = read(&*store, &id).await;
-    let ttl_of = |version: &str| feature.version(&label(version)).unwrap().ttl;
+    let ttl_of = |version: &str| feature.version(&label(version)).unwrap().properties.ttl;
     assert_eq!((ttl_of(""), ttl_of("before"), ttl_of("after")), (ttl(70), ttl(3_600), ttl(60)));
 }
 
 pub async fn a_version_inherits_the_buckets_of_its_feature_or_has_its_own(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
-    let new = NewFeature { bucket: Some(Bucket::Month), ..new_feature(&id) };
-    store.create_feature(new, by("creator")).await.unwrap();
-    let with = |version: &str, bucket| NewVersion { bucket, ..new_version(version) };
-    for (version, bucket) in
-        [("as-is", BucketInput::Absent), ("day", BucketInput::By(Bucket::Day)), ("none", BucketInput::None)]
-    {
-        store.create_version(&id, with(version, bucket), by("creator")).await.unwrap();
+    let properties = VersionProperties { bucket: Some(Bucket::Month), ..of_ttl(3_600) };
+    store.create_feature(NewFeature { properties, ..new_feature(&id) }, by("creator")).await.unwrap();
+    let of_bucket = |bucket| GivenProperties { bucket, ..GivenProperties::default() };
+    let with = |version: &str, properties| NewVersion { properties, ..new_version(version) };
+    for (version, bucket) in [("as-is", None), ("day", Some(Some(Bucket::Day))), ("none", Some(None))] {
+        store.create_version(&id, with(version, of_bucket(bucket)), by("creator")).await.unwrap();
     }
     let feature = read(&*store, &id).await;
-    let of = |version: &str| feature.version(&label(version)).unwrap().bucket;
+    let of = |version: &str| feature.version(&label(version)).unwrap().properties.bucket;
     let expected = [Some(Bucket::Month), Some(Bucket::Month), Some(Bucket::Day), None];
     assert_eq!(["", "as-is", "day", "none"].map(of), expected);
     assert_eq!(feature.versions[0].key(&id).bucket(), Some(Bucket::Month));
-    let set = |bucket| NewVersion { identity: Some(IdentityKind::Key), ..with("set", bucket) };
-    assert_refused!(store.create_version(&id, set(BucketInput::Absent), by("creator")).await, MetadataError::Bucket(_));
-    store.create_version(&id, set(BucketInput::None), by("creator")).await.unwrap();
+    let set = |bucket| with("set", GivenProperties { identity: Some(IdentityKind::Key), ..of_bucket(bucket) });
+    let is_of_bucket = |error: &MetadataError| matches!(error, MetadataError::Property(of) if of.name == "bucket");
+    let refused = store.create_version(&id, set(None), by("creator")).await.unwrap_err();
+    assert!(is_of_bucket(&refused), "{refused:?}");
+    store.create_version(&id, set(Some(None)), by("creator")).await.unwrap();
     let of_sets = NewFeature {
         id: self::id("user", "sets"),
-        identity: Identity::Key(Keep::Newest),
-        bucket: Some(Bucket::Day),
+        properties: VersionProperties {
+            identity: IdentityKind::Key,
+            keep: Some(Keep::Newest),
+            bucket: Some(Bucket::Day),
+            ..VersionProperties::default()
+        },
         ..new_feature(&id)
     };
-    assert_refused!(store.create_feature(of_sets, by("creator")).await, MetadataError::Bucket(_));
+    let refused = store.create_feature(of_sets, by("creator")).await.unwrap_err();
+    assert!(is_of_bucket(&refused), "{refused:?}");
     // A change of something else leaves it.
     store.update_version(&id, &label("day"), version_ttl(5), ANY, by("editor")).await.unwrap();
     store.update_feature(&id, feature_ttl(60), ANY, by("editor")).await.unwrap();
     let feature = read(&*store, &id).await;
-    assert_eq!(["", "as-is", "day", "none"].map(|version| feature.version(&label(version)).unwrap().bucket), expected);
+    assert_eq!(
+        ["", "as-is", "day", "none"].map(|version| feature.version(&label(version)).unwrap().properties.bucket),
+        expected
+    );
 }
 
 pub async fn the_ttl_of_a_feature_is_that_of_its_default_version(backend: &dyn MetadataBackend) {
@@ -98,7 +108,7 @@ pub async fn the_ttl_of_a_feature_is_that_of_its_default_version(backend: &dyn M
     for secs in [60, 7_200, 30] {
         let updated = store.update_feature(&id, feature_ttl(secs), ANY, by("editor")).await.unwrap();
         let default_version = &updated.versions[0];
-        assert_eq!((updated.ttl, default_version.ttl), (ttl(secs), ttl(secs)));
+        assert_eq!((updated.properties().ttl, default_version.properties.ttl), (ttl(secs), ttl(secs)));
         assert_eq!(default_version.revision, updated.revision);
         assert_eq!(updated.ttl_max, ttl(secs.max(if secs == 30 { 7_200 } else { 3_600 })));
         assert_eq!(default_version.ttl_max, updated.ttl_max);
@@ -124,7 +134,7 @@ pub async fn a_version_that_exists_is_not_created_again(backend: &dyn MetadataBa
     create(&*store, &id).await;
     let feature = store.create_version(&id, new_version("v"), by("creator")).await.unwrap().feature;
     for version in ["v", ""] {
-        let new = NewVersion { ttl: Some(ttl(1)), ..new_version(version) };
+        let new = NewVersion { properties: given_ttl(1), ..new_version(version) };
         assert_refused!(
             store.create_version(&id, new, by("second")).await,
             MetadataError::VersionExists(_, existing) if existing == label(version)
@@ -141,7 +151,7 @@ pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
     let patches = [
         VersionPatch { description: Some(description("d")), ..VersionPatch::default() },
         version_ttl(7_200),
-        VersionPatch { ttl: Some(ttl(5)), description: Some(description("")), ..VersionPatch::default() },
+        VersionPatch { properties: given_ttl(5), description: Some(description("")) },
     ];
     for patch in patches {
         let context = by("editor");
@@ -150,12 +160,12 @@ pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
         let revision = changed.version.revision;
         assert!(revision > expected.version.revision);
         let version = &mut expected.version;
-        version.ttl = patch.ttl.unwrap_or(version.ttl);
-        version.ttl_max = version.ttl_max.max(version.ttl);
+        version.properties.ttl = patch.properties.ttl.unwrap_or(version.properties.ttl);
+        version.ttl_max = version.ttl_max.max(version.properties.ttl);
         version.description = patch.description.unwrap_or_else(|| version.description.clone());
         version.revision = revision;
         let feature = &mut expected.feature;
-        feature.ttl_max = feature.ttl_max.max(version.ttl);
+        feature.ttl_max = feature.ttl_max.max(version.properties.ttl);
         (feature.updated_at, feature.revision) = (at, revision);
         feature.versions[1] = version.clone();
         assert_eq!(changed, expected);
@@ -168,8 +178,8 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     let id = id("user", "f");
     create(&*store, &id).await;
     let created = store.create_version(&id, new_version("v"), by("creator")).await.unwrap();
-    let same =
-        VersionPatch { ttl: Some(created.version.ttl), description: Some(description("")), ..VersionPatch::default() };
+    let properties = GivenProperties { ttl: Some(created.version.properties.ttl), ..GivenProperties::default() };
+    let same = VersionPatch { properties, description: Some(description("")) };
     for patch in [VersionPatch::default(), same] {
         let changed = store.update_version(&id, &label("v"), patch, ANY, by("idler")).await.unwrap();
         assert_eq!(changed, created);

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-
 use super::{Invalid, Timestamp, Ttl};
 
 /// A bound on timestamps in the future: a duration as [`Ttl`] reads it, or `none`.
@@ -63,44 +61,6 @@ impl fmt::Display for AheadMax {
     }
 }
 
-impl Serialize for AheadMax {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// The bound that a request names where it creates or changes a definition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AheadMaxInput {
-    /// The request does not name one.
-    #[default]
-    Absent,
-    /// The definition has no bound of its own: the server's setting holds.
-    OfServer,
-    Own(AheadMax),
-}
-
-impl AheadMaxInput {
-    /// The definition's bound where `present` holds if the request names none.
-    pub fn over(self, present: Option<AheadMax>) -> Option<AheadMax> {
-        match self {
-            Self::Absent => present,
-            Self::OfServer => None,
-            Self::Own(ahead_max) => Some(ahead_max),
-        }
-    }
-
-    pub fn is_absent(&self) -> bool {
-        *self == Self::Absent
-    }
-}
-
-impl From<Option<AheadMax>> for AheadMaxInput {
-    fn from(ahead_max: Option<AheadMax>) -> Self {
-        ahead_max.map_or(Self::OfServer, Self::Own)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,18 +87,5 @@ mod tests {
         let admits = |nanos| second.admits(at(nanos), at(5));
         assert_eq!([0, 5, 1_000_000_005, 1_000_000_006].map(admits), [true, true, true, false]);
         assert!(AheadMax::Unbounded.admits(Timestamp::MAX, at(5)));
-    }
-
-    #[test]
-    fn a_named_bound_replaces_the_present_one() {
-        let [hour, day] = ["1h", "1d"].map(|text| AheadMax::parse(text).unwrap());
-        for (input, of_none, of_day) in [
-            (AheadMaxInput::Absent, None, Some(day)),
-            (AheadMaxInput::OfServer, None, None),
-            (AheadMaxInput::Own(hour), Some(hour), Some(hour)),
-            (AheadMaxInput::Own(AheadMax::Unbounded), Some(AheadMax::Unbounded), Some(AheadMax::Unbounded)),
-        ] {
-            assert_eq!((input.over(None), input.over(Some(day))), (of_none, of_day), "{input:?}");
-        }
     }
 }

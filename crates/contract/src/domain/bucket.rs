@@ -99,38 +99,6 @@ fn day_number(date: Date) -> u64 {
     u64::try_from(days).unwrap_or_default()
 }
 
-/// What is said of buckets where a version is created.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum BucketInput {
-    /// Nothing.
-    #[default]
-    Absent,
-    /// That there are none.
-    None,
-    By(Bucket),
-}
-
-impl BucketInput {
-    /// The buckets where `inherited` are those that there are if nothing is said.
-    pub fn over(self, inherited: Option<Bucket>) -> Option<Bucket> {
-        match self {
-            Self::Absent => inherited,
-            Self::None => None,
-            Self::By(bucket) => Some(bucket),
-        }
-    }
-
-    pub fn is_absent(&self) -> bool {
-        *self == Self::Absent
-    }
-}
-
-impl From<Option<Bucket>> for BucketInput {
-    fn from(bucket: Option<Bucket>) -> Self {
-        bucket.map_or(Self::None, Self::By)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,12 +1,13 @@
-//! List features: the definitions that give lists their value type and TTL.
+//! The names and texts of list features.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::entity::parse_name;
-use super::index::Index;
-use super::{AheadMax, Bucket, EntityType, Identity, Invalid, MaxItems, Retention, Timestamp, Ttl, ValueType};
+use super::{EntityType, Invalid};
 
 /// The name of a list feature, such as `story_presented`: same rule as [`EntityType`]. An empty one, which no
 /// feature can be given, is that of an entity type's [bags](FeatureId::of_bags).
@@ -89,7 +90,7 @@ impl fmt::Display for VersionLabel {
 }
 
 /// What identifies a list feature. Ordered by entity type, then name, in byte order.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FeatureId {
     pub entity_type: EntityType,
     pub name: FeatureName,
@@ -263,79 +264,9 @@ impl Generation {
 
 /// The number of a change to the control plane: strictly increasing over all changes of a store.
 /// An entity tag (`ETag`) is the revision of the last change to what it tags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Revision(pub u64);
-
-/// A version of a list feature.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FeatureVersion {
-    pub version: VersionLabel,
-    pub ttl: Ttl,
-    /// How many items its lists show, at most.
-    pub max_items: Option<MaxItems>,
-    /// How far the timestamps of its items may be ahead of the server's clock; `None`: as the server's setting says.
-    pub timestamp_ahead_max: Option<AheadMax>,
-    /// What tells its items from each other. It never changes: lists are kept by it.
-    pub identity: Identity,
-    /// The periods by which a store may cut its lists into pieces. They never change: lists are kept by them.
-    pub bucket: Option<Bucket>,
-    /// Of a version of bags: the index that its lists are the entries of. What it is about never changes.
-    pub index: Option<Index>,
-    pub description: Description,
-    pub created_at: Timestamp,
-    pub generation: Generation,
-    /// The longest TTL that this creation of the version ever had.
-    pub ttl_max: Ttl,
-    /// The version's own entity tag.
-    pub revision: Revision,
-}
-
-impl FeatureVersion {
-    /// What is shown of this version's lists.
-    pub fn retention(&self) -> Retention {
-        Retention { ttl: self.ttl, max_items: self.max_items }
-    }
-}
-
-/// A list feature with all its versions, ordered by label in byte order: the default version first.
-///
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Feature {
-    pub id: FeatureId,
-    pub value_type: ValueType,
-    /// The default version's TTL, and the default for versions created later.
-    pub ttl: Ttl,
-    /// The default version's, and the default for versions created later.
-    pub max_items: Option<MaxItems>,
-    /// The default version's, and the default for versions created later.
-    pub timestamp_ahead_max: Option<AheadMax>,
-    pub description: Description,
-    pub owner: Owner,
-    pub labels: Labels,
-    pub versions: Vec<FeatureVersion>,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
-    /// The longest TTL that any version of this creation of the feature ever had, deleted ones too.
-    pub ttl_max: Ttl,
-    /// The feature's entity tag: it changes with every change to the feature or to its versions.
-    pub revision: Revision,
-}
-
-impl Feature {
-    /// The default version's, which versions created later inherit.
-    pub fn identity(&self) -> Identity {
-        self.versions.first().map(|first| first.identity).unwrap_or_default()
-    }
-
-    /// Those of the default version, which versions created later inherit.
-    pub fn bucket(&self) -> Option<Bucket> {
-        self.versions.first().and_then(|first| first.bucket)
-    }
-
-    pub fn version(&self, label: &VersionLabel) -> Option<&FeatureVersion> {
-        self.versions.iter().find(|v| v.version == *label)
-    }
-}
 
 #[cfg(test)]
 mod tests {

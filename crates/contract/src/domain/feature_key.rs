@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::identity::Keep;
-use super::{Bucket, EntityType, FeatureId, FeatureName, FeatureVersion, Generation, Identity, VersionLabel};
+use super::{Bucket, EntityType, FeatureId, FeatureName, Generation, Identity, VersionLabel};
 
 /// `"$entityType#$featureName|$featureVersion"`, with `~n` appended for a generation n above 1.
 ///
@@ -124,14 +124,6 @@ impl Hash for FeatureKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.text.hash(state);
-    }
-}
-
-impl FeatureVersion {
-    /// The feature key of this version's lists.
-    #[inline]
-    pub fn key(&self, id: &FeatureId) -> FeatureKey {
-        FeatureKey::new(id, &self.version, self.generation).with_identity(self.identity).with_bucket(self.bucket)
     }
 }
 

@@ -33,17 +33,15 @@ pub mod token;
 pub mod ttl;
 pub mod value;
 
+pub use crate::definition::{Feature, FeatureVersion};
 pub use access_log::AccessLog;
-pub use ahead_max::{AheadMax, AheadMaxInput};
+pub use ahead_max::AheadMax;
 pub use api_key::{ApiKey, KeyId, KeyName, KeyState, PreviousSecret, SecretHash};
-pub use bucket::{Bucket, BucketInput};
+pub use bucket::Bucket;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use document::{Document, Property};
 pub use entity::{EntityId, EntityType};
-pub use feature::{
-    Author, Description, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Labels, Owner, Revision,
-    VersionLabel,
-};
+pub use feature::{Author, Description, FeatureId, FeatureName, Generation, Labels, Owner, Revision, VersionLabel};
 pub use feature_key::FeatureKey;
 pub use format::{FormatError, Formats};
 pub use identity::{Identity, IdentityKind, Keep, MemberKey};
@@ -56,7 +54,7 @@ pub use list::{ListKey, ListKeyRef, ListKeys};
 pub use log_mark::LogMark;
 pub use page::{Limit, PageToken};
 pub use rate::{Rate, RateLimits};
-pub use retention::{MaxItems, MaxItemsInput, Retention};
+pub use retention::{MaxItems, Retention};
 pub use scope::{Role, Scope};
 pub use store_id::{Belonging, StoreId};
 pub use timestamp::{Rfc3339Writer, Timestamp, TimestampUnit};

@@ -36,41 +36,6 @@ impl fmt::Display for MaxItems {
     }
 }
 
-/// What is said of the most items of a list where a definition is made or changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum MaxItemsInput {
-    /// Nothing.
-    #[default]
-    Absent,
-    /// That there is no such bound.
-    Unbounded,
-    AtMost(MaxItems),
-}
-
-impl MaxItemsInput {
-    /// The bound where `present` is that which holds if nothing is said.
-    #[inline]
-    pub fn over(self, present: Option<MaxItems>) -> Option<MaxItems> {
-        match self {
-            Self::Absent => present,
-            Self::Unbounded => None,
-            Self::AtMost(items) => Some(items),
-        }
-    }
-
-    #[inline]
-    pub fn is_absent(&self) -> bool {
-        *self == Self::Absent
-    }
-}
-
-impl From<Option<MaxItems>> for MaxItemsInput {
-    #[inline]
-    fn from(max_items: Option<MaxItems>) -> Self {
-        max_items.map_or(Self::Unbounded, Self::AtMost)
-    }
-}
-
 /// What of the lists of a feature version is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Retention {
@@ -96,17 +61,5 @@ mod tests {
             [0, 1, 100_000, 100_001, u64::MAX].map(|items| MaxItems::new(items).is_ok()),
             [false, true, true, false, false]
         );
-    }
-
-    #[test]
-    fn what_is_said_goes_over_what_was() {
-        let [five, six] = [5, 6].map(|items| MaxItems::new(items).unwrap());
-        for (said, of_none, of_five) in [
-            (MaxItemsInput::Absent, None, Some(five)),
-            (MaxItemsInput::Unbounded, None, None),
-            (MaxItemsInput::AtMost(six), Some(six), Some(six)),
-        ] {
-            assert_eq!((said.over(None), said.over(Some(five))), (of_none, of_five), "{said:?}");
-        }
     }
 }

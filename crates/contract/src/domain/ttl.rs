@@ -118,6 +118,13 @@ impl Ttl {
     }
 }
 
+impl Default for Ttl {
+    /// As long as anything may live.
+    fn default() -> Self {
+        Self::MAX
+    }
+}
+
 impl fmt::Display for Ttl {
     /// Normalised, largest unit first: `90m` is written as `1h30m`, and `1y` as `365d`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,8 +8,8 @@ use crate::wire::{ErrorCode, FeatureVersion, Type, VersionInput};
 pub static ROW: Row = Row {
     name: "create_version",
     summary: "Create List Feature Version",
-    description: "A version has separate lists. Without `ttl`, `max_items` or `timestamp_ahead_max`, it copies the \
-                  feature's current values.",
+    description: "A version has separate lists. It copies the properties that the body leaves out, such as `ttl`, from \
+                  the feature.",
     group: Group::Versions,
     permission: Permission::FeaturesWrite,
     subject: Subject::Feature,

@@ -8,8 +8,7 @@ use utoipa::ToSchema;
 
 use super::jobs::{deleted_only, lists_per_second};
 use super::object::Object;
-use super::requests::labels;
-use super::{Problem, text, texts};
+use super::{Problem, texts};
 use crate::domain::{self, Description, Labels, Owner, Ttl};
 
 /// The definition of a new entity type.
@@ -17,20 +16,19 @@ use crate::domain::{self, Description, Labels, Owner, Ttl};
 #[schema(example = json!({"entity_type": "user", "ttl": "365d", "owner": "feed team"}))]
 #[serde(deny_unknown_fields)]
 pub struct EntityTypeInput {
-    #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::Name, inline)]
     pub entity_type: domain::EntityType,
     // How long a bag lives after it was changed last: 20 years if it is not given, the longest.
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
     pub owner: Option<Owner>,
-    #[serde(serialize_with = "labels", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Labels, inline, required = false)]
     pub labels: Option<Labels>,
 }
@@ -40,16 +38,16 @@ pub struct EntityTypeInput {
 #[schema(example = json!({"ttl": "30d"}))]
 #[serde(deny_unknown_fields)]
 pub struct EntityTypePatch {
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
     pub description: Option<Description>,
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
     pub owner: Option<Owner>,
-    #[serde(serialize_with = "labels", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Labels, inline, required = false)]
     pub labels: Option<Labels>,
 }
@@ -128,7 +126,7 @@ impl From<&domain::Feature> for EntityType {
     fn from(bags: &domain::Feature) -> Self {
         Self {
             entity_type: bags.id.entity_type.to_string(),
-            ttl: bags.ttl.to_string(),
+            ttl: bags.properties().ttl.to_string(),
             description: bags.description.as_str().to_owned(),
             owner: bags.owner.as_str().to_owned(),
             labels: bags.labels.as_map().clone(),

@@ -21,7 +21,7 @@ mod lists;
 mod log;
 mod lookup;
 mod many;
-mod object;
+pub(crate) mod object;
 pub mod parameters;
 mod plain_add;
 mod pool;

@@ -17,7 +17,7 @@ use crate::domain::Invalid;
 const ECHO_CHARS_MAX: usize = 64;
 
 /// The text of a body, which must be one JSON text in UTF-8 (RFC 8259, section 8.1).
-pub(super) fn text_of(body: &[u8]) -> Result<&str, Problem> {
+pub(crate) fn text_of(body: &[u8]) -> Result<&str, Problem> {
     if body.is_empty() {
         return Err(Problem::new(ErrorCode::InvalidJson, "the body is empty: send a JSON object"));
     }
@@ -25,32 +25,32 @@ pub(super) fn text_of(body: &[u8]) -> Result<&str, Problem> {
 }
 
 /// Refuses what is not JSON at all. The position helps; the text itself is not repeated.
-pub(super) fn check_syntax(text: &str) -> Result<(), Problem> {
+pub(crate) fn check_syntax(text: &str) -> Result<(), Problem> {
     serde_json::from_str::<IgnoredAny>(text).map(|_| ()).map_err(|error| {
         let detail = format!("the body is not valid JSON: error at line {} column {}", error.line(), error.column());
         Problem::new(ErrorCode::InvalidJson, detail)
     })
 }
 
-pub(super) fn unknown_member(prefix: &str, name: &str, known: &[&str]) -> Problem {
+pub(crate) fn unknown_member(prefix: &str, name: &str, known: &[&str]) -> Problem {
     let name: String = name.chars().take(ECHO_CHARS_MAX).collect();
     let detail = format!("unknown field; known fields: {}", known.join(", "));
     Problem::argument(format!("{prefix}{name}"), detail)
 }
 
-pub(super) fn repeated_member(field: String) -> Problem {
+pub(crate) fn repeated_member(field: String) -> Problem {
     let detail = format!("duplicate {field}");
     Problem::argument(field, detail)
 }
 
-pub(super) fn missing_member(field: String) -> Problem {
+pub(crate) fn missing_member(field: String) -> Problem {
     let detail = format!("{field} is missing");
     Problem::argument(field, detail)
 }
 
 /// The members of an object, each known and there once.
 #[derive(Debug)]
-pub(super) struct Object<'a> {
+pub(crate) struct Object<'a> {
     members: Vec<(String, &'a RawValue)>,
 }
 
@@ -196,7 +196,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
 /// A number without a fraction, however it is written: `5.0` is an integer to JSON Schema (section 6.1.1 of its
 /// validation vocabulary) and to many writers of JSON.
-pub(super) fn whole_number(raw: &str) -> Option<u64> {
+pub(crate) fn whole_number(raw: &str) -> Option<u64> {
     /// Beyond it, a double does not tell neighbours from each other.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let of_double = || {

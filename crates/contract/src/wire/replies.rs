@@ -9,8 +9,9 @@ use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{EntityType, text, texts};
-use crate::domain::{self, AheadMax, Bucket, IdentityKind, Keep, TimestampUnit, ValueType};
+use super::{EntityType, texts};
+use crate::definition::VersionProperties;
+use crate::domain::{self, TimestampUnit, ValueType};
 
 /// A page of items, in the requested order.
 #[derive(ToSchema)]
@@ -123,42 +124,11 @@ pub struct Feature {
     pub entity_type: String,
     #[schema(value_type = texts::Name, inline)]
     pub name: String,
-    #[serde(serialize_with = "text::serialize", deserialize_with = "text::value_type")]
     #[schema(value_type = texts::ValueType)]
     pub value_type: ValueType,
-    #[schema(value_type = texts::Ttl, inline)]
-    pub ttl: String,
-    /// Maximum number of newest items that a list of the default version shows; all if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
-    pub max_items: Option<u64>,
-    /// Maximum lead of the timestamp of an item added to the default version over the server's clock, or `none`. If
-    /// absent, the server's setting applies.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
-    #[schema(value_type = texts::AheadMax, required = false)]
-    pub timestamp_ahead_max: Option<AheadMax>,
-    /// Absent in histories if it is `item`, and on servers without other identities.
-    #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
-    #[schema(value_type = texts::Identity, required = false)]
-    pub identity: IdentityKind,
-    /// Present if the identity is `value` or `key`.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "text::serialize_some",
-        deserialize_with = "text::keep"
-    )]
-    #[schema(value_type = texts::Keep, required = false)]
-    pub keep: Option<Keep>,
-    // Of which period a partition of a list holds the items, where lists are kept in several.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "text::serialize_some",
-        deserialize_with = "text::bucket"
-    )]
-    #[schema(value_type = texts::Bucket, required = false)]
-    pub bucket: Option<Bucket>,
+    // Those of the default version.
+    #[serde(flatten)]
+    pub properties: VersionProperties,
     pub description: String,
     pub owner: String,
     #[schema(value_type = texts::Labels, inline)]
@@ -177,12 +147,7 @@ impl From<&domain::Feature> for Feature {
             entity_type: feature.id.entity_type.to_string(),
             name: feature.id.name.to_string(),
             value_type: feature.value_type,
-            ttl: feature.ttl.to_string(),
-            max_items: feature.max_items.map(domain::MaxItems::as_u64),
-            timestamp_ahead_max: feature.timestamp_ahead_max,
-            identity: feature.identity().kind(),
-            keep: feature.identity().keep(),
-            bucket: feature.bucket(),
+            properties: feature.properties(),
             description: feature.description.as_str().to_owned(),
             owner: feature.owner.as_str().to_owned(),
             labels: feature.labels.as_map().clone(),
@@ -198,39 +163,8 @@ impl From<&domain::Feature> for Feature {
 pub struct FeatureVersion {
     #[schema(value_type = texts::Label, inline)]
     pub version: String,
-    #[schema(value_type = texts::Ttl, inline)]
-    pub ttl: String,
-    /// Maximum number of newest items that a list shows; all if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u32, minimum = 1, maximum = 100_000, required = false)]
-    pub max_items: Option<u64>,
-    /// Maximum lead of an added item's timestamp over the server's clock, or `none`. If absent, the server's setting
-    /// applies.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text::ahead_max")]
-    #[schema(value_type = texts::AheadMax, required = false)]
-    pub timestamp_ahead_max: Option<AheadMax>,
-    /// As for features.
-    #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::identity")]
-    #[schema(value_type = texts::Identity, required = false)]
-    pub identity: IdentityKind,
-    /// Present if the identity is `value` or `key`.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "text::serialize_some",
-        deserialize_with = "text::keep"
-    )]
-    #[schema(value_type = texts::Keep, required = false)]
-    pub keep: Option<Keep>,
-    // Of which period a partition of a list holds the items, where lists are kept in several.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "text::serialize_some",
-        deserialize_with = "text::bucket"
-    )]
-    #[schema(value_type = texts::Bucket, required = false)]
-    pub bucket: Option<Bucket>,
+    #[serde(flatten)]
+    pub properties: VersionProperties,
     pub description: String,
     #[schema(value_type = texts::Timestamp, inline)]
     pub created_at: String,
@@ -240,12 +174,7 @@ impl From<&domain::FeatureVersion> for FeatureVersion {
     fn from(version: &domain::FeatureVersion) -> Self {
         Self {
             version: version.version.to_string(),
-            ttl: version.ttl.to_string(),
-            max_items: version.max_items.map(domain::MaxItems::as_u64),
-            timestamp_ahead_max: version.timestamp_ahead_max,
-            identity: version.identity.kind(),
-            keep: version.identity.keep(),
-            bucket: version.bucket,
+            properties: version.properties.clone(),
             description: version.description.as_str().to_owned(),
             created_at: version.created_at.to_string(),
         }

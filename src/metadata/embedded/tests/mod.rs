@@ -14,12 +14,11 @@ use redb::backends::FileBackend;
 use redb::{Builder, StorageBackend, TableDefinition};
 
 use super::*;
+use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{
     Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Timestamp, Ttl, ValueType,
 };
-use crate::metadata::{
-    Calls, ChangeContext, Definitions, FeaturePatch, Frozen, MetadataStore, NewFeature, Precondition,
-};
+use crate::metadata::{Calls, ChangeContext, Definitions, Frozen, MetadataStore, NewFeature, Precondition};
 
 fn id() -> FeatureId {
     FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("f").unwrap() }
@@ -37,11 +36,7 @@ fn new_feature() -> NewFeature {
     NewFeature {
         id: id(),
         value_type: ValueType::String,
-        ttl: ttl(1),
-        max_items: None,
-        timestamp_ahead_max: None,
-        identity: Default::default(),
-        bucket: None,
+        properties: VersionProperties { ttl: ttl(1), ..VersionProperties::default() },
         description: Description::default(),
         owner: Owner::default(),
         labels: Labels::new(BTreeMap::new()).unwrap(),
@@ -49,7 +44,7 @@ fn new_feature() -> NewFeature {
 }
 
 async fn set_ttl(store: &impl MetadataStore, secs: u64) -> Result<Feature, MetadataError> {
-    let patch = FeaturePatch { ttl: Some(ttl(secs)), ..FeaturePatch::default() };
+    let patch = GivenProperties { ttl: Some(ttl(secs)), ..GivenProperties::default() }.into();
     store.update_feature(&id(), patch, Precondition::None, context()).await
 }
 
@@ -209,14 +204,14 @@ async fn a_disk_that_fills_up_at_any_point_loses_nothing() {
         let error = outcome.unwrap_err();
         assert!(matches!(error, MetadataError::Unavailable { .. }), "{error:?}");
         // What was acknowledged is still read; nothing is changed while the disk is full.
-        assert_eq!(store.feature(&id()).await.unwrap().unwrap().ttl, ttl(2));
+        assert_eq!(store.feature(&id()).await.unwrap().unwrap().properties().ttl, ttl(2));
         let again = set_ttl(&store, 4).await.unwrap_err();
         assert!(!again.outcome_unknown(), "nothing was begun: {again:?}");
 
         left.store(PLENTY, Ordering::SeqCst);
         let Definitions { revision, features } = store.definitions().await.unwrap();
-        let has_landed = features[0].ttl == ttl(3);
-        assert!(has_landed || features[0].ttl == ttl(2), "{:?}", features[0].ttl);
+        let has_landed = features[0].properties().ttl == ttl(3);
+        assert!(has_landed || features[0].properties().ttl == ttl(2), "{:?}", features[0].properties().ttl);
         assert!(!has_landed || error.outcome_unknown(), "a change that was refused for certain is there");
         assert_eq!(revision.0, 2 + u64::from(has_landed));
 
@@ -225,7 +220,7 @@ async fn a_disk_that_fills_up_at_any_point_loses_nothing() {
         assert_eq!(revisions(&store).await, expected, "the disk was full from operation {point} on");
         drop(store);
         let reopened = open_on_failing_disk(path, &left);
-        assert_eq!(reopened.feature(&id()).await.unwrap().unwrap().ttl, ttl(5));
+        assert_eq!(reopened.feature(&id()).await.unwrap().unwrap().properties().ttl, ttl(5));
         assert_eq!(revisions(&reopened).await, expected);
     }
 }
@@ -245,7 +240,7 @@ async fn a_backup_of_a_store_in_use_holds_all_that_was_acknowledged() {
     let found = verify(to.path()).unwrap().unwrap();
     assert_eq!((found.features, found.changes), (1, 59));
     let restored = open(to.path()).unwrap();
-    assert_eq!(restored.feature(&id()).await.unwrap().unwrap().ttl, ttl(59));
+    assert_eq!(restored.feature(&id()).await.unwrap().unwrap().properties().ttl, ttl(59));
     assert_eq!(revisions(&restored).await, (1..=59).collect::<Vec<_>>());
     // It counts on where the backup left off.
     assert_eq!(set_ttl(&restored, 3).await.unwrap().revision.0, 60);

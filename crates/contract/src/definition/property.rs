@@ -1,0 +1,206 @@
+//! What the type of a property has to know, and the forms of the words in documents.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::domain::index::Pointer;
+use crate::domain::{
+    AheadMax, Bucket, Description, EntityType, FeatureName, Generation, IdentityKind, Invalid, Keep, Labels, MaxItems,
+    Owner, Timestamp, Ttl, ValueType, VersionLabel,
+};
+use crate::wire::Problem;
+use crate::wire::object::{Object, whole_number};
+
+/// A property of a version, next to its form in documents.
+pub(crate) trait VersionProperty: Sized {
+    /// Reads it from the body of a request. `None` if the body does not name it.
+    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem>;
+
+    /// As a number, for definitions in memory.
+    fn pack(&self) -> Option<u64>;
+
+    fn unpack(number: Option<u64>) -> Option<Self>;
+}
+
+impl VersionProperty for Ttl {
+    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
+        object.optional(name, Self::parse)
+    }
+
+    fn pack(&self) -> Option<u64> {
+        Some(self.as_secs())
+    }
+
+    fn unpack(number: Option<u64>) -> Option<Self> {
+        Self::from_secs(number?).ok()
+    }
+}
+
+impl VersionProperty for Option<MaxItems> {
+    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
+        let Some(raw) = object.raw(name) else { return Ok(None) };
+        if raw == "null" {
+            return Ok(Some(None));
+        }
+        let items = whole_number(raw).ok_or_else(|| {
+            let detail = format!("{name} must be a whole number from {} to {}, or null", MaxItems::MIN, MaxItems::MAX);
+            Problem::argument(name, detail)
+        })?;
+        MaxItems::new(items).map(|items| Some(Some(items))).map_err(|invalid| Problem::from(invalid).at(name))
+    }
+
+    fn pack(&self) -> Option<u64> {
+        self.map(MaxItems::as_u64)
+    }
+
+    fn unpack(number: Option<u64>) -> Option<Self> {
+        number.map(MaxItems::new).transpose().ok()
+    }
+}
+
+impl VersionProperty for Option<AheadMax> {
+    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
+        nullable(object, name, AheadMax::parse)
+    }
+
+    fn pack(&self) -> Option<u64> {
+        self.map(AheadMax::as_secs)
+    }
+
+    fn unpack(number: Option<u64>) -> Option<Self> {
+        number.map(AheadMax::from_secs).transpose().ok()
+    }
+}
+
+impl VersionProperty for IdentityKind {
+    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
+        object.optional(name, Self::parse)
+    }
+
+    fn pack(&self) -> Option<u64> {
+        place(&Self::ALL, self)
+    }
+
+    fn unpack(number: Option<u64>) -> Option<Self> {
+        at_place(&Self::ALL, number?)
+    }
+}
+
+impl VersionProperty for Option<Keep> {
+    /// Whether there is one follows from the identity, so `null` is refused.
+    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
+        Ok(object.optional(name, Keep::parse)?.map(Some))
+    }
+
+    fn pack(&self) -> Option<u64> {
+        place(&Keep::ALL, self.as_ref()?)
+    }
+
+    fn unpack(number: Option<u64>) -> Option<Self> {
+        number.map_or(Some(None), |number| at_place(&Keep::ALL, number).map(Some))
+    }
+}
+
+impl VersionProperty for Option<Bucket> {
+    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
+        nullable(object, name, Bucket::parse)
+    }
+
+    fn pack(&self) -> Option<u64> {
+        place(&Bucket::ALL, self.as_ref()?)
+    }
+
+    fn unpack(number: Option<u64>) -> Option<Self> {
+        number.map_or(Some(None), |number| at_place(&Bucket::ALL, number).map(Some))
+    }
+}
+
+/// A text, or `null` for none.
+fn nullable<T>(
+    object: &Object<'_>,
+    name: &'static str,
+    parse: impl FnOnce(&str) -> Result<T, Invalid>,
+) -> Result<Option<Option<T>>, Problem> {
+    if object.raw(name) == Some("null") {
+        return Ok(Some(None));
+    }
+    Ok(object.optional(name, parse)?.map(Some))
+}
+
+fn place<T: PartialEq>(all: &[T], value: &T) -> Option<u64> {
+    all.iter().position(|other| other == value).and_then(|place| u64::try_from(place).ok())
+}
+
+fn at_place<T: Copy>(all: &[T], place: u64) -> Option<T> {
+    all.get(usize::try_from(place).ok()?).copied()
+}
+
+/// Words that are texts in documents, each with the function that reads it.
+macro_rules! texts {
+    ($($word:ty: $parse:expr,)+) => {$(
+        impl Serialize for $word {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $word {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                $parse(text.as_str()).map_err(de::Error::custom)
+            }
+        }
+    )+};
+}
+
+texts! {
+    EntityType: EntityType::new,
+    // That of bags is empty.
+    FeatureName: FeatureName::stored,
+    VersionLabel: VersionLabel::new,
+    ValueType: ValueType::parse,
+    Ttl: Ttl::parse,
+    AheadMax: AheadMax::parse,
+    IdentityKind: IdentityKind::parse,
+    Keep: Keep::parse,
+    Bucket: Bucket::parse,
+    Description: Description::new,
+    Owner: Owner::new,
+    Timestamp: Timestamp::parse,
+    Pointer: Pointer::new,
+}
+
+/// Words that are numbers in documents, with the functions that lead there and back.
+macro_rules! numbers {
+    ($($word:ty: $write:expr, $read:expr;)+) => {$(
+        impl Serialize for $word {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_u64($write(*self))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $word {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $read(u64::deserialize(deserializer)?).map_err(de::Error::custom)
+            }
+        }
+    )+};
+}
+
+numbers! {
+    MaxItems: MaxItems::as_u64, MaxItems::new;
+    Generation: Generation::as_u64, Generation::new;
+}
+
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_map().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(BTreeMap::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
