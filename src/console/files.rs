@@ -84,6 +84,7 @@ pub(super) const FILES: Embedded = embed![
     "ui/history.js",
     "ui/icons.js",
     "ui/parts.js",
+    "ui/properties.js",
     "ui/schema.js",
     "ui/timeline.js",
     "ui/use.js",

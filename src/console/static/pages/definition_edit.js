@@ -2,18 +2,18 @@
 // was looked at. Who comes too late sees both, and chooses.
 
 import { html, useState } from "../lib/html.js";
-import { aheadMaxError, labelsText, maxItemsError, readLabels, textError } from "../lib/features.js";
+import { labelsText, readLabels, textError } from "../lib/features.js";
 import { readTtl } from "../lib/format.js";
 import { go } from "../lib/router.js";
 import { Button, LinkButton, Notice, TextField, Trouble, say } from "../ui/parts.js";
-import { AheadMaxField, Differences, LabelsField, MaxItemsField, TtlField, differences, fieldTitle } from "../ui/feature_parts.js";
+import { Differences, LabelsField, TtlField, differences, fieldTitle } from "../ui/feature_parts.js";
+import { PROPERTIES, PropertyFields, drafted, errorsOf, readDraft } from "../ui/properties.js";
 import { useTask } from "../ui/use.js";
 
 /** Those of `fields` that a definition has. */
 const only = (fields, definition) => Object.fromEntries(fields.map((field) => [field, definition[field] ?? null]));
 /** As they stand in fields. */
-const drafted = (state) => ({ ...state, max_items: String(state.max_items ?? ""),
-  timestamp_ahead_max: state.timestamp_ahead_max ?? "", labels: labelsText(state.labels) });
+const asDraft = (state) => ({ ...state, ...drafted(state), labels: labelsText(state.labels) });
 
 /**
  * `fields` may change, and `about` says what of it never does. `load` gives { definition, etag } as they are now, and
@@ -21,18 +21,15 @@ const drafted = (state) => ({ ...state, max_items: String(state.max_items ?? "")
  */
 export function EditDefinition({ definition, etag, refused, fields, title, page, about, ttlWhat, consequence, load, change, onSaved }) {
   const [based, setBased] = useState({ definition, etag });
-  const [draft, setDraft] = useState(drafted(only(fields, definition)));
+  const [draft, setDraft] = useState(asDraft(only(fields, definition)));
   const [isReviewing, setReviewing] = useState(false);
   const [theirs, setTheirs] = useState(null);
   const task = useTask();
   const labels = readLabels(draft.labels);
-  const mine = only(fields, { ...draft, max_items: draft.max_items ? Number(draft.max_items) : null,
-    timestamp_ahead_max: draft.timestamp_ahead_max || null,
-    labels: labels.labels ?? based.definition.labels });
+  const mine = only(fields, { ...draft, ...readDraft(draft), labels: labels.labels ?? based.definition.labels });
   const errors = {
     ttl: readTtl(draft.ttl).error, description: textError(draft.description, 2000), owner: textError(draft.owner, 200),
-    labels: labels.error, max_items: maxItemsError(draft.max_items),
-    timestamp_ahead_max: aheadMaxError(draft.timestamp_ahead_max),
+    labels: labels.error, ...errorsOf(draft),
   };
   const isFine = Object.values(errors).every((error) => !error);
   const changes = differences(only(fields, based.definition), mine);
@@ -54,7 +51,7 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
     go(page);
   });
   const settle = (chosen) => {
-    setDraft(drafted(chosen));
+    setDraft(asDraft(chosen));
     setBased(theirs);
     setTheirs(null);
     setReviewing(true);
@@ -69,8 +66,7 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
       <div class="card form">
         ${refused && html`<${Notice} kind="warn" title="You may view but not change this."><p>${refused}</p></${Notice}>`}
         <${TtlField} required what=${ttlWhat} ...${field("ttl")}/>
-        ${fields.includes("max_items") && html`<${MaxItemsField} ...${field("max_items")}/>`}
-        ${fields.includes("timestamp_ahead_max") && html`<${AheadMaxField} ...${field("timestamp_ahead_max")}/>`}
+        <${PropertyFields} taken=${PROPERTIES.filter(({ name }) => fields.includes(name))} field=${field}/>
         <${TextField} label="Description" area rows="3" ...${field("description")}/>
         <${TextField} label="Owner" ...${field("owner")}/>
         <${LabelsField} ...${field("labels")}/>

@@ -2,12 +2,13 @@
 
 import { html, useState } from "../lib/html.js";
 import { IDENTITIES, KEEPS, TYPES, deprecationOf, identityOf, featurePath, loadFeature, purgeOf } from "../lib/features.js";
-import { dayTime, group, readTtl, ttlWords } from "../lib/format.js";
+import { dayTime, readTtl, ttlWords } from "../lib/format.js";
 import { path } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble, TypeBadge, say } from "../ui/parts.js";
-import { Labels, aheadWords } from "../ui/feature_parts.js";
+import { Labels } from "../ui/feature_parts.js";
+import { PROPERTIES } from "../ui/properties.js";
 import { History } from "../ui/history.js";
 import { useLoad, useNow } from "../ui/use.js";
 import { DeleteFeature } from "./feature_delete.js";
@@ -62,10 +63,8 @@ function Overview({ feature, etag, refused, onChanged }) {
           <div><dt>Value type</dt><dd><${TypeBadge} type=${feature.value_type}/>${" "}<span class="muted">${TYPES[feature.value_type]?.[0]}</span></dd></div>
           <div><dt>Time to live</dt><dd><strong>${ttlWords(feature.ttl)}</strong>
             <p class="fine">Currently shows items since ${dayTime(now - secs * 1000)}.</p></dd></div>
-          ${feature.max_items && html`<div><dt>At most</dt><dd><strong>${group(feature.max_items)}</strong> items of a list are shown,
-            the newest</dd></div>`}
-          ${feature.timestamp_ahead_max && html`<div><dt>Timestamps ahead</dt><dd><strong>${aheadWords(feature.timestamp_ahead_max)}</strong>,
-            by the server's clock</dd></div>`}
+          ${PROPERTIES.filter(({ name }) => feature[name]).map(({ name, title, fact }) => html`
+            <div key=${name}><dt>${title}</dt><dd>${fact(feature[name])}</dd></div>`)}
           ${identityOf(feature) !== "item" && html`<div><dt>Identity</dt><dd><strong>${IDENTITIES[feature.identity]?.[0] ?? feature.identity}</strong>:
             ${" "}${KEEPS[feature.keep] ?? feature.keep}</dd></div>`}
           ${feature.bucket && html`<div><dt>Bucket</dt><dd><strong>${feature.bucket}</strong>: a partition of a list for each,

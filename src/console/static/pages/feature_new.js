@@ -2,19 +2,20 @@
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { takesField } from "../lib/document.js";
-import { TYPES, aheadMaxError, createFeature, maxItemsError, nameError, pageOf, readLabels, textError } from "../lib/features.js";
+import { TYPES, createFeature, nameError, pageOf, readLabels, textError } from "../lib/features.js";
 import { readTtl } from "../lib/format.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Button, Command, LinkButton, Notice, PageHead, TextField, Trouble, say } from "../ui/parts.js";
-import { AheadMaxField, IdentityChoice, LabelsField, MaxItemsField, TtlField } from "../ui/feature_parts.js";
+import { IdentityChoice, LabelsField, TtlField } from "../ui/feature_parts.js";
+import { PROPERTIES, PropertyFields, drafted, errorsOf, readDraft, useTaken } from "../ui/properties.js";
 import { useLoad, useTask } from "../ui/use.js";
 
 /** A draft outlives a reload. */
 const DRAFT = "liststore.draft.feature";
 const NOTHING = { entity_type: "", name: "", value_type: "string", ttl: "30d", description: "", owner: "", labels: "",
-  max_items: "", timestamp_ahead_max: "", identity: "item", keep: "newest" };
+  ...drafted({}), identity: "item", keep: "newest" };
 
 function useDraft(given) {
   const [draft, setDraft] = useState(() => {
@@ -39,12 +40,11 @@ function check(draft) {
   const errors = {
     entity_type: nameError(draft.entity_type), name: nameError(draft.name), ttl: readTtl(draft.ttl).error,
     description: textError(draft.description, 2000), owner: textError(draft.owner, 200), labels: labels.error,
-    max_items: maxItemsError(draft.max_items), timestamp_ahead_max: aheadMaxError(draft.timestamp_ahead_max),
+    ...errorsOf(draft),
   };
   const input = {
     entity_type: draft.entity_type, name: draft.name, value_type: draft.value_type, ttl: draft.ttl,
-    ...(draft.max_items && { max_items: Number(draft.max_items) }),
-    ...(draft.timestamp_ahead_max && { timestamp_ahead_max: draft.timestamp_ahead_max }),
+    ...Object.fromEntries(Object.entries(readDraft(draft)).filter(([, value]) => value !== null)),
     ...(draft.identity !== "item" && { identity: draft.identity, keep: draft.keep }),
     ...(draft.description && { description: draft.description }), ...(draft.owner && { owner: draft.owner }),
     ...(Object.keys(labels.labels ?? {}).length && { labels: labels.labels }),
@@ -59,8 +59,7 @@ function command(input) {
   const words = ["liststore feature create", quoted(input.entity_type || "user"), quoted(input.name || "NAME"),
     "--value-type", input.value_type, "--ttl", quoted(input.ttl || "30d")];
   if (input.identity) words.push("--identity", input.identity, "--keep", input.keep);
-  if (input.max_items) words.push("--max-items", input.max_items);
-  if (input.timestamp_ahead_max) words.push("--timestamp-ahead-max", quoted(input.timestamp_ahead_max));
+  for (const { name, option } of PROPERTIES) if (input[name]) words.push(option, quoted(String(input[name])));
   if (input.owner) words.push("--owner", quoted(input.owner));
   return words.join(" ").slice(0, COMMAND_CHARS_MAX);
 }
@@ -73,10 +72,8 @@ export function FeatureNew() {
   const [tried, setTried] = useState(false);
   const [touched, setTouched] = useState({});
   const task = useTask();
-  const { data: takes = {} } = useLoad(async () => ({
-    maxItems: await takesField("create_feature", "max_items"), identity: await takesField("create_feature", "identity"),
-    aheadMax: await takesField("create_feature", "timestamp_ahead_max"),
-  }), []);
+  const taken = useTaken("create_feature");
+  const takesIdentity = useLoad(() => takesField("create_feature", "identity"), []).data;
   const { errors, isFine, input } = check(draft);
   const refused = refusal("features:write");
   const shown = (name) =>
@@ -111,9 +108,8 @@ export function FeatureNew() {
         </div>
         <${TypeChoice} value=${draft.value_type} onChange=${(value_type) => change({ value_type })}/>
         <${TtlField} required value=${draft.ttl} onInput=${(ttl) => change({ ttl })} error=${shown("ttl")}/>
-        ${takes.maxItems && html`<${MaxItemsField} ...${field("max_items")}/>`}
-        ${takes.aheadMax && html`<${AheadMaxField} ...${field("timestamp_ahead_max")}/>`}
-        ${takes.identity && html`<${IdentityChoice} draft=${draft} onChange=${change}/>`}
+        <${PropertyFields} taken=${taken} field=${field}/>
+        ${takesIdentity && html`<${IdentityChoice} draft=${draft} onChange=${change}/>`}
         <${TextField} label="Description" area rows="2" hint="The purpose, for other users." ...${field("description")}/>
         <${TextField} label="Owner" hint="The responsible team or person." ...${field("owner")}/>
         <${LabelsField} ...${field("labels")}/>

@@ -3,12 +3,13 @@
 import { html, useState } from "../lib/html.js";
 import { call, get } from "../lib/api.js";
 import { IDENTITIES, KEEPS, changeFeature, deprecation, deprecationLabel, deprecationOf, featurePath, identityOf, loadFeature,
-  aheadMaxError, maxItemsError, textError, versionError, versionPath } from "../lib/features.js";
-import { dayTime, group, millisOf, readTtl, ttlWords } from "../lib/format.js";
+  textError, versionError, versionPath } from "../lib/features.js";
+import { dayTime, millisOf, readTtl, ttlWords } from "../lib/format.js";
 import { takesField } from "../lib/document.js";
 import { refusal } from "../lib/session.js";
 import { Badge, Button, Dialog, LinkButton, Notice, TextField, Time, Trouble, say } from "../ui/parts.js";
-import { AheadMaxField, Differences, IdentityChoice, MaxItemsField, TtlField, aheadWords, differences, ttlConsequence } from "../ui/feature_parts.js";
+import { Differences, IdentityChoice, TtlField, differences, ttlConsequence } from "../ui/feature_parts.js";
+import { PROPERTIES, PropertyFields, drafted, errorsOf, readDraft, useTaken } from "../ui/properties.js";
 import { Weight } from "../ui/weight.js";
 import { useLoad, useTask } from "../ui/use.js";
 import { Deprecate, Deprecated } from "./deprecate.js";
@@ -24,10 +25,8 @@ export function Versions({ feature, etag, refused, onChanged }) {
   const rows = [
     ["Time to live", ({ ttl }) => html`<strong>${ttlWords(ttl)}</strong>`],
     ["Shown now", ({ ttl }) => html`items since ${dayTime(Date.now() - readTtl(ttl).secs * 1000)}`],
-    ...(feature.versions.some((version) => version.max_items) ? [["At most", ({ max_items: max }) =>
-      max ? `${group(max)} items of a list` : html`<span class="muted">all</span>`]] : []),
-    ...(feature.versions.some((version) => version.timestamp_ahead_max) ? [["Timestamps ahead", ({ timestamp_ahead_max: ahead }) =>
-      ahead ? aheadWords(ahead) : html`<span class="muted">as the server is set</span>`]] : []),
+    ...PROPERTIES.filter(({ name }) => feature.versions.some((version) => version[name]))
+      .map(({ name, title, cell }) => [title, (version) => cell(version[name])]),
     ...(feature.versions.some((version) => identityOf(feature, version) !== "item") ? [["Identity", (version) =>
       html`${IDENTITIES[identityOf(feature, version)]?.[0]}${version.keep && html`<span class="muted">: ${KEEPS[version.keep]}</span>`}`]] : []),
     ...(feature.versions.some(({ bucket }) => bucket) ? [["Bucket", ({ bucket }) =>
@@ -80,23 +79,29 @@ export function Versions({ feature, etag, refused, onChanged }) {
     </section>`;
 }
 
+const isFine = (draft) => Object.values(errorsOf(draft)).every((error) => !error);
+
+/** A field of a draft, by its name. */
+const fieldOf = (draft, setDraft) => (name) => ({
+  value: draft[name], error: errorsOf(draft)[name], onInput: (text) => setDraft((now) => ({ ...now, [name]: text })),
+});
+
 function AddVersion({ feature, onClose, onDone }) {
   const [version, setVersion] = useState("");
   const [ttl, setTtl] = useState(feature.ttl);
   const [description, setDescription] = useState("");
-  const [max, setMax] = useState(String(feature.max_items ?? ""));
-  const [ahead, setAhead] = useState(feature.timestamp_ahead_max ?? "");
-  const takesAhead = useLoad(() => takesField("create_version", "timestamp_ahead_max"), []).data;
-  const takesMax = useLoad(() => takesField("create_version", "max_items"), []).data;
+  const [draft, setDraft] = useState(drafted(feature));
+  const taken = useTaken("create_version");
   const takesIdentity = useLoad(() => takesField("create_version", "identity"), []).data;
   const [identity, setIdentity] = useState({ identity: identityOf(feature), keep: feature.keep ?? "newest" });
   const task = useTask();
-  const taken = feature.versions.some((known) => known.version === version) ? "This name is already in use." : null;
-  const error = version ? versionError(version) ?? taken : null;
+  const isKnown = feature.versions.some((known) => known.version === version) ? "This name is already in use." : null;
+  const error = version ? versionError(version) ?? isKnown : null;
   const add = () => task.run(async () => {
     const { identity: kind, keep } = identity;
-    const body = { version, ttl, ...(takesMax && { max_items: max ? Number(max) : null }),
-      ...(takesAhead && { timestamp_ahead_max: ahead || null }), ...(takesIdentity && { identity: kind,
+    const given = readDraft(draft);
+    const properties = Object.fromEntries((taken ?? []).map(({ name }) => [name, given[name]]));
+    const body = { version, ttl, ...properties, ...(takesIdentity && { identity: kind,
       ...(kind !== "item" && { keep }) }), ...(description && { description }) };
     await call("POST", `${featurePath(feature.entity_type, feature.name)}/versions`, { body });
     onDone(`Version ${version} was added`);
@@ -105,13 +110,12 @@ function AddVersion({ feature, onClose, onDone }) {
     <${Dialog} title="Add a version" onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
       <${Button} kind="primary" onClick=${add}
-        disabled=${task.busy || !version || error || readTtl(ttl).error || maxItemsError(max) || aheadMaxError(ahead)
-          || textError(description, 2000)}>Add</${Button}>`}>
+        disabled=${task.busy || !version || error || readTtl(ttl).error || !isFine(draft) || textError(description, 2000)}
+        >Add</${Button}>`}>
       <p class="muted">It starts with separate, empty lists. Callers select it with <code>?version=</code>.</p>
       <${TextField} label="Version" required value=${version} onInput=${setVersion} error=${error} placeholder="v2"/>
       <${TtlField} value=${ttl} onInput=${setTtl}/>
-      ${takesMax && html`<${MaxItemsField} value=${max} onInput=${setMax} error=${maxItemsError(max)}/>`}
-      ${takesAhead && html`<${AheadMaxField} value=${ahead} onInput=${setAhead} error=${aheadMaxError(ahead)}/>`}
+      <${PropertyFields} taken=${taken} field=${fieldOf(draft, setDraft)}/>
       ${takesIdentity && html`<${IdentityChoice} draft=${identity} onChange=${(change) => setIdentity({ ...identity, ...change })}/>`}
       <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
         error=${textError(description, 2000)}/>
@@ -129,15 +133,12 @@ function EditVersion({ feature, version, onClose, onDone }) {
   const [based, setBased] = useState(version);
   const [ttl, setTtl] = useState(version.ttl);
   const [description, setDescription] = useState(version.description);
-  const [max, setMax] = useState(String(version.max_items ?? ""));
-  const [ahead, setAhead] = useState(version.timestamp_ahead_max ?? "");
-  const takesAhead = useLoad(() => takesField("update_version", "timestamp_ahead_max"), []).data;
-  const takesMax = useLoad(() => takesField("update_version", "max_items"), []).data;
+  const [draft, setDraft] = useState(drafted(version));
+  const taken = useTaken("update_version");
   const [isStale, setStale] = useState(false);
   const task = useTask();
-  const { ttl: basedTtl, max_items, timestamp_ahead_max, description: basedDescription } = based;
-  const changes = differences({ ttl: basedTtl, max_items, timestamp_ahead_max, description: basedDescription },
-    { ttl, max_items: max ? Number(max) : null, timestamp_ahead_max: ahead || null, description });
+  const before = { ttl: based.ttl, ...readDraft(drafted(based)), description: based.description };
+  const changes = differences(before, { ttl, ...readDraft(draft), description });
   const body = Object.fromEntries(changes.map(([name, , after]) => [name, after]));
   const save = () => task.run(async () => {
     const { etag, now } = await tagOf(feature, based);
@@ -154,12 +155,10 @@ function EditVersion({ feature, version, onClose, onDone }) {
   return html`
     <${Dialog} title=${`Edit version ${version.version}`} onClose=${onClose} actions=${html`
       <${Button} onClick=${onClose}>Cancel</${Button}>
-      <${Button} kind="primary" onClick=${save} disabled=${task.busy || !changes.length || readTtl(ttl).error || maxItemsError(max)
-        || aheadMaxError(ahead)}
+      <${Button} kind="primary" onClick=${save} disabled=${task.busy || !changes.length || readTtl(ttl).error || !isFine(draft)}
         >Save the change</${Button}>`}>
       <${TtlField} value=${ttl} onInput=${setTtl}/>
-      ${takesMax && html`<${MaxItemsField} value=${max} onInput=${setMax} error=${maxItemsError(max)}/>`}
-      ${takesAhead && html`<${AheadMaxField} value=${ahead} onInput=${setAhead} error=${aheadMaxError(ahead)}/>`}
+      <${PropertyFields} taken=${taken} field=${fieldOf(draft, setDraft)}/>
       <${TextField} label="Description" area rows="2" value=${description} onInput=${setDescription}
         error=${textError(description, 2000)}/>
       ${isStale && html`<${Notice} kind="warn" title="It changed after you opened it.">

@@ -4,6 +4,7 @@ import { html } from "../lib/html.js";
 import { IDENTITIES, KEEPS, isDeprecation, labelsText } from "../lib/features.js";
 import { day, readTtl, ttlWords, dayTime } from "../lib/format.js";
 import { Badge, SelectField, TextField, Time } from "./parts.js";
+import { PROPERTIES } from "./properties.js";
 
 /** `isBrief` leaves out what is shown otherwise: that something is deprecated. */
 export const Labels = ({ labels, max = 64, isBrief }) => {
@@ -43,17 +44,6 @@ export const LabelsField = ({ value, onInput, error }) => html`
   <${TextField} label="Labels" area mono rows="3" value=${value} onInput=${onInput} error=${error}
     placeholder=${"team=ranking\nstage=production"} hint="One key=value per line, to find features. At most 64."/>`;
 
-export const MaxItemsField = (props) => html`
-  <${TextField} label="Maximum items per list" inputmode="numeric" placeholder="all"
-    hint="Only this many newest items are shown. Default: all unexpired items." ...${props}/>`;
-
-export const AheadMaxField = (props) => html`
-  <${TextField} label="Timestamps ahead, at most" placeholder="as the server is set"
-    hint="An item whose time is further ahead of the server's clock is refused: 12h, 1d, or none for any time." ...${props}/>`;
-
-/** How far timestamps may be ahead, in words. */
-export const aheadWords = (ahead) => (ahead === "none" ? "any time" : `${ttlWords(ahead)} at most`);
-
 /** What stands once in a list; it is chosen when a feature or a version is made, and for ever. */
 export const IdentityChoice = ({ draft, onChange }) => html`
   <div class="columns">
@@ -77,7 +67,7 @@ const shown = (name, value) => {
 };
 
 const TITLES = {
-  ttl: "Time to live", max_items: "Maximum items per list", timestamp_ahead_max: "Timestamps ahead, at most", identity: "Identity", keep: "Kept item", bucket: "Bucket", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
+  ttl: "Time to live", ...Object.fromEntries(PROPERTIES.map(({ name, field }) => [name, field.label])), identity: "Identity", keep: "Kept item", bucket: "Bucket", description: "Description", owner: "Owner", labels: "Labels", value_type: "Value type",
   entity_type: "Entity type", name: "Name", version: "Version", versions: "Versions", roles: "Roles", scopes: "Scopes",
   properties: "Found by", order_by: "Ordered by", expires_at: "Expires", revoked_at: "Revoked", rotated_at: "Rotated",
 };
