@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::definition::FORMATS;
-use crate::domain::{Feature, FeatureVersion};
+use crate::domain::{Feature, FeatureVersion, IdentityKind};
 use crate::wire;
 
 /// The number of the form below.
@@ -18,17 +18,27 @@ fn form(document: &impl Serialize) -> Json {
     serde_json::to_value(document).unwrap_or_default()
 }
 
+/// The trail leaves out the identity of lists of items.
+fn without_identity_of_items(mut form: Json) -> Json {
+    let Some(members) = form.as_object_mut() else { return form };
+    members.retain(|name, value| name != "identity" || *value != IdentityKind::Item.as_str());
+    if let Some(Json::Array(versions)) = members.get_mut("versions") {
+        versions.iter_mut().for_each(|version| *version = without_identity_of_items(version.take()));
+    }
+    form
+}
+
 /// A feature with its versions, or an entity type. Generations, the longest TTLs and revisions are no part of it.
 pub fn feature(feature: &Feature) -> Json {
     if feature.id.is_of_bags() {
         return form(&wire::EntityType::from(feature));
     }
-    form(&wire::Feature::from(feature))
+    without_identity_of_items(form(&wire::Feature::from(feature)))
 }
 
 /// A version of a feature, or an index of bags; whether it is built is part of it.
 pub fn version(version: &FeatureVersion) -> Json {
-    let mut shown = form(&wire::FeatureVersion::from(version));
+    let mut shown = without_identity_of_items(form(&wire::FeatureVersion::from(version)));
     if let (Some(members), Some(Json::Object(index))) = (shown.as_object_mut(), version.index.as_ref().map(form)) {
         members.extend(index);
     }
@@ -40,9 +50,9 @@ mod tests {
     use super::*;
 
     /// Histories hold this. A change of it is another format.
-    const FEATURE: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","identity":"item","labels":{"k":"v"},"max_items":7,"name":"seen","owner":"o","timestamp_ahead_max":"none","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z","value_type":"json","versions":[{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","identity":"item","max_items":7,"timestamp_ahead_max":"none","ttl":"3d","version":""}]}"#;
+    const FEATURE: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"max_items":7,"name":"seen","owner":"o","timestamp_ahead_max":"none","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z","value_type":"json","versions":[{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","max_items":7,"timestamp_ahead_max":"none","ttl":"3d","version":""}]}"#;
     const ENTITY_TYPE: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"owner":"o","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z"}"#;
-    const INDEX: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","identity":"item","max_items":7,"order_by":"/b","properties":["/a"],"ready":true,"timestamp_ahead_max":"none","ttl":"3d","version":""}"#;
+    const INDEX: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","max_items":7,"order_by":"/b","properties":["/a"],"ready":true,"timestamp_ahead_max":"none","ttl":"3d","version":""}"#;
 
     const STORED: &str = r#"{"format":1,"entity_type":"user","name":"seen","value_type":"json","description":"d","owner":"o","labels":{"k":"v"},"versions":[{"version":"","ttl":"3d","max_items":7,"timestamp_ahead_max":"none","description":"x","created_at":"1970-01-01T00:00:00.000000001Z","generation":2,"ttl_max":"4d","revision":3,"index":{"properties":["/a"],"order_by":"/b","ready":true}}],"created_at":"1970-01-01T00:00:00.000000001Z","updated_at":"1970-01-01T00:00:02.000000000Z","ttl_max":"4d","revision":4}"#;
 

@@ -203,6 +203,7 @@ properties! {
     }
     {
         shown:
+            /// Absent in histories if it is `item`.
             #[serde(default)]
             #[schema(value_type = texts::Identity, required = false)]
         given:
