@@ -82,6 +82,11 @@ fn settings() -> impl Iterator<Item = Setting<'static>> {
     })
 }
 
+/// The variables of the environment that all settings have.
+pub(super) fn variables() -> impl Iterator<Item = String> {
+    settings().map(|setting| setting.variable())
+}
+
 /// A cell of the page, without its markup.
 fn plain(cell: &str) -> String {
     let mut text = String::new();

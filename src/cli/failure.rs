@@ -3,9 +3,12 @@
 use std::io;
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use crate::client;
-use crate::client::{ClientError, printable};
+use crate::client::{ClientError, Problem, escaped, printable};
 use crate::config::SettingError;
+use crate::wire::ProblemBody;
 
 const FAILED: u8 = 1;
 pub(super) const WRONG_USAGE: u8 = 2;
@@ -21,6 +24,8 @@ pub(super) enum Failure {
     /// The log has told already what failed, or which settings are wrong.
     Told,
     SettingsTold,
+    /// The server refused it: exit status 1.
+    Refused(Box<Problem>),
     /// Nobody reads the output any more, as after `| head`: a quiet end.
     OutputClosed,
 }
@@ -30,19 +35,27 @@ impl Failure {
         Self::Failed(text.into())
     }
 
-    /// What is left to tell, one line a mistake, and the exit status.
-    pub(super) fn report(self) -> ExitCode {
-        match self {
-            Self::Failed(text) => {
-                error(&text);
-                ExitCode::from(FAILED)
+    /// Prints the errors that are not printed yet, one line each or as JSON, and returns the exit status.
+    pub(super) fn report(self, as_json: bool) -> ExitCode {
+        let error = |text: &str, status: u8, problem: Option<&ProblemBody>| {
+            if as_json {
+                json_error(text, status, problem)
+            } else {
+                error(text)
             }
-            Self::Usage(text) => {
-                error(&text);
-                ExitCode::from(WRONG_USAGE)
+            ExitCode::from(status)
+        };
+        match self {
+            Self::Failed(text) => error(&text, FAILED, None),
+            Self::Usage(text) => error(&text, WRONG_USAGE, None),
+            Self::Refused(problem) => {
+                let details = problem.details.clone();
+                error(&ClientError::Problem(problem).to_string(), FAILED, Some(&details))
             }
             Self::Settings(errors) => {
-                errors.iter().for_each(|one| error(&one.to_string()));
+                errors.iter().for_each(|one| {
+                    error(&one.to_string(), WRONG_USAGE, None);
+                });
                 ExitCode::from(WRONG_USAGE)
             }
             Self::Told => ExitCode::from(FAILED),
@@ -55,6 +68,15 @@ impl Failure {
 /// Prints an error, whose text may come from a file or a server. It has several lines if it shows a part of a file.
 fn error(text: &str) {
     eprintln!("error: {}", lines(text));
+}
+
+/// Prints an error as one document: the text, the exit status, and the problem that a server returned.
+pub(super) fn json_error(text: &str, status: u8, problem: Option<&ProblemBody>) {
+    let mut document = json!({ "error": text, "exit_status": status });
+    if let Some(problem) = problem.and_then(|problem| serde_json::to_value(problem).ok()) {
+        document["problem"] = problem;
+    }
+    eprintln!("{}", escaped(&document.to_string()));
 }
 
 pub(super) fn warn(text: &str) {
@@ -77,7 +99,10 @@ impl From<io::Error> for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            ClientError::Problem(problem) => Self::Refused(problem),
+            error => Self::Failed(error.to_string()),
+        }
     }
 }
 
@@ -86,6 +111,7 @@ impl From<client::Failure> for Failure {
         match failure {
             client::Failure::Usage(text) => Self::Usage(text),
             client::Failure::Failed(text) => Self::Failed(text),
+            client::Failure::OutputClosed => Self::OutputClosed,
         }
     }
 }

@@ -20,6 +20,7 @@ mod definitions;
 mod entities;
 mod entity;
 mod entity_type;
+mod environment;
 mod export;
 mod extent;
 mod failure;
@@ -34,6 +35,7 @@ mod list;
 mod log;
 mod man;
 mod migrate;
+mod mistakes;
 mod output;
 mod pages;
 mod parse;
@@ -48,7 +50,7 @@ mod version;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::left_out;
 use failure::Failure;
@@ -101,18 +103,31 @@ enum Command {
 
 /// Runs one command to its end.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let command_line = match CommandLine::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let as_json = mistakes::asks_for_json(&arguments);
+    let command_line = match CommandLine::try_parse_from(&arguments) {
         Ok(command_line) => command_line,
         Err(error) => {
+            let error = mistakes::with_tip(error, &CommandLine::command(), &arguments);
+            if error.use_stderr() && as_json {
+                let text = error.render().to_string();
+                let text = text.trim().trim_start_matches("error: ");
+                failure::json_error(text, failure::WRONG_USAGE, None);
+                return ExitCode::from(failure::WRONG_USAGE);
+            }
             // Help and version come this way too, with exit status 0. Where they cannot be
             // printed, nobody reads them.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(failure::WRONG_USAGE) } else { ExitCode::SUCCESS };
         }
     };
+    // The log of a server has its own warnings.
+    if !matches!(command_line.command, Command::Serve(_)) {
+        environment::unknown(&CommandLine::command()).iter().for_each(|warning| failure::warn(warning));
+    }
     match command_line.command.run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(as_json),
     }
 }
 
@@ -162,8 +177,6 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -60,7 +60,7 @@ impl Server {
 
     /// A client of the server. `author` is who asks for a change.
     pub(super) fn client(&self, author: Option<crate::domain::Author>) -> Result<Client, Failure> {
-        Ok(Client::new(self.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?)
+        Ok(Client::new(self.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?.for_people())
     }
 
     /// Never an argument, which others on the machine could read.
@@ -261,7 +261,7 @@ pub(super) struct Way {
 impl Way {
     pub(super) fn client(&self, author: Option<crate::domain::Author>) -> Result<Client, Failure> {
         if self.local {
-            return Ok(Client::local(&self.data_dir, Retries::PATIENT)?.with_author(author));
+            return Ok(Client::local(&self.data_dir, Retries::PATIENT)?.with_author(author).for_people());
         }
         self.options.server.client(author)
     }

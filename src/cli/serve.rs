@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, CommandFactory};
 
+use super::environment;
 use super::failure::Failure;
 use super::output::Output;
 use super::settings::{SettingsArguments, log_format};
@@ -48,6 +49,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let log = telemetry::init(&log_options(&settings.log)).map_err(|e| Failure::failed(e.to_string()))?;
     let log = Arc::new(log);
     for warning in settings.warnings() {
+        tracing::warn!("{warning}");
+    }
+    for warning in environment::unknown(&super::CommandLine::command()) {
         tracing::warn!("{warning}");
     }
     app::run(settings, Arc::clone(&log), announce).map_err(|error| {

@@ -22,7 +22,8 @@ Examples:
   liststore version create user story_presented v2 --ttl 7d
   liststore list get user story_presented u-123 --version v2
 
-Each version has separate lists.";
+Each version has separate lists. `liststore --version` prints the version of the
+program.";
 
 /// Create, show, change and delete versions of a list feature
 #[derive(Debug, Args)]

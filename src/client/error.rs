@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use reqwest::StatusCode;
+use rustls::CertificateError;
 
 use super::printable::printable;
 use crate::wire::{HealthRead, ProblemBody};
@@ -17,6 +18,8 @@ const EXCERPT_CHARS_MAX: usize = 200;
 pub struct Problem {
     pub details: ProblemBody,
     pub retry_after: Option<Duration>,
+    /// What to try next, if the client looked for it.
+    pub next_step: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -24,23 +27,17 @@ pub enum ClientError {
     #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
     /// The request was not sent.
-    #[error(
-        "cannot reach {url}: {reason}; start a server there with `liststore serve`, or name another with --url or \
-         LISTSTORE_URL"
-    )]
-    Unreachable { url: String, reason: String },
+    #[error("cannot reach {url}: {reason}; {advice}")]
+    Unreachable { url: String, reason: String, advice: &'static str },
     /// The same: who answered has shown a certificate that does not hold.
-    #[error(
-        "cannot trust {url}: {reason}; name its certificate authority with --ca-file or LISTSTORE_CA_FILE if the \
-         system does not trust it"
-    )]
-    Untrusted { url: String, reason: String },
+    #[error("cannot trust {url}: {reason}; {advice}")]
+    Untrusted { url: String, reason: String, advice: &'static str },
     /// No server listens in a data directory.
     #[error("no server answers at {path}: {reason}; name the data directory of a running server with --data-dir")]
     NoSocket { path: String, reason: String },
     /// The request was sent, and no answer came.
-    #[error("no response from {url}: {reason}")]
-    NoAnswer { url: String, reason: String },
+    #[error("no response from {url}: {reason}{advice}")]
+    NoAnswer { url: String, reason: String, advice: &'static str },
     #[error("{}", line(.0))]
     Problem(Box<Problem>),
     /// What it says of itself when it is asked whether it is.
@@ -53,10 +50,25 @@ pub enum ClientError {
     Unreadable(String),
 }
 
-fn line(Problem { details: problem, .. }: &Problem) -> String {
+/// What to do where a server cannot be reached.
+const START: &str = "start a server there with `liststore serve`, or name another with --url or LISTSTORE_URL";
+const NAME: &str = "correct the name of the host in --url or LISTSTORE_URL";
+const PLAIN: &str = "the server speaks plain HTTP there: write http:// instead of https://, or turn on TLS in its \
+                     settings (http.tls)";
+/// What to do about a certificate.
+const AUTHORITY: &str = "name its certificate authority with --ca-file or LISTSTORE_CA_FILE if the system does not \
+                         trust it";
+const OWN_AUTHORITY: &str = "the server shows the certificate of an authority: give it a certificate that the \
+                             authority signed (http.tls.certificate_file)";
+const WRONG_NAME: &str = "use a name or an address in the URL that the certificate has";
+/// What to do about an answer that is no HTTP.
+const TLS: &str = ": the server may use TLS there: write https:// instead of http://";
+
+fn line(Problem { details: problem, next_step, .. }: &Problem) -> String {
     let field = problem.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
     let outcome = if problem.outcome_unknown { "; the change may have been applied" } else { "" };
-    printable(&format!("{field}{}{outcome} ({}, HTTP status {})", problem.detail, problem.code, problem.status))
+    let next = next_step.as_ref().map(|step| format!(": {step}")).unwrap_or_default();
+    printable(&format!("{field}{}{outcome} ({}, HTTP status {}){next}", problem.detail, problem.code, problem.status))
 }
 
 /// An error with its causes, innermost last.
@@ -79,8 +91,8 @@ fn root_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Whether the server's certificate is why there is no connection.
-fn is_of_certificate(error: &reqwest::Error) -> bool {
+/// The fault of TLS that an error is about, if it is.
+fn fault_of_tls(error: &reqwest::Error) -> Option<rustls::Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = error.source();
     while let Some(outer) = cause {
         let mut inner = outer;
@@ -88,25 +100,40 @@ fn is_of_certificate(error: &reqwest::Error) -> bool {
         while let Some(wrapped) = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
             inner = wrapped;
         }
-        if matches!(inner.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))) {
-            return true;
+        if let Some(fault) = inner.downcast_ref::<rustls::Error>() {
+            return Some(fault.clone());
         }
         cause = outer.source();
     }
-    false
+    None
+}
+
+/// What helps against a certificate that is not accepted.
+fn advice_about(fault: &CertificateError) -> &'static str {
+    let text = format!("{fault:?}");
+    match fault {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => WRONG_NAME,
+        _ if text.contains("CaUsedAsEndEntity") => OWN_AUTHORITY,
+        _ => AUTHORITY,
+    }
 }
 
 impl ClientError {
     pub fn of_transport(url: &impl Display, error: &reqwest::Error) -> Self {
         let url = url.to_string();
-        if error.is_connect() && is_of_certificate(error) {
-            Self::Untrusted { url, reason: root_cause(error) }
-        } else if error.is_connect() {
-            Self::Unreachable { url, reason: root_cause(error) }
-        } else if error.is_timeout() {
-            Self::NoAnswer { url, reason: "timed out".to_owned() }
-        } else {
-            Self::NoAnswer { url, reason: root_cause(error) }
+        let reason = root_cause(error);
+        if !error.is_connect() {
+            let reason = if error.is_timeout() { "timed out".to_owned() } else { reason };
+            let is_tls = url.starts_with("http://") && reason.contains("invalid HTTP version");
+            return Self::NoAnswer { url, reason, advice: if is_tls { TLS } else { "" } };
+        }
+        match fault_of_tls(error) {
+            Some(rustls::Error::InvalidCertificate(fault)) => {
+                Self::Untrusted { url, reason, advice: advice_about(&fault) }
+            }
+            Some(rustls::Error::InvalidMessage(_)) => Self::Unreachable { url, reason, advice: PLAIN },
+            _ if reason.contains("lookup address") => Self::Unreachable { url, reason, advice: NAME },
+            _ => Self::Unreachable { url, reason, advice: START },
         }
     }
 
@@ -118,7 +145,7 @@ impl ClientError {
         retry_after: Option<Duration>,
     ) -> Self {
         if is_problem && let Ok(details) = serde_json::from_slice(body) {
-            return Self::Problem(Box::new(Problem { details, retry_after }));
+            return Self::Problem(Box::new(Problem { details, retry_after, next_step: None }));
         }
         if status == StatusCode::SERVICE_UNAVAILABLE
             && let Ok(health) = serde_json::from_slice::<HealthRead>(body)

@@ -1,5 +1,7 @@
 //! Why something that a person asked for was not done.
 
+use std::fmt::Display;
+
 use super::error::ClientError;
 
 #[derive(Debug, thiserror::Error)]
@@ -9,9 +11,23 @@ pub enum Failure {
     Usage(String),
     #[error("{0}")]
     Failed(String),
+    /// The reader of the output has ended, as `| head` does.
+    #[error("the reader of the output has ended")]
+    OutputClosed,
 }
 
 impl Failure {
+    /// A failure to write to a file or to standard output.
+    pub fn cannot_write(name: &dyn Display, error: &dyn Display) -> Self {
+        let error = error.to_string();
+        // Writers of rows keep the text of an error of the system, but not its kind.
+        if error.contains("Broken pipe") {
+            Self::OutputClosed
+        } else {
+            Self::Failed(format!("cannot write {name}: {error}"))
+        }
+    }
+
     pub fn failed(text: impl Into<String>) -> Self {
         Self::Failed(text.into())
     }

@@ -6,6 +6,7 @@
 
 mod error;
 mod failure;
+mod next_step;
 mod printable;
 mod request;
 mod retries;
@@ -26,7 +27,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-pub use error::ClientError;
+pub use error::{ClientError, Problem};
 pub use failure::Failure;
 pub use printable::{escaped, printable};
 pub use request::Request;
@@ -47,6 +48,8 @@ pub struct Client {
     url: ServerUrl,
     author: Option<Author>,
     retries: Retries,
+    /// Whether errors have a next step for people, which may take a further request.
+    is_for_people: bool,
     /// Where it connects to, if that is not what the URL says.
     _local: Option<Address>,
 }
@@ -110,11 +113,16 @@ impl Client {
             None => builder,
         };
         let http = tls::with_tls(builder, url.tls())?.build().map_err(|e| ClientError::Setup(error::causes(&e)))?;
-        Ok(Self { http, url, author, retries, _local: local })
+        Ok(Self { http, url, author, retries, is_for_people: false, _local: local })
     }
 
     pub fn with_author(self, author: Option<Author>) -> Self {
         Self { author, ..self }
+    }
+
+    /// A client whose errors say what a person may try next.
+    pub fn for_people(self) -> Self {
+        Self { is_for_people: true, ..self }
     }
 
     pub fn with_retries(self, retries: Retries) -> Self {
@@ -130,7 +138,7 @@ impl Client {
                 Err(error) => error,
             };
             let Some(pause) = self.retries.pause(attempt, &error, request.repeatable) else {
-                return Err(error);
+                return Err(if self.is_for_people { self.with_next_step(request, error).await } else { error });
             };
             tokio::time::sleep(pause).await;
             attempt += 1;

@@ -19,6 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Request {
     pub method: Method,
     pub path: String,
+    /// The variable segments of the path.
+    pub variables: Vec<String>,
     pub query: Vec<(&'static str, String)>,
     pub body: Option<Bytes>,
     pub if_match: Option<String>,
@@ -35,6 +37,7 @@ impl Request {
         Self {
             method: operation.method,
             path: operation.path_of(variables),
+            variables: variables.iter().map(|&variable| variable.to_owned()).collect(),
             query: Vec::new(),
             body: None,
             if_match: None,

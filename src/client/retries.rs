@@ -71,15 +71,16 @@ mod tests {
                 outcome_unknown,
             },
             retry_after: retry_after.map(Duration::from_secs),
+            next_step: None,
         }))
     }
 
     fn unreachable() -> ClientError {
-        ClientError::Unreachable { url: "http://x".into(), reason: "refused".into() }
+        ClientError::Unreachable { url: "http://x".into(), reason: "refused".into(), advice: "" }
     }
 
     fn no_answer() -> ClientError {
-        ClientError::NoAnswer { url: "http://x".into(), reason: "reset".into() }
+        ClientError::NoAnswer { url: "http://x".into(), reason: "reset".into(), advice: "" }
     }
 
     #[test]

@@ -22,11 +22,12 @@ impl CsvRows {
         if file.header().is_empty() {
             return Err("is empty: a CSV file must begin with a line of column names".to_owned().into());
         }
-        let find = |name: &String| find(&file, name);
         let columns = &shape.columns;
-        let (entity_id, timestamp) = (find(&columns.entity_id)?, find(&columns.timestamp)?);
-        let values = columns.values.iter().map(find).collect::<Result<_, _>>()?;
-        let key = columns.key.as_ref().map(find).transpose()?;
+        let entity_id = find(&file, &columns.entity_id, "--entity-id-column")?;
+        let timestamp = find(&file, &columns.timestamp, "--timestamp-column")?;
+        let option = if columns.object { "--value-columns" } else { "--value-column" };
+        let values = columns.values.iter().map(|name| find(&file, name, option)).collect::<Result<_, _>>()?;
+        let key = columns.key.as_ref().map(|name| find(&file, name, "--key-column")).transpose()?;
         Ok(Self { file, entity_id, timestamp, values, key })
     }
 
@@ -70,7 +71,8 @@ impl CsvRows {
     }
 }
 
-fn find(file: &CsvFile, name: &str) -> Result<usize, String> {
+/// The column with this name, which this option names.
+fn find(file: &CsvFile, name: &str, option: &str) -> Result<usize, String> {
     let header = file.header();
     let mut found = header.iter().enumerate().filter(|(_, column)| *column == name.as_bytes());
     match (found.next(), found.next()) {
@@ -78,7 +80,10 @@ fn find(file: &CsvFile, name: &str) -> Result<usize, String> {
         (Some(_), Some(_)) => Err(format!("has two columns {name:?}")),
         (None, _) => {
             let names: Vec<_> = header.iter().map(|name| printable(&String::from_utf8_lossy(name))).collect();
-            let hint = file.delimiter_hint();
+            let hint = match file.delimiter_hint() {
+                "" => format!(": name the column with {option}"),
+                hint => hint.to_owned(),
+            };
             Err(format!("has no column {name:?}; its columns are {}{hint}", names.join(", ")))
         }
     }
@@ -186,7 +191,7 @@ mod tests {
     fn columns_must_be_there_once() {
         let shape = shape(&["v"], false, ValueType::String);
         let error = rows(&shape, b"user,at,w\n").unwrap_err();
-        assert_eq!(error, "has no column \"v\"; its columns are user, at, w");
+        assert_eq!(error, "has no column \"v\"; its columns are user, at, w: name the column with --value-column");
         assert_eq!(rows(&shape, b"user,at,v,v\n"), Err("has two columns \"v\"".into()));
         assert!(rows(&shape, b"").unwrap_err().contains("is empty"));
         assert_eq!(rows(&shape, b"user,at,v\n"), Ok(vec![]));

@@ -9,6 +9,9 @@ use clap::ValueEnum;
 use super::coding::FileCoding;
 use crate::client::Failure;
 
+/// Names that are compared with that of a missing file.
+const NAMES_MAX: usize = 10_000;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FileFormat {
     Csv,
@@ -33,21 +36,33 @@ pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Sou
     let source = |path: &PathBuf| {
         let stdin = is_stdin(path);
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
+        if !stdin {
+            let metadata = fs::metadata(path).map_err(|e| Failure::failed(format!("{name}: {e}{}", near(path))))?;
+            if metadata.is_dir() {
+                return Err(Failure::failed(format!("{name} is a directory: name its files, such as {name}/*.csv")));
+            }
+        }
         let by_name = || if stdin { None } else { FileFormat::by_name(path) };
         let format = format.or_else(by_name).ok_or_else(|| {
             Failure::Usage(format!(
                 "{name}: cannot derive the format from the file's name: pass --format csv or --format ndjson"
             ))
         })?;
-        if !stdin {
-            let metadata = fs::metadata(path).map_err(|e| Failure::failed(format!("{name}: {e}")))?;
-            if metadata.is_dir() {
-                return Err(Failure::failed(format!("{name} is a directory: name its files")));
-            }
-        }
         Ok(Source { name, format, path: (!stdin).then(|| path.clone()) })
     };
     files.iter().map(source).collect()
+}
+
+/// A question after a file with a similar name in the same directory, if there is one.
+fn near(path: &Path) -> String {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(wanted) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return String::new() };
+    let names = fs::read_dir(parent).into_iter().flatten().flatten();
+    // A directory may have millions of files.
+    let names = names.take(NAMES_MAX).map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let nearest = names.min_by_key(|name| strsim::osa_distance(name, &wanted));
+    let nearest = nearest.filter(|name| strsim::osa_distance(name, &wanted) <= (wanted.len() / 3).max(2));
+    nearest.map(|name| format!(": did you mean {}?", path.with_file_name(name).display())).unwrap_or_default()
 }
 
 impl FileFormat {

@@ -148,5 +148,5 @@ impl ExportFile {
 }
 
 fn failed(name: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::failed(format!("cannot write {name}: {error}"))
+    Failure::cannot_write(&name, error)
 }

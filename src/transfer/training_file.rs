@@ -165,5 +165,5 @@ impl TextFile {
 }
 
 fn failed(name: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::failed(format!("cannot write {name}: {error}"))
+    Failure::cannot_write(&name, error)
 }

@@ -29,6 +29,7 @@ mod jobs;
 mod keys;
 mod leaks;
 mod log;
+mod mistakes;
 #[path = "../support/texts.rs"]
 mod odd_texts;
 mod operate;

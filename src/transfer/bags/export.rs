@@ -62,7 +62,7 @@ pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure>
 }
 
 fn cannot_write(output: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::failed(format!("cannot write {}: {error}", output.display()))
+    Failure::cannot_write(&output.display(), error)
 }
 
 /// Writes what follows a place, part by part.
