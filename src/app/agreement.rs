@@ -106,7 +106,7 @@ fn indexes(items: &AtRest, op: &Operation, bags: &Feature, compared: &mut Compar
     for ((version, _), missing) in all.iter().zip(missing).filter(|(_, missing)| *missing > 0) {
         let (entity_type, name) = (&bags.id.entity_type, &version.version);
         compared.problems.push(format!(
-            "the index {name} of {entity_type} is ready but lacks {missing} of {count} bags: run `liststore clean \
+            "the index {name} of {entity_type} is ready but lacks {missing} of {count} bags: run `liststore index clean \
              {entity_type}` on the server"
         ));
     }

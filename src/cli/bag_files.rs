@@ -8,7 +8,7 @@ use serde_json::json;
 use super::copy::Copying;
 use super::export::{tell, went_on};
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::{Format, Output, counted};
 use super::parse::ServerOptions;
 use crate::domain::EntityType;
 use crate::transfer::{self, CopyBagsOptions, ExportBagsOptions, ImportBagsOptions};
@@ -79,14 +79,14 @@ pub(super) async fn export(Export { entity_type, file, options }: Export) -> Res
     let to_stdout = file.as_os_str() == "-";
     let server = options.server.url().map_err(Failure::Usage)?;
     let exported = transfer::export_bags(ExportBagsOptions { server, entity_type, output: file }).await?;
-    let told = format!("{} bags{}", exported.bags, went_on(exported.resumed));
+    let told = format!("{}{}", counted(exported.bags, "bag"), went_on(exported.resumed));
     tell(&exported, &told, to_stdout, options.output)
 }
 
 pub(super) async fn import(Import { entity_type, files, options }: Import) -> Result<(), Failure> {
     let server = options.server.url().map_err(Failure::Usage)?;
     let imported = transfer::import_bags(ImportBagsOptions { server, entity_type, files }).await?;
-    tell(&json!({"bags": imported}), &format!("{imported} bags"), false, options.output)
+    tell(&json!({"bags": imported}), &counted(imported, "bag"), false, options.output)
 }
 
 pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {

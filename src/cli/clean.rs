@@ -1,11 +1,10 @@
-//! `liststore clean`: makes entries of indexes agree with bags, by jobs of the server.
+//! `liststore index clean`: makes entries of indexes agree with bags, by jobs of the server.
 
 use std::num::NonZeroU32;
 
 use clap::Args;
 use liststore_contract::operations::clean_indexes;
 
-use super::block_on;
 use super::definitions::ChangeOptions;
 use super::entity_type;
 use super::failure::Failure;
@@ -17,9 +16,9 @@ use crate::wire::CleanInput;
 
 const EXAMPLES: &str = "\
 Examples:
-  liststore clean
-  liststore clean user --index by_country
-  liststore clean user --lists-per-second 1000 --no-wait
+  liststore index clean
+  liststore index clean user --index by_country
+  liststore index clean user --lists-per-second 1000 --no-wait
 
 Servers repair indexes automatically; this command checks all bags and entries
 once. It adds missing entries, removes entries without a bag, counts the correct
@@ -47,19 +46,17 @@ pub(super) struct Arguments {
     options: ChangeOptions,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { entity_type, index, lists_per_second, no_wait, options } = arguments;
-    block_on(async {
-        let client = options.client()?;
-        let types = match entity_type {
-            Some(entity_type) => vec![entity_type.to_string()],
-            None => entity_type::names(&client).await?,
-        };
-        for entity_type in types {
-            let input = CleanInput { index: index.clone(), lists_per_second };
-            let request = Request::new(&clean_indexes::ROW, &[&entity_type]).body(&input)?;
-            begin(&client, &request, &Wait { wait: !no_wait }, options.output()).await?;
-        }
-        Ok(())
-    })
+    let client = options.client()?;
+    let types = match entity_type {
+        Some(entity_type) => vec![entity_type.to_string()],
+        None => entity_type::names(&client).await?,
+    };
+    for entity_type in types {
+        let input = CleanInput { index: index.clone(), lists_per_second };
+        let request = Request::new(&clean_indexes::ROW, &[&entity_type]).body(&input)?;
+        begin(&client, &request, &Wait { wait: !no_wait }, options.output()).await?;
+    }
+    Ok(())
 }

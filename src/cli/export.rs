@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::block_on;
 use super::failure::{Failure, warn};
-use super::output::{Format, Output};
+use super::output::{Format, Output, counted};
 use super::parse::{self, ServerOptions, VersionOption};
 use super::reading::ReadingArguments;
 use crate::client::printable;
@@ -93,10 +93,20 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.spine.is_some() {
         let joined = training_set(arguments, format)?;
         joined.warnings.iter().for_each(|warning| warn(warning));
-        return tell(&joined, &format!("{} rows with {} items", joined.rows, joined.items), to_stdout, output);
+        return tell(
+            &joined,
+            &format!("{} with {}", counted(joined.rows, "row"), counted(joined.items, "item")),
+            to_stdout,
+            output,
+        );
     }
     let exported = items(arguments, format)?;
-    let told = format!("{} items of {} lists{}", exported.items, exported.lists, went_on(exported.resumed));
+    let told = format!(
+        "{} of {}{}",
+        counted(exported.items, "item"),
+        counted(exported.lists, "list"),
+        went_on(exported.resumed)
+    );
     tell(&exported, &told, to_stdout, output)
 }
 

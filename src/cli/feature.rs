@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::output::{Format, Output, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, FeatureArguments, ServerOptions};
-use super::{block_on, entities, extent, feature_files};
+use super::{block_on, entities, extent, feature_files, purge};
 use crate::client::{Client, Request, Response, read};
 use crate::definition::VersionProperties;
 use crate::domain::{EntityType, FeatureId, Ttl, ValueType, VersionLabel};
@@ -44,6 +44,7 @@ enum Command {
     List(List),
     Update(Update),
     Delete(Delete),
+    Purge(purge::Arguments),
     History(History),
     Entities(entities::Arguments),
     Export(feature_files::Export),
@@ -177,6 +178,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::List(arguments) => list(arguments).await,
             Command::Update(arguments) => update(arguments).await,
             Command::Delete(arguments) => delete(arguments).await,
+            Command::Purge(arguments) => purge::run(arguments).await,
             Command::History(arguments) => history(arguments).await,
             Command::Entities(arguments) => entities::run(arguments).await,
             Command::Export(arguments) => feature_files::export(arguments).await,

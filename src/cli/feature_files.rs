@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::Failure;
-use super::output::{Format, Output};
+use super::output::{Format, Output, counted};
 use super::parse::{Author, Server, ServerOptions};
 use crate::client::printable;
 use crate::transfer::{Plan, export_definitions};
@@ -80,12 +80,13 @@ pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
     }
     let done = match (plan.steps.len(), dry_run) {
         (0, _) => "no changes".to_owned(),
-        (changes, true) => format!("{changes} changes would be made"),
+        (changes, true) => format!("{} would be made", counted(changes as u64, "change")),
         (changes, false) => {
             // What is to come is shown before it is done.
             output.flush()?;
             plan.carry_out(&client).await?;
-            format!("{changes} changes were made")
+            let were = if changes == 1 { "was" } else { "were" };
+            format!("{} {were} made", counted(changes as u64, "change"))
         }
     };
     output.line(&done)?;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::block_on;
 use super::failure::{Failure, warn};
-use super::output::{Format, Output};
+use super::output::{Format, Output, counted};
 use super::parse::{Server, VersionOption};
 use super::reading::ReadingArguments;
 use crate::domain::{EntityType, FeatureId, FeatureName};
@@ -176,8 +176,9 @@ fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
     let mut output = Output::open();
     match format {
         Format::Table => output.line(&format!(
-            "{rows} rows: {added} items added, {already_expired} already expired, {bad} bad ({seconds:.1} s, \
-             {rows_per_second} rows/s)"
+            "{}: {} added, {already_expired} already expired, {bad} bad ({seconds:.1} s, {rows_per_second} rows/s)",
+            counted(*rows, "row"),
+            counted(*added, "item")
         ))?,
         Format::Json | Format::Ndjson => output.json(&json!({
             "rows": rows, "added": added, "already_expired": already_expired, "bad": bad,

@@ -15,7 +15,7 @@ use super::definitions::{ChangeOptions, Condition, EntityTypeArgument};
 use super::failure::Failure;
 use super::output::{Format, Output, show, show_all};
 use super::parse::ServerOptions;
-use super::{block_on, extent};
+use super::{block_on, clean, extent};
 use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::VersionLabel;
 use crate::domain::index::Pointer;
@@ -44,6 +44,7 @@ enum Command {
     Create(Create),
     List(List),
     Get(Get),
+    Clean(clean::Arguments),
     Drop(Drop),
 }
 
@@ -144,6 +145,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Create(arguments) => create(arguments).await,
             Command::List(arguments) => list(arguments).await,
             Command::Get(arguments) => get(arguments).await,
+            Command::Clean(arguments) => clean::run(arguments).await,
             Command::Drop(arguments) => drop_index(arguments).await,
         }
     })
@@ -238,7 +240,7 @@ async fn follow(client: &Client, index: &Named, format: Format) -> Result<(), Fa
             bar.finish_and_clear();
             let name = printable(&found.name);
             return Err(Failure::failed(format!(
-                "the build of the index {name} was cancelled: run `liststore clean` to complete it"
+                "the build of the index {name} was cancelled: run `liststore index clean` to complete it"
             )));
         }
         if found.state != IndexState::Building.as_str() {

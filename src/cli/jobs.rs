@@ -30,7 +30,8 @@ Examples:
   liststore jobs pause 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
   liststore jobs cancel 0190a5f2c1d27b6e8f0a1b2c3d4e5f60
 
-liststore purge, liststore clean and liststore index create start jobs.")]
+liststore feature purge, liststore entity-type purge, liststore index clean and
+liststore index create start jobs.")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -50,7 +50,7 @@ mod version;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::left_out;
 use failure::Failure;
@@ -66,7 +66,13 @@ Each command's --help shows examples.";
 
 /// A server for list features: time-ordered lists of expiring items that belong to an entity.
 #[derive(Debug, Parser)]
-#[command(name = "liststore", version, long_version = left_out::long_version(), after_help = EXAMPLES, max_term_width = 100)]
+#[command(
+    name = "liststore",
+    version,
+    long_version = left_out::long_version(),
+    after_help = EXAMPLES,
+    max_term_width = 100
+)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -84,7 +90,11 @@ enum Command {
     Index(index::Arguments),
     Entity(Box<entity::Arguments>),
     EntityType(Box<entity_type::Arguments>),
+    /// The same as `index clean`
+    #[command(hide = true)]
     Clean(clean::Arguments),
+    /// The same as `feature purge`
+    #[command(hide = true)]
     Purge(purge::Arguments),
     Jobs(jobs::Arguments),
     Key(Box<key::Arguments>),
@@ -101,11 +111,61 @@ enum Command {
     Man(man::Arguments),
 }
 
+/// All commands, by what people do with them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Data", &["list", "entity", "import", "export", "copy"]),
+    ("Definitions", &["feature", "version", "entity-type", "index"]),
+    ("Server", &["serve", "check", "ready", "config", "migrate", "backup", "jobs", "pool", "log"]),
+    ("Access", &["key", "audit"]),
+    ("Tools", &["bench", "completions", "man", "help"]),
+];
+
+/// The command line, whose help lists the commands in groups.
+fn commands() -> clap::Command {
+    let mut commands = CommandLine::command();
+    commands.build();
+    let mut groups = String::new();
+    for (heading, names) in GROUPS {
+        // As clap styles its own headings.
+        groups.push_str(&format!("\u{1b}[1m\u{1b}[4m{heading}:\u{1b}[0m\n"));
+        for name in names {
+            let about = commands.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let about = wrapped(&about).join("\n               ");
+            groups.push_str(&format!("  \u{1b}[1m{name:<11}\u{1b}[0m  {about}\n"));
+        }
+        groups.push('\n');
+    }
+    let template = format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\
+         \u{1b}[1m\u{1b}[4mOptions:\u{1b}[0m\n{{options}}{{after-help}}"
+    );
+    CommandLine::command().help_template(template)
+}
+
+/// The lines of a description next to a command's name, on a terminal of 80 columns.
+fn wrapped(about: &str) -> Vec<String> {
+    const WIDTH: usize = 65;
+    let mut lines = vec![String::new()];
+    for word in about.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Runs one command to its end.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let as_json = mistakes::asks_for_json(&arguments);
-    let command_line = match CommandLine::try_parse_from(&arguments) {
+    let parsed = commands().try_get_matches_from(&arguments);
+    let command_line = match parsed.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(command_line) => command_line,
         Err(error) => {
             let error = mistakes::with_tip(error, &CommandLine::command(), &arguments);
@@ -144,8 +204,8 @@ impl Command {
             Self::Index(arguments) => index::run(arguments),
             Self::Entity(arguments) => entity::run(*arguments),
             Self::EntityType(arguments) => entity_type::run(*arguments),
-            Self::Clean(arguments) => clean::run(arguments),
-            Self::Purge(arguments) => purge::run(arguments),
+            Self::Clean(arguments) => block_on(clean::run(arguments)),
+            Self::Purge(arguments) => block_on(purge::run(arguments)),
             Self::Jobs(arguments) => jobs::run(arguments),
             Self::Key(arguments) => key::run(*arguments),
             Self::Audit(arguments) => audit::run(&arguments),
@@ -180,6 +240,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        let commands = commands();
+        let shown = commands.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+        let mut shown: Vec<_> = shown.chain(["help"]).collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        (shown.sort_unstable(), grouped.sort_unstable());
+        assert_eq!(grouped, shown);
+    }
+
+    #[test]
     fn the_command_line_is_well_formed() {
         CommandLine::command().debug_assert();
     }
@@ -199,7 +269,7 @@ mod tests {
                 look(subcommand, &path, wide);
             }
         }
-        let (mut command, mut wide) = (CommandLine::command().term_width(COLUMNS), Vec::new());
+        let (mut command, mut wide) = (commands().term_width(COLUMNS), Vec::new());
         command.build();
         look(&mut command, "", &mut wide);
         assert!(wide.is_empty(), "{}", wide.join("\n"));

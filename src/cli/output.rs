@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
@@ -82,20 +82,25 @@ impl Output {
         self.line(&text)
     }
 
-    /// A table with a header, as wide as its cells; the last column is not padded.
+    /// A table with a header, as wide as its cells; the last column is not padded. On a terminal it is no wider than
+    /// that: the widest columns are cut.
     pub(super) fn table(&mut self, header: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
         let width = |column: usize, name: &str| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
             cells.max().unwrap_or(0).max(name.len())
         };
-        let widths: Vec<usize> = header.iter().enumerate().map(|(column, name)| width(column, name)).collect();
+        let mut widths: Vec<usize> = header.iter().enumerate().map(|(column, name)| width(column, name)).collect();
+        if let Some(columns) = terminal_columns() {
+            fit(&mut widths, columns);
+        }
         self.row(&widths, header.iter().copied())?;
         rows.iter().try_for_each(|row| self.row(&widths, row.iter().map(String::as_str)))
     }
 
     fn row<'a>(&mut self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-        let padded: Vec<String> = cells.zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let padded: Vec<String> =
+            cells.zip(widths).map(|(cell, width)| format!("{:width$}", cut(cell, *width))).collect();
         self.line(padded.join("  ").trim_end())
     }
 
@@ -107,6 +112,39 @@ impl Output {
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::from)
     }
+}
+
+/// The columns of the terminal that standard output is, if it is one.
+fn terminal_columns() -> Option<usize> {
+    let out = io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Takes from the widest columns until a table has at most so many columns of the terminal.
+fn fit(widths: &mut [usize], columns: usize) {
+    /// Less would say nothing.
+    const WIDTH_MIN: usize = 8;
+    let gaps = 2 * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > columns {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > WIDTH_MIN => *widest -= 1,
+            _ => break,
+        }
+    }
+}
+
+/// The text in at most so many characters. A moment loses its decimals first.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let second = text.split_once('.').filter(|(_, decimals)| decimals.len() == 10 && decimals.ends_with('Z'));
+    if let Some((second, _)) = second.filter(|(second, _)| second.len() < width) {
+        return format!("{second}Z");
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
 }
 
 /// `1 list`, `2 lists`, `2 indexes`, `2 entries`, `2 keys`.
@@ -152,4 +190,41 @@ pub(super) fn show_all<T: DeserializeOwned>(
         }
     }
     output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_the_terminal_by_its_widest_columns() {
+        let mut widths = [10, 30, 60];
+        fit(&mut widths, 80);
+        assert_eq!(widths.iter().sum::<usize>() + 4, 80);
+        assert_eq!((widths[0], widths[1].abs_diff(widths[2]) <= 6), (10, true), "{widths:?}");
+        let mut narrow = [20, 20];
+        fit(&mut narrow, 5);
+        assert_eq!(narrow, [8, 8]);
+        for (text, width, expected) in [
+            ("short", 8, "short"),
+            ("a longer text", 8, "a longe…"),
+            ("2026-11-26T19:12:20.324593556Z", 22, "2026-11-26T19:12:20Z"),
+            ("2026-11-26T19:12:20.324593556Z", 12, "2026-11-26T…"),
+        ] {
+            assert_eq!(cut(text, width), expected);
+        }
+    }
+
+    #[test]
+    fn nouns_follow_their_numbers() {
+        for (count, noun, expected) in [
+            (1, "list", "1 list"),
+            (0, "list", "0 lists"),
+            (2, "entry", "2 entries"),
+            (2, "key", "2 keys"),
+            (3, "index", "3 indexes"),
+        ] {
+            assert_eq!(counted(count, noun), expected);
+        }
+    }
 }

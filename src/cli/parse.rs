@@ -15,6 +15,9 @@ use crate::domain::{
 };
 use crate::typed_times::TimeReader;
 
+/// The heading of the options that say which server to call, and how.
+pub(super) const CONNECTION: &str = "Connection";
+
 /// Which server to ask.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Server {
@@ -22,6 +25,7 @@ pub(super) struct Server {
     // Help shows no value of the environment: it may hold a password.
     #[arg(
         long,
+        help_heading = CONNECTION,
         env = "LISTSTORE_URL",
         hide_env_values = true,
         default_value = ServerUrl::DEFAULT,
@@ -29,7 +33,7 @@ pub(super) struct Server {
     )]
     pub url: ServerUrl,
     /// A file with the API key or token to send [default: the content of LISTSTORE_TOKEN]
-    #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
+    #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE", help_heading = CONNECTION)]
     pub token_file: Option<PathBuf>,
     #[command(flatten)]
     pub tls: TlsArguments,
@@ -39,10 +43,10 @@ pub(super) struct Server {
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct TlsArguments {
     /// PEM file: trusted certificate authorities for https URLs [default: the system's]
-    #[arg(long, env = "LISTSTORE_CA_FILE", value_name = "FILE")]
+    #[arg(long, env = "LISTSTORE_CA_FILE", value_name = "FILE", help_heading = CONNECTION)]
     ca_file: Option<PathBuf>,
     /// PEM file: a client certificate and its private key; requires --ca-file
-    #[arg(long, env = "LISTSTORE_CERTIFICATE_FILE", value_name = "FILE")]
+    #[arg(long, env = "LISTSTORE_CERTIFICATE_FILE", value_name = "FILE", help_heading = CONNECTION)]
     certificate_file: Option<PathBuf>,
 }
 
@@ -249,10 +253,16 @@ pub(super) fn owner(text: &str) -> Result<Owner, String> {
 #[derive(Debug, Args)]
 pub(super) struct Way {
     /// Connect over the socket in the server's data directory, as the server's user; needs no key
-    #[arg(long)]
+    #[arg(long, help_heading = CONNECTION)]
     pub local: bool,
     /// The server's data directory
-    #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        env = "LISTSTORE__ITEMS__EMBEDDED__DIR",
+        default_value = "liststore-data",
+        help_heading = CONNECTION
+    )]
     pub data_dir: PathBuf,
     #[command(flatten)]
     pub options: ServerOptions,

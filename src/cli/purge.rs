@@ -1,4 +1,4 @@
-//! `liststore purge`: clears all lists of a feature by a job of the server.
+//! `liststore feature purge`: clears all lists of a feature by a job of the server.
 
 use std::num::NonZeroU32;
 
@@ -7,20 +7,20 @@ use liststore_contract::operations::purge_feature;
 
 use super::confirm::Yes;
 use super::definitions::ChangeOptions;
+use super::extent;
 use super::failure::Failure;
 use super::feature::labels;
 use super::jobs::{Wait, begin};
 use super::parse::FeatureArguments;
-use super::{block_on, extent};
 use crate::client::Request;
 use crate::domain::VersionLabel;
 use crate::wire::PurgeInput;
 
 const EXAMPLES: &str = "\
 Examples:
-  liststore purge user story_presented --wait
-  liststore purge user story_presented --version v2 --lists-per-second 500
-  liststore purge user story_presented --deleted-only --yes
+  liststore feature purge user story_presented --wait
+  liststore feature purge user story_presented --version v2 --lists-per-second 500
+  liststore feature purge user story_presented --deleted-only --yes
 
 The server runs a background job that survives restarts: liststore jobs shows,
 pauses and cancels it. The definitions remain. Items added during the purge may
@@ -49,23 +49,21 @@ pub(super) struct Arguments {
     options: ChangeOptions,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { feature, version, deleted_only, lists_per_second, yes, wait, options } = arguments;
     let id = feature.id();
-    block_on(async {
-        let client = options.client()?;
-        yes.confirm(async {
-            let of = version.as_ref().map(|version| format!(", version {:?}", version.as_str())).unwrap_or_default();
-            let which = match (deleted_only, &version) {
-                (true, _) => "all lists of deleted versions".to_owned(),
-                (false, Some(version)) => extent::of_lists(&client, &id, std::slice::from_ref(version)).await?,
-                (false, None) => extent::of_lists(&client, &id, &labels(&client, &id).await?).await?,
-            };
-            Ok(format!("Clear {which} of {id}{of}? This cannot be undone."))
-        })
-        .await?;
-        let input = PurgeInput { version, deleted_only, lists_per_second };
-        let request = Request::of_feature(&purge_feature::ROW, &id).body(&input)?;
-        begin(&client, &request, &wait, options.output()).await
+    let client = options.client()?;
+    yes.confirm(async {
+        let of = version.as_ref().map(|version| format!(", version {:?}", version.as_str())).unwrap_or_default();
+        let which = match (deleted_only, &version) {
+            (true, _) => "all lists of deleted versions".to_owned(),
+            (false, Some(version)) => extent::of_lists(&client, &id, std::slice::from_ref(version)).await?,
+            (false, None) => extent::of_lists(&client, &id, &labels(&client, &id).await?).await?,
+        };
+        Ok(format!("Clear {which} of {id}{of}? This cannot be undone."))
     })
+    .await?;
+    let input = PurgeInput { version, deleted_only, lists_per_second };
+    let request = Request::of_feature(&purge_feature::ROW, &id).body(&input)?;
+    begin(&client, &request, &wait, options.output()).await
 }

@@ -15,12 +15,12 @@ pub fn write_json(value_type: ValueType, text: &str, out: &mut Vec<u8>) -> Resul
     match value_type {
         ValueType::String => write_string(text, out)?,
         ValueType::Int64 => {
-            let number: i64 = match text.strip_prefix('+') {
-                // Rust would take the plus sign; the server does not.
-                Some(_) => None,
-                None => text.parse().ok(),
-            }
-            .ok_or_else(|| mismatch("an integer from -2^63 to 2^63 - 1"))?;
+            // Programs that keep integers as doubles, such as pandas with missing values, write 5.0.
+            let whole = text.split_once('.').filter(|(_, decimals)| decimals.bytes().all(|digit| digit == b'0'));
+            let whole = whole.map_or(text, |(whole, _)| whole);
+            // Rust would take the plus sign; the server does not.
+            let number: Option<i64> = if whole.starts_with('+') { None } else { whole.parse().ok() };
+            let number = number.ok_or_else(|| mismatch("an integer from -2^63 to 2^63 - 1"))?;
             out.extend_from_slice(number.to_string().as_bytes());
         }
         ValueType::Double => {
@@ -28,7 +28,9 @@ pub fn write_json(value_type: ValueType, text: &str, out: &mut Vec<u8>) -> Resul
             serde_json::to_writer(&mut *out, &number).map_err(|e| e.to_string())?;
         }
         ValueType::Bool => match text {
-            "true" | "false" => out.extend_from_slice(text.as_bytes()),
+            // Python and spreadsheets write the others.
+            "true" | "True" | "TRUE" => out.extend_from_slice(b"true"),
+            "false" | "False" | "FALSE" => out.extend_from_slice(b"false"),
             _ => return Err(mismatch("true or false")),
         },
         ValueType::Bytes => {
@@ -78,10 +80,14 @@ mod tests {
             (ValueType::String, "", r#""""#),
             (ValueType::Int64, "-12", "-12"),
             (ValueType::Int64, "9223372036854775807", "9223372036854775807"),
+            (ValueType::Int64, "5.0", "5"),
+            (ValueType::Int64, "-9223372036854775808.000", "-9223372036854775808"),
             (ValueType::Double, "1.50", "1.5"),
             (ValueType::Double, ".5", "0.5"),
             (ValueType::Double, "3", "3.0"),
             (ValueType::Bool, "true", "true"),
+            (ValueType::Bool, "True", "true"),
+            (ValueType::Bool, "FALSE", "false"),
             (ValueType::Bytes, "AP8=", r#""AP8=""#),
             (ValueType::Json, " {\"a\": [1]} ", r#"{"a": [1]}"#),
         ] {
@@ -95,13 +101,15 @@ mod tests {
             (ValueType::Int64, ""),
             (ValueType::Int64, "+1"),
             (ValueType::Int64, " 1"),
-            (ValueType::Int64, "1.0"),
+            (ValueType::Int64, "1.5"),
+            (ValueType::Int64, ".0"),
+            (ValueType::Int64, "1.0e0"),
             (ValueType::Int64, "9223372036854775808"),
             (ValueType::Double, "NaN"),
             (ValueType::Double, "inf"),
             (ValueType::Double, "1e999"),
             (ValueType::Double, "x"),
-            (ValueType::Bool, "TRUE"),
+            (ValueType::Bool, "yes"),
             (ValueType::Bool, "1"),
             (ValueType::Bytes, "AP8"),
             (ValueType::Bytes, "AP-8"),

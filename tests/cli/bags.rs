@@ -134,7 +134,7 @@ fn bags_are_exported_imported_and_copied() {
     assert!(said.status == 1 && said.err.contains("differ") && said.out.contains("\"bags\":1201"), "{said:?}");
     let marked =
         server.write("marked.ndjson", "\u{feff}{\"entity_id\": \"u-1\", \"properties\": {\"n\":1.0,\"s\":\"é\"}}");
-    assert_eq!(server.ok(&["entity", "import", "user", &marked]), "1 bags\n");
+    assert_eq!(server.ok(&["entity", "import", "user", &marked]), "1 bag\n");
     let bad = server.write("bad.ndjson", "{\"entity_id\": \"a\", \"properties\": {}}\n{\"entity_id\": \"\"}\n");
     assert!(server.run(&["entity", "import", "user", &bad]).failed(1).contains("bad.ndjson, line 2"));
     // What is missing there is created, and is what it is here.

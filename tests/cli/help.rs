@@ -102,8 +102,10 @@ fn shortened(page: &str, seen: &mut HashSet<String>) -> String {
 }
 
 fn subcommands(page: &str) -> Vec<String> {
-    let listed = page.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
+    // Commands stand in one list, or in groups with headings.
+    let listed = page.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
+    let listed = listed.take_while(|line| *line != "Options:");
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
+    let is_name = |name: &&str| name.starts_with(|c: char| c.is_ascii_lowercase()) && *name != "help";
+    names.filter(is_name).map(str::to_owned).collect()
 }

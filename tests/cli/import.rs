@@ -87,9 +87,9 @@ fn cells_become_values_of_the_features_type() {
     let server = Server::start();
     for (value_type, cell, value) in [
         ("string", "12", "\"12\""),
-        ("int64", "12", "12"),
+        ("int64", "12.0", "12"),
         ("double", "1.50", "1.5"),
-        ("bool", "true", "true"),
+        ("bool", "True", "true"),
         ("bytes", "AP8=", "\"AP8=\""),
         ("json", "\"{\"\"b\"\": [1], \"\"a\"\": null}\"", r#"{"a":null,"b":[1]}"#),
     ] {
@@ -101,7 +101,7 @@ fn cells_become_values_of_the_features_type() {
             &format!("user,at,v\nu,1700000005,{cell}\n"),
             &["--value-column", "v"],
         );
-        assert_eq!(counts(&said.ok()), "1 rows: 1 items added, 0 already expired, 0 bad");
+        assert_eq!(counts(&said.ok()), "1 row: 1 item added, 0 already expired, 0 bad");
         assert_eq!(server.items(value_type, "u"), [format!("2023-11-14T22:13:25.000000000Z {value}")]);
     }
     let said = import(
@@ -151,14 +151,14 @@ fn a_byte_order_mark_is_no_data_and_backslashes_escape_where_it_is_said() {
     let server = Server::start();
     server.feature("f", "string");
     let marked = "\u{feff}user,at,v\nu,1700000001,a\n";
-    assert!(import(&server, "f", "in.csv", marked, &["--value-column", "v"]).ok().starts_with("1 rows: 1 "));
+    assert!(import(&server, "f", "in.csv", marked, &["--value-column", "v"]).ok().starts_with("1 row: 1 "));
     let marked = "\u{feff}{\"user\":\"u\",\"at\":1700000002,\"v\":\"b\"}\n";
-    assert!(import(&server, "f", "in.ndjson", marked, &["--value-column", "v"]).ok().starts_with("1 rows: 1 "));
+    assert!(import(&server, "f", "in.ndjson", marked, &["--value-column", "v"]).ok().starts_with("1 row: 1 "));
     let spark = "user,at,v\nu,1700000003,\"say \\\"hi\\\", C:\\\\\"\n";
     let told = import(&server, "f", "in.csv", spark, &["--value-column", "v"]);
     assert!(told.status == 1 && told.err.contains("--csv-escape backslash"), "{told:?}");
     let read = import(&server, "f", "in.csv", spark, &["--value-column", "v", "--csv-escape", "backslash"]);
-    assert!(read.ok().starts_with("1 rows: 1 "));
+    assert!(read.ok().starts_with("1 row: 1 "));
     let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
     assert_eq!(values, [r#""say \"hi\", C:\\""#, "\"b\"", "\"a\""]);
 }
@@ -171,9 +171,9 @@ fn items_go_to_the_named_version_and_the_expired_are_counted() {
     let rows = "user,at,v\nu,2010-12-01T08:26:00Z,old\n";
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v"]);
     assert!(said.status == 1 && said.err.contains("1 of 1 items have already expired"), "{said:?}");
-    assert_eq!(counts(&said.out), "1 rows: 0 items added, 1 already expired, 0 bad");
+    assert_eq!(counts(&said.out), "1 row: 0 items added, 1 already expired, 0 bad");
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--yes"]);
-    assert_eq!(counts(&said.ok()), "1 rows: 0 items added, 1 already expired, 0 bad");
+    assert_eq!(counts(&said.ok()), "1 row: 0 items added, 1 already expired, 0 bad");
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v2", "-o", "json"]);
     let summary: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
     assert_eq!((&summary["rows"], &summary["added"], &summary["already_expired"]), (&1.into(), &1.into(), &0.into()));

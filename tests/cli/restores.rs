@@ -94,7 +94,7 @@ fn a_check_names_what_does_not_agree() {
     std::fs::copy(after.join("metadata.redb"), before.join("metadata.redb")).unwrap();
     let found = run(&["check", "--dir", text(&before)]);
     assert_eq!(found.status, 1, "{found:?}");
-    assert!(found.out.contains("the index by of link is ready but lacks 1 of 1 bags"), "{found:?}");
+    assert!(found.out.contains("the index by of link is ready but lacks 1 of 1 bag"), "{found:?}");
     // The remedy that it names.
     let restored = TempDir::new().unwrap();
     std::fs::rename(&before, data_in(&restored)).unwrap();
