@@ -5,15 +5,16 @@ use std::borrow::Cow;
 use actix_web::http::header::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use liststore_contract::row::Row;
+use serde::Serialize;
 
-use super::body::RequestBody;
-use super::problem::Problem;
+use super::json::json;
+use super::problem::{Problem, status};
 use super::request::Client;
 use super::response::Response;
 use super::{ApiState, headers, query};
 use crate::access::{Principal, Reservation};
-use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, VersionLabel};
-use crate::service::{Caller, ListName};
+use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, JobId, KeyId, VersionLabel};
+use crate::service::{Caller, EntityName, ListName};
 use crate::wire::parameters::{Parameter, USER};
 
 /// The most variable segments of a path.
@@ -33,7 +34,8 @@ pub(crate) struct Call<'c> {
     pub headers: &'c HeaderMap,
     pub client: &'c Client,
     pub principal: &'c Principal,
-    pub body: &'c mut RequestBody,
+    /// No longer than any may be, and of the media type that the operation takes. Empty where it takes none.
+    pub body: Bytes,
     pub request_id: &'c HeaderValue,
 }
 
@@ -51,14 +53,10 @@ impl<'c> Call<'c> {
         query::parse_repeated(self.query, parameters)
     }
 
-    /// The body, which is no longer than any may be, and is of the media type that the operation takes.
-    pub async fn body(&mut self) -> Result<Bytes, Problem> {
-        self.body.take().await
-    }
-
     /// Who asks, and how long they wait: as far as the operation has a use for it.
     pub fn caller(&self) -> Result<Caller, Problem> {
-        let timeout = headers::asked_timeout(self.headers)?;
+        // Health has no headers: probes are answered whatever they send.
+        let timeout = if self.operation.headers.is_empty() { None } else { headers::asked_timeout(self.headers)? };
         let author = if self.operation.takes_header(&USER) { self.author()? } else { None };
         Ok(Caller { principal: self.principal.clone(), author, timeout, reservation: Reservation::default() })
     }
@@ -73,15 +71,17 @@ impl<'c> Call<'c> {
         Ok(said.or_else(shown))
     }
 
-    /// The entity that the path of a list names.
-    pub fn entity_id(&self) -> Result<EntityId, Problem> {
-        EntityId::new(&self.segments[2]).map_err(|invalid| Problem::from(invalid).at("entity_id"))
+    /// The list that the path and the parameter `version` name.
+    pub fn list<'s>(&'s self, version: Option<Cow<'s, str>>) -> Result<ListName<'s>, Problem> {
+        let [entity_type, feature, entity_id] = &self.segments;
+        let entity_id = EntityId::new(entity_id).map_err(|invalid| Problem::from(invalid).at("entity_id"))?;
+        Ok(ListName { entity_type, feature, version: version.unwrap_or_default(), entity_id })
     }
 
-    /// The list of an entity that the path and the parameter `version` name.
-    pub fn list<'s>(&'s self, entity_id: EntityId, version: Option<&'s str>) -> ListName<'s> {
-        let [entity_type, feature, _] = &self.segments;
-        ListName { entity_type, feature, version: version.unwrap_or_default(), entity_id }
+    /// The entity that the path of its bag names.
+    pub fn entity(&self) -> Result<EntityName, Problem> {
+        let entity_id = EntityId::new(&self.segments[1]).map_err(|invalid| Problem::from(invalid).at("entity_id"))?;
+        Ok(EntityName { entity_type: self.entity_type()?, entity_id })
     }
 
     /// The entity type with which the variable segments of the path begin.
@@ -100,5 +100,28 @@ impl<'c> Call<'c> {
     /// The version that the path of a control-plane call names.
     pub fn version_label(&self) -> Result<VersionLabel, Problem> {
         VersionLabel::new(&self.segments[2]).map_err(|invalid| Problem::from(invalid).at("version"))
+    }
+
+    /// The index that the path names, behind its entity type.
+    pub fn index_name(&self) -> Result<VersionLabel, Problem> {
+        VersionLabel::new(&self.segments[1]).map_err(|invalid| Problem::from(invalid).at("index"))
+    }
+
+    pub fn job_id(&self) -> Result<JobId, Problem> {
+        JobId::parse(&self.segments[0]).map_err(|invalid| Problem::from(invalid).at("job_id"))
+    }
+
+    pub fn key_id(&self) -> Result<KeyId, Problem> {
+        KeyId::new(&self.segments[0]).map_err(|invalid| Problem::from(invalid).at("key_id"))
+    }
+
+    /// The usual answer of the operation, without a body.
+    pub fn response(&self) -> Response {
+        Response::new(status(self.operation.replies[0].status))
+    }
+
+    /// The usual answer of the operation with this body.
+    pub fn json(&self, body: &impl Serialize) -> HandlerResult {
+        json(self.response(), body)
     }
 }

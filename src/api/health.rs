@@ -1,45 +1,19 @@
-//! Health and metrics: for probes and scrapers. None of these asks a database.
+//! The server's health. Nothing here asks a database.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use prometheus::TextEncoder;
-
 use super::ApiState;
-use super::call::{Call, HandlerResult};
-use super::problem::Problem;
-use super::reply::json;
 use super::request::Peer;
-use super::response::Response;
 use crate::actors::{ListPool, MetadataHandle, SlotState};
 use crate::wire::{Check, Health};
-
-pub(crate) fn livez(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&[])?;
-    json(
-        Response::new(StatusCode::OK),
-        &Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() },
-    )
-}
-
-pub(crate) fn readyz(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&[])?;
-    let health = readiness(call.state, call.client.peer);
-    if health.status == Check::Fail {
-        let response = Response::new(StatusCode::SERVICE_UNAVAILABLE);
-        return json(response.with(RETRY_AFTER, HeaderValue::from_static("1")), &health);
-    }
-    json(Response::new(StatusCode::OK), &health)
-}
 
 /// Whether everything that a request needs is there, for the first time.
 pub fn is_ready(lists: &ListPool, metadata: &MetadataHandle) -> bool {
     item_store(lists, Peer::Local).0 != Check::Fail && catalog(metadata).0 != Check::Fail
 }
 
-fn readiness(state: &ApiState, peer: Peer) -> Health {
+pub(crate) fn readiness(state: &ApiState, peer: Peer) -> Health {
     let mut health = Health { status: Check::Pass, checks: BTreeMap::new(), reasons: BTreeMap::new() };
     let mut add = |name: &'static str, (check, reason): (Check, Option<String>)| {
         health.status = health.status.max(check);
@@ -122,16 +96,4 @@ fn accepting(state: &ApiState) -> (Check, Option<String>) {
     } else {
         (Check::Pass, None)
     }
-}
-
-pub(crate) fn metrics(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&[])?;
-    let state = call.state;
-    state.lists.refresh_metrics();
-    state.cleaner.refresh_metrics();
-    state.metrics.refresh(&state.metadata, &state.budget, &state.unread);
-    let text = TextEncoder::new()
-        .encode_to_string(&state.registry.gather())
-        .map_err(|error| Problem::internal(format!("cannot render metrics: {error}")))?;
-    Ok(Response::new(StatusCode::OK).with(CONTENT_TYPE, HeaderValue::from_static(prometheus::TEXT_FORMAT)).body(text))
 }

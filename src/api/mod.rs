@@ -1,8 +1,8 @@
 //! What operations are read from and answered with: requests, their parameters and conditions, problems, replies.
 //!
-//! An operation ([`operation`]) reads a [`call::Call`], and makes a [`response::Response`] of its reply. Below it stands
-//! the service, which carries it out; above it the table of all operations, and the server that looks requests up in
-//! it (`http`). This module reads no settings, never holds an actor's address, and decides nothing about lists or
+//! An operation ([`operation`]) reads a [`call::Call`], and makes a [`response::Response`] of its reply. The service
+//! is below it, and carries it out. The table of all operations is above it, and the server (`http`), which looks
+//! requests up in the table. This module reads no settings, never holds an actor's address, and decides nothing about lists or
 //! definitions. `docs/reference/api.md` is the API's guide; `GET /openapi.json` its exact form.
 
 use std::sync::Arc;
@@ -21,34 +21,23 @@ use crate::telemetry::Log;
 use crate::wire::{Audited, ErrorCode, Problem};
 
 pub(crate) mod admission;
-pub(crate) mod backups;
-pub(crate) mod bags;
-pub(crate) mod batch;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod certificate;
 pub(crate) mod compression;
 pub(crate) mod console;
 pub(crate) mod document;
-pub(crate) mod entity_types;
-pub(crate) mod erasure;
-pub(crate) mod features;
 pub(crate) mod headers;
 pub(crate) mod health;
 pub(crate) mod host;
 pub(crate) mod http1;
-pub(crate) mod indexes;
-pub(crate) mod jobs;
-pub(crate) mod keys;
+pub(crate) mod json;
 pub(crate) mod lines;
-pub(crate) mod lists;
-pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod negotiation;
 pub(crate) mod operation;
 pub(crate) mod origin;
 pub(crate) mod percent;
-pub(crate) mod pool;
 pub mod problem;
 pub(crate) mod query;
 pub(crate) mod reply;
@@ -57,7 +46,6 @@ pub(crate) mod request_log;
 pub(crate) mod response;
 pub(crate) mod tls;
 pub(crate) mod tls_clients;
-pub(crate) mod versions;
 
 pub use crate::wire::{IdentityProvider, SignIn};
 pub use health::is_ready;
@@ -153,7 +141,7 @@ impl ApiState {
         self.metrics.all_answered()
     }
 
-    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows, for a table of so many `operations`.
+    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows. The table has so many `operations`.
     pub fn new(
         handles: Handles,
         operations: usize,

@@ -1,10 +1,56 @@
-//! An operation as the table has it: its row, and the function that answers a call.
+//! What an operation is: how its request is read, carried out, and answered. And how the table has it.
 
 use std::pin::Pin;
 
 use liststore_contract::row::Row;
 
 use super::call::{Call, HandlerResult};
+use super::problem::Problem;
+use crate::service::{Caller, Service, ServiceError};
+
+/// An operation. Each is one file: its row in the contract, and this in the server.
+pub(crate) trait Operation {
+    /// The contract's row: path, permission, parameters, bodies and error codes.
+    const ROW: &'static Row;
+    type Request<'r>;
+    type Reply;
+
+    /// Reads the request from path, query, headers and body. The caller has the permission for what the path names.
+    fn read<'r>(call: &'r Call<'_>) -> Result<Self::Request<'r>, Problem>;
+
+    /// Carries the request out. Where the row says that the body names the resources, each of them is decided on here.
+    fn run<'r>(
+        service: &'r Service,
+        caller: &'r Caller,
+        request: Self::Request<'r>,
+    ) -> impl Future<Output = Result<Self::Reply, ServiceError>>;
+
+    /// Answers with the reply.
+    fn reply(call: &Call<'_>, reply: Self::Reply) -> HandlerResult;
+
+    /// Adds to a refusal what only the call shows.
+    fn refused(_call: &Call<'_>, problem: Problem) -> Problem {
+        problem
+    }
+}
+
+/// Answers a call of an operation.
+pub(crate) async fn answer<O: Operation>(call: Call<'_>) -> HandlerResult {
+    if O::ROW.query.is_empty() {
+        let [] = call.query(&[])?;
+    }
+    let caller = call.caller()?;
+    let request = O::read(&call)?;
+    let reply = match O::run(&call.state.service, &caller, request).await {
+        Ok(reply) => reply,
+        Err(error) => return Err(O::refused(&call, error.into())),
+    };
+    Ok(O::reply(&call, reply)?.reserving(caller.reservation.take()))
+}
+
+fn boxed<'c, O: Operation + 'static>(call: Call<'c>) -> Answering<'c> {
+    Box::pin(answer::<O>(call))
+}
 
 /// A call that is being answered. On the heap: what all requests go through is as large as the largest of these
 /// otherwise, and is moved as a whole.
@@ -14,6 +60,12 @@ pub(crate) type Answering<'c> = Pin<Box<dyn Future<Output = HandlerResult> + 'c>
 pub struct Registered {
     pub row: &'static Row,
     pub(crate) answer: for<'c> fn(Call<'c>) -> Answering<'c>,
+}
+
+impl Registered {
+    pub(crate) const fn of<O: Operation + 'static>() -> Self {
+        Self { row: O::ROW, answer: boxed::<O> }
+    }
 }
 
 /// Which operation of the table.

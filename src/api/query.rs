@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use super::percent::{cut, decode_form};
 use super::problem::Problem;
-use crate::domain::{Invalid, Timestamp};
-use crate::wire::parameters::Parameter;
+use crate::domain::{Invalid, Limit, Timestamp};
+use crate::service::JoinedList;
+use crate::wire::parameters::{MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_SIZE, Parameter};
+use crate::wire::{check_bounds, read_joined_lists};
 
 /// The values of the given parameters, in their order; `None` for those that were not given.
 pub(crate) fn parse<'q, const N: usize>(
@@ -101,10 +103,38 @@ pub(crate) fn count(field: &'static str, text: &str) -> Result<usize, Problem> {
     number.ok_or_else(|| Problem::argument(field, format!("{field} must be a whole number")))
 }
 
+/// The number of entries that a page has at most.
+pub(crate) fn page_size(text: Option<&str>) -> Result<Limit, Problem> {
+    let Some(text) = text else { return Ok(Limit::DEFAULT) };
+    Limit::of_page(count(PAGE_SIZE.name, text)?).map_err(|invalid| Problem::from(invalid).at(PAGE_SIZE.name))
+}
+
+/// The bounds of timestamps that a query names.
+pub(crate) fn bounds(min: Option<&str>, max: Option<&str>) -> Result<(Option<Timestamp>, Option<Timestamp>), Problem> {
+    let (min, max) = (moment(&MIN_TIMESTAMP, min)?, moment(&MAX_TIMESTAMP, max)?);
+    check_bounds(min, max)?;
+    Ok((min, max))
+}
+
+/// `false` if it is left out.
+pub(crate) fn flag(parameter: &Parameter, text: Option<&str>) -> Result<bool, Problem> {
+    match text {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Problem::argument(parameter.name, format!("{} must be true or false", parameter.name))),
+    }
+}
+
+/// The lists that come along with bags.
+pub(crate) fn joined_lists(text: Option<&str>) -> Result<Vec<JoinedList>, Problem> {
+    let lists = text.map(read_joined_lists).transpose()?.unwrap_or_default();
+    Ok(lists.into_iter().map(|(feature, limit)| JoinedList { feature, limit }).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::parameters::{MIN_TIMESTAMP, TEXT, VERSION};
+    use crate::wire::parameters::{TEXT, VERSION};
 
     fn values(query: &str) -> Result<[Option<String>; 3], String> {
         parse(Some(query), &[VERSION, MIN_TIMESTAMP, TEXT])

@@ -2,8 +2,8 @@
 //!
 //! # Ways in
 //! [`listen`] serves an [`ApiState`](crate::api::ApiState) on an address. `http1` reads each connection. Operations on
-//! lists and bags go straight to [`server::carry_out`]; all others take the way through actix-web's `App`, where routing,
-//! extractors and middleware are to be had.
+//! lists and bags go straight to [`server::carry_out`]. All others take the way through actix-web's `App`, where
+//! routing, extractors and middleware are to be had.
 //!
 //! No middleware is needed: request ids, metrics and the log are kept by the API itself. Setting `draining` takes
 //! readiness off and asks callers to leave their connections; requests that still come are answered until the pool

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
 use actix_web::http::{Method, StatusCode};
+use bytes::Bytes;
 use liststore_contract::operations::openapi;
 use liststore_contract::row::Group;
 
@@ -119,10 +120,16 @@ pub(crate) async fn carry_out(
         Ok(identified) => {
             principal = identified.unwrap_or(principal);
             let RequestHead { query, headers, client, .. } = head;
-            let (body, request_id, principal) = (&mut body, &request_id, &principal);
-            let row = operation.row();
-            let call = Call { state, operation: row, segments, query, headers, client, principal, body, request_id };
-            answer(operation, call).await
+            let (row, request_id, principal) = (operation.row(), &request_id, &principal);
+            let body = if row.request.is_some() { body.take().await } else { Ok(Bytes::new()) };
+            match body {
+                Ok(body) => {
+                    let call =
+                        Call { state, operation: row, segments, query, headers, client, principal, body, request_id };
+                    answer(operation, call).await
+                }
+                Err(problem) => Err(problem),
+            }
         }
     };
     let asked = Asked { head, started, request_id, operation: Some(operation), caller: &principal };

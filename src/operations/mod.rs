@@ -1,16 +1,75 @@
 //! The table of all operations. The router, the metrics' labels, the OpenAPI document and the tests of
 //! `docs/reference/api.md` are made from it. A row is the contract's ([`liststore_contract::operations`]).
 
+mod add_items;
+mod batch_add;
+mod batch_get;
+mod batch_get_bags;
+mod cancel_job;
+mod change_log;
+mod clean_indexes;
+mod contains_items;
+mod count_items;
+mod create_backup;
+mod create_bag;
+mod create_entity_type;
+mod create_feature;
+mod create_index;
+mod create_key;
+mod create_version;
+mod delete_bag;
+mod delete_entity_type;
+mod delete_feature;
+mod delete_index;
+mod delete_version;
+mod erase_entity;
+mod find_bags;
+mod get_bag;
+mod get_entity_type;
+mod get_entity_type_history;
+mod get_feature;
+mod get_history;
+mod get_index;
+mod get_items;
+mod get_job;
+mod get_key;
+mod get_log;
+mod get_me;
+mod get_pool;
+mod get_sign_in;
+mod get_version;
+mod list_audit;
+mod list_bags;
+mod list_entities;
+mod list_entity_types;
+mod list_features;
+mod list_indexes;
+mod list_jobs;
+mod list_keys;
+mod livez;
+mod lookup_items;
+mod metrics;
 mod openapi;
-
-use liststore_contract::operations as rows;
+mod patch_bag;
+mod pause_job;
+mod purge_entity_type;
+mod purge_feature;
+mod put_bag;
+mod readyz;
+mod remove_all_items;
+mod remove_items;
+mod resize_pool;
+mod resume_job;
+mod revoke_key;
+mod rotate_key;
+mod update_entity_type;
+mod update_feature;
+mod update_job;
+mod update_version;
 
 use crate::api::call::{Call, HandlerResult};
-use crate::api::{
-    OperationId, Registered, backups, bags, batch, entity_types, erasure, features, health, indexes, jobs, keys, lists,
-    log, pool, versions,
-};
-use crate::background::Command;
+use crate::api::{OperationId, Registered, operation};
+use crate::service::{AddItems, FindBags, GetItems};
 
 /// The places of the operations that are called directly.
 const GET_ITEMS: usize = 0;
@@ -18,81 +77,78 @@ const ADD_ITEMS: usize = 1;
 
 /// All operations. The first path is the one that is asked for most.
 pub static OPERATIONS: [Registered; 65] = [
-    Registered { row: &rows::get_items::ROW, answer: |call| Box::pin(lists::get_items(call)) },
-    Registered { row: &rows::add_items::ROW, answer: |call| Box::pin(lists::add_items(call)) },
-    Registered { row: &rows::remove_all_items::ROW, answer: |call| Box::pin(lists::remove_all_items(call)) },
-    Registered { row: &rows::remove_items::ROW, answer: |call| Box::pin(lists::remove_items(call)) },
-    Registered { row: &rows::count_items::ROW, answer: |call| Box::pin(lists::count_items(call)) },
-    Registered { row: &rows::contains_items::ROW, answer: |call| Box::pin(lists::contains_items(call)) },
-    Registered { row: &rows::lookup_items::ROW, answer: |call| Box::pin(lists::lookup_items(call)) },
-    Registered { row: &rows::list_entities::ROW, answer: |call| Box::pin(features::list_entities(call)) },
-    Registered { row: &rows::batch_get::ROW, answer: |call| Box::pin(batch::batch_get(call)) },
-    Registered { row: &rows::batch_add::ROW, answer: |call| Box::pin(batch::batch_add(call)) },
-    Registered { row: &rows::erase_entity::ROW, answer: |call| Box::pin(erasure::erase_entity(call)) },
-    Registered { row: &rows::purge_feature::ROW, answer: |call| Box::pin(jobs::purge_feature(call)) },
-    Registered { row: &rows::list_jobs::ROW, answer: |call| Box::pin(jobs::list_jobs(call)) },
-    Registered { row: &rows::get_job::ROW, answer: |call| Box::pin(jobs::get_job(call)) },
-    Registered { row: &rows::update_job::ROW, answer: |call| Box::pin(jobs::update_job(call)) },
-    Registered { row: &rows::pause_job::ROW, answer: |call| Box::pin(jobs::command_job(call, Command::Pause)) },
-    Registered { row: &rows::resume_job::ROW, answer: |call| Box::pin(jobs::command_job(call, Command::Resume)) },
-    Registered { row: &rows::cancel_job::ROW, answer: |call| Box::pin(jobs::command_job(call, Command::Cancel)) },
-    Registered { row: &rows::list_features::ROW, answer: |call| Box::pin(features::list_features(call)) },
-    Registered { row: &rows::create_feature::ROW, answer: |call| Box::pin(features::create_feature(call)) },
-    Registered { row: &rows::get_feature::ROW, answer: |call| Box::pin(features::get_feature(call)) },
-    Registered { row: &rows::update_feature::ROW, answer: |call| Box::pin(features::update_feature(call)) },
-    Registered { row: &rows::delete_feature::ROW, answer: |call| Box::pin(features::delete_feature(call)) },
-    Registered { row: &rows::get_history::ROW, answer: |call| Box::pin(features::get_history(call)) },
-    Registered { row: &rows::create_version::ROW, answer: |call| Box::pin(versions::create_version(call)) },
-    Registered { row: &rows::get_version::ROW, answer: |call| Box::pin(versions::get_version(call)) },
-    Registered { row: &rows::update_version::ROW, answer: |call| Box::pin(versions::update_version(call)) },
-    Registered { row: &rows::delete_version::ROW, answer: |call| Box::pin(versions::delete_version(call)) },
-    Registered { row: &rows::list_entity_types::ROW, answer: |call| Box::pin(entity_types::list_entity_types(call)) },
-    Registered { row: &rows::create_entity_type::ROW, answer: |call| Box::pin(entity_types::create_entity_type(call)) },
-    Registered { row: &rows::get_entity_type::ROW, answer: |call| Box::pin(entity_types::get_entity_type(call)) },
-    Registered { row: &rows::update_entity_type::ROW, answer: |call| Box::pin(entity_types::update_entity_type(call)) },
-    Registered { row: &rows::delete_entity_type::ROW, answer: |call| Box::pin(entity_types::delete_entity_type(call)) },
-    Registered {
-        row: &rows::get_entity_type_history::ROW,
-        answer: |call| Box::pin(entity_types::get_entity_type_history(call)),
-    },
-    Registered { row: &rows::purge_entity_type::ROW, answer: |call| Box::pin(entity_types::purge_entity_type(call)) },
-    Registered { row: &rows::create_index::ROW, answer: |call| Box::pin(indexes::create_index(call)) },
-    Registered { row: &rows::list_indexes::ROW, answer: |call| Box::pin(indexes::list_indexes(call)) },
-    Registered { row: &rows::get_index::ROW, answer: |call| Box::pin(indexes::get_index(call)) },
-    Registered { row: &rows::delete_index::ROW, answer: |call| Box::pin(indexes::delete_index(call)) },
-    Registered { row: &rows::clean_indexes::ROW, answer: |call| Box::pin(indexes::clean_indexes(call)) },
-    Registered { row: &rows::find_bags::ROW, answer: |call| Box::pin(indexes::find_bags(call)) },
-    Registered { row: &rows::get_bag::ROW, answer: |call| Box::pin(bags::get_bag(call)) },
-    Registered { row: &rows::put_bag::ROW, answer: |call| Box::pin(bags::put_bag(call)) },
-    Registered { row: &rows::patch_bag::ROW, answer: |call| Box::pin(bags::patch_bag(call)) },
-    Registered { row: &rows::delete_bag::ROW, answer: |call| Box::pin(bags::delete_bag(call)) },
-    Registered { row: &rows::create_bag::ROW, answer: |call| Box::pin(bags::create_bag(call)) },
-    Registered { row: &rows::list_bags::ROW, answer: |call| Box::pin(bags::list_bags(call)) },
-    Registered { row: &rows::batch_get_bags::ROW, answer: |call| Box::pin(bags::batch_get_bags(call)) },
-    Registered { row: &rows::get_me::ROW, answer: |call| Box::pin(keys::get_me(call)) },
-    Registered { row: &rows::get_sign_in::ROW, answer: |call| Box::pin(async move { keys::get_sign_in(call) }) },
-    Registered { row: &rows::create_key::ROW, answer: |call| Box::pin(keys::create_key(call)) },
-    Registered { row: &rows::list_keys::ROW, answer: |call| Box::pin(keys::list_keys(call)) },
-    Registered { row: &rows::get_key::ROW, answer: |call| Box::pin(keys::get_key(call)) },
-    Registered { row: &rows::rotate_key::ROW, answer: |call| Box::pin(keys::rotate_key(call)) },
-    Registered { row: &rows::revoke_key::ROW, answer: |call| Box::pin(keys::revoke_key(call)) },
-    Registered { row: &rows::list_audit::ROW, answer: |call| Box::pin(keys::list_audit(call)) },
-    Registered { row: &rows::get_pool::ROW, answer: |call| Box::pin(pool::get_pool(call)) },
-    Registered { row: &rows::resize_pool::ROW, answer: |call| Box::pin(pool::resize_pool(call)) },
-    Registered { row: &rows::get_log::ROW, answer: |call| Box::pin(log::get_log(call)) },
-    Registered { row: &rows::change_log::ROW, answer: |call| Box::pin(log::change_log(call)) },
-    Registered { row: &rows::create_backup::ROW, answer: |call| Box::pin(backups::create_backup(call)) },
-    Registered { row: &rows::livez::ROW, answer: |call| Box::pin(async move { health::livez(call) }) },
-    Registered { row: &rows::readyz::ROW, answer: |call| Box::pin(async move { health::readyz(call) }) },
-    Registered { row: &rows::metrics::ROW, answer: |call| Box::pin(async move { health::metrics(call) }) },
-    Registered { row: &rows::openapi::ROW, answer: |call| Box::pin(async move { self::openapi::openapi(call) }) },
+    Registered::of::<GetItems>(),
+    Registered::of::<AddItems>(),
+    Registered::of::<remove_all_items::RemoveAllItems>(),
+    Registered::of::<remove_items::RemoveItems>(),
+    Registered::of::<count_items::CountItems>(),
+    Registered::of::<contains_items::ContainsItems>(),
+    Registered::of::<lookup_items::LookupItems>(),
+    Registered::of::<list_entities::ListEntities>(),
+    Registered::of::<batch_get::BatchGet>(),
+    Registered::of::<batch_add::BatchAdd>(),
+    Registered::of::<erase_entity::EraseEntity>(),
+    Registered::of::<purge_feature::PurgeFeature>(),
+    Registered::of::<list_jobs::ListJobs>(),
+    Registered::of::<get_job::GetJob>(),
+    Registered::of::<update_job::UpdateJob>(),
+    Registered::of::<pause_job::PauseJob>(),
+    Registered::of::<resume_job::ResumeJob>(),
+    Registered::of::<cancel_job::CancelJob>(),
+    Registered::of::<list_features::ListFeatures>(),
+    Registered::of::<create_feature::CreateFeature>(),
+    Registered::of::<get_feature::GetFeature>(),
+    Registered::of::<update_feature::UpdateFeature>(),
+    Registered::of::<delete_feature::DeleteFeature>(),
+    Registered::of::<get_history::GetHistory>(),
+    Registered::of::<create_version::CreateVersion>(),
+    Registered::of::<get_version::GetVersion>(),
+    Registered::of::<update_version::UpdateVersion>(),
+    Registered::of::<delete_version::DeleteVersion>(),
+    Registered::of::<list_entity_types::ListEntityTypes>(),
+    Registered::of::<create_entity_type::CreateEntityType>(),
+    Registered::of::<get_entity_type::GetEntityType>(),
+    Registered::of::<update_entity_type::UpdateEntityType>(),
+    Registered::of::<delete_entity_type::DeleteEntityType>(),
+    Registered::of::<get_entity_type_history::GetEntityTypeHistory>(),
+    Registered::of::<purge_entity_type::PurgeEntityType>(),
+    Registered::of::<create_index::CreateIndex>(),
+    Registered::of::<list_indexes::ListIndexes>(),
+    Registered::of::<get_index::GetIndex>(),
+    Registered::of::<delete_index::DeleteIndex>(),
+    Registered::of::<clean_indexes::CleanIndexes>(),
+    Registered::of::<FindBags>(),
+    Registered::of::<get_bag::GetBag>(),
+    Registered::of::<put_bag::PutBag>(),
+    Registered::of::<patch_bag::PatchBag>(),
+    Registered::of::<delete_bag::DeleteBag>(),
+    Registered::of::<create_bag::CreateBag>(),
+    Registered::of::<list_bags::ListBags>(),
+    Registered::of::<batch_get_bags::BatchGetBags>(),
+    Registered::of::<get_me::GetMe>(),
+    Registered::of::<get_sign_in::GetSignIn>(),
+    Registered::of::<create_key::CreateKey>(),
+    Registered::of::<list_keys::ListKeys>(),
+    Registered::of::<get_key::GetKey>(),
+    Registered::of::<rotate_key::RotateKey>(),
+    Registered::of::<revoke_key::RevokeKey>(),
+    Registered::of::<list_audit::ListAudit>(),
+    Registered::of::<get_pool::GetPool>(),
+    Registered::of::<resize_pool::ResizePool>(),
+    Registered::of::<get_log::GetLog>(),
+    Registered::of::<change_log::ChangeLog>(),
+    Registered::of::<create_backup::CreateBackup>(),
+    Registered::of::<livez::Livez>(),
+    Registered::of::<readyz::Readyz>(),
+    Registered::of::<metrics::Metrics>(),
+    Registered::of::<openapi::OpenApi>(),
 ];
 
 /// Answers a call of an operation. Gets and adds of one list go without a box.
 pub(crate) async fn answer(operation: OperationId, call: Call<'_>) -> HandlerResult {
     match operation.place() {
-        GET_ITEMS => lists::get_items(call).await,
-        ADD_ITEMS => lists::add_items(call).await,
+        GET_ITEMS => operation::answer::<GetItems>(call).await,
+        ADD_ITEMS => operation::answer::<AddItems>(call).await,
         other => (OPERATIONS[other].answer)(call).await,
     }
 }

@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 
-use super::bag_conditions::BagConditions;
 use super::error::ServiceError;
 use super::page_cache::RenderedPage;
-use crate::domain::{Document, EntityId, EntityType, FeatureName, Limit, Timestamp};
+use crate::domain::{EntityId, EntityType, FeatureName, Limit, PageToken, Timestamp};
 
 /// An entity, as callers name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,39 +42,19 @@ pub struct FoundBag {
     pub document: Bytes,
 }
 
-/// The operations on bags.
+/// A page of bags that were found.
 #[derive(Debug)]
-pub enum BagOperation {
-    Get {
-        entity: EntityName,
-        lists: Vec<JoinedList>,
-    },
-    Put {
-        entity: EntityName,
-        document: Document,
-        conditions: BagConditions,
-    },
-    Patch {
-        entity: EntityName,
-        patch: Document,
-        conditions: BagConditions,
-    },
-    Delete {
-        entity: EntityName,
-        conditions: BagConditions,
-    },
-    /// Under an ID that no entity has.
-    Create {
-        entity_type: EntityType,
-        document: Document,
-    },
-    List {
-        entity_type: EntityType,
-        page_size: Limit,
-        page_token: Option<String>,
-    },
-    BatchGet {
-        entities: Vec<Result<EntityName, ServiceError>>,
-        lists: Vec<JoinedList>,
-    },
+pub struct BagsFound {
+    pub entity_type: EntityType,
+    pub bags: Vec<FoundBag>,
+    pub next_page_token: Option<PageToken>,
+}
+
+/// A bag that was stored.
+#[derive(Debug)]
+pub struct StoredBag {
+    pub entity: EntityName,
+    pub updated_at: Timestamp,
+    /// Whether there was none before.
+    pub is_created: bool,
 }

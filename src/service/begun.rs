@@ -6,7 +6,7 @@ use crate::metadata::MetadataError;
 ///
 /// There is no conversion from [`MetadataError`]: the author of each step states whether it is the first one.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// At its first step: the error has the outcome.
     AtFirst(MetadataError),
     /// At a later step: the outcome is unknown, because a step before was taken.
@@ -23,7 +23,7 @@ impl From<Broken> for MetadataError {
 }
 
 /// Carries an operation out to its end though its caller leaves.
-pub(super) async fn to_its_end<T: Send + 'static>(
+pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Broken>> + Send + 'static,
 ) -> Result<T, MetadataError> {
     let reason = || "the operation was interrupted".to_owned();

@@ -17,7 +17,6 @@ use tokio::time::Instant;
 use super::bag::EntityName;
 use super::bag_conditions::BagConditions;
 use super::begun::{Broken, to_its_end};
-use super::operation::Reply;
 use super::receipt::{ErasedList, Receipt};
 use super::{Caller, Changes, Service, ServiceError, within};
 use crate::actors::{ListError, ListPool};
@@ -35,12 +34,12 @@ const LOOKED_AT_ONCE: usize = 8_192;
 const NAMED_FAILURES_MAX: usize = 100;
 
 impl Service {
-    pub(super) async fn erase_entity(
+    pub(crate) async fn erase_entity(
         &self,
         caller: &Caller,
         entity: EntityName,
         conditions: BagConditions,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Receipt, ServiceError> {
         let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
         // For the bag, and for a first look at what there is.
         caller.take_items(1)?;
@@ -96,7 +95,7 @@ impl Service {
             let ErasureEntry { at, by, .. } = noted;
             Ok(Receipt { entity_type, entity_id, at, by, lists, synced, bytes_erased_by })
         };
-        Ok(Reply::Erased(to_its_end(erasing).await?))
+        Ok(to_its_end(erasing).await?)
     }
 
     /// Those of an entity's lists of these versions that the item store may hold anything of.

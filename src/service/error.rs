@@ -75,7 +75,12 @@ impl From<TooManyEntries> for ServiceError {
 }
 
 impl ServiceError {
-    pub(super) fn invalid(field: &'static str) -> impl FnOnce(Invalid) -> Self {
+    /// One request of several asks for what cannot exist: its answer says so in its place.
+    pub(crate) fn malformed(problem: &Problem) -> Self {
+        Self::Malformed(Box::new(problem.clone()))
+    }
+
+    pub(crate) fn invalid(field: &'static str) -> impl FnOnce(Invalid) -> Self {
         move |invalid| Self::Invalid { field, invalid }
     }
 }

@@ -1,22 +1,21 @@
 //! The control plane: list features, their versions and their history, and entity types, which are kept as features.
 
-use super::operation::Reply;
 use super::page_end::{AROUND_BYTES, end_early, json_bytes};
-use super::{Caller, Changes, Service, ServiceError, within};
+use super::{Caller, Changes, Listed, Service, ServiceError, within};
 use crate::access::{Permission, Resource, decide};
 use crate::domain::page::{FeatureWalk, HistoryWalk};
-use crate::domain::{Feature, FeatureId, Limit, VersionLabel};
-use crate::metadata::{Applied, Change, FeatureFilter, MetadataError, NewFeature, Page, VersionChanged};
+use crate::domain::{Feature, FeatureId, Limit, Timestamp};
+use crate::metadata::{Applied, Change, FeatureFilter, HistoryEntry, MetadataError, Page};
 use crate::wire;
 
 impl Service {
-    pub(super) async fn list_features(
+    pub(crate) async fn list_features(
         &self,
         caller: &Caller,
         filter: FeatureFilter,
         page_size: Limit,
         page_token: Option<impl AsRef<str>>,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Listed<Feature>, ServiceError> {
         let entity_type = filter.entity_type.clone();
         let text = filter.text.clone();
         let of_bags = filter.of_bags;
@@ -36,7 +35,7 @@ impl Service {
         });
         let last = page.entries.last().filter(|_| page.more);
         let next_page_token = last.map(|feature| walk.token_after(&feature.id));
-        Ok(Reply::Features { of_bags, features: page.entries, next_page_token })
+        Ok((page.entries, next_page_token))
     }
 
     /// A page of the features that the caller may see. Where that is not all of them, those in between are
@@ -70,51 +69,23 @@ impl Service {
     }
 
     /// Makes a change of a definition.
-    async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
+    pub(crate) async fn change(&self, caller: &Caller, change: Change) -> Result<Applied, ServiceError> {
         within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await
     }
 
-    /// Creates a feature. Only the body names it, so the permission for it is decided on here.
-    pub(super) async fn create_feature(&self, caller: &Caller, new: NewFeature) -> Result<Reply, ServiceError> {
-        let FeatureId { entity_type, name } = &new.id;
-        let resource = match new.id.is_of_bags() {
-            true => Resource::EntityType(entity_type.as_str()),
-            false => Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() },
-        };
-        decide(&caller.principal, Permission::FeaturesWrite, resource)?;
-        self.change_feature(caller, Change::CreateFeature(new)).await
-    }
-
-    /// Creates or updates a feature.
-    pub(super) async fn change_feature(&self, caller: &Caller, change: Change) -> Result<Reply, ServiceError> {
-        let feature = self.change(caller, change).await?.into_feature()?;
-        Ok(Reply::Feature(Box::new(feature)))
-    }
-
-    /// Creates or updates a version.
-    pub(super) async fn change_version(&self, caller: &Caller, change: Change) -> Result<Reply, ServiceError> {
-        let VersionChanged { version, feature } = self.change(caller, change).await?.into_version()?;
-        Ok(Reply::Version { feature: feature.id, version })
-    }
-
-    /// Deletes a feature or a version.
-    pub(super) async fn delete(&self, caller: &Caller, change: Change) -> Result<Reply, ServiceError> {
+    /// Deletes a feature or a version. Returns when the last items are gone, about.
+    pub(crate) async fn delete(&self, caller: &Caller, change: Change) -> Result<Timestamp, ServiceError> {
         let deleted = self.change(caller, change).await?.into_deleted()?;
-        let items_expire_by = deleted.items_expire_by(self.clock.now(), self.options.poll_interval);
-        Ok(Reply::Deleted { items_expire_by })
+        Ok(deleted.items_expire_by(self.clock.now(), self.options.poll_interval))
     }
 
-    pub(super) async fn get_feature(&self, caller: &Caller, id: FeatureId) -> Result<Reply, ServiceError> {
-        self.feature(caller, id).await.map(Box::new).map(Reply::Feature)
-    }
-
-    pub(super) async fn get_history(
+    pub(crate) async fn get_history(
         &self,
         caller: &Caller,
         id: FeatureId,
         page_size: Limit,
         page_token: Option<impl AsRef<str>>,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Listed<HistoryEntry>, ServiceError> {
         let walk = HistoryWalk(&id);
         let before = page_token
             .map(|token| walk.resume(token.as_ref()))
@@ -127,22 +98,10 @@ impl Service {
         });
         let last = page.entries.last().filter(|_| page.more);
         let next_page_token = last.map(|entry| walk.token_after(entry.revision));
-        Ok(Reply::History { entries: page.entries, next_page_token })
+        Ok((page.entries, next_page_token))
     }
 
-    pub(super) async fn get_version(
-        &self,
-        caller: &Caller,
-        id: FeatureId,
-        version: VersionLabel,
-    ) -> Result<Reply, ServiceError> {
-        let mut feature = self.feature(caller, id).await?;
-        let found = feature.versions.iter().position(|known| known.version == version);
-        let Some(found) = found else { return Err(MetadataError::VersionNotFound(feature.id, version).into()) };
-        Ok(Reply::Version { feature: feature.id, version: feature.versions.swap_remove(found) })
-    }
-
-    async fn feature(&self, caller: &Caller, id: FeatureId) -> Result<Feature, ServiceError> {
+    pub(crate) async fn feature(&self, caller: &Caller, id: FeatureId) -> Result<Feature, ServiceError> {
         let feature = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
         Ok(feature.ok_or(MetadataError::not_found(id))?)
     }

@@ -7,9 +7,9 @@
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::bag::FoundBag;
+use super::bag::{BagsFound, FoundBag};
 use super::lists::FIRST_BYTES;
-use super::operation::{FindBags, Reply};
+use super::requests::FindBags;
 use super::{Caller, Service, ServiceError};
 use crate::actors::{ListError, ListPool, ResolveError};
 use crate::background::has_entry;
@@ -41,7 +41,7 @@ struct Query<'q> {
 }
 
 impl Service {
-    pub(super) async fn find_bags(&self, caller: &Caller, request: FindBags<'_>) -> Result<Reply, ServiceError> {
+    pub(crate) async fn find_bags(&self, caller: &Caller, request: FindBags<'_>) -> Result<BagsFound, ServiceError> {
         caller.take_items(1)?;
         let deadline = self.deadline(caller);
         let FindBags { entity_type, index: name, values, min, max, order, limit, page_token } = request;
@@ -86,7 +86,7 @@ impl Service {
         let (found, after) = self.find(caller, query, deadline).await?;
         caller.owe_items(found.len().saturating_sub(1));
         let next_page_token = after.map(|after| walk.token_at(BagPlace { after, began_at }));
-        Ok(Reply::FoundBags { entity_type: id.entity_type, bags: found, next_page_token })
+        Ok(BagsFound { entity_type: id.entity_type, bags: found, next_page_token })
     }
 
     async fn index_of(

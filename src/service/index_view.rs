@@ -22,7 +22,7 @@ pub struct IndexView {
 
 impl IndexView {
     /// An index that is there, and the job that builds it.
-    pub(super) fn of(
+    pub(crate) fn of(
         version: FeatureVersion,
         job: Option<&Job>,
         counted: Option<(u64, Timestamp)>,

@@ -1,4 +1,4 @@
-//! The data plane: the list operations.
+//! The data plane: what the operations on lists share.
 //!
 //! Every value is encoded before anything is stored. These are the hot paths: nothing is allocated
 //! here that an answer can do without.
@@ -6,26 +6,21 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::members::{encode, looked_up, removal_of_key, removal_of_keys, removal_of_value};
-use super::operation::{AddItems, GetItems, ListName, Reply};
 use super::page_cache::RenderedPage;
 use super::render;
+use super::requests::{GetItems, ListName};
 use super::{Caller, Service, ServiceError};
 use crate::access::{ANSWER_BYTES_MIN, SMALL_BYTES};
 use crate::actors::{ListPool, ResolveError};
 use crate::domain::page::ItemWalk;
 use crate::domain::{
-    EntityType, FeatureId, FeatureName, Invalid, Item, ItemKey, Limit, ListKey, MemberKey, Order, Retention, Timestamp,
-    Value, ValueType, VersionLabel,
+    EntityType, FeatureId, FeatureName, Invalid, Item, ItemKey, ListKey, MemberKey, Order, Retention, Timestamp, Value,
+    ValueType, VersionLabel,
 };
-use crate::items::{Bounds, ItemPage, Range, Removal, Validity};
+use crate::items::{Bounds, ItemPage, Range, Validity};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 use crate::wire::parameters::AS_OF;
-use crate::wire::{
-    LookupInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput,
-    RemoveValueInput,
-};
 
 /// Values that are read of a list before a longer page has its memory.
 pub(super) const FIRST_BYTES: usize = 32 << 10;
@@ -40,7 +35,7 @@ const _: () = assert!(MEMBER_BYTES_MAX <= SMALL_BYTES);
 
 /// A page that is to be read, of a feature version that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PageRead {
+pub(crate) struct PageRead {
     pub list: ListKey,
     pub retention: Retention,
     pub limit: usize,
@@ -113,35 +108,8 @@ impl PageRead {
 }
 
 impl Service {
-    pub(super) async fn get_items(&self, caller: &Caller, request: GetItems<'_>) -> Result<Reply, ServiceError> {
-        caller.take_items(1)?;
-        self.check_moment(request.as_of)?;
-        // What is known and kept costs no look at the time.
-        let mut deadline = None;
-        let found = match self.known(&request.list) {
-            Some(found) => found,
-            None => self.resolve(&request.list, *deadline.insert(self.deadline(caller))).await?,
-        };
-        let read = PageRead::new(found, &request)?;
-        if let Some(page) = self.kept_page(&read) {
-            self.reserve_if_long(caller, page.text.len())?;
-            caller.owe_items(page.items.saturating_sub(1));
-            return Ok(Reply::Items(page));
-        }
-        let deadline = deadline.unwrap_or_else(|| self.deadline(caller));
-        let range = read.range(self.options.page_bytes_max);
-        let (page, validity) = match self.lists.get_from_memory(&read.list, read.retention, &range, deadline) {
-            Some(found) => found,
-            // On the heap: what is in memory does not need it.
-            None => (Box::pin(self.read_page(caller, &read, deadline)).await?, None),
-        };
-        let page = self.render_page(caller, &read, &page, validity)?;
-        caller.owe_items(page.items.saturating_sub(1));
-        Ok(Reply::Items(page))
-    }
-
     /// Refuses what is to be looked at as of the future.
-    pub(super) fn check_moment(&self, as_of: Option<Timestamp>) -> Result<(), ServiceError> {
+    pub(crate) fn check_moment(&self, as_of: Option<Timestamp>) -> Result<(), ServiceError> {
         if as_of.is_some_and(|moment| moment > self.clock.now()) {
             let future = Invalid::argument("as_of must not be in the future");
             return Err(ServiceError::Invalid { field: AS_OF.name, invalid: future });
@@ -150,7 +118,7 @@ impl Service {
     }
 
     /// The page as it was rendered before, if it still is the answer.
-    pub(super) fn kept_page(&self, read: &PageRead) -> Option<RenderedPage> {
+    pub(crate) fn kept_page(&self, read: &PageRead) -> Option<RenderedPage> {
         if !read.is_first_page() {
             return None;
         }
@@ -159,7 +127,12 @@ impl Service {
     }
 
     /// Reads a page through its list's actor.
-    async fn read_page(&self, caller: &Caller, read: &PageRead, deadline: Instant) -> Result<ItemPage, ServiceError> {
+    pub(crate) async fn read_page(
+        &self,
+        caller: &Caller,
+        read: &PageRead,
+        deadline: Instant,
+    ) -> Result<ItemPage, ServiceError> {
         let lists = self.lists_of(caller);
         self.reserve(caller, FIRST_BYTES + render::bytes_around(read.limit))?;
         match self.read_first(&lists, read, deadline).await? {
@@ -196,7 +169,7 @@ impl Service {
     }
 
     /// Renders a page, and keeps it where that is known to be right for a while.
-    pub(super) fn render_page(
+    pub(crate) fn render_page(
         &self,
         caller: &Caller,
         read: &PageRead,
@@ -214,114 +187,9 @@ impl Service {
         Ok(rendered)
     }
 
-    pub(super) async fn add_items(&self, caller: &Caller, request: AddItems<'_>) -> Result<Reply, ServiceError> {
-        let deadline = self.deadline(caller);
-        let AddItems { list, items } = request;
-        caller.take_items(items.len())?;
-        let found = self.resolve(&list, deadline).await?;
-        let items = encode(&found, &items)?;
-        let list = ListKey::new(found.feature_key, list.entity_id);
-        let added = self
-            .lists_of(caller)
-            .add(list, found.properties.retention(), found.properties.timestamp_ahead_max, items, deadline)
-            .await?;
-        Ok(Reply::Added(added))
-    }
-
-    pub(super) async fn remove_items(
-        &self,
-        caller: &Caller,
-        list: ListName<'_>,
-        removal: RemoveItemsInput<'_>,
-    ) -> Result<Reply, ServiceError> {
-        let named = match &removal {
-            RemoveItemsInput::Items(named) => named.items.len(),
-            RemoveItemsInput::Keys(named) => named.keys.len(),
-            _ => 1,
-        };
-        caller.take_items(named)?;
-        let deadline = self.deadline(caller);
-        let found = self.resolve(&list, deadline).await?;
-        let encode_value = |value: &str| found.value_type.encode(value).map(Value::into_bytes);
-        let removal = match removal {
-            RemoveItemsInput::Value(RemoveValueInput { value }) => {
-                removal_of_value(&found, encode_value(value).map_err(ServiceError::invalid("value"))?)
-            }
-            RemoveItemsInput::Items(RemoveNamedInput { items }) => {
-                let items = encode(&found, &items)?.into_iter();
-                Removal::Items(items.map(|(timestamp, value)| (timestamp, value.into_bytes())).collect())
-            }
-            RemoveItemsInput::Key(RemoveKeyInput { key }) => removal_of_key(&found, key)?,
-            RemoveItemsInput::Keys(RemoveKeysInput { keys }) => removal_of_keys(&found, &keys)?,
-            RemoveItemsInput::Between(RemoveBetweenInput { min_timestamp, max_timestamp }) => {
-                Removal::Between(Bounds::of(min_timestamp, max_timestamp))
-            }
-        };
-        let list = ListKey::new(found.feature_key, list.entity_id);
-        let removed = self.lists_of(caller).remove(list, found.properties.retention(), removal, deadline).await?;
-        caller.owe_items((removed as usize).saturating_sub(named));
-        Ok(Reply::Removed(removed))
-    }
-
-    pub(super) async fn count_items(
-        &self,
-        caller: &Caller,
-        list: ListName<'_>,
-        within: Bounds,
-        max: Limit,
-    ) -> Result<Reply, ServiceError> {
-        caller.take_items(1)?;
-        let deadline = self.deadline(caller);
-        let found = self.resolve(&list, deadline).await?;
-        let list = ListKey::new(found.feature_key, list.entity_id);
-        let counted =
-            self.lists_of(caller).count(list, found.properties.retention(), within, max.get() as u64, deadline).await?;
-        caller.owe_items((counted.items as usize).saturating_sub(1));
-        Ok(Reply::Counted(counted))
-    }
-
-    pub(super) async fn contains_items(
-        &self,
-        caller: &Caller,
-        list: ListName<'_>,
-        within: Bounds,
-        values: Vec<&str>,
-    ) -> Result<Reply, ServiceError> {
-        caller.take_items(values.len())?;
-        let deadline = self.deadline(caller);
-        let found = self.resolve(&list, deadline).await?;
-        let encode = |(index, value)| {
-            let encoded = found.value_type.encode(value).map(Value::into_bytes);
-            encoded.map_err(|invalid| ServiceError::InvalidEntry { field: "values", index, invalid })
-        };
-        let values: Vec<_> = values.into_iter().enumerate().map(encode).collect::<Result<_, _>>()?;
-        let list = ListKey::new(found.feature_key, list.entity_id);
-        let newest = self
-            .lists_of(caller)
-            .contains(list, found.properties.retention(), within, values.clone(), deadline)
-            .await?;
-        Ok(Reply::Contained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
-    }
-
-    pub(super) async fn lookup_items(
-        &self,
-        caller: &Caller,
-        list: ListName<'_>,
-        input: LookupInput<'_>,
-    ) -> Result<Reply, ServiceError> {
-        caller.take_items(input.len())?;
-        let deadline = self.deadline(caller);
-        let found = self.resolve(&list, deadline).await?;
-        let members = looked_up(&found, &input)?;
-        let list = ListKey::new(found.feature_key, list.entity_id);
-        let items = self.read_members(caller, &list, found.properties.retention(), members, deadline).await?;
-        let bytes_max = self.options.page_bytes_max;
-        Ok(Reply::Found { list, value_type: found.value_type, items, bytes_max })
-    }
-
     /// Looks up members, in parts that have memory for their longest items before the store is asked. Items that have
     /// more bytes than a page may have are refused, unless it is one.
-    async fn read_members(
+    pub(crate) async fn read_members(
         &self,
         caller: &Caller,
         list: &ListKey,
@@ -352,18 +220,9 @@ impl Service {
         Ok(items)
     }
 
-    pub(super) async fn remove_all_items(&self, caller: &Caller, list: ListName<'_>) -> Result<Reply, ServiceError> {
-        caller.take_items(1)?;
-        let deadline = self.deadline(caller);
-        let found = self.resolve(&list, deadline).await?;
-        let list = ListKey::new(found.feature_key, list.entity_id);
-        self.lists_of(caller).remove_all(list, found.properties.retention(), deadline).await?;
-        Ok(Reply::AllRemoved)
-    }
-
     /// The feature version that a list belongs to, if the catalog has it already.
-    fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
-        let ListName { entity_type, feature, version, .. } = *list;
+    pub(crate) fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
+        let ListName { entity_type, feature, version, .. } = list;
         if is_of_bags(feature) {
             return None;
         }
@@ -371,12 +230,12 @@ impl Service {
     }
 
     /// Finds the feature version that a list belongs to.
-    pub(super) async fn resolve(&self, list: &ListName<'_>, deadline: Instant) -> Result<CatalogVersion, ServiceError> {
-        let ListName { entity_type, feature, version, .. } = *list;
+    pub(crate) async fn resolve(&self, list: &ListName<'_>, deadline: Instant) -> Result<CatalogVersion, ServiceError> {
+        let ListName { entity_type, feature, version, .. } = list;
         self.resolve_version(entity_type, feature, version, deadline).await
     }
 
-    pub(super) async fn resolve_version(
+    pub(crate) async fn resolve_version(
         &self,
         entity_type: &str,
         feature: &str,

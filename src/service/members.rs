@@ -10,7 +10,7 @@ use crate::metadata::catalog::CatalogVersion;
 use crate::wire::{ItemInput, LookupInput, member_key};
 
 /// Items as they are stored.
-pub(super) fn encode(
+pub(crate) fn encode(
     version: &CatalogVersion,
     items: &[ItemInput<'_>],
 ) -> Result<Vec<(Timestamp, Value)>, ServiceError> {
@@ -58,12 +58,12 @@ fn members_of_keys(version: &CatalogVersion, keys: &[&str], field: &'static str)
 }
 
 /// What removes members by their keys.
-pub(super) fn removal_of_keys(version: &CatalogVersion, keys: &[&str]) -> Result<Removal, ServiceError> {
+pub(crate) fn removal_of_keys(version: &CatalogVersion, keys: &[&str]) -> Result<Removal, ServiceError> {
     Ok(Removal::Members(members_of_keys(version, keys, "keys")?))
 }
 
 /// What removes a member by its key.
-pub(super) fn removal_of_key(version: &CatalogVersion, key: &str) -> Result<Removal, ServiceError> {
+pub(crate) fn removal_of_key(version: &CatalogVersion, key: &str) -> Result<Removal, ServiceError> {
     let member = members_of_keys(version, &[key], "key").map_err(|error| match error {
         ServiceError::InvalidEntry { field, invalid, .. } => ServiceError::Invalid { field, invalid },
         other => other,
@@ -72,7 +72,7 @@ pub(super) fn removal_of_key(version: &CatalogVersion, key: &str) -> Result<Remo
 }
 
 /// What removes all items with a value: in a set of values that is one member.
-pub(super) fn removal_of_value(version: &CatalogVersion, value: Bytes) -> Removal {
+pub(crate) fn removal_of_value(version: &CatalogVersion, value: Bytes) -> Removal {
     match version.feature_key.identity().kind() {
         IdentityKind::Value => Removal::Members(vec![value]),
         IdentityKind::Item | IdentityKind::Key => Removal::Value(value),
@@ -80,7 +80,7 @@ pub(super) fn removal_of_value(version: &CatalogVersion, value: Bytes) -> Remova
 }
 
 /// The members that a look-up is about, in its order.
-pub(super) fn looked_up(version: &CatalogVersion, input: &LookupInput<'_>) -> Result<Vec<Bytes>, ServiceError> {
+pub(crate) fn looked_up(version: &CatalogVersion, input: &LookupInput<'_>) -> Result<Vec<Bytes>, ServiceError> {
     match input {
         LookupInput::Keys(keys) => members_of_keys(version, &keys.keys, "keys"),
         LookupInput::Values(values) => members_of_values(version, &values.values),

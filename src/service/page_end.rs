@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 /// What stands around the JSON of a change, or around a page, about.
-pub(super) const AROUND_BYTES: usize = 512;
+pub(crate) const AROUND_BYTES: usize = 512;
 
 /// Ends a page before its entries exceed `bytes_max`, after one entry at the earliest. Returns whether entries are left
 /// out.
-pub(super) fn end_early<T>(entries: &mut Vec<T>, bytes_max: usize, bytes_of: impl Fn(&T) -> usize) -> bool {
+pub(crate) fn end_early<T>(entries: &mut Vec<T>, bytes_max: usize, bytes_of: impl Fn(&T) -> usize) -> bool {
     let mut bytes = AROUND_BYTES;
     let fits = |entry: &&T| {
         // With its comma.
@@ -23,7 +23,7 @@ pub(super) fn end_early<T>(entries: &mut Vec<T>, bytes_max: usize, bytes_of: imp
 }
 
 /// The length of a value as JSON.
-pub(super) fn json_bytes(value: &impl Serialize) -> usize {
+pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     let mut counted = Counted(0);
     // Counting never fails. What cannot be written as JSON is refused when it is rendered.
     let _ = serde_json::to_writer(&mut counted, value);

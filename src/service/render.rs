@@ -17,19 +17,19 @@ const BYTES_PER_ITEM: usize = 58;
 const TAIL_BYTES: usize = 160;
 
 /// About how many bytes a page has once it is rendered.
-pub(super) fn bytes_of(page: &ItemPage) -> usize {
+pub(crate) fn bytes_of(page: &ItemPage) -> usize {
     let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
     bytes_around(page.items.len()) + value_bytes + value_bytes / 8
 }
 
 /// The same of so many items without their values.
-pub(super) fn bytes_around(items: usize) -> usize {
+pub(crate) fn bytes_around(items: usize) -> usize {
     items * BYTES_PER_ITEM + TAIL_BYTES
 }
 
-/// The page as the JSON of [`crate::wire::ItemPage`]. It ends early before it exceeds `bytes_max`, with at least one item, and has a
-/// `next_page_token` exactly if at least one more item was there.
-pub(super) fn page(
+/// The page as the JSON of [`crate::wire::ItemPage`]. It ends early before it exceeds `bytes_max`, with at least one
+/// item, and has a `next_page_token` exactly if at least one more item was there.
+pub(crate) fn page(
     page: &ItemPage,
     value_type: ValueType,
     walk: &ItemWalk<'_>,

@@ -5,7 +5,6 @@ use serde_json::Value as Json;
 
 use super::bag::EntityName;
 use super::bag_conditions::BagConditions;
-use super::operation::{Operation, Reply};
 use super::{Caller, Changes, Service, ServiceError, within};
 use crate::access::Principal;
 use crate::domain::{EntityId, EntityType, FeatureKey, JobId, KeyId, Limit, Timestamp};
@@ -73,7 +72,7 @@ impl Service {
     async fn revoke_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
         let id = entry.after.as_ref().and_then(|after| after["id"].as_str());
         let id = KeyId::new(id.unwrap_or_default()).map_err(ServiceError::invalid("after.id"))?;
-        match self.execute(caller, Operation::RevokeKey { id, created_keys: false }).await {
+        match self.revoke_key(caller, id, false).await {
             Ok(_) => Ok(Repeated::Done),
             // It was created after the backup.
             Err(ServiceError::Metadata(MetadataError::KeyNotFound(_))) => Ok(Repeated::Nothing),
@@ -94,10 +93,7 @@ impl Service {
         let entity_type = EntityType::new(entity_type).map_err(ServiceError::invalid("target"))?;
         let entity_id = EntityId::new(entity_id).map_err(ServiceError::invalid("target"))?;
         let entity = EntityName { entity_type, entity_id };
-        let erase = Operation::EraseEntity { entity, conditions: BagConditions::default() };
-        if let Reply::Erased(receipt) = self.execute(caller, erase).await? {
-            receipt.into_complete()?;
-        }
+        self.erase_entity(caller, entity, BagConditions::default()).await?.into_complete()?;
         Ok(Repeated::Done)
     }
 

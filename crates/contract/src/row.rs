@@ -43,8 +43,8 @@ pub enum Subject {
     Feature,
     /// The path: an entity type.
     EntityType,
-    /// Nowhere: a listing shows the features that its caller may see, and a job has a feature that is known once the job
-    /// is found.
+    /// Nowhere: a listing shows the features that its caller may see, and the feature of a job is known once the job is
+    /// found.
     Visible,
     /// The body: the operation decides on each resource that it names. Before, it is enough to have the permission for
     /// some resource.

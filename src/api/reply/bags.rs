@@ -1,50 +1,32 @@
 //! Bags as answers.
 
-use actix_web::http::StatusCode;
-use actix_web::http::header::{ETAG, LOCATION};
-use liststore_contract::operations::{create_bag, get_bag};
+use actix_web::http::header::ETAG;
 use serde::Serialize;
 
 use super::super::call::{Call, HandlerResult};
-use super::super::headers::{bag_tag, has_already, write_in_bag_tag};
+use super::super::headers::{bag_tag, write_in_bag_tag};
+use super::super::json::json;
 use super::super::problem::Problem;
 use super::super::response::Response;
 use super::batch::failed;
-use super::json::{json, json_text};
-use crate::domain::{EntityType, PageToken, Rfc3339Writer, Timestamp, ValueType};
-use crate::service::{Bag, EntityName, FoundBag, ServiceError, tag_of_text};
+use crate::domain::{EntityType, Rfc3339Writer, Timestamp, ValueType};
+use crate::service::{Bag, BagsFound, EntityName, FoundBag, ServiceError, StoredBag};
 use crate::wire;
 
 /// Of what stands around a document, and of a problem, about.
 const AROUND_BYTES: usize = 256;
 
-/// A bag, unless the caller has it. With lists it is more than a state of the bag: its tag tells the answer's text from
-/// any other, as that of a page does, and is none that a write could name.
-pub(crate) fn bag(call: &Call<'_>, response: Response, bag: Bag) -> HandlerResult {
-    let (updated_at, has_lists) = (bag.updated_at, !bag.lists.is_empty());
+/// A bag as JSON, with the lists that come along.
+pub(crate) fn bag_text(call: &Call<'_>, bag: Bag) -> Result<Vec<u8>, Problem> {
     let mut text = Vec::with_capacity(AROUND_BYTES + bag.document.len());
     BagWriter::of(call).write(0, bag, &mut text)?;
-    let tag = if has_lists { tag_of_text(&text) } else { bag_tag(updated_at) };
-    if call.operation.is(&get_bag::ROW) && has_already(call.headers, tag.as_bytes())? {
-        return Response::new(StatusCode::NOT_MODIFIED).with_text(ETAG, tag);
-    }
-    Ok(json_text(response.with_text(ETAG, tag)?, text))
+    Ok(text)
 }
 
-pub(crate) fn stored(
-    call: &Call<'_>,
-    mut response: Response,
-    EntityName { entity_type, entity_id }: &EntityName,
-    updated_at: Timestamp,
-    created: bool,
-) -> HandlerResult {
-    if call.operation.is(&create_bag::ROW) {
-        let path = get_bag::ROW.path_of(&[entity_type.as_str(), entity_id.as_str()]);
-        response = response.with_text(LOCATION, path)?;
-    } else if created {
-        response.status = StatusCode::CREATED;
-    }
-    let response = response.with_text(ETAG, bag_tag(updated_at))?;
+/// A bag that was stored, by its entity and its tag.
+pub(crate) fn stored(response: Response, stored: &StoredBag) -> HandlerResult {
+    let StoredBag { entity: EntityName { entity_type, entity_id }, updated_at, .. } = stored;
+    let response = response.with_text(ETAG, bag_tag(*updated_at))?;
     let body = wire::BagStored {
         entity_type: entity_type.to_string(),
         entity_id: entity_id.as_str().to_owned(),
@@ -54,7 +36,7 @@ pub(crate) fn stored(
 }
 
 /// What came of each request of a call.
-pub(crate) fn each(call: &Call<'_>, response: Response, bags: Vec<Result<Bag, ServiceError>>) -> HandlerResult {
+pub(crate) fn bag_texts(call: &Call<'_>, bags: Vec<Result<Bag, ServiceError>>) -> Result<Vec<u8>, Problem> {
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.as_ref().map_or(0, |bag| bag.document.len()));
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"results\":[");
@@ -69,21 +51,16 @@ pub(crate) fn each(call: &Call<'_>, response: Response, bags: Vec<Result<Bag, Se
         }
     }
     text.extend_from_slice(b"]}");
-    Ok(json_text(response, text))
+    Ok(text)
 }
 
 /// A page of bags that were found.
-pub(crate) fn found(
-    call: &Call<'_>,
-    response: Response,
-    entity_type: &EntityType,
-    bags: &[FoundBag],
-    next_page_token: Option<PageToken>,
-) -> HandlerResult {
+pub(crate) fn found_text(found: &BagsFound) -> Result<Vec<u8>, Problem> {
+    let BagsFound { entity_type, bags, next_page_token } = found;
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.document.len());
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"entities\":[");
-    let mut writer = BagWriter::of(call);
+    let mut moments = Rfc3339Writer::default();
     // What is before the first ID is before each other one, behind the end of the bag before it.
     let mut between = b"},".to_vec();
     write_entity_type(entity_type, &mut between);
@@ -91,7 +68,7 @@ pub(crate) fn found(
     for FoundBag { entity_id, updated_at, document } in bags {
         text.extend_from_slice(before);
         before = &between;
-        writer.write_state(entity_id, *updated_at, document, &mut text)?;
+        write_state(&mut moments, entity_id, *updated_at, document, &mut text)?;
     }
     if !bags.is_empty() {
         text.push(b'}');
@@ -102,7 +79,7 @@ pub(crate) fn found(
         write_json(&token.as_str(), &mut text)?;
     }
     text.push(b'}');
-    Ok(json_text(response, text))
+    Ok(text)
 }
 
 /// Writes bags, one after the other.
@@ -116,34 +93,11 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         Self { call, moments: Rfc3339Writer::default() }
     }
 
-    /// Writes what is between the type of a bag's entity and its lists.
-    fn write_state(
-        &mut self,
-        entity_id: &[u8],
-        updated_at: Timestamp,
-        document: &[u8],
-        text: &mut Vec<u8>,
-    ) -> Result<(), Problem> {
-        let written = ValueType::String.write_json(entity_id, text);
-        written.map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?;
-        // Written together, since each write has a price of its own.
-        const MOMENT_AT: usize = b",\"updated_at\":\"".len();
-        const MOMENT_END: usize = MOMENT_AT + Timestamp::RFC3339_LEN;
-        // The tag has quotation marks of its own.
-        let mut around = *b",\"updated_at\":\"1970-01-01T00:00:00.000000000Z\",\"etag\":\"\\\"";
-        around[MOMENT_AT..MOMENT_END].copy_from_slice(self.moments.text(updated_at));
-        text.extend_from_slice(&around);
-        write_in_bag_tag(updated_at, text);
-        text.extend_from_slice(b"\\\"\",\"properties\":");
-        text.extend_from_slice(document);
-        Ok(())
-    }
-
     /// The document is written as it was kept, and pages as they were rendered.
     fn write(&mut self, index: usize, bag: Bag, text: &mut Vec<u8>) -> Result<(), Problem> {
         let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists } = bag;
         write_entity_type(&entity_type, text);
-        self.write_state(entity_id.as_str().as_bytes(), updated_at, &document, text)?;
+        write_state(&mut self.moments, entity_id.as_str().as_bytes(), updated_at, &document, text)?;
         let mut before = &b",\"lists\":{"[..];
         let has_lists = !lists.is_empty();
         for (feature, page) in lists {
@@ -162,6 +116,29 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         text.extend_from_slice(if has_lists { b"}}" } else { b"}" });
         Ok(())
     }
+}
+
+/// Writes what is between the type of a bag's entity and its lists.
+fn write_state(
+    moments: &mut Rfc3339Writer,
+    entity_id: &[u8],
+    updated_at: Timestamp,
+    document: &[u8],
+    text: &mut Vec<u8>,
+) -> Result<(), Problem> {
+    let written = ValueType::String.write_json(entity_id, text);
+    written.map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?;
+    // Written together, since each write has a price of its own.
+    const MOMENT_AT: usize = b",\"updated_at\":\"".len();
+    const MOMENT_END: usize = MOMENT_AT + Timestamp::RFC3339_LEN;
+    // The tag has quotation marks of its own.
+    let mut around = *b",\"updated_at\":\"1970-01-01T00:00:00.000000000Z\",\"etag\":\"\\\"";
+    around[MOMENT_AT..MOMENT_END].copy_from_slice(moments.text(updated_at));
+    text.extend_from_slice(&around);
+    write_in_bag_tag(updated_at, text);
+    text.extend_from_slice(b"\\\"\",\"properties\":");
+    text.extend_from_slice(document);
+    Ok(())
 }
 
 /// Writes how a bag of a type begins, up to the entity's ID.

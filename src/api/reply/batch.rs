@@ -1,58 +1,17 @@
-//! What came of each request of a call for many lists.
+//! What came of one request of several.
 
-use super::super::call::{Call, HandlerResult};
+use super::super::call::Call;
 use super::super::problem::Problem;
-use super::super::response::Response;
-use super::json::{json, json_text};
 use crate::actors::AddOutcome;
-use crate::service::{RenderedPage, ServiceError};
-use crate::wire::{AddResult, Added, BatchAddResults, RequestFailed};
+use crate::service::ServiceError;
+use crate::wire::{Added, RequestFailed};
 
-/// Pages that are rendered already, one behind the other.
-pub(crate) fn pages(
-    call: &Call<'_>,
-    response: Response,
-    pages: Vec<Result<RenderedPage, ServiceError>>,
-) -> HandlerResult {
-    /// Of what stands between pages, and of a problem, about.
-    const AROUND_PAGE: usize = 1;
-    const PROBLEM_BYTES: usize = 256;
-    let bytes = pages.iter().map(|page| page.as_ref().map_or(PROBLEM_BYTES, |page| AROUND_PAGE + page.text.len()));
-    let mut out = Vec::with_capacity(bytes.sum::<usize>() + 16);
-    let (mut items, mut before) = (0, &b"{\"results\":["[..]);
-    for (index, page) in pages.into_iter().enumerate() {
-        out.extend_from_slice(before);
-        before = b",";
-        match page {
-            Ok(page) => {
-                items += page.items as u64;
-                out.extend_from_slice(&page.text);
-            }
-            Err(error) => serde_json::to_writer(&mut out, &failed(call, index, error))
-                .map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?,
-        }
-    }
-    out.extend_from_slice(b"]}");
-    call.state.metrics.items_read.inc_by(items);
-    Ok(json_text(response, out))
-}
-
-pub(crate) fn added(
-    call: &Call<'_>,
-    response: Response,
-    outcomes: Vec<Result<AddOutcome, ServiceError>>,
-) -> HandlerResult {
-    let metrics = &call.state.metrics;
-    let result = |(index, outcome): (usize, Result<AddOutcome, ServiceError>)| match outcome {
-        Ok(AddOutcome { added, already_expired, mistaken_unit }) => {
-            metrics.items_added.inc_by(added as u64);
-            metrics.items_already_expired.inc_by(already_expired as u64);
-            AddResult::Added(Added::new(added, already_expired, mistaken_unit))
-        }
-        Err(error) => AddResult::Failed(failed(call, index, error)),
-    };
-    let results = outcomes.into_iter().enumerate().map(result).collect();
-    json(response, &BatchAddResults { results })
+/// Counts the items of an add, and shows what came of them.
+pub(crate) fn added(call: &Call<'_>, outcome: &AddOutcome) -> Added {
+    let AddOutcome { added, already_expired, mistaken_unit } = *outcome;
+    call.state.metrics.items_added.inc_by(added as u64);
+    call.state.metrics.items_already_expired.inc_by(already_expired as u64);
+    Added::new(added, already_expired, mistaken_unit)
 }
 
 /// Why one request did not succeed. It is logged as one that came alone would be.

@@ -1,33 +1,24 @@
 //! Indexes, and what is found by them, as answers.
 
-use actix_web::http::header::{ETAG, LOCATION};
-use liststore_contract::operations::{create_index, get_index};
+use actix_web::http::header::ETAG;
 
-use super::super::call::{Call, HandlerResult};
+use super::super::call::HandlerResult;
 use super::super::headers::etag;
+use super::super::json::json;
 use super::super::response::Response;
-use super::json::json;
 use crate::domain::index::Pointer;
 use crate::metadata::jobs::TaskKind;
 use crate::service::IndexView;
 use crate::wire;
 
-pub(crate) fn index(call: &Call<'_>, mut response: Response, index: &IndexView) -> HandlerResult {
-    if call.operation.is(&create_index::ROW) {
-        let path = get_index::ROW.path_of(&[&call.segments[0], index.name.as_str()]);
-        response = response.with_text(LOCATION, path)?;
-    }
+pub(crate) fn index(mut response: Response, index: &IndexView) -> HandlerResult {
     if let Some(definition) = &index.definition {
         response = response.with_text(ETAG, etag(definition.revision))?;
     }
-    json(response, &body(index))
+    json(response, &index_shown(index))
 }
 
-pub(crate) fn indexes(response: Response, indexes: &[IndexView]) -> HandlerResult {
-    json(response, &wire::IndexList { indexes: indexes.iter().map(body).collect() })
-}
-
-fn body(index: &IndexView) -> wire::Index {
+pub(crate) fn index_shown(index: &IndexView) -> wire::Index {
     let IndexView { name, definition, state, job, counted, lag } = index;
     let spec = definition.as_ref().and_then(|version| version.index.as_ref()).map(|index| &index.spec);
     let text = |pointer: &Pointer| pointer.as_str().to_owned();

@@ -4,7 +4,7 @@ use crate::metadata;
 use crate::metadata::jobs::{JobState, TaskKind};
 use crate::wire;
 
-pub(crate) fn body(job: metadata::jobs::Job) -> wire::Job {
+pub(crate) fn job(job: metadata::jobs::Job) -> wire::Job {
     let metadata::jobs::Job { id, state, task, progress, created_at, created_by, updated_at, problem, .. } = job;
     let (is_clean, has_entries) =
         (task.kind == TaskKind::Clean, matches!(task.kind, TaskKind::BuildIndex | TaskKind::Clean));

@@ -1,9 +1,10 @@
-//! The pool of list actors, as it is told to callers.
+//! The pool of list actors and the log, as callers see them.
 
 use crate::actors::PoolView;
-use crate::wire::{Pool, PoolPermits};
+use crate::telemetry::LogState;
+use crate::wire::{self, Pool, PoolPermits};
 
-pub(crate) fn body(view: &PoolView) -> Pool {
+pub(crate) fn pool(view: &PoolView) -> Pool {
     let PoolView { size, permits, states, resizing_to } = view;
     Pool {
         actors: size.actors,
@@ -17,4 +18,9 @@ pub(crate) fn body(view: &PoolView) -> Pool {
         states: states.iter().map(|state| state.name().to_owned()).collect(),
         resizing_to: resizing_to.map(|size| size.actors),
     }
+}
+
+pub(crate) fn log(state: LogState) -> wire::LogState {
+    let LogState { filter, access } = state;
+    wire::LogState { filter, access: access.to_string() }
 }

@@ -6,8 +6,8 @@ mod errors;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use actix_web::http::StatusCode;
 use bytes::Bytes;
+use liststore_contract::operations::openapi::ROW;
 use liststore_contract::permission::Permission;
 use liststore_contract::row::{Content, Group, Row, Segment};
 use serde_json::{Map, Value, json};
@@ -16,19 +16,35 @@ use utoipa::openapi::{RefOr, Schema};
 use super::OPERATIONS;
 use crate::api::call::{Call, HandlerResult};
 use crate::api::document::Document;
-use crate::api::problem::{self, ErrorCode};
-use crate::api::reply::json_text;
-use crate::api::response::Response;
+use crate::api::json::json_text;
+use crate::api::operation::Operation;
+use crate::api::problem::{self, ErrorCode, Problem};
+use crate::service::{Caller, Service, ServiceError};
 use crate::wire::parameters::{self, Parameter};
 use crate::wire::{ProblemBody, Type};
 
 /// The document, rendered and compressed once.
 static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(Bytes::from(document().to_string())));
 
-pub(crate) fn openapi(call: Call<'_>) -> HandlerResult {
-    let [] = call.query(&[])?;
-    let response = json_text(Response::new(StatusCode::OK), Bytes::new());
-    Ok(DOCUMENT.answer(response, call.headers, call.state.options.compression_bytes_min))
+pub struct OpenApi;
+
+impl Operation for OpenApi {
+    const ROW: &'static Row = &ROW;
+    type Request<'r> = Self;
+    type Reply = Self;
+
+    fn read(_call: &Call<'_>) -> Result<Self, Problem> {
+        Ok(Self)
+    }
+
+    async fn run<'r>(_service: &'r Service, _caller: &'r Caller, request: Self) -> Result<Self, ServiceError> {
+        Ok(request)
+    }
+
+    fn reply(call: &Call<'_>, _reply: Self) -> HandlerResult {
+        let response = json_text(call.response(), Bytes::new());
+        Ok(DOCUMENT.answer(response, call.headers, call.state.options.compression_bytes_min))
+    }
 }
 
 fn document() -> Value {

@@ -9,8 +9,6 @@ mod write;
 
 use tokio::time::Instant;
 
-use super::bag::BagOperation;
-use super::operation::Reply;
 use super::{Caller, Service, ServiceError};
 use crate::access::ANSWER_BYTES_MIN;
 use crate::actors::ResolveError;
@@ -23,24 +21,6 @@ use crate::metadata::catalog::CatalogVersion;
 const READ_AT_ONCE: usize = 16;
 
 impl Service {
-    pub(super) async fn execute_bag(&self, caller: &Caller, operation: BagOperation) -> Result<Reply, ServiceError> {
-        match operation {
-            BagOperation::Get { entity, lists } => self.get_bag(caller, entity, lists).await,
-            BagOperation::Put { entity, document, conditions } => {
-                self.put_bag(caller, entity, document, conditions).await
-            }
-            BagOperation::Patch { entity, patch, conditions } => {
-                self.patch_bag(caller, entity, patch, conditions).await
-            }
-            BagOperation::Delete { entity, conditions } => self.delete_bag(caller, entity, conditions).await,
-            BagOperation::Create { entity_type, document } => self.create_bag(caller, entity_type, document).await,
-            BagOperation::List { entity_type, page_size, page_token } => {
-                self.list_bags(caller, entity_type, page_size, page_token).await
-            }
-            BagOperation::BatchGet { entities, lists } => self.batch_get_bags(caller, entities, lists).await,
-        }
-    }
-
     /// Reserves memory for some bags, however long they are, beside bytes that an answer has already. Returns how many
     /// of so many bags have it, at least one.
     pub(super) fn reserve_bags(&self, caller: &Caller, bytes: usize, bags: usize) -> Result<usize, ServiceError> {
@@ -58,7 +38,7 @@ impl Service {
     }
 
     /// What there is to know of the bags of an entity type.
-    pub(super) async fn bags_of(
+    pub(crate) async fn bags_of(
         &self,
         entity_type: &EntityType,
         deadline: Instant,

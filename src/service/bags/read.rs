@@ -1,5 +1,6 @@
 //! Reads of bags: one, many, and who has one; with lists of their entities.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -9,22 +10,22 @@ use tokio::time::Instant;
 use super::super::bag::{Bag, EntityName, JoinedList};
 use super::super::bag_conditions::BagError;
 use super::super::batch::{Room, SetAside, in_time};
-use super::super::operation::{GetItems, ListName, Reply};
+use super::super::requests::{GetItems, ListName};
 use super::super::{Caller, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
-use crate::domain::{EntityType, Item, Limit, ListKey, Order};
+use crate::domain::{EntityType, Item, ListKey, Order};
 use crate::items::ReadBag;
 use crate::metadata::catalog::CatalogVersion;
 
 type BagResult = Result<Bag, ServiceError>;
 
 impl Service {
-    pub(super) async fn get_bag(
+    pub(crate) async fn get_bag(
         &self,
         caller: &Caller,
         entity: EntityName,
         lists: Vec<JoinedList>,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Bag, ServiceError> {
         caller.take_items(1 + lists.len())?;
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
@@ -33,16 +34,15 @@ impl Service {
         let bag = self.lists_of(caller).bag(list, found.properties.ttl, deadline).await?;
         let mut bags = vec![Ok(self.take_bag(caller, &room, entity, bag)?)];
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
-        let bag = bags.pop().unwrap_or(Err(BagError::NotFound.into()))?;
-        Ok(Reply::Bag(Box::new(bag)))
+        bags.pop().unwrap_or(Err(BagError::NotFound.into()))
     }
 
-    pub(super) async fn batch_get_bags(
+    pub(crate) async fn batch_get_bags(
         &self,
         caller: &Caller,
         entities: Vec<Result<EntityName, ServiceError>>,
         lists: Vec<JoinedList>,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Vec<BagResult>, ServiceError> {
         caller.take_items(entities.len() * (1 + lists.len()))?;
         let (entities, refused) = SetAside::sort_out(entities);
         let deadline = self.deadline(caller);
@@ -56,7 +56,7 @@ impl Service {
         let room = Cell::new(Room::of(self.options.page_bytes_max));
         let mut bags = self.read_bags(caller, entities, &types, &room, deadline).await?;
         self.join(caller, &mut bags, &lists, &room, deadline).await?;
-        Ok(Reply::EachBag(refused.put_back(bags)))
+        Ok(refused.put_back(bags))
     }
 
     /// Reads bags: those in memory at once, and the others in parts that have their memory before the store is asked.
@@ -151,18 +151,6 @@ impl Service {
         Ok(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists: Vec::new() })
     }
 
-    pub(super) async fn list_bags(
-        &self,
-        caller: &Caller,
-        entity_type: EntityType,
-        page_size: Limit,
-        page_token: Option<String>,
-    ) -> Result<Reply, ServiceError> {
-        let deadline = self.deadline(caller);
-        let found = self.bags_of(&entity_type, deadline).await?;
-        self.entities_of(caller, found, page_size, page_token, deadline).await
-    }
-
     /// What there is to know of the bags of a type, if the caller may read them.
     async fn permitted_bags_of(
         &self,
@@ -198,7 +186,7 @@ impl Service {
                 list: ListName {
                     entity_type: entity_type.as_str(),
                     feature: feature.as_str(),
-                    version: "",
+                    version: Cow::Borrowed(""),
                     entity_id: entity_id.clone(),
                 },
                 min_timestamp: None,

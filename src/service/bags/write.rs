@@ -4,9 +4,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use uuid::{NoContext, Uuid};
 
-use super::super::bag::{Bag, EntityName};
+use super::super::bag::{Bag, EntityName, StoredBag};
 use super::super::bag_conditions::{BagConditions, BagError, BagTags};
-use super::super::operation::Reply;
 use super::super::{Caller, Service, ServiceError};
 use crate::actors::ListError;
 use crate::background::entry_changes;
@@ -31,27 +30,27 @@ struct Written {
 }
 
 impl Service {
-    pub(super) async fn put_bag(
+    pub(crate) async fn put_bag(
         &self,
         caller: &Caller,
         entity: EntityName,
         document: Document,
         conditions: BagConditions,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<StoredBag, ServiceError> {
         let document = bounded(document.to_bytes())?;
         let put = |_: Option<&Item>| Ok(Some(document.clone()));
         let Written { replaced, after, .. } = self.write_bag(caller, &entity, &conditions, put).await?;
         let updated_at = after.map_or(Timestamp::MIN, |after| after.timestamp);
-        Ok(Reply::BagStored { entity, updated_at, created: !replaced })
+        Ok(StoredBag { entity, updated_at, is_created: !replaced })
     }
 
-    pub(super) async fn patch_bag(
+    pub(crate) async fn patch_bag(
         &self,
         caller: &Caller,
         entity: EntityName,
         patch: Document,
         conditions: BagConditions,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Bag, ServiceError> {
         let merge = |before: Option<&Item>| {
             let before = before.ok_or(BagError::NotFound)?;
             let document = Document::stored(&before.value).map_err(damaged)?;
@@ -59,29 +58,29 @@ impl Service {
         };
         let Written { after, .. } = self.write_bag(caller, &entity, &conditions, merge).await?;
         let NewItem { timestamp, value, .. } = after.ok_or(BagError::NotFound)?;
-        Ok(Reply::Bag(Box::new(Bag { entity, updated_at: timestamp, document: value, lists: Vec::new() })))
+        Ok(Bag { entity, updated_at: timestamp, document: value, lists: Vec::new() })
     }
 
-    pub(super) async fn delete_bag(
+    pub(crate) async fn delete_bag(
         &self,
         caller: &Caller,
         entity: EntityName,
         conditions: BagConditions,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<(), ServiceError> {
         let take_out = |before: Option<&Item>| match before {
             Some(_) => Ok(None),
             None => Err(BagError::NotFound.into()),
         };
         self.write_bag(caller, &entity, &conditions, take_out).await?;
-        Ok(Reply::BagDeleted)
+        Ok(())
     }
 
-    pub(super) async fn create_bag(
+    pub(crate) async fn create_bag(
         &self,
         caller: &Caller,
         entity_type: EntityType,
         document: Document,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<StoredBag, ServiceError> {
         let nobody = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
         let entity = EntityName { entity_type, entity_id: new_id(self.clock.now())? };
         // An ID that is taken is refused: nobody's bag is lost for it.

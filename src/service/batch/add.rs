@@ -8,7 +8,7 @@ use futures_util::stream;
 use tokio::time::Instant;
 
 use super::super::members::encode;
-use super::super::operation::{AddItems, Reply};
+use super::super::requests::AddItems;
 use super::super::{Caller, Service, ServiceError};
 use super::{SetAside, Turn, in_time};
 use crate::access::Permission;
@@ -32,11 +32,11 @@ struct Chain {
 }
 
 impl Service {
-    pub(in crate::service) async fn batch_add(
+    pub(crate) async fn batch_add(
         &self,
         caller: &Caller,
         requests: Vec<Result<AddItems<'_>, ServiceError>>,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Vec<AddResult>, ServiceError> {
         let (requests, refused) = SetAside::sort_out(requests);
         caller.take_items(requests.iter().map(|request| request.items.len()).sum())?;
         let deadline = self.deadline(caller);
@@ -71,7 +71,7 @@ impl Service {
         }
         let lost = || Err(ServiceError::DeadlineExceeded { outcome_unknown: true });
         let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect();
-        Ok(Reply::EachAdded(refused.put_back(answers)))
+        Ok(refused.put_back(answers))
     }
 }
 

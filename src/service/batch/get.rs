@@ -17,8 +17,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::super::lists::{FIRST_BYTES, PageRead};
-use super::super::operation::{GetItems, Reply};
 use super::super::page_cache::RenderedPage;
+use super::super::requests::GetItems;
 use super::super::{Caller, Service, ServiceError};
 use super::{SetAside, Turn, in_time};
 use crate::access::{ANSWER_BYTES_MIN, Permission};
@@ -104,17 +104,17 @@ impl Room {
 }
 
 impl Service {
-    pub(in crate::service) async fn batch_get(
+    pub(crate) async fn batch_get(
         &self,
         caller: &Caller,
         requests: Vec<Result<GetItems<'_>, ServiceError>>,
-    ) -> Result<Reply, ServiceError> {
+    ) -> Result<Vec<PageResult>, ServiceError> {
         caller.take_items(requests.len())?;
         let deadline = self.deadline(caller);
         let room = Cell::new(Room::of(self.options.page_bytes_max));
         let (requests, refused) = SetAside::sort_out(requests);
         let pages = self.read_pages(caller, &requests, &room, deadline).await?;
-        Ok(Reply::EachPage(refused.put_back(pages)))
+        Ok(refused.put_back(pages))
     }
 
     /// Reads pages of lists: each by itself, and together within the room.

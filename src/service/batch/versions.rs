@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::super::operation::ListName;
+use super::super::requests::ListName;
 use super::super::{Caller, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
 use crate::metadata::catalog::CatalogVersion;
@@ -59,6 +59,6 @@ impl Service {
     }
 }
 
-fn names<'r>(list: &ListName<'r>) -> Names<'r> {
-    (list.entity_type, list.feature, list.version)
+fn names<'r>(list: &'r ListName<'r>) -> Names<'r> {
+    (list.entity_type, list.feature, &list.version)
 }

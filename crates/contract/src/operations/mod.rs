@@ -1,5 +1,5 @@
-//! The operations: one file each, with its row. The server has a file of the same name that carries it out, and one table
-//! of all of them. A client needs the row alone: `Request::new(&get_job::ROW, &[id])`.
+//! The operations: one file each, with its row. The server has a file of the same name that carries the operation out,
+//! and one table of all of them. A client needs the row alone: `Request::new(&get_job::ROW, &[id])`.
 
 mod parts;
 

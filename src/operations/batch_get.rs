@@ -1,0 +1,74 @@
+//! Get List Items of many lists.
+
+use std::borrow::Cow;
+
+use liststore_contract::operations::batch_get::ROW;
+use liststore_contract::row::Row;
+
+use crate::api::call::{Call, HandlerResult};
+use crate::api::json::json_text;
+use crate::api::operation::Operation;
+use crate::api::problem::Problem;
+use crate::api::reply::failed;
+use crate::service::{Caller, GetItems, ListName, RenderedPage, Service, ServiceError};
+use crate::wire::{BatchGetInput, GetRequest};
+
+pub struct BatchGet;
+
+impl Operation for BatchGet {
+    const ROW: &'static Row = &ROW;
+    type Request<'r> = BatchGetInput<'r>;
+    /// One result for each request, in order.
+    type Reply = Vec<Result<RenderedPage, ServiceError>>;
+
+    fn read<'r>(call: &'r Call<'_>) -> Result<BatchGetInput<'r>, Problem> {
+        BatchGetInput::read(&call.body)
+    }
+
+    async fn run<'r>(
+        service: &'r Service,
+        caller: &'r Caller,
+        input: BatchGetInput<'r>,
+    ) -> Result<Self::Reply, ServiceError> {
+        let requests = input.requests.iter().map(|request| {
+            let request = request.as_ref().map_err(ServiceError::malformed)?;
+            let GetRequest { entity_type, feature, version, entity_id, .. } = request;
+            let version = Cow::Borrowed(&**version);
+            Ok(GetItems {
+                list: ListName { entity_type, feature, version, entity_id: entity_id.clone() },
+                min_timestamp: request.min_timestamp,
+                max_timestamp: request.max_timestamp,
+                as_of: request.as_of,
+                order: request.order,
+                limit: request.limit,
+                page_token: request.page_token.as_deref().map(Cow::Borrowed),
+            })
+        });
+        service.batch_get(caller, requests.collect()).await
+    }
+
+    /// The pages are rendered already.
+    fn reply(call: &Call<'_>, pages: Self::Reply) -> HandlerResult {
+        /// Of what stands between pages, and of a problem, about.
+        const AROUND_PAGE: usize = 1;
+        const PROBLEM_BYTES: usize = 256;
+        let bytes = pages.iter().map(|page| page.as_ref().map_or(PROBLEM_BYTES, |page| AROUND_PAGE + page.text.len()));
+        let mut out = Vec::with_capacity(bytes.sum::<usize>() + 16);
+        let (mut items, mut before) = (0, &b"{\"results\":["[..]);
+        for (index, page) in pages.into_iter().enumerate() {
+            out.extend_from_slice(before);
+            before = b",";
+            match page {
+                Ok(page) => {
+                    items += page.items as u64;
+                    out.extend_from_slice(&page.text);
+                }
+                Err(error) => serde_json::to_writer(&mut out, &failed(call, index, error))
+                    .map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?,
+            }
+        }
+        out.extend_from_slice(b"]}");
+        call.state.metrics.items_read.inc_by(items);
+        Ok(json_text(call.response(), out))
+    }
+}

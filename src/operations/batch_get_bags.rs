@@ -1,0 +1,52 @@
+//! Get many bags.
+
+use liststore_contract::operations::batch_get_bags::{QUERY, ROW};
+use liststore_contract::row::Row;
+
+use crate::api::call::{Call, HandlerResult};
+use crate::api::json::json_text;
+use crate::api::operation::Operation;
+use crate::api::problem::Problem;
+use crate::api::query::joined_lists;
+use crate::api::reply::bag_texts;
+use crate::service::{Bag, Caller, EntityName, JoinedList, Service, ServiceError};
+use crate::wire::parameters::JOINED_LISTS;
+use crate::wire::{BATCH_BAGS_MAX, BagRequest, BatchGetBagsInput};
+
+/// Get many bags.
+pub struct BatchGetBags {
+    entities: Vec<Result<EntityName, ServiceError>>,
+    lists: Vec<JoinedList>,
+}
+
+impl Operation for BatchGetBags {
+    const ROW: &'static Row = &ROW;
+    type Request<'r> = Self;
+    /// One result for each request, in order.
+    type Reply = Vec<Result<Bag, ServiceError>>;
+
+    fn read(call: &Call<'_>) -> Result<Self, Problem> {
+        let [lists] = call.query(&QUERY)?;
+        let lists = joined_lists(lists.as_deref())?;
+        let requests = BatchGetBagsInput::read(&call.body)?;
+        if requests.len() * lists.len() > BATCH_BAGS_MAX {
+            let detail = format!("a call reads at most {BATCH_BAGS_MAX} lists with its bags: split the request");
+            return Err(Problem::argument(JOINED_LISTS.name, detail));
+        }
+        let entity =
+            |request: BagRequest| EntityName { entity_type: request.entity_type, entity_id: request.entity_id };
+        let entities = requests.into_iter().map(|request| match request {
+            Ok(request) => Ok(entity(request)),
+            Err(problem) => Err(ServiceError::malformed(&problem)),
+        });
+        Ok(Self { entities: entities.collect(), lists })
+    }
+
+    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Self::Reply, ServiceError> {
+        service.batch_get_bags(caller, request.entities, request.lists).await
+    }
+
+    fn reply(call: &Call<'_>, bags: Self::Reply) -> HandlerResult {
+        Ok(json_text(call.response(), bag_texts(call, bags)?))
+    }
+}

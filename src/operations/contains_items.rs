@@ -1,0 +1,78 @@
+//! Find values in a list.
+
+use bytes::Bytes;
+use liststore_contract::operations::contains_items::{QUERY, ROW};
+use liststore_contract::row::Row;
+
+use crate::api::call::{Call, HandlerResult};
+use crate::api::operation::Operation;
+use crate::api::problem::Problem;
+use crate::api::query::bounds;
+use crate::domain::{ListKey, Timestamp, Value, ValueType};
+use crate::items::Bounds;
+use crate::service::{Caller, ListName, Service, ServiceError};
+use crate::wire::{Contained, ContainedValue, ContainsInput};
+
+/// Find values in a list, within bounds.
+pub struct ContainsItems<'r> {
+    list: ListName<'r>,
+    within: Bounds,
+    /// As JSON.
+    values: Vec<&'r str>,
+}
+
+/// The values that were asked for, and the newest visible item of each.
+pub struct ValuesContained {
+    value_type: ValueType,
+    values: Vec<(Bytes, Option<Timestamp>)>,
+}
+
+impl Operation for ContainsItems<'_> {
+    const ROW: &'static Row = &ROW;
+    type Request<'r> = ContainsItems<'r>;
+    type Reply = ValuesContained;
+
+    fn read<'r>(call: &'r Call<'_>) -> Result<ContainsItems<'r>, Problem> {
+        let [version, min_timestamp, max_timestamp] = call.query(&QUERY)?;
+        let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
+        let list = call.list(version)?;
+        let ContainsInput { values } = ContainsInput::read(&call.body)?;
+        Ok(ContainsItems { list, within: Bounds::of(min_timestamp, max_timestamp), values })
+    }
+
+    async fn run<'r>(
+        service: &'r Service,
+        caller: &'r Caller,
+        request: ContainsItems<'r>,
+    ) -> Result<ValuesContained, ServiceError> {
+        let ContainsItems { list, within, values } = request;
+        caller.take_items(values.len())?;
+        let deadline = service.deadline(caller);
+        let found = service.resolve(&list, deadline).await?;
+        let encode = |(index, value)| {
+            let encoded = found.value_type.encode(value).map(Value::into_bytes);
+            encoded.map_err(|invalid| ServiceError::InvalidEntry { field: "values", index, invalid })
+        };
+        let values: Vec<_> = values.into_iter().enumerate().map(encode).collect::<Result<_, _>>()?;
+        let list = ListKey::new(found.feature_key, list.entity_id);
+        let newest = service
+            .lists_of(caller)
+            .contains(list, found.properties.retention(), within, values.clone(), deadline)
+            .await?;
+        Ok(ValuesContained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
+    }
+
+    fn reply(call: &Call<'_>, found: ValuesContained) -> HandlerResult {
+        let results = found.values.iter().map(|(value, newest)| shown(found.value_type, value, *newest));
+        call.json(&Contained { results: results.collect::<Result<_, _>>()? })
+    }
+}
+
+/// A value is written as a get writes it.
+fn shown(value_type: ValueType, value: &[u8], newest: Option<Timestamp>) -> Result<ContainedValue, Problem> {
+    let mut text = Vec::new();
+    let written = value_type.write_json(value, &mut text).map_err(|error| error.to_string());
+    let raw = written.and_then(|()| serde_json::from_slice(&text).map_err(|error| error.to_string()));
+    let value = raw.map_err(|error| Problem::internal(format!("cannot render a value: {error}")))?;
+    Ok(ContainedValue { value, timestamp: newest.map(|newest| newest.to_string()) })
+}

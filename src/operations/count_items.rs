@@ -1,0 +1,57 @@
+//! Count List Items.
+
+use liststore_contract::operations::count_items::{QUERY, ROW};
+use liststore_contract::row::Row;
+
+use crate::api::call::{Call, HandlerResult};
+use crate::api::operation::Operation;
+use crate::api::problem::Problem;
+use crate::api::query::{bounds, count};
+use crate::domain::{Limit, ListKey};
+use crate::items::{Bounds, Count};
+use crate::service::{Caller, ListName, Service, ServiceError};
+use crate::wire::Counted;
+use crate::wire::parameters::COUNT_MAX;
+
+/// Count the items of a list within bounds.
+pub struct CountItems<'r> {
+    list: ListName<'r>,
+    within: Bounds,
+    max: Limit,
+}
+
+impl Operation for CountItems<'_> {
+    const ROW: &'static Row = &ROW;
+    type Request<'r> = CountItems<'r>;
+    type Reply = Count;
+
+    fn read<'r>(call: &'r Call<'_>) -> Result<CountItems<'r>, Problem> {
+        let [version, min_timestamp, max_timestamp, max] = call.query(&QUERY)?;
+        let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
+        let max = match max {
+            Some(text) => {
+                Limit::of_count(count(COUNT_MAX.name, &text)?).map_err(|e| Problem::from(e).at(COUNT_MAX.name))?
+            }
+            None => Limit::DEFAULT_COUNT,
+        };
+        Ok(CountItems { list: call.list(version)?, within: Bounds::of(min_timestamp, max_timestamp), max })
+    }
+
+    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: CountItems<'r>) -> Result<Count, ServiceError> {
+        let CountItems { list, within, max } = request;
+        caller.take_items(1)?;
+        let deadline = service.deadline(caller);
+        let found = service.resolve(&list, deadline).await?;
+        let list = ListKey::new(found.feature_key, list.entity_id);
+        let counted = service
+            .lists_of(caller)
+            .count(list, found.properties.retention(), within, max.get() as u64, deadline)
+            .await?;
+        caller.owe_items((counted.items as usize).saturating_sub(1));
+        Ok(counted)
+    }
+
+    fn reply(call: &Call<'_>, Count { items, exact }: Count) -> HandlerResult {
+        call.json(&Counted { count: items, exact })
+    }
+}

@@ -1,0 +1,97 @@
+//! Get List Items.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue, VARY};
+use liststore_contract::operations::get_items::{QUERY, ROW};
+use liststore_contract::row::Row;
+
+use crate::api::call::{Call, HandlerResult};
+use crate::api::compression::BY_CODING;
+use crate::api::headers::has_already;
+use crate::api::json::json_text;
+use crate::api::lines;
+use crate::api::negotiation::{LINES, prefers_lines};
+use crate::api::operation::Operation;
+use crate::api::problem::Problem;
+use crate::api::query::{bounds, count, moment};
+use crate::api::response::Response;
+use crate::domain::{Limit, Order};
+use crate::service::{Caller, GetItems, PageRead, RenderedPage, Service, ServiceError};
+use crate::wire::parameters::{AS_OF, LIMIT, ORDER};
+
+impl Operation for GetItems<'_> {
+    const ROW: &'static Row = &ROW;
+    type Request<'r> = GetItems<'r>;
+    type Reply = RenderedPage;
+
+    fn read<'r>(call: &'r Call<'_>) -> Result<GetItems<'r>, Problem> {
+        let [version, min_timestamp, max_timestamp, as_of, order, limit, page_token] = call.query(&QUERY)?;
+        let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
+        let as_of = moment(&AS_OF, as_of.as_deref())?;
+        let order = order.map(|text| Order::parse(&text)).transpose().map_err(|e| Problem::from(e).at(ORDER.name))?;
+        let limit = match limit {
+            Some(text) => Limit::of_items(count(LIMIT.name, &text)?).map_err(|e| Problem::from(e).at(LIMIT.name))?,
+            None => Limit::DEFAULT,
+        };
+        let (list, order) = (call.list(version)?, order.unwrap_or_default());
+        Ok(GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token })
+    }
+
+    async fn run<'r>(
+        service: &'r Service,
+        caller: &'r Caller,
+        request: GetItems<'r>,
+    ) -> Result<RenderedPage, ServiceError> {
+        caller.take_items(1)?;
+        service.check_moment(request.as_of)?;
+        // What is known and kept costs no look at the time.
+        let mut deadline = None;
+        let found = match service.known(&request.list) {
+            Some(found) => found,
+            None => service.resolve(&request.list, *deadline.insert(service.deadline(caller))).await?,
+        };
+        let read = PageRead::new(found, &request)?;
+        if let Some(page) = service.kept_page(&read) {
+            service.reserve_if_long(caller, page.text.len())?;
+            caller.owe_items(page.items.saturating_sub(1));
+            return Ok(page);
+        }
+        let deadline = deadline.unwrap_or_else(|| service.deadline(caller));
+        let range = read.range(service.options.page_bytes_max);
+        let (page, validity) = match service.lists.get_from_memory(&read.list, read.retention, &range, deadline) {
+            Some(found) => found,
+            // On the heap: what is in memory does not need it.
+            None => (Box::pin(service.read_page(caller, &read, deadline)).await?, None),
+        };
+        let page = service.render_page(caller, &read, &page, validity)?;
+        caller.owe_items(page.items.saturating_sub(1));
+        Ok(page)
+    }
+
+    /// In the form that the caller asks for, unless they have it.
+    fn reply(call: &Call<'_>, page: RenderedPage) -> HandlerResult {
+        let in_lines = prefers_lines(call.headers);
+        let RenderedPage { text, tag, items } = if in_lines { lines::of(&page)? } else { page };
+        let has_already = has_already(call.headers, &tag)?;
+        let (name, value) = BY_FORM;
+        if has_already {
+            let mut response = Response::new(StatusCode::NOT_MODIFIED).with_text(ETAG, tag)?.with(name, value);
+            // What the page would have said, a cache is told with its confirmation too.
+            if text.len() >= call.state.options.compression_bytes_min {
+                let (name, value) = BY_CODING;
+                response.add(name, value);
+            }
+            return Ok(response);
+        }
+        call.state.metrics.items_read.inc_by(items as u64);
+        // Both forms say so: a cache that has one must not give it to those who ask for the other.
+        let response = call.response().with_text(ETAG, tag)?.with(name, value);
+        if in_lines {
+            return Ok(response.with(CONTENT_TYPE, HeaderValue::from_static(LINES)).body(text));
+        }
+        Ok(json_text(response, text))
+    }
+}
+
+/// Of answers that come in a form that the caller prefers.
+const BY_FORM: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("Accept"));

@@ -1,0 +1,139 @@
+//! Read the audit trail.
+
+use std::borrow::Cow;
+
+use liststore_contract::operations::list_audit::{QUERY, ROW};
+use liststore_contract::row::Row;
+use serde_json::json;
+
+use crate::access::Refusal;
+use crate::api::call::{Call, HandlerResult};
+use crate::api::operation::Operation;
+use crate::api::problem::Problem;
+use crate::api::query::{moment, page_size};
+use crate::api::reply;
+use crate::domain::page::AuditWalk;
+use crate::domain::{Limit, Revision, Timestamp};
+use crate::metadata::keys::{self, AuditEntry, AuditFilter};
+use crate::service::{AROUND_BYTES, Caller, Changes, Listed, Service, ServiceError, end_early, json_bytes, within};
+use crate::wire::parameters::{SINCE, UNTIL};
+use crate::wire::{AuditPage, Audited};
+
+/// The action that stands for refusals.
+const REFUSE: &str = "refuse";
+
+/// Read the audit trail, newest first.
+pub struct ListAudit<'r> {
+    filter: AuditFilter,
+    page_size: Limit,
+    page_token: Option<Cow<'r, str>>,
+}
+
+impl Operation for ListAudit<'_> {
+    const ROW: &'static Row = &ROW;
+    type Request<'r> = ListAudit<'r>;
+    type Reply = Listed<Entry>;
+
+    fn read<'r>(call: &'r Call<'_>) -> Result<ListAudit<'r>, Problem> {
+        let [by, target, action, since, until, size, page_token] = call.query(&QUERY)?;
+        let filter = AuditFilter {
+            by: by.map(Into::into),
+            target: target.map(Into::into),
+            action: action.map(Into::into),
+            since: moment(&SINCE, since.as_deref())?,
+            until: moment(&UNTIL, until.as_deref())?,
+        };
+        Ok(ListAudit { filter, page_size: page_size(size.as_deref())?, page_token })
+    }
+
+    async fn run<'r>(
+        service: &'r Service,
+        caller: &'r Caller,
+        request: ListAudit<'r>,
+    ) -> Result<Self::Reply, ServiceError> {
+        let ListAudit { filter, page_size, page_token } = request;
+        let (since, until) = (filter.since, filter.until);
+        let texts = [filter.by.clone(), filter.target.clone(), filter.action.clone()];
+        let walk = AuditWalk { texts: texts.each_ref().map(|text| text.as_deref()), since, until };
+        let before = page_token.map(|token| walk.resume(token.as_ref())).transpose();
+        let before = before.map_err(ServiceError::invalid("page_token"))?;
+        let (entries, next) = match filter.action.as_deref() {
+            // They are here whether or not the store is.
+            Some(REFUSE) => refused(service, &filter, before, page_size),
+            _ => {
+                let asked = service.metadata.audit(filter, before.map(Revision), page_size);
+                let keys::AuditPage { mut entries, mut next } = within(caller, Changes::Nothing, asked).await?;
+                let is_cut = end_early(&mut entries, service.options.page_bytes_max, |entry| {
+                    AROUND_BYTES + json_bytes(&entry.states_shown())
+                });
+                if is_cut {
+                    next = entries.last().map(AuditEntry::revision);
+                }
+                let entries = entries.into_iter().map(|entry| Entry::Change(Box::new(entry))).collect();
+                (entries, next.map(|next| next.0))
+            }
+        };
+        Ok((entries, next.map(|next| walk.token_after(next))))
+    }
+
+    fn reply(call: &Call<'_>, (entries, next_page_token): Self::Reply) -> HandlerResult {
+        let changes = entries.into_iter().map(shown).collect();
+        call.json(&AuditPage { changes, next_page_token: reply::text(next_page_token) })
+    }
+}
+
+/// An entry of the audit trail.
+pub enum Entry {
+    Change(Box<AuditEntry>),
+    Refusal(Refusal),
+}
+
+/// What was refused before a moment, and before which one others were.
+fn refused(
+    service: &Service,
+    filter: &AuditFilter,
+    before: Option<u64>,
+    page_size: Limit,
+) -> (Vec<Entry>, Option<u64>) {
+    let before = before.map(|nanos| Timestamp::saturating_from_nanos(nanos.into()));
+    let mut found = service.refusals.before(before);
+    found.retain(|refusal| takes_in(filter, refusal));
+    let more = found.len() > page_size.get();
+    found.truncate(page_size.get());
+    let next = found.last().filter(|_| more).map(|last| last.at.as_nanos());
+    (found.into_iter().map(Entry::Refusal).collect(), next)
+}
+
+fn takes_in(filter: &AuditFilter, refusal: &Refusal) -> bool {
+    filter.by.as_ref().is_none_or(|by| refusal.by == *by)
+        && filter.target.as_deref().is_none_or(|target| refusal.operation == target)
+        && filter.since.is_none_or(|since| refusal.last_at >= since)
+        && filter.until.is_none_or(|until| refusal.at <= until)
+}
+
+fn shown(entry: Entry) -> Audited {
+    let entry = match entry {
+        Entry::Change(entry) => *entry,
+        Entry::Refusal(refusal) => return refusal_shown(refusal),
+    };
+    let (at, by, on_behalf_of) = (entry.at(), entry.by().as_str().to_owned(), entry.by().behalf().map(str::to_owned));
+    let (action, target) = (entry.action().to_owned(), entry.target());
+    let version = entry.version().map(ToString::to_string);
+    let (before, after) = entry.states();
+    Audited { at: at.to_string(), by, on_behalf_of, action, target, version, before, after }
+}
+
+fn refusal_shown(refusal: Refusal) -> Audited {
+    let Refusal { at, last_at, count, by, operation, code, reason } = refusal;
+    let after = json!({"code": code, "reason": reason, "count": count, "last_at": last_at.to_string()});
+    Audited {
+        at: at.to_string(),
+        by,
+        on_behalf_of: None,
+        action: REFUSE.to_owned(),
+        target: operation.to_owned(),
+        version: None,
+        before: None,
+        after: Some(after),
+    }
+}

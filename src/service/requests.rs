@@ -1,0 +1,65 @@
+//! Requests that several operations make, or that are long to carry out.
+
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+
+use crate::domain::{EntityId, EntityType, FeatureId, Limit, Order, Timestamp, VersionLabel};
+use crate::wire::ItemInput;
+
+/// A list, as callers name it.
+///
+/// The names of its feature version are looked up as they were sent: what the catalog knows is
+/// well-formed, so they are checked only when they are not found there.
+#[derive(Debug, Clone)]
+pub struct ListName<'r> {
+    pub entity_type: &'r str,
+    pub feature: &'r str,
+    pub version: Cow<'r, str>,
+    pub entity_id: EntityId,
+}
+
+/// Get List Items. The bounds are inclusive.
+#[derive(Debug, Clone)]
+pub struct GetItems<'r> {
+    pub list: ListName<'r>,
+    pub min_timestamp: Option<Timestamp>,
+    pub max_timestamp: Option<Timestamp>,
+    /// The moment as of which the list is looked at. None for the present.
+    pub as_of: Option<Timestamp>,
+    pub order: Order,
+    pub limit: Limit,
+    pub page_token: Option<Cow<'r, str>>,
+}
+
+/// Add List Items.
+#[derive(Debug)]
+pub struct AddItems<'r> {
+    pub list: ListName<'r>,
+    /// At least one, with values as JSON: only the feature knows their type.
+    pub items: Vec<ItemInput<'r>>,
+}
+
+/// Find bags by an index.
+#[derive(Debug)]
+pub struct FindBags<'r> {
+    pub entity_type: EntityType,
+    pub index: VersionLabel,
+    /// JSON texts, one for each property of the index.
+    pub values: Vec<Cow<'r, str>>,
+    pub min: Option<Cow<'r, str>>,
+    pub max: Option<Cow<'r, str>>,
+    pub order: Order,
+    pub limit: Limit,
+    pub page_token: Option<Cow<'r, str>>,
+}
+
+/// What to purge of a feature.
+#[derive(Debug)]
+pub struct Purge {
+    pub id: FeatureId,
+    /// All versions if there is none.
+    pub version: Option<VersionLabel>,
+    /// Whether the lists that definitions lead to now are left alone.
+    pub deleted_only: bool,
+    pub lists_per_second: Option<NonZeroU32>,
+}
