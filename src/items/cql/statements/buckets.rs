@@ -26,7 +26,8 @@ statements!(
         /// come one after the other in no order. At most 16 of them: ScyllaDB
         /// takes 100 (`max_partition_key_restrictions_per_query`).
         ///
-        /// ScyllaDB: "The WHERE clause" (IN for a column of the partition key), "Limiting results" (cql/dml/select.html).
+        /// ScyllaDB: "The WHERE clause" (IN for a column of the partition key), "Limiting results"
+        /// (cql/dml/select.html).
         several: read,
         /// The keys alone.
         several_keys: read,

@@ -69,8 +69,8 @@ pub async fn end<L: Subject>(call: &mut Call<L>, swap: SwapId) -> Result<(), Sto
     call.write(&Query::plain(Statement::Delete, &core.for_bags.forget, values)).await
 }
 
-/// Reports of a swap of the call's bag that it was made with all entries in some indexes, and leaves it noted: there may
-/// be others.
+/// Notes of a swap of the call's bag that it was made with all entries in some indexes. There may be
+/// others, so the swap stays noted.
 pub async fn left(call: &mut Call, swap: SwapId, entered_in: Vec<FeatureKey>) -> Result<(), StoreError> {
     let written = call.core.write_clock.next().max(swap.written.saturating_add(1));
     note(call, &SwapId { written, ..swap }, &Note::of(&[], Some(entered_in))).await
