@@ -49,6 +49,8 @@ pub async fn contains(
     };
     let (mut cost, mut use_index) = (0, true);
     loop {
+        // Callers that wait for a permit come between the pages.
+        call.release();
         let page = page(call, &range, last_shown).await?.page;
         cost += page.items.iter().map(cost_of).sum::<usize>();
         page.items.iter().for_each(|item| sought.meet(&item.value, item.timestamp));

@@ -196,9 +196,11 @@ async fn has_items(
     if is_set && members::has_items(call).await? {
         return Ok(true);
     }
+    call.release();
     if has_buckets && buckets::count(call, &Bounds::ALL, 1).await?.items > 0 {
         return Ok(true);
     }
+    call.release();
     Ok((!has_buckets || is_set) && keys::count(call, &Bounds::ALL, 1).await?.items > 0)
 }
 

@@ -124,6 +124,7 @@ pub async fn last_shown(call: &mut Call) -> Result<Option<ItemKey>, StoreError> 
     let Some(max_items) = call.op.max_items else { return Ok(None) };
     let shown = max_items.as_u64();
     let Keys { count, last } = walk_keys(call, &Bounds::ALL, None, (shown + 1, shown)).await?;
+    call.release();
     if count <= shown {
         return Ok(None);
     }

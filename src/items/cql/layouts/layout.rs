@@ -25,7 +25,8 @@ impl Layout {
     }
 }
 
-/// The last item that a list shows, if it has more.
+/// The last item that a list shows, if it has more. Gives the permit back: callers that wait for one come between this
+/// and what follows.
 pub async fn last_shown(call: &mut Call) -> Result<Option<ItemKey>, StoreError> {
     match Layout::of(&call.list) {
         Layout::Items => keys::last_shown(call).await,

@@ -106,6 +106,8 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
         && op.begin().is_ok()
         && let Some((minute, shard, after)) = left.pop()
     {
+        // A look is many requests, and callers that wait for a permit come between them.
+        call.release();
         match call.begin().await {
             Ok(()) => {}
             Err(error) if is_first => return Err(error),

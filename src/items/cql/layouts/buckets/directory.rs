@@ -121,6 +121,7 @@ pub async fn partitions(call: &mut Call, within: &Bounds) -> Result<Vec<ListKey>
         _ => Names::between(&call.list, Order::Newest, (&lower, &upper)),
     };
     let names = names.take(call, usize::MAX).await?;
+    call.release();
     Ok(names.iter().map(|name| partition(&call.list, name)).collect())
 }
 

@@ -219,6 +219,8 @@ pub async fn last_shown_of<'h>(
 /// The last item that a set shows, if it has more than these that are not below this bound.
 async fn last_shown_from(call: &mut Call, lower: String) -> Result<Option<ItemKey>, StoreError> {
     let Some(max_items) = call.op.max_items else { return Ok(None) };
+    // Callers that wait for a permit come before it, and after it.
+    call.release();
     let (_, upper) = slice(&Bounds::ALL);
     let mut walk = Walk::new(Slice { order: Order::Newest, lower, upper });
     let (mut counted, mut last) = (0, None);
@@ -231,10 +233,12 @@ async fn last_shown_from(call: &mut Call, lower: String) -> Result<Option<ItemKe
             }
             if counted > max_items.get() {
                 call.core.overlong.met(&call.op, &call.list);
+                call.release();
                 return Ok(last);
             }
         }
         if walk.is_over() {
+            call.release();
             return Ok(None);
         }
     }
