@@ -242,6 +242,39 @@ async fn buckets_that_lie_whole_between_two_moments_go_by_a_tombstone_of_their_p
     assert!(page(&server, &op, &list, &EVERYTHING).await.is_empty());
 }
 
+/// What a removal of all older items leaves costs later reads nothing: reads find no names of buckets without items.
+#[tokio::test]
+async fn buckets_that_a_removal_by_time_empties_leave_the_directory() {
+    let (server, bare) = (Server::open(shared_options()).await, bare(&shared_options()).await);
+    let list = fresh(Bucket::Month);
+    let op = server.op_with(ttl(4_000 * DAY));
+    let times = ["01-20T00:00:00Z", "02-10T00:00:00Z", "03-05T00:00:00Z", "03-20T00:00:00Z"];
+    let times: Vec<_> = times.iter().map(|time| at(&format!("2024-{time}"))).collect();
+    // Servers rely on rows of the last ten minutes.
+    let long_ago = now_micros() - 3_600_000_000;
+    let note = "INSERT INTO list_buckets (feature_key, entity_id, bucket, until) VALUES (?, ?, ?, 7) USING TTL 86400 AND \
+                TIMESTAMP ?";
+    let add_row =
+        "INSERT INTO list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?";
+    for time in &times {
+        let name = Bucket::Month.name_of(*time);
+        let row = (list.feature_key.as_str(), "u-1", name.as_str(), long_ago);
+        bare.query_unpaged(note, row).await.unwrap();
+        let bucket = partition(&list, &name);
+        let row = (bucket.feature_key.as_str(), "u-1", key(*time, b"v"), &b"v"[..], long_ago);
+        bare.query_unpaged(add_row, row).await.unwrap();
+    }
+    assert_eq!(directory(&bare, &list).await, ["2024-03", "2024-02", "2024-01"]);
+    let within = Bounds { min_timestamp: Timestamp::MIN, max_timestamp: at("2024-03-10T00:00:00Z") };
+    assert_eq!(server.session.remove(&op, &list, &Removal::Between(within)).await.unwrap(), 3);
+    assert_eq!(directory(&bare, &list).await, ["2024-03"]);
+    assert_eq!(page(&server, &op, &list, &EVERYTHING).await, [times[3]]);
+    // An add enters its bucket again.
+    add(&server, &op, &list, &[(times[0], "again")]).await.unwrap();
+    assert_eq!(page(&server, &op, &list, &EVERYTHING).await, [times[3], times[0]]);
+    assert_eq!(directory(&bare, &list).await, ["2024-03", "2024-01"]);
+}
+
 /// Another server has written the directory lately and does not write it again: it must be there still.
 #[tokio::test]
 async fn what_another_server_adds_after_a_removal_of_all_is_found() {

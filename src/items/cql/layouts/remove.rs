@@ -40,7 +40,7 @@ pub async fn value(call: &mut Call, value: &[u8]) -> Result<u64, StoreError> {
     let find = call.core.find(call.op.deadline).await?;
     let find = Find { prepared: &find, of: Of::Value(value, ValueDigest::of(value)) };
     let lists = buckets::partitions(call, &Bounds::ALL).await?;
-    remove(call, lists.into_iter().map(|list| (list, find.clone())).collect()).await
+    remove(call, lists.into_iter().map(|list| (list, find.clone())).collect(), None).await
 }
 
 /// Removes some items, and returns how many visible ones there were.
@@ -55,20 +55,21 @@ pub async fn items(call: &mut Call, keys: &[ItemKey]) -> Result<u64, StoreError>
     let of_partition = |(name, keys): (Option<String>, Vec<String>)| {
         (name.map_or_else(|| list.clone(), |name| buckets::partition(&list, &name)), find(keys))
     };
-    remove(call, by_partition.into_iter().map(of_partition).collect()).await
+    remove(call, by_partition.into_iter().map(of_partition).collect(), None).await
 }
 
 /// Removes what lies between two moments, and returns how many visible items there were.
 pub async fn between(call: &mut Call, within: &Bounds) -> Result<u64, StoreError> {
     let (core, (lower, upper)) = (Arc::clone(&call.core), slice(within));
     let lists = buckets::partitions(call, within).await?;
+    let emptied_before = buckets::emptied_before(&call.list, &lists, within);
     let of_partition = |partition: ListKey| {
         let is_whole = buckets::is_covered(&call.list, &partition, within);
         let of = Of::Slice { lower: &lower, upper: &upper, is_whole };
         (partition, Find { prepared: &core.prepared.find_between, of })
     };
     let work = lists.into_iter().map(of_partition).collect();
-    remove(call, work).await
+    remove(call, work, emptied_before.as_deref()).await
 }
 
 /// What is to be found in a partition, and by which statement.
@@ -90,8 +91,12 @@ enum Of<'a> {
     },
 }
 
-/// Removes what is found in some partitions of a list.
-async fn remove<'a>(call: &mut Call, work: Vec<(ListKey, Find<'a>)>) -> Result<u64, StoreError> {
+/// Removes what is found in some partitions of a list, which has no items in buckets before a name then.
+async fn remove<'a>(
+    call: &mut Call,
+    work: Vec<(ListKey, Find<'a>)>,
+    emptied_before: Option<&str>,
+) -> Result<u64, StoreError> {
     let last_shown = last_shown(call).await?;
     call.begin().await?;
     let (own, visible_from) = (call.core.write_clock.next(), call.op.ttl.visible_from(call.op.now));
@@ -107,6 +112,10 @@ async fn remove<'a>(call: &mut Call, work: Vec<(ListKey, Find<'a>)>) -> Result<u
     let removed = call.in_lanes(work, PARTITIONS_MAX, each).await;
     let begun_elsewhere = several && begun.load(Ordering::Relaxed);
     let removed = removed.map_err(|error| after_unknown(error, begun_elsewhere))?;
+    if emptied_before.is_some() {
+        let forgotten = buckets::forget(call, emptied_before, own).await;
+        forgotten.map_err(|error| after_unknown(error, begun.load(Ordering::Relaxed)))?;
+    }
     // It may be acknowledged once this is waited out.
     call.release();
     if let Some(largest) = removed.iter().filter_map(|(_, largest)| *largest).max() {

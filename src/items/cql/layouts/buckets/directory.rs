@@ -130,15 +130,30 @@ pub fn is_covered(list: &ListKey, partition: &ListKey, within: &Bounds) -> bool 
     if *within == Bounds::ALL {
         return true;
     }
-    let name = partition.feature_key.as_str().strip_prefix(list.feature_key.as_str());
-    let (Some(bucket), Some(name)) = (list.bucket(), name.and_then(|name| name.strip_prefix('@'))) else {
-        return false;
-    };
+    let (Some(bucket), Some(name)) = (list.bucket(), name_in(list, partition)) else { return false };
     // Names of another kind of bucket have another length.
     let is_of_kind = name.len() == bucket.name_of(within.min_timestamp).len();
     let is_elsewhere = |nanos| Timestamp::from_nanos(nanos).map_or(true, |at| bucket.name_of(at) != name);
     let before = within.min_timestamp.as_nanos().checked_sub(1);
     is_of_kind && before.is_none_or(is_elsewhere) && is_elsewhere(within.max_timestamp.as_nanos() + 1)
+}
+
+/// The name of the bucket that a partition of a list is.
+fn name_in<'p>(list: &ListKey, partition: &'p ListKey) -> Option<&'p str> {
+    partition.feature_key.as_str().strip_prefix(list.feature_key.as_str())?.strip_prefix('@')
+}
+
+/// The name before which a list has no items once all between two moments are removed, given the partitions that lie
+/// between them: none if it may have some, or has no bucket there.
+pub fn emptied_before(list: &ListKey, partitions: &[ListKey], within: &Bounds) -> Option<String> {
+    let bucket = list.bucket().filter(|_| within.min_timestamp == Timestamp::MIN)?;
+    // The first moment that is kept.
+    let kept = Timestamp::from_nanos(within.max_timestamp.as_nanos() + 1);
+    let before = kept.map_or_else(|_| HIGHEST.to_owned(), |kept| bucket.name_of(kept));
+    let is_before = |partition: &&ListKey| name_in(list, partition).is_some_and(|name| name < before.as_str());
+    let mut emptied = partitions.iter().filter(is_before).peekable();
+    emptied.peek()?;
+    emptied.all(|partition| is_covered(list, partition, within)).then_some(before)
 }
 
 /// A row of a directory that is to be written: the name of the bucket, until when it must stand in seconds since the
@@ -202,5 +217,25 @@ mod tests {
             assert!(super::is_covered(&list, &partition(&list, "2024-02"), &within), "{within:?}");
         }
         assert!(super::is_covered(&list, &list, &Bounds::ALL) && !super::is_covered(&list, &list, &to_last));
+    }
+
+    #[test]
+    fn a_list_is_emptied_before_the_first_bucket_that_is_kept() {
+        let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
+        let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
+        let list = ListKey::new(key.with_bucket(Some(Bucket::Month)), EntityId::new("u-1").unwrap());
+        let at = |text| Timestamp::parse(text).unwrap();
+        let emptied = |names: &[&str], from, to| {
+            let partitions: Vec<_> = names.iter().map(|name| partition(&list, name)).collect();
+            emptied_before(&list, &partitions, &Bounds { min_timestamp: from, max_timestamp: to })
+        };
+        let (middle, end) = (at("2024-03-10T00:00:00Z"), at("2024-03-31T23:59:59.999999999Z"));
+        let names = ["2024-03", "2024-02", "2023-12"];
+        assert_eq!(emptied(&names, Timestamp::MIN, middle).as_deref(), Some("2024-03"));
+        assert_eq!(emptied(&names, Timestamp::MIN, end).as_deref(), Some("2024-04"));
+        assert_eq!(emptied(&names, Timestamp::MIN, Timestamp::MAX).as_deref(), Some("~"));
+        assert_eq!(emptied(&names, at("2024-01-01T00:00:00Z"), end), None, "older ones stay");
+        assert_eq!(emptied(&names[..1], Timestamp::MIN, middle), None, "that one is kept in part");
+        assert_eq!(emptied(&["2024-03", "2024"], Timestamp::MIN, end), None, "of another kind");
     }
 }

@@ -22,7 +22,7 @@ mod trim;
 
 pub use add::add;
 pub use count::{count, last_shown};
-pub use directory::{is_covered, partition, partitions};
+pub use directory::{emptied_before, forget, is_covered, partition, partitions};
 pub use get::get;
 pub use remove::all;
 pub use trim::trim;
