@@ -1,8 +1,8 @@
 //! The socket in the data directory that local administration goes over.
 //!
-//! Who may use the data directory may use it, and nobody else: no relay, proxy or page in a browser
-//! leads here. Its mode is 0600 from its first moment on. A socket that another process left is
-//! replaced, which is safe only for whoever holds the directory's lock: the caller sees to that.
+//! Anyone who can use the data directory can use the socket, and no other caller: no relay, proxy or browser page
+//! leads here. Its mode is 0600 from its first moment on. It replaces a socket that another process left. This is safe
+//! only for the holder of the directory's lock, which the caller ensures.
 
 use std::fs::{self, File};
 use std::io;

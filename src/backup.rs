@@ -1,7 +1,7 @@
 //! Makes backups of a running server's data directory: decides where they go, that the two planes
 //! are of one moment, and that a half-made one is never taken for a whole one.
 //!
-//! It knows neither HTTP nor settings, and nothing of what the stores write.
+//! It knows neither HTTP nor settings, nor the formats of the stores.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -61,12 +61,12 @@ impl From<MetadataError> for BackupError {
 pub struct Backup {
     pub dir: PathBuf,
     pub items: ItemBackup,
-    /// Whether the definitions are in it. They are not where they live in a database of their own.
+    /// Whether it includes the definitions. It does not if they are in a separate database.
     pub definitions: bool,
     pub took: Duration,
 }
 
-/// What is backed up: which planes are kept in the data directory.
+/// The content of backups: the planes that are stored in the data directory.
 #[derive(Debug, Clone)]
 pub struct Scope {
     pub data_dir: PathBuf,
@@ -97,7 +97,7 @@ impl Backups {
 
     /// Makes a backup in `dir`, an absolute path that leads nowhere yet or to an empty directory.
     ///
-    /// It goes on to its end even if nobody waits for it any more.
+    /// It runs to its end even if its caller stops waiting.
     pub async fn make(&self, dir: PathBuf) -> Result<Backup, BackupError> {
         self.0.scope.items.map_err(BackupError::Unsupported)?;
         let turn = self.0.running.clone().try_lock_owned().map_err(|_| BackupError::Running)?;
@@ -115,7 +115,7 @@ impl Backups {
         answered.await.map_err(|_| BackupError::Failed("the backup was interrupted; see the log".to_owned()))?
     }
 
-    /// Breaks off a backup that is being made, and returns once what there was of it is gone.
+    /// Cancels a running backup, and returns once its files are removed.
     pub async fn stop(&self) {
         self.0.stopping.store(true, Ordering::Release);
         drop(self.0.running.lock().await);
@@ -201,7 +201,7 @@ impl TargetDir {
         if !parent_metadata.is_dir() {
             return Err(BackupError::UnfitDir(format!("{} is not a directory", parent.display())));
         }
-        // By what the directories are: a path may lead into one by way of links and mounts.
+        // Compares directories by identity: a path can lead into one through links and mounts.
         let same = |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
         let data = fs::metadata(data_dir).map_err(|error| failed("look at", data_dir, &error))?;
         if dir.ancestors().any(|above| fs::metadata(above).is_ok_and(|above| same(&above, &data))) {

@@ -1,9 +1,9 @@
 //! The data directory as one thing: which store it is, and which parts of it are kept there.
 //!
-//! Its file `STORE` says so, and each part says to which store it belongs. A part that is missing or
-//! that comes from another store is refused, by name: begun anew, or mixed in, it would show old items
-//! in new lists, or none. The file is written before a part is begun and again once all are open, so
-//! that a start may be cut short anywhere. Parts that belong to no store are taken in once.
+//! Its file `STORE` names the store, and each part names the store to which it belongs. A missing or foreign part is
+//! refused by name. If it were created again or mixed in, it would show old items in new lists, or none. The file is
+//! written before a part is created and again once all are open, so that a start can be interrupted anywhere. Parts
+//! that belong to no store are adopted once.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata, Permissions};
@@ -91,7 +91,7 @@ enum Stage {
     Present,
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Contents {
     id: StoreId,
@@ -163,7 +163,7 @@ fn cannot(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirE
     move |source| DataDirError::Io { what, path, source }
 }
 
-/// What is found of a part without opening it.
+/// The state of a part, found without opening it.
 struct Found {
     part: Part,
     store: Option<StoreId>,
@@ -179,12 +179,12 @@ fn look(disk: &dyn Disk, dir: &Path, part: Part) -> Result<Option<Found>, DataDi
     Ok(found.map(|(store, in_use)| Found { part, store, in_use }))
 }
 
-/// What a start would do about the parts that the settings want here. Changes nothing.
+/// The effect of a start on the parts that the settings want here. Changes nothing.
 #[derive(Debug, Clone)]
 pub struct Plan {
     dir: PathBuf,
     wanted: Vec<Part>,
-    /// What the file says, if it is there.
+    /// The content of the file, if it exists.
     written: Option<Contents>,
     contents: Contents,
 }
@@ -262,8 +262,7 @@ fn refuse_foreign(disk: &dyn Disk, dir: &Path) -> Result<(), DataDirError> {
     }
 }
 
-/// What the file has to say where there is none: the first start, the first one of a release that knows
-/// stores, or somebody has removed it.
+/// The content for a missing file: on the first start, or after someone removed it.
 fn from_parts(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Contents, DataDirError> {
     let mut found = Vec::new();
     for part in wanted {
@@ -271,7 +270,7 @@ fn from_parts(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> 
     }
     let missing = wanted.iter().find(|part| found.iter().all(|found| found.part != **part));
     let Some((id, first)) = found.iter().find_map(|found| Some((found.store?, found.part))) else {
-        // As far as anybody can tell.
+        // As far as the remaining parts show.
         if let (Some(missing), Some(other)) = (missing, found.first())
             && other.in_use
         {
@@ -359,7 +358,7 @@ fn restrict(path: &Path, found: &Metadata) -> Result<(), DataDirError> {
     Ok(())
 }
 
-/// An open data directory: nobody else opens it meanwhile.
+/// An open data directory. No other process can open it at the same time.
 pub struct DataDir {
     plan: Plan,
     _lock: LockGuard,
@@ -368,7 +367,7 @@ pub struct DataDir {
 impl DataDir {
     /// Makes the directory, if need be, and notes which parts are to be opened.
     pub fn enter(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Self, DataDirError> {
-        // What is refused stays as it is.
+        // A refused directory stays as it is.
         Plan::make(disk, dir, wanted, new_id)?;
         create_dirs(disk, dir).map_err(cannot("create the directory", dir))?;
         let lock = disk.lock(&dir.join(LOCK)).map_err(cannot("lock", &dir.join(LOCK)))?;

@@ -1,4 +1,4 @@
-//! What a program can be built without: parts with heavy dependencies, each a feature of `Cargo.toml`.
+//! Parts that a program can be built without. They have heavy dependencies, and each is a feature of `Cargo.toml`.
 //!
 //! Settings and arguments are the same in every build. What asks for a part that is not there is refused, before
 //! anything is done, in a line that says how to build a program that has it.

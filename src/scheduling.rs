@@ -6,7 +6,7 @@ use rustix::process::getpriority_process;
 use thread_priority::unix::{set_thread_priority_and_policy, thread_native_id, thread_schedule_policy};
 use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
 
-/// Of 99: what is neither more nor less than others have (a nice value of 0).
+/// Of 99: the ordinary share (a nice value of 0).
 const ORDINARY: u8 = 47;
 const INTERRUPTS: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
 const WAITS: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
@@ -18,7 +18,7 @@ static TAKES_TURNS: AtomicBool = AtomicBool::new(false);
 /// (`SCHED_BATCH`). It then finds more to do at once: on two busy cores an add takes a
 /// quarter less CPU time. All threads that are started later inherit it.
 ///
-/// An operator who has given this process a policy or a nice value of its own knows better.
+/// A policy or nice value that an operator gave this process takes precedence.
 pub fn take_turns() {
     if thread_schedule_policy() == Ok(INTERRUPTS) && getpriority_process(None) == Ok(0) {
         TAKES_TURNS.store(set(WAITS), Ordering::Release);

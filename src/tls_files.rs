@@ -1,6 +1,6 @@
 //! Certificates and keys in PEM files, which are read again when they have changed.
 //!
-//! Files that cannot be used leave what they held before in use. That is logged once for each problem.
+//! If files cannot be used, their previous contents stay in use. That is logged once for each problem.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
-/// How often the files are looked at, at most, and only when somebody asks.
+/// The shortest interval between two checks of the files. A check happens only on a request.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a file cannot be used.
@@ -35,7 +35,7 @@ pub struct TlsFiles<T> {
     state: Mutex<State<T>>,
 }
 
-/// Makes what is used of the files' contents, which come in the order of their paths.
+/// Makes the value from the files' contents, which come in the order of their paths.
 type Make<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, FileProblem> + Send + Sync>;
 
 struct State<T> {
@@ -44,7 +44,7 @@ struct State<T> {
     looked_at: Instant,
     /// The last look that found nothing wrong.
     good_at: Instant,
-    /// What was wrong at the last look.
+    /// The problem of the last check.
     problem: Option<FileProblem>,
 }
 
@@ -60,7 +60,7 @@ impl<T: Clone> TlsFiles<T> {
         Ok(Self { paths, make: Box::new(make), state })
     }
 
-    /// What the files hold now, or held when they could last be used; and what is wrong with them.
+    /// The present contents of the files, or the last usable ones, and their problem.
     pub fn current(&self) -> (T, Option<FileProblem>) {
         self.look(Instant::now())
     }
@@ -110,7 +110,7 @@ impl<T: Clone> TlsFiles<T> {
 }
 
 impl<T> std::fmt::Debug for TlsFiles<T> {
-    /// Without what they hold: a key may be among them.
+    /// Without the contents: a key may be among them.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TlsFiles").field("paths", &self.paths).finish_non_exhaustive()
     }
@@ -121,7 +121,7 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, FileProblem> {
     paths.iter().map(|path| read_one(path)).collect()
 }
 
-/// A file's content, for whoever needs it once.
+/// The content of a file, for a single use.
 pub fn read_one(path: &Path) -> Result<Vec<u8>, FileProblem> {
     std::fs::read(path).map_err(|error| unreadable(path, &error))
 }

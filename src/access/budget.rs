@@ -147,7 +147,7 @@ impl Budget {
         if bytes <= SMALL_BYTES { self.limits.small } else { self.limits.large }
     }
 
-    /// What a holder has, with the limit of it for something of so many bytes. `None`: only the whole budget bounds it.
+    /// The bytes that a holder has, and the limit for a request of this size. `None`: only the whole budget limits it.
     fn part<'a>(&'a self, holder: Holder<'a>, bytes: usize) -> Option<(&'a AtomicUsize, usize)> {
         let FillLimits { strangers, known_small, known_large, .. } = self.limits;
         match holder {
@@ -329,7 +329,7 @@ mod tests {
         Share::new(Arc::clone(budget), holder)
     }
 
-    /// What the callers of a name hold.
+    /// The bytes that the callers of a name hold.
     fn used_by(budget: &Budget, name: &str) -> usize {
         budget.part(Holder::Known(&known(name)), 0).unwrap().0.load(Ordering::Relaxed)
     }
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(used_by(&budget, "a"), 2 * MIB + 20_000);
         connection.hold(30_000).unwrap();
         assert_eq!((budget.used(), used_by(&budget, "a")), (30_000, 30_000));
-        // The same name by another key, and then nobody.
+        // The same name by another key, and then no caller.
         connection.charge_to(Holder::Known(&known("a")));
         assert_eq!(used_by(&budget, "a"), 30_000);
         connection.charge_to(Holder::Stranger);

@@ -1,5 +1,5 @@
-//! Who somebody is by a client's certificate, which the handshake has checked: rules of the settings give
-//! roles to the names in it.
+//! Identifies a caller by the client's certificate, which the handshake has checked: rules of the settings give roles
+//! to the names in it.
 
 use super::{ActsFor, Grant, Identity};
 

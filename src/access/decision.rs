@@ -1,7 +1,7 @@
 //! Who asks, and whether they may: a pure function of both.
 //!
-//! Whatever is not allowed is refused. A refusal depends on what the caller may do and on the names that
-//! they sent, and never on what is stored: so it does not tell whether a feature exists.
+//! Everything that is not allowed is refused. A refusal depends on the caller's permissions and on the names that they
+//! sent, never on stored data. So it does not reveal whether a feature exists.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::domain::{Author, Scope};
 /// Who asks.
 #[derive(Debug, Clone, Default)]
 pub enum Principal {
-    /// Nobody knows who: everybody, where the server is open.
+    /// Unknown: every caller, if the server is open.
     #[default]
     Anonymous,
-    /// Whoever may use the socket in the server's data directory.
+    /// Any caller on the socket in the server's data directory.
     Local,
-    /// Whoever has shown that they are this one. It held when the request came.
+    /// A caller whose credentials were verified when the request came.
     Known(Arc<Identity>),
 }
 
-/// Why somebody may not.
+/// Why a caller is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     #[error(
@@ -37,7 +37,7 @@ pub enum Denied {
     OutOfScope { who: String, permission: Permission },
 }
 
-/// Whether somebody may do something.
+/// Whether a caller may do something.
 pub fn decide(principal: &Principal, permission: Permission, resource: Resource<'_>) -> Result<(), Denied> {
     let identity = match (permission, principal) {
         (Permission::Open | Permission::Known, _) | (_, Principal::Local) => return Ok(()),
@@ -88,8 +88,8 @@ impl Principal {
         }
     }
 
-    /// What the audit trail calls it; `claimed` is the name that the caller goes by, which nobody has
-    /// checked: where somebody is known it is only on whose behalf they say they act.
+    /// The name in the audit trail. `claimed` is the name that the caller gave and that is not verified. For a known
+    /// caller it is only the person on whose behalf they say they act.
     pub fn author(&self, claimed: Option<&Author>) -> Author {
         match self {
             // A name as only those have who are known would be taken for theirs once there are any.
@@ -106,7 +106,7 @@ impl Principal {
     }
 }
 
-/// Whether a name has the form of one that somebody was found to have.
+/// Whether a name has the form of an identified caller's name.
 fn is_of_somebody_known(name: &Author) -> bool {
     let name = name.as_str();
     name == "local" || ["key:", "jwt:", "cert:"].iter().any(|kind| name.starts_with(kind))

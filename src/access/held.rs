@@ -13,7 +13,7 @@ const UNUSED_MAX: usize = 10_000;
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeldBytes(OnceLock<Arc<AtomicUsize>>);
 
-/// A caller is the same caller whatever it holds.
+/// A caller is the same regardless of the held bytes.
 impl PartialEq for HeldBytes {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -1,5 +1,5 @@
-//! Who somebody is known to be, and what they were granted, whatever they have shown for it: an API key, a
-//! token of an identity provider, or a certificate.
+//! The identity of a caller and its grants, regardless of the credentials: an API key, a token of an identity
+//! provider, or a certificate.
 
 use std::sync::Arc;
 
@@ -30,13 +30,13 @@ impl Grant {
             }
             Resource::EntityType(entity_type) => self.scopes.iter().any(|scope| scope.takes_in_all_of(entity_type)),
             Resource::SomeFeatures => true,
-            // What is limited to some features has nothing to do with what concerns all of them.
+            // A caller who is limited to some features cannot use operations on all of them.
             Resource::Whole => self.scopes.iter().any(Scope::is_all),
         }
     }
 }
 
-/// How far somebody's grants reach.
+/// The extent of a caller's grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     Granted,
@@ -45,7 +45,7 @@ pub(super) enum Reach {
     Nowhere,
 }
 
-/// Whether it counts for whom somebody says that they act.
+/// Whether the server accepts the name on whose behalf a caller says they act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActsFor {
     Themselves,
@@ -53,7 +53,7 @@ pub enum ActsFor {
     Others,
 }
 
-/// Somebody who is known. Made once for many requests.
+/// An identified caller. Made once for many requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     name: Author,
@@ -74,8 +74,8 @@ impl Identity {
         Self { expires: key.expires_at.is_some(), ..Self::new("key:", key.name.as_str(), vec![grant], ActsFor::Others) }
     }
 
-    /// An identity of this name, as the audit trail can hold it. `kind` tells apart who vouches for it: tokens and
-    /// certificates, which always expire.
+    /// An identity of this name, as the audit trail can store it. `kind` names the source: tokens and certificates,
+    /// which always expire.
     pub fn new(kind: &str, name: &str, grants: Vec<Grant>, acts_for: ActsFor) -> Self {
         let name = Author::new(noted(&format!("{kind}{name}"))).unwrap_or_else(|_| Author::anonymous());
         Self { name, grants, acts_for, expires: true, limiter: None, held: HeldBytes::default() }
@@ -136,8 +136,8 @@ impl Identity {
     }
 }
 
-/// A name without what would break a line or hide a part of it, and cut if it is long. One that had to be
-/// changed ends with a hash of all of it, so that nobody has the name, and the limits, of somebody else.
+/// A name without characters that would break a line or hide a part of it, and cut if it is long. A changed name ends
+/// with a hash of the original, so that no caller gets the name, and the limits, of another.
 fn noted(whole: &str) -> String {
     const HASH_BYTES: usize = 8;
     let is_plain = |c: char| {
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Whoever may choose a subject must not choose the one of somebody else.
+    /// A client that can choose a subject must not be able to choose another caller's subject.
     #[test]
     fn two_names_are_never_one() {
         let names =

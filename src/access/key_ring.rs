@@ -1,5 +1,5 @@
-//! All API keys in memory, as the catalog is: every request looks its key up without a lock, whatever is
-//! published meanwhile and whether or not the metadata store is there.
+//! All API keys in memory, like the catalog. Every request looks its key up without a lock, during publications and
+//! without the metadata store.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -16,7 +16,7 @@ use crate::domain::{ApiKey, KeyId, KeyState, RateLimits, Revision, Timestamp};
 
 const HOUR_NANOS: u64 = 3_600_000_000_000;
 
-/// Why what was sent is no key that holds.
+/// Why a text is no valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoKey {
     /// It has not the form of one, or its checksum does not hold.
@@ -28,11 +28,11 @@ pub enum NoKey {
     NotLoaded,
 }
 
-/// What a verified text is remembered by: two of its hashes under keys that this process drew, so that
-/// HMAC is computed once for a key, and no secret is kept.
+/// Identifies a verified text: two hashes of it under keys that this process drew. So HMAC is computed once for each
+/// key, and no secret is stored.
 type Fingerprint = [u64; 2];
 
-/// A key, with what this server knows of its use.
+/// A key, with this server's record of its use.
 struct Entry {
     key: Arc<ApiKey>,
     /// What requests with it go by.
@@ -43,7 +43,7 @@ struct Entry {
     used_hour: Arc<AtomicU64>,
 }
 
-/// All keys as of one revision, and those of this server's own later changes.
+/// All keys as of one revision, and later changes by this server.
 struct Snapshot {
     revision: Revision,
     entries: HashMap<KeyId, Entry>,
@@ -59,9 +59,9 @@ struct Publisher {
     /// This server's own changes that a reading under way may not include, with the readings that had
     /// begun.
     ahead: Vec<(u64, Arc<ApiKey>)>,
-    /// Uses that were not told to the store yet are kept over all snapshots.
+    /// Uses that are not reported to the store yet survive all snapshots.
     used: HashMap<KeyId, Arc<AtomicU64>>,
-    /// Up to which hour each use was told.
+    /// The hour up to which each use was reported.
     told: HashMap<KeyId, u64>,
     /// What everybody is limited to, and how much of their limits keys have used: kept over all snapshots.
     limits: LimitOptions,
@@ -128,7 +128,7 @@ impl KeyRing {
         } else {
             return Err(NoKey::Unknown);
         };
-        // Somebody else has set it to the same.
+        // Another thread has set it to the same value.
         let _ = known.set(fingerprint);
         Ok(())
     }
@@ -146,7 +146,7 @@ impl KeyRing {
         Some((snapshot.revision, keys))
     }
 
-    /// Limits everybody from now on, who is limited by nothing of their own.
+    /// Limits all callers without separate limits from now on.
     pub(super) fn limit(&self, limits: LimitOptions) {
         let mut publisher = self.publisher();
         publisher.limits = limits;
@@ -157,9 +157,8 @@ impl KeyRing {
         }
     }
 
-    /// To be called before keys are read from the store to be published: this server's own changes are
-    /// kept from then on until what was read includes them. Returns the revision up to which everything is
-    /// known.
+    /// Call it before reading keys from the store to publish them. From then on, this server's changes are kept until
+    /// the read keys include them. Returns the revision up to which everything is known.
     ///
     /// This and the `publish` functions are for the metadata actor only.
     pub fn begin_reading(&self) -> Option<Revision> {
@@ -177,7 +176,8 @@ impl KeyRing {
         self.swap(&mut publisher, revision, keys, false);
     }
 
-    /// Publishes what an earlier process has kept on disk: never in place of what was read from the store.
+    /// Publishes the keys that an earlier process stored on disk. It never replaces keys that were read from the
+    /// store.
     pub fn publish_stored(&self, revision: Revision, keys: impl IntoIterator<Item = ApiKey>) {
         let mut publisher = self.publisher();
         if self.snapshot.load().is_none() {
@@ -216,7 +216,7 @@ impl KeyRing {
         self.snapshot.store(Some(Arc::new(Snapshot { revision, entries, stored })));
     }
 
-    /// Uses that the store was not told of yet, to the hour.
+    /// Uses that are not reported to the store yet, to the hour.
     pub fn untold_uses(&self) -> Vec<(KeyId, Timestamp)> {
         let publisher = self.publisher();
         let uses = publisher.used.iter().map(|(id, hour)| (*id, hour.load(Ordering::Relaxed)));

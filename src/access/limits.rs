@@ -1,9 +1,8 @@
-//! What one caller may ask for in a second, and have at work at once: so that one who is noisy leaves room
-//! for the others.
+//! Limits the requests of one caller in a second and at one time, so that a noisy caller leaves room for the others.
 //!
-//! Requests and items have a bucket each, which fills at its rate up to its burst (GCRA). How many items a
-//! request takes may be known afterwards only, and may be more than any burst: so a request is let through
-//! while its bucket holds anything, and what it took beyond that is owed, which later requests wait for.
+//! Requests and items have a bucket each, which fills at its rate up to its burst (GCRA). The number of items of a
+//! request may be known only afterwards, and may exceed any burst. So a request passes while its bucket holds
+//! anything, and the caller owes the excess, for which later requests wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,13 +17,13 @@ use quick_cache::sync::Cache;
 
 use crate::domain::{Rate, RateLimits};
 
-/// Refusals in a second that a caller is told of at once, where the caller may not have more requests than that. What
-/// comes beyond is told late: whoever does not slow down is slowed down, so that refusing takes no more than serving.
+/// Refusals in a second that the server answers at once, if the caller's limit is not greater. It delays further ones:
+/// a caller who does not slow down is slowed down, so that refusing costs no more than serving.
 const PROMPT_REFUSALS: u32 = 1_000;
-/// Callers other than keys whose limits are remembered: whoever is forgotten begins anew.
+/// Callers other than keys whose limits are remembered. A forgotten caller starts again with full buckets.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// What a caller has too much of.
+/// The limit that a caller exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
     Requests,
@@ -62,7 +61,7 @@ pub struct LimitOptions {
 }
 
 impl LimitOptions {
-    /// The limits of a caller who has some of their own. None if there are no limits at all.
+    /// The limits of a caller who may have separate ones. None if there are no limits at all.
     pub(super) fn limiter(self, own: RateLimits) -> Option<Arc<Limiter>> {
         let options = Self { rates: own.or(self.rates), ..self };
         (options != Self::default()).then(|| Arc::new(Limiter::new(options)))
@@ -126,7 +125,7 @@ impl StateStore for Level {
     }
 }
 
-/// What is left of a bucket, as callers are told.
+/// The remaining units of a bucket, as reported to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     pub rate: Rate,
@@ -149,7 +148,7 @@ impl Bucket {
         Self { rate, limiter: RateLimiter::new(quota, level.clone(), clock), level, clock }
     }
 
-    /// What one unit takes to come back.
+    /// The time in which one unit refills.
     fn unit_nanos(&self) -> u64 {
         (1_000_000_000 / u64::from(self.rate.per_second().get())).max(1)
     }
@@ -206,8 +205,8 @@ impl Limiter {
         Self { requests, items, prompt_refusals, operations_percent, operations: AtomicUsize::new(0) }
     }
 
-    /// Counts a request that was refused for these limits. Says whether there were too many lately, so that the caller
-    /// is to be told later.
+    /// Counts a request that was refused for these limits. Returns whether there were too many lately, so that the
+    /// answer must be delayed.
     pub fn refuses_too_often(&self) -> bool {
         self.prompt_refusals.as_ref().is_some_and(|bucket| bucket.take_one(Excess::Requests).is_err())
     }
@@ -231,15 +230,15 @@ impl Limiter {
         Ok(())
     }
 
-    /// Counts items that nobody knew of before they were read.
+    /// Counts items whose number was unknown before they were read.
     pub fn owe_items(&self, items: usize) {
         if let Some(bucket) = self.items.as_ref().filter(|_| items > 0) {
             bucket.owe(items as u64);
         }
     }
 
-    /// Counts a list operation until what is returned is dropped. `permits` are those of one list actor now:
-    /// whoever has fewer operations at work can hold up none of them.
+    /// Counts a list operation until the returned value is dropped. `permits` is the present number of one list actor:
+    /// a caller with fewer operations at work cannot block an actor.
     pub fn begin(self: &Arc<Self>, permits: usize) -> Result<Option<AtWork>, Limited> {
         let Some(percent) = self.operations_percent else { return Ok(None) };
         let max = (permits.saturating_mul(percent as usize) / 100).max(1);
@@ -250,7 +249,7 @@ impl Limiter {
         Ok(Some(at_work))
     }
 
-    /// What is left of requests and items.
+    /// The remaining requests and items.
     pub fn left(&self) -> [Option<Left>; 2] {
         [&self.requests, &self.items].map(|bucket| bucket.as_ref().map(Bucket::left))
     }
@@ -266,7 +265,7 @@ impl Drop for AtWork {
     }
 }
 
-/// In seconds, for those who count in whole ones: never too few.
+/// In whole seconds, rounded up.
 pub fn whole_secs(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
@@ -293,7 +292,7 @@ mod tests {
         {
             let limiter = LimitOptions::default().limiter(rates).unwrap();
             let told_at_once = (0..prompt + 2_000).filter(|_| !limiter.refuses_too_often()).count();
-            // Some room comes back while this counts.
+            // Some units refill while this counts.
             assert!((prompt..prompt + 1_000).contains(&told_at_once), "{told_at_once}");
         }
     }
@@ -323,7 +322,7 @@ mod tests {
         assert_eq!(left.units, 0);
         let told = limiter.check_items().unwrap_err();
         assert!(told.excess == Excess::Items && told.retry_after >= left.more_in / 2, "{told:?}");
-        // Whoever waits for the one waits long enough for the other.
+        // A caller who waits for one of the two waits long enough for the other.
         assert!(left.more_in <= refused.retry_after && left.more_in.as_secs() >= 985, "{left:?}");
         limiter.owe_items(usize::MAX);
         assert!(limiter.take_items(1).is_err());

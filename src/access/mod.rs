@@ -1,9 +1,8 @@
 //! Who may do what: principals, permissions, API keys, tokens of identity providers, and certificates.
 //!
-//! A request is first told to be somebody's ([`Access::identify`]), and then decided on
-//! ([`decide`]), which the service does once for every operation. This room knows no HTTP, no store and no
-//! setting: keys, its own and those of issuers, are published to it, in memory, as definitions are to the
-//! catalog.
+//! A request is first identified ([`Access::identify`]), and then decided on ([`decide`]), which the service does once
+//! for every operation. This room knows no HTTP, no store and no setting. Keys of the server and of issuers are
+//! published to it, in memory, as definitions are to the catalog.
 
 mod budget;
 mod certificates;
@@ -40,7 +39,7 @@ pub enum Mode {
     Always,
 }
 
-/// What somebody shows of themselves.
+/// The credentials of a caller.
 #[derive(Debug, Clone, Copy)]
 pub enum Credentials<'c> {
     None,
@@ -54,20 +53,20 @@ pub enum Credentials<'c> {
     Unreadable,
 }
 
-/// Why nobody knows who asks.
+/// Why a caller is not identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unidentified {
     /// Nothing was shown.
     NoCredentials,
     Refused(NoKey),
     TokenRefused(NoToken),
-    /// It can be told, maybe, once [`Access::look_up`] has looked for new keys of the issuer of this number.
+    /// The caller may be identified once [`Access::look_up`] has requested new keys of the issuer of this number.
     KeysWanted(usize),
-    /// It cannot be told yet: the keys of the issuer of this number were never read.
+    /// The caller cannot be identified yet: the keys of the issuer of this number were never read.
     IssuerAway(usize),
-    /// It cannot be told any more: the keys of the issuer of this number could not be read for too long.
+    /// The caller can no longer be identified: the keys of the issuer of this number could not be read for too long.
     KeysTooOld(usize),
-    /// It cannot be told yet: keys have not been read.
+    /// The caller cannot be identified yet: the server has not read its keys.
     Unknowable,
 }
 
@@ -78,7 +77,7 @@ pub struct Access {
     ring: KeyRing,
     issuers: Arc<Issuers>,
     certificates: Arc<[CertificateRule]>,
-    /// Of those who show certificates.
+    /// Of callers with certificates.
     limiters: Arc<Limiters>,
     refusals: Arc<Refusals>,
     clock: Arc<dyn Clock>,
@@ -99,7 +98,7 @@ impl Access {
         Self { mode, ring, issuers, certificates: certificates.into(), limiters, refusals, clock }
     }
 
-    /// Whether anybody may do anything; `None` for as long as that is not known, and nobody may.
+    /// Whether any caller has full access. `None` while that is unknown: then every caller is refused.
     pub fn is_open(&self) -> Option<bool> {
         match self.mode {
             Mode::Never => Some(true),
@@ -150,7 +149,7 @@ impl Access {
         }
     }
 
-    /// What this server has refused lately.
+    /// The recent refusals of this server.
     pub fn refusals(&self) -> &Arc<Refusals> {
         &self.refusals
     }
@@ -160,7 +159,7 @@ impl Access {
         self.issuers.look_up(issuer).await;
     }
 
-    /// Who somebody is by their certificate, which must have been checked; none if no rule knows it.
+    /// The identity of a caller by a checked certificate; none if no rule matches.
     pub fn certified(&self, names: &Names<'_>) -> Option<Arc<Identity>> {
         let identity = certificates::identity(&self.certificates, names)?;
         let limiter = self.limiters.of(identity.name().as_str());

@@ -1,8 +1,8 @@
 //! Who was refused what, lately: for the audit trail.
 //!
-//! Anybody may be refused as often as they like. So this is kept in memory alone: what is alike within a minute
-//! is one entry with a count, and only so many entries are kept, of those who are known and of those who are not
-//! apart from each other, so that strangers push out nobody who is known.
+//! Any caller can be refused as often as they like. So refusals are stored in memory alone. Equal refusals within a
+//! minute are one entry with a count. The number of entries is bounded, separately for known and unknown callers, so
+//! that unknown callers do not push out known ones.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::domain::Timestamp;
 const KEPT_MAX: usize = 1_000;
 const ALIKE_NANOS: u64 = 60_000_000_000;
 
-/// What somebody was refused, some times within a minute.
+/// Refusals of one caller, some times within a minute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// When it was first refused; no two have the same.
@@ -30,7 +30,7 @@ pub struct Refusal {
     pub reason: String,
 }
 
-/// What was refused lately, by this server.
+/// The recent refusals of this server.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<Kept>);
 

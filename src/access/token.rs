@@ -1,13 +1,13 @@
 //! The form of API keys as services hold them, and how a secret is recognised.
 //!
-//! `ls_<id>_<secret><checksum>`: a public id of 12 characters of `[0-9a-z]`, a secret of 43 random
-//! characters of `[0-9A-Za-z]` (256 bits), and the CRC-32C of all before it in 6 characters of the same.
-//! The checksum tells typing errors without a look at any store, and spares secret scanners false alarms:
-//! `\bls_[0-9a-z]{12}_[0-9A-Za-z]{49}\b` finds a key, and the checksum says whether it is one.
+//! `ls_<id>_<secret><checksum>`: a public ID of 12 characters of `[0-9a-z]`, a secret of 43 random characters of
+//! `[0-9A-Za-z]` (256 bits), and the CRC-32C of all characters before it, in 6 characters of the same alphabet. The
+//! checksum detects typing errors without a look at any store, and prevents false alarms of secret scanners:
+//! `\bls_[0-9a-z]{12}_[0-9A-Za-z]{49}\b` finds a key, and the checksum confirms it.
 //!
-//! What is kept of a secret is its HMAC-SHA-256 under the key's id. A slow hash, as for passwords, would
-//! defend nothing: nobody guesses 256 random bits, and whoever could would not be stopped by a factor of
-//! a million; it would only let strangers buy a server's time with wrong keys.
+//! The server stores the HMAC-SHA-256 of a secret under the key's ID. A slow hash, as for passwords, would add
+//! nothing: 256 random bits cannot be guessed, and a factor of a million would not stop an attacker who could. It
+//! would only let unknown callers use a server's time with wrong keys.
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -56,7 +56,7 @@ impl Secret {
         Ok(Self { id, text })
     }
 
-    /// What the service is to send.
+    /// The text that the service sends.
     pub fn expose(&self) -> &str {
         &self.text
     }
@@ -147,8 +147,7 @@ pub fn holds_a_secret(text: &[u8]) -> bool {
     (0..text.len()).any(|at| is_key(&text[at..])) || (has(TOKEN.0) && has(TOKEN.1))
 }
 
-/// Whether a text has the form of a key, and its checksum: for those who hold one and want to know
-/// before they send it.
+/// Whether a text has the form of a key and a valid checksum. Clients check their key before they send it.
 pub fn is_well_formed(text: &str) -> bool {
     Presented::read(text.as_bytes()).is_some_and(|presented| presented.is_whole())
 }

@@ -16,7 +16,7 @@ type Reload = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
 /// What of the log is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogState {
-    /// The directives as somebody wrote them.
+    /// The directives as written.
     pub filter: String,
     pub access: AccessLog,
 }
@@ -56,8 +56,8 @@ impl Log {
         LogState { filter, access: self.access() }
     }
 
-    /// Writes by other directives from now on, or has lines of other requests. What is `None` stays as it is, and
-    /// everything does where the directives are none.
+    /// Uses other directives from now on, or logs lines of other requests. `None` leaves a part as it is. Invalid
+    /// directives change nothing.
     pub fn change(&self, filter: Option<String>, access: Option<AccessLog>) -> Result<LogState, TelemetryError> {
         let mut kept = self.filter.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(filter) = filter {
@@ -73,7 +73,7 @@ impl Log {
         Ok(LogState { filter: kept.clone(), access: self.access() })
     }
 
-    /// Tells why the process ends, in the form of the log, whatever the filter is.
+    /// Logs why the process ends, in the format of the log, with any filter.
     pub fn last_words(&self, text: &str) {
         last_words(text, self.is_json);
     }
@@ -88,6 +88,6 @@ pub fn last_words(text: &str, in_json: bool) {
     } else {
         format!("error: {text}")
     };
-    // Whoever cannot be told is not told.
+    // If standard error is closed, the line is lost.
     let _unseen = writeln!(std::io::stderr(), "{line}");
 }

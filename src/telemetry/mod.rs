@@ -1,7 +1,7 @@
 //! What operators see of the process: its log, and the registry of its metrics.
 //!
-//! The log goes to standard error, so that what commands print on standard output stays clean. It
-//! never holds a payload or a secret: whoever logs sees to that.
+//! The log goes to standard error, so that standard output of commands stays clean. It never holds a payload or a
+//! secret: each caller ensures that.
 
 mod log;
 mod process;
@@ -50,14 +50,13 @@ pub enum TelemetryError {
     Fixed(#[from] reload::Error),
 }
 
-/// The target of the lines of requests. Who wants them says so by [`AccessLog`], whatever the filter is.
+/// The target of the lines of requests. [`AccessLog`] selects them, regardless of the filter.
 pub const ACCESS_TARGET: &str = "access_log";
 
-/// What is written of some targets unless the filter names them: their beginnings, and a level.
+/// The levels of some targets unless the filter names them: the beginnings of their names, and a level.
 ///
-/// The databases' drivers write hundreds of lines a minute while one node is away, in words for their own
-/// developers; what an operator needs of that the stores say themselves. The framework of servers tells of each
-/// worker at every start.
+/// The drivers of the databases write hundreds of lines a minute while one node is away, in words for their own
+/// developers. The stores log the facts that an operator needs. The server framework logs each worker at every start.
 const UNLESS_NAMED: [(&str, &str); 4] =
     [("scylla", "off"), ("sqlx", "off"), ("actix_server", "warn"), (ACCESS_TARGET, "info")];
 
@@ -68,7 +67,7 @@ pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
 
 /// A filter of these directives, with the usual ones for targets that they do not name.
 fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
-    // What was left unsaid must not turn what was said wrong into a filter.
+    // An omitted part must not turn a wrong directive into a filter.
     check_filter(filter)?;
     Ok(EnvFilter::builder().parse(with_usual(filter))?)
 }

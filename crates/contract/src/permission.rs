@@ -1,13 +1,13 @@
-//! What a caller may be allowed to do and to what, and which roles allow it.
+//! Permissions: what a caller can be allowed to do and on which resources, and the roles that allow it.
 
 use crate::domain::Role;
 
 /// What an operation asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// Anybody may.
+    /// Any caller.
     Open,
-    /// Whoever is known to be somebody, or anybody where the server is open.
+    /// Any known caller, or any caller if the server is open.
     Known,
     ListsRead,
     ListsWrite,
@@ -17,7 +17,7 @@ pub enum Permission {
     KeysWrite,
     ServerRead,
     ServerWrite,
-    /// Not to be granted: for whoever is on the server's own machine.
+    /// Cannot be granted: for callers on the server's machine.
     LocalAdministration,
 }
 
@@ -26,7 +26,7 @@ pub enum Permission {
 pub enum Resource<'r> {
     /// A feature, its versions, its history or its lists.
     Feature { entity_type: &'r str, feature: &'r str },
-    /// All features of an entity type, those to come and those that were deleted too.
+    /// All features of an entity type, including future and deleted ones.
     EntityType(&'r str),
     /// Features that are decided on one by one later: those that a listing shows, or those that a body names.
     SomeFeatures,
@@ -35,7 +35,7 @@ pub enum Resource<'r> {
 }
 
 impl Permission {
-    /// Those that roles give.
+    /// The permissions that roles give.
     pub const GRANTED: [Self; 8] = [
         Self::ListsRead,
         Self::ListsWrite,
@@ -47,7 +47,7 @@ impl Permission {
         Self::ServerWrite,
     ];
 
-    /// Whether it is about the whole server, and nothing for those who are limited to some features.
+    /// Whether it concerns the whole server, so that callers who are limited to some features cannot use it.
     pub fn is_about_all(self) -> bool {
         matches!(self, Self::PoolsWrite | Self::KeysWrite | Self::ServerRead | Self::ServerWrite)
     }
@@ -69,7 +69,7 @@ impl Permission {
         }
     }
 
-    /// Whether a role allows it. What is not named here is not allowed.
+    /// Whether a role allows it. Everything else is not allowed.
     pub fn is_of(self, role: Role) -> bool {
         match role {
             Role::Reader => matches!(self, Self::ListsRead | Self::FeaturesRead),

@@ -1,7 +1,7 @@
 //! The keys that an issuer signs with, from its JWK Set (RFC 7517).
 //!
-//! A key says by itself which algorithm it is for, and tokens are checked by that one alone: what a token
-//! names is only ever compared with it.
+//! A key names its algorithm, and tokens are checked by that algorithm alone. The algorithm in a token is only
+//! compared with it.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub struct KeySet {
     keys: Vec<SigningKey>,
     /// How many keys of the set are not usable.
     passed_over: usize,
-    /// What it was read from, to tell whether another is the same.
+    /// The text of the set, to detect changes.
     text: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl KeySet {
             Some(id) => {
                 let mut named = self.keys.iter().filter(|key| key.id.as_deref() == Some(id)).peekable();
                 let first = named.peek().copied();
-                // Where two have one name, the algorithm tells them apart; else it is for the caller to compare.
+                // If two keys have one name, the algorithm distinguishes them. Otherwise the caller compares them.
                 named.find(|key| key.algorithm == algorithm).or(first)
             }
             None => {
@@ -89,7 +89,7 @@ impl KeySet {
     }
 }
 
-/// Of a key in a set: what tells it from others, and what only its private half has (RFC 7518, section 6; RFC 8037,
+/// The members of a key in a set that identify it, and the members of its private half (RFC 7518, section 6; RFC 8037,
 /// section 2).
 #[derive(Deserialize)]
 struct Parts {
@@ -107,7 +107,7 @@ struct Parts {
     q: Option<IgnoredAny>,
 }
 
-/// What tells a key from others, if its private part is published with it: anyone who reads the set can sign with it.
+/// Identifies a key whose private part is published with it: anyone who reads the set can sign with it.
 fn published(text: &str) -> Option<String> {
     let Parts { n, x, d, p, q } = serde_json::from_str(text).ok()?;
     if d.is_some() || p.is_some() || q.is_some() { n.or(x) } else { None }
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Under whatever name, and wherever it stands.
+    /// Under any name, and at any place.
     #[test]
     fn a_key_whose_private_part_is_in_the_set_is_passed_over_everywhere() {
         let mut published = ed("p");

@@ -1,9 +1,8 @@
 //! Tokens of identity providers (JWT, RFC 7519; OIDC): whose they are, and what their owners may.
 //!
-//! An issuer that the settings name is trusted for what its keys have signed, for the audience that the
-//! settings name, and with the roles that their rules give. A key decides by itself which algorithm it is
-//! for; headers that point to keys (`jwk`, `jku`, `x5c`, `x5u`) are never followed, and extensions that a
-//! token holds to be critical are none that are known here.
+//! An issuer of the settings is trusted for tokens that its keys have signed, for the audience of the settings, and
+//! with the roles that their rules give. A key determines its algorithm. Headers that point to keys (`jwk`, `jku`,
+//! `x5c`, `x5u`) are never followed, and no critical extension is supported.
 //!
 //! A token that was verified is remembered by its SHA-256 until it expires or its issuer has other keys, so
 //! that a list operation costs a hash and a look-up. Tokens that were refused are not remembered: strangers
@@ -49,7 +48,7 @@ pub struct IssuerOptions {
     pub issuer: String,
     /// Of these the claim `aud` must have one.
     pub audiences: Vec<String>,
-    /// In the names of its people, to tell them from those of other issuers.
+    /// In the names of its people, to distinguish them from people of other issuers.
     pub label: Option<String>,
     /// By how much its clock may differ.
     pub leeway: Duration,
@@ -79,12 +78,12 @@ pub enum NoToken {
     Early,
 }
 
-/// What came of looking at a token.
+/// The result of checking a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Known(Arc<Identity>),
     Refused(NoToken),
-    /// It names a key that its issuer may have by now: the issuer's number among those of the settings.
+    /// The token names a key that its issuer may have by now: the issuer's number in the settings.
     KeysWanted(usize),
     /// Its issuer's keys were never read.
     NoKeys(usize),
@@ -107,7 +106,7 @@ struct Issuer {
 struct Verified {
     issuer: usize,
     generation: u64,
-    /// In nanoseconds, without what the issuer's clock may differ by.
+    /// In nanoseconds, without the allowed difference of the issuer's clock.
     from: i128,
     until: i128,
     identity: Arc<Identity>,
@@ -120,14 +119,14 @@ pub struct Issuers {
     limiters: Limiters,
 }
 
-/// What must be known of a token before its signature can be checked. None of it is believed yet.
+/// The parts of a token that the server needs before it can check the signature. None of them is trusted yet.
 #[derive(Deserialize)]
 struct Unchecked {
     iss: String,
 }
 
 impl Issuers {
-    /// `limits` are those of each subject.
+    /// `limits` apply to each subject.
     pub fn new(options: Vec<IssuerOptions>, limits: LimitOptions) -> Self {
         signatures::install();
         let issuers = options.into_iter().map(|options| Issuer {
@@ -149,7 +148,7 @@ impl Issuers {
         self.issuers.len()
     }
 
-    /// Whether a text is to be looked at as a token: whatever is no API key and has two dots.
+    /// Whether to check a text as a token: any text that is no API key and has two dots.
     pub fn are_for(&self, text: &[u8]) -> bool {
         !self.issuers.is_empty() && text.iter().filter(|byte| **byte == b'.').count() == 2
     }
@@ -232,8 +231,8 @@ impl Issuers {
         }
     }
 
-    /// Has an issuer's keys read anew, and waits for it for a while, unless that was done just now: whether
-    /// they were read.
+    /// Requests a new reading of an issuer's keys, and waits for it for a while, unless it was done just now. Returns
+    /// whether they were read.
     pub async fn look_up(&self, issuer: usize) -> bool {
         match self.issuers.get(issuer) {
             Some(issuer) => issuer.refresh.look_up().await,
@@ -241,7 +240,7 @@ impl Issuers {
         }
     }
 
-    /// For whoever reads an issuer's keys: returns once they are asked for.
+    /// For the task that reads an issuer's keys: returns once a caller asks for them.
     pub async fn asked_for(&self, issuer: usize) {
         match self.issuers.get(issuer) {
             Some(issuer) => issuer.refresh.asked_for().await,
@@ -249,7 +248,7 @@ impl Issuers {
         }
     }
 
-    /// Tells those who wait that an issuer's keys were read, or could not be.
+    /// Notifies waiting callers that an issuer's keys were read, or could not be read.
     pub fn note_read(&self, issuer: usize) {
         if let Some(issuer) = self.issuers.get(issuer) {
             issuer.refresh.note_end();
@@ -282,7 +281,7 @@ fn nanos(claim: &Value) -> Option<i128> {
     const NANOS: i128 = 1_000_000_000;
     match claim.as_u64() {
         Some(secs) => Some(i128::from(secs) * NANOS),
-        // Beyond what a fraction can say exactly, it saturates.
+        // Beyond the exact range of a fraction, it saturates.
         None => claim.as_f64().filter(|secs| *secs >= 0.0).map(|secs| (secs * NANOS as f64) as i128),
     }
 }
@@ -293,7 +292,7 @@ fn checked(token: &[u8], header: &Header, key: &SigningKey, options: &IssuerOpti
     if header.crit.is_some() || header.extras.inner().contains_key("b64") {
         return Err(NoToken::Critical);
     }
-    // What is signed for another purpose is no token of access (RFC 8725, section 3.11).
+    // A text that is signed for another purpose is no access token (RFC 8725, section 3.11).
     let is_of_access = |kind: &str| ["jwt", "at+jwt", "application/at+jwt"].contains(&&*kind.to_ascii_lowercase());
     if header.typ.as_deref().is_some_and(|kind| !is_of_access(kind)) {
         return Err(NoToken::Malformed);

@@ -1,5 +1,5 @@
-//! When an issuer's keys are to be read anew: in between because a token names a key that is not known, but
-//! not as often as somebody sends such tokens.
+//! When to read an issuer's keys again. A token with an unknown key causes a reading in between, but at a limited
+//! rate.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,12 +14,12 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// A reading that has not ended yet: whoever comes now waits for it.
+    /// A reading is in progress, and further callers wait for it.
     pending: bool,
     at: Option<Instant>,
 }
 
-/// What those who need an issuer's keys share with whoever reads them.
+/// The state that callers who need an issuer's keys share with the task that reads them.
 #[derive(Debug)]
 pub(super) struct Refresh {
     asked: Mutex<Asked>,
@@ -61,12 +61,12 @@ impl Refresh {
         true
     }
 
-    /// For whoever reads: returns once somebody has asked.
+    /// For the reading task: returns once a caller has asked.
     pub async fn asked_for(&self) {
         self.wake.notified().await;
     }
 
-    /// To be told of each reading's end, with whatever outcome.
+    /// Call it at the end of each reading, successful or not.
     pub fn note_end(&self) {
         self.asked().pending = false;
         self.ended.send_modify(|count| *count += 1);
@@ -82,7 +82,7 @@ mod tests {
         let refresh = Refresh::default();
         let began = Instant::now();
         assert!(refresh.ask(began));
-        // Whoever comes meanwhile waits for the same.
+        // A caller who comes during the reading waits for the same one.
         assert!(refresh.ask(began));
         refresh.asked_for().await;
         refresh.note_end();

@@ -1,4 +1,4 @@
-//! What the claims of a token are worth: rules of the settings give roles to those whose claims they fit.
+//! The value of a token's claims: rules of the settings give roles to tokens whose claims match.
 //!
 //! A token that fits no rule has no role at all.
 
@@ -12,8 +12,8 @@ use crate::access::Grant;
 
 pub(super) type Claims = Map<String, Value>;
 
-/// Claims of which none stands there twice (RFC 7519, section 4), nor any member of an object in them: whoever wrote
-/// the second one into the first would be worth what they like.
+/// Claims without duplicates (RFC 7519, section 4), also in the objects in them. Otherwise a client that can write a
+/// second member into the first one could set any value.
 #[derive(Clone)]
 pub(super) struct Unique(pub Claims);
 
@@ -192,7 +192,7 @@ mod tests {
             ("sub", "system:serviceaccount:feed:*"),
             ("groups", "admin"),
             ("groups", "readers"),
-            // Only some claims are lists of words: a name is what its owner likes.
+            // Only some claims are lists of words. A name is free text.
             ("name", "admins"),
             ("scope", "lists"),
             ("realm_access", "*"),

@@ -27,7 +27,7 @@ fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
     Err(ErrorKind::UnsupportedAlgorithm.into())
 }
 
-/// A key, and what it signs with. A key is of one family, so that none is ever taken for one of another.
+/// A key and its algorithm. Each key belongs to one family, so a key is never used as a key of another family.
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     match (algorithm, key.kind()) {
         (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { .. })

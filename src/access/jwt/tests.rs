@@ -1,4 +1,4 @@
-//! Tokens that hold, and tokens that somebody has forged.
+//! Valid tokens, and forged ones.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -84,7 +84,7 @@ fn forged_tokens_are_refused() {
     let (_, changed) = admin.split_once('.').unwrap();
     let none = message(&header("none"), &claims());
     let confused = message(&header("HS256"), &claims());
-    // Whoever takes a public key for a shared secret would take this.
+    // A server that uses a public key as a shared secret would accept this.
     let mac = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, signer.public()), confused.as_bytes());
     let jwk_in_it = with(&header("EdDSA"), &json!({"jwk": stranger.jwk("k")}));
     for (token, why) in [
