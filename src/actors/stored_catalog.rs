@@ -115,17 +115,19 @@ impl StoredCatalog {
                     written = Some((revision, synced_at));
                     self.synced_at.store(Some(Arc::new(synced_at)));
                     if std::mem::take(&mut fails) {
-                        tracing::info!(path = %self.options.file.path().display(), "definitions snapshot on disk is \
-                                                                                    written again");
+                        let path = self.options.file.path().display();
+                        tracing::info!(%path, "definitions snapshot on disk is written again");
                     }
                 }
                 Err(error) if !fails => {
                     fails = true;
-                    tracing::warn!(path = %self.options.file.path().display(), %error, "cannot write the definitions \
-                                                                                        snapshot to disk: a start \
-                                                                                        without the metadata store \
-                                                                                        would use older definitions or \
-                                                                                        none");
+                    let path = self.options.file.path().display();
+                    tracing::warn!(
+                        %path,
+                        %error,
+                        "cannot write the definitions snapshot to disk: a start without the metadata store would use \
+                         older definitions or none"
+                    );
                 }
                 Err(_) => {}
             }

@@ -1,7 +1,7 @@
 //! Builds an index: enters all bags of a type that were there before it, part by part, while bags come and go.
 //!
-//! Whoever writes a bag enters it into all indexes that there are, built or not. So what is left are the bags that
-//! nobody has written since; and of each of these the entries are added for as long as it is the one that was read.
+//! Each writer of a bag enters it into all existing indexes, built or not. So only the bags without a write since
+//! remain. The build adds the entries of each of these as long as it is still the bag that was read.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -30,8 +30,8 @@ const PART_BAGS: usize = 4_096;
 const PART_ONE_BY_ONE: usize = 500;
 /// Bags that are read and entered at once where a store does so one by one.
 const ONES_AT_ONCE: usize = 16;
-/// So many seconds' bags are a part where it is said how many are entered in one: what is left within a part is done
-/// again after a pause or a restart.
+/// With a rate, a part is the bags of this many seconds. The work within a part is repeated after a pause or a
+/// restart.
 const PART_SECONDS: usize = 4;
 /// Bags that are entered together, and how often that is begun at once: some are looked at while others are written.
 const TOGETHER: usize = 512;
@@ -40,8 +40,8 @@ const AT_ONCE: usize = 4;
 /// index of arrays can have hundreds for each.
 const ENTRIES_TOGETHER: usize = 8_192;
 
-/// How long it takes until all servers that share a metadata store know of a change, or know that they may not know it
-/// ([`MetadataHandle::is_in_step`]), and have ended what they began before.
+/// The time until all servers that share a metadata store know a change, or know that they may not know it
+/// ([`MetadataHandle::is_in_step`]), and have ended the work that they began before.
 ///
 /// [`MetadataHandle::is_in_step`]: crate::actors::MetadataHandle::is_in_step
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ struct Built {
     /// All versions of the bags, the index among them: a bag has a bound of entries in all indexes together.
     versions: Vec<CatalogVersion>,
     index: CatalogVersion,
-    /// No bag lives longer than this, whatever its TTL was when it was written.
+    /// No bag lives longer than this, regardless of its TTL when it was written.
     ttl_max: Ttl,
 }
 
@@ -123,7 +123,7 @@ pub(super) async fn build(
         };
         let mut left = 0..part.len();
         while !left.is_empty() {
-            // One that was dropped meanwhile is being cleared.
+            // If it was dropped since, another job clears it.
             if definitions(held, jobs, ttl_max).await?.is_none() {
                 return give_up(held).await;
             }
@@ -131,7 +131,7 @@ pub(super) async fn build(
             let step = Cell::new(tempo.step(pace).min(left.len()));
             let enter = async |deadline| {
                 let some = left.start..left.start + step.get();
-                // What is entered as a whole leaves time to read what comes next.
+                // Bags that are entered as a whole leave time to read the next part.
                 let is_whole = some.len() == part.len();
                 let next = next.clone().filter(|_| is_whole);
                 let read_ahead = async { if next.is_some() { read(next, deadline).await.map(Some) } else { Ok(None) } };
@@ -169,7 +169,7 @@ pub(super) async fn build(
     }
 }
 
-/// What the index is to have of a bag.
+/// The entries that the index needs for a bag.
 fn entries_of(built: &Built, entity: &EntityId, bag: &Item) -> Result<Vec<EntryChange>, TooManyEntries> {
     let expires_at = built.ttl_max.expiry_of(bag.timestamp);
     let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
@@ -201,7 +201,7 @@ async fn enter_all(
     Ok(together.buffered(AT_ONCE).try_collect::<Vec<_>>().await?.concat())
 }
 
-/// Enters bags as they were read, and those that are others by now as they are then.
+/// Enters bags as they were read. A bag that has changed since is entered in its present state.
 async fn enter_together(
     lists: &ListPool,
     built: &Built,
@@ -253,8 +253,8 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
     }
 }
 
-/// Other servers may not know of the index yet, and write bags without it. Whoever takes the job over before its walk
-/// has begun waits again: so no two clocks are compared.
+/// Other servers may not know the index yet, and write bags without it. A server that takes the job over before its
+/// walk has begun waits again, so no two clocks are compared.
 pub(super) async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle) -> Result<(), Lost> {
     let began = Instant::now();
     let has_begun = held.job.progress.place.is_some() || held.job.progress.lists > 0;
@@ -308,7 +308,7 @@ fn shown(held: &Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Option<Built> {
     Some(Built { bags, versions, index, ttl_max })
 }
 
-/// The index was deleted meanwhile.
+/// The index was deleted during the build.
 async fn give_up(held: &mut Held<'_>) -> Result<(), Lost> {
     (held.job.state, held.job.holder) = (JobState::Cancelled, None);
     held.save().await

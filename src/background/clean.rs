@@ -1,7 +1,7 @@
-//! Cleans indexes: looks at all bags of a type and at all entries, adds what is missing, and removes what no bag has.
+//! Cleans indexes: checks all bags of a type and all entries, adds missing entries, and removes entries without a bag.
 //!
-//! The bags come first, with all indexes that are cleaned, and then the entries of one index after the other, which are
-//! counted. Whatever is written meanwhile is as right as it is without a job.
+//! The bags come first, with all indexes of the cleaning. Then come the entries of one index after the other, which
+//! are counted. Writes during the cleaning are as correct as without it.
 
 use std::num::NonZeroU32;
 
@@ -45,7 +45,7 @@ pub(super) async fn clean(
     if !unready.is_empty() {
         wait_for_others(held, jobs, settle).await?;
     }
-    // Of the first place there are the bags, and each of those that follow is an index's.
+    // The first target is the bags. Each of the following targets is an index.
     while held.job.progress.targets <= indexes {
         match held.job.progress.targets {
             0 => {
@@ -75,7 +75,7 @@ async fn unready(held: &mut Held<'_>, jobs: &Jobs) -> Result<Vec<Target>, Lost> 
     Ok(held.job.task.targets.iter().filter(is_unready).cloned().collect())
 }
 
-/// The bags of the type, and those of the indexes that are there still.
+/// The bags of the type, and those of the indexes that still exist.
 fn definitions(held: &Held<'_>, jobs: &Jobs) -> Option<(CatalogVersion, Vec<CatalogVersion>)> {
     let task = &held.job.task;
     let snapshot = jobs.metadata.catalog().snapshot()?;
@@ -157,7 +157,8 @@ async fn add_missing(
 ) -> Result<u64, ListError> {
     loop {
         let Some(bag) = lists.bag(bag_list.clone(), Ttl::ENDLESS, deadline).await? else { return Ok(0) };
-        // Its own expiry is not told: what outlives the bag goes when it is met.
+        // The entry has no separate expiry: an entry that outlives its bag is removed when a query or a cleaning
+        // encounters it.
         let expires_at = ttl_max.expiry_of(bag.timestamp);
         let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
         // A bag that has too many was there before its index, and has none.
@@ -193,7 +194,8 @@ async fn entries(
     let Some(key) = held.job.task.targets.get(index).map(|target| held.job.task.key(target)) else { return Ok(()) };
     loop {
         let found = definitions(held, jobs).and_then(|(_, all)| all.into_iter().find(|one| one.feature_key == key));
-        // One that was dropped meanwhile is cleared by another job. A job's own key tells lists of no kind from others.
+        // If it was dropped since, another job clears it. The key of the job distinguishes lists of no kind from
+        // others.
         let Some(CatalogVersion { feature_key: key, .. }) = found else { return Ok(()) };
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
         let read = async |deadline| lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART, deadline).await;

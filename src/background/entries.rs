@@ -9,8 +9,8 @@ use crate::domain::{EntityId, Index, Item, ListKey, NewItem, Timestamp};
 use crate::items::EntryChange;
 use crate::metadata::catalog::CatalogVersion;
 
-/// What is to change of the entries of a bag when it takes the place of another, or goes. What it keeps is written
-/// again, since its expiry is that of the bag.
+/// The changes of entries when a bag replaces another or is deleted. Entries that stay are written again, because
+/// their expiry is that of the bag.
 pub fn entry_changes<'v>(
     versions: impl Iterator<Item = &'v CatalogVersion>,
     entity_id: &EntityId,

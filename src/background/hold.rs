@@ -12,19 +12,19 @@ use crate::items::JOB_OPERATION_TIME_MAX;
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, Progress};
 
-/// A state is kept at least this often while there is something to tell, or nothing but that the work goes on.
+/// A state is stored at least this often while a job is in progress.
 pub(super) const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Changed progress is stored this often.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the last progress is noted in the state of a command, while other commands come first.
 const LEAVE_ATTEMPTS_MAX: usize = 10;
-/// Whoever has seen no new state for this time takes a job over.
+/// A server that has seen no new state for this time takes a job over.
 ///
-/// By then whoever had it is at nothing any more: an operation has a deadline that is [`JOB_OPERATION_TIME_MAX`] after
-/// the last state was kept, whatever is kept while it is at work, and none is begun once that is [`WORK_TIME_MAX`] ago.
-/// Others count from a later moment, at which they have seen that state; so no two clocks are compared.
+/// By then the previous holder has stopped: an operation has a deadline that is [`JOB_OPERATION_TIME_MAX`] after the
+/// last stored state, regardless of states that are stored during it, and none begins later than [`WORK_TIME_MAX`]
+/// after that. Other servers count from a later moment, when they have seen that state. So no two clocks are compared.
 pub(super) const LEASE: Duration = Duration::from_secs(7);
-/// Whoever could not keep a state for this time works no more: what begins before has time left.
+/// A server that could not store a state for this time stops working. An operation that began before has time left.
 const WORK_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A job that has failed for so long makes way for others.
@@ -112,7 +112,7 @@ impl<'j> Held<'j> {
                 Ok(())
             }
             Ok(false) => self.lose(),
-            // It may have been kept: then the next attempt finds another number, and the job is taken anew.
+            // It may have been stored: then the next attempt finds another number, and the job is taken again.
             Err(error) if error.outcome_unknown() => self.lose(),
             Err(_) => self.not_kept(),
         }

@@ -13,8 +13,8 @@ use crate::items::StoreError;
 pub(super) const RETRY_MIN: Duration = Duration::from_millis(500);
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Tries until it is done, each time with a deadline. Meanwhile the job says what it waits for. Work that ends
-/// after the job was lost is returned, so that it counts: the next state of the job is refused.
+/// Tries until it succeeds, each time with a deadline. Between attempts, the job shows the reason of the wait. Work
+/// that ends after the job was lost is returned, so that it counts: the next state of the job is refused.
 pub(super) async fn insist<T>(
     held: &mut Held<'_>,
     work: impl AsyncFn(Instant) -> Result<T, ListError>,

@@ -18,12 +18,12 @@ use crate::metadata::{ChangeContext, MetadataError};
 const ACTIVE_MAX: usize = 100;
 /// Jobs of one [`Group`] that are not over, paused ones included.
 const UNFINISHED_MAX: usize = 1_000;
-/// Jobs that are over and still told of.
+/// Ended jobs that are still listed.
 const OVER_MAX: usize = 1_000;
 /// How often a change is tried again that another one came before.
 const ATTEMPTS_MAX: usize = 10;
 
-/// What is to become of a job.
+/// The commands for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     Pause,
@@ -139,7 +139,7 @@ impl Jobs {
     }
 
     /// Creates a job of a former store's audit trail, unless the same work is unfinished here. The number of such jobs
-    /// has no bound of its own: none of them can end before all are created. Says whether the job is new.
+    /// has no separate bound: none of them can end before all are created. Returns whether the job is new.
     pub async fn repeat_noted(
         &self,
         task: Task,
@@ -190,7 +190,7 @@ impl Jobs {
         }
     }
 
-    /// Has this server's worker look at once for what there is to do.
+    /// Has this server's worker check for work at once.
     pub fn wake(&self) {
         self.news.notify_one();
     }
@@ -210,7 +210,7 @@ impl Jobs {
                 (Command::Resume, _) => JobState::Waiting,
                 (Command::Cancel, _) => JobState::Cancelled,
                 (Command::Rate(rate), _) if job.task.lists_per_second == rate => return Ok(job),
-                // Whoever works on it loses it, and it is taken anew.
+                // The present worker loses it, and it is taken again.
                 (Command::Rate(_), JobState::Paused) => JobState::Paused,
                 (Command::Rate(_), _) => JobState::Waiting,
             };
@@ -220,7 +220,7 @@ impl Jobs {
             }
             let states =
                 (shown(&job, job.state, job.task.lists_per_second), shown(&job, wanted, task.lists_per_second));
-            // A running job moves on by itself: an attempt may come too late, and the next one makes the same change.
+            // A running job moves on. An attempt may come too late, and the next one makes the same change.
             if noted.as_ref() != Some(&states) {
                 let (before, after) = states.clone();
                 let (action, target) = (command.action(), format!("job:{id}"));

@@ -1,11 +1,11 @@
-//! What runs by itself, beside the requests: jobs, which outlive a restart.
+//! Background work next to the requests: jobs, which survive a restart.
 //!
-//! [`Jobs`] makes and changes them, and [`Worker`] works on them: on what goes through bags beside what removes
-//! lists, and otherwise on one after the other. Where servers share a metadata store, one of them works on a job:
-//! it has to keep a new state of it every second, and whoever has seen no new one for a while takes over. Nobody's
-//! clock is compared with another's.
+//! [`Jobs`] creates and changes them, and [`Worker`] works on them. Jobs that scan bags run next to jobs that remove
+//! lists, and otherwise one runs after the other. If servers share a metadata store, one of them works on a job. It
+//! must store a new state every second, and a server that has seen no new state for a while takes the job over. No
+//! clocks are compared.
 //!
-//! Beside them the [`Cleaner`] mends entries of indexes that do not agree with bags.
+//! The [`Cleaner`] repairs entries of indexes that do not match their bags.
 
 mod build;
 mod clean;

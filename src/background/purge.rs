@@ -31,8 +31,8 @@ pub(super) async fn purge(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) ->
     held.save().await
 }
 
-/// Goes on with what is left of an index to its end. What it gives back is left to the item store: the bags are there
-/// still, and nobody asked for their erasure.
+/// Removes the rest of an index to its end. The item store frees the space later: the bags still exist, and this is no
+/// erasure.
 pub(super) async fn drop_index(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
     clear_all(held, jobs, lists).await?;
     (held.job.state, held.job.holder) = (JobState::Done, None);
@@ -54,7 +54,7 @@ async fn clear_all(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result
 async fn clear(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool, key: &FeatureKey) -> Result<(), Lost> {
     loop {
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
-        // Whatever its TTL is or was: what is stored is to go.
+        // Regardless of its TTL: the stored items must be removed.
         let read =
             async |deadline| lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART_ENTITIES, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
@@ -96,7 +96,7 @@ async fn remove(
     deadline: Instant,
 ) -> Result<(), ListError> {
     while !indexes.is_empty() {
-        // Whatever the TTL of bags is or was.
+        // Regardless of the TTL of bags.
         let ReadBag { bag, row } = lists.bag_to_swap(list.clone(), Ttl::ENDLESS, deadline).await?;
         let Some(bag) = bag else { break };
         // None comes, so that none can be too many.
@@ -109,7 +109,7 @@ async fn remove(
     lists.remove_all(list, Ttl::MAX, deadline).await
 }
 
-/// Has the item store give back what was removed.
+/// Has the item store free the removed bytes.
 async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
     let (mut delay, mut failing_since) = (RETRY_MIN, None);
     loop {

@@ -1,5 +1,5 @@
-//! How much of its work a job does at once where nobody has said how fast it is to go: all that it can while nobody
-//! asks the server for anything, and else a little at a time with pauses in between, so that callers hardly notice.
+//! How much work a job does at once without a set rate: all that it can while there are no requests, and otherwise a
+//! little at a time with pauses, so that callers hardly notice.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ pub type Answered = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// How often it is looked whether there are callers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// There are callers if more requests than this are answered in a second: probes, scrapes and whoever watches a job ask
-/// for less.
+/// More answered requests a second than this mean that there are callers. Probes, scrapes and watchers of a job send
+/// fewer.
 const FEW: f64 = 100.0;
 /// For how long callers are reckoned with after the last look that found some.
 const CALM: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const STEP_OF_PACE: usize = 32;
 /// How a store is best asked for much.
 #[derive(Debug, Clone, Copy)]
 struct Steps {
-    /// What is done at once while there are no callers, and beside them.
+    /// The work at once without callers, and with callers.
     alone: usize,
     beside: usize,
     /// Beside callers a step is followed by a pause of so many times as long as it took, and no longer than this.
@@ -41,7 +41,7 @@ const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 1, pause: 5, pause_max: Dur
 pub(super) struct Tempo {
     answered: Answered,
     steps: Steps,
-    /// What was told at the last look, and when that was.
+    /// The count at the last look, and its time.
     seen: (u64, Instant),
     /// Until when callers are reckoned with.
     beside_until: Instant,
@@ -71,7 +71,7 @@ impl Tempo {
         Instant::now() < self.beside_until
     }
 
-    /// How much is to be done at once: at a pace in a second, where one is given.
+    /// The work to do at once, at a rate per second if one is set.
     pub fn step(&mut self, pace: Option<NonZeroU32>) -> usize {
         match pace {
             Some(pace) => STEP_OF_PACE.min(pace.get() as usize),
@@ -123,7 +123,7 @@ mod tests {
     async fn all_out_or_little_by_little(steps: Steps) {
         let (mut tempo, count) = tempo(steps);
         assert_eq!(tempo.step(None), steps.beside, "it is not known yet");
-        // Somebody watches.
+        // A watcher polls.
         for _ in 0..10 {
             tokio::time::advance(LOOK_INTERVAL).await;
             count.fetch_add(5, Ordering::Relaxed);

@@ -12,11 +12,11 @@ use crate::domain::{Author, FeatureId, FeatureKey, FeatureVersion, JobId};
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, Progress, Target, Task, TaskKind};
 
-/// Who is said to have made what nobody asked for.
+/// The author of jobs that no caller requested.
 const AUTHOR: &str = "liststore";
 
-/// Makes the jobs that are missing, of which `all` are there; tells whether it made any. Where there is no room for
-/// them they are made later: those that are there must go on.
+/// Creates the missing jobs. `all` are the existing ones. Returns whether it created any. If there is no room, they
+/// are created later: existing jobs must continue.
 pub(super) async fn make_jobs(jobs: &Jobs, all: &[Job]) -> Result<bool, MetadataError> {
     let (mut made, mut room) = (settle_paused(jobs, all).await?, room_for(TaskKind::BuildIndex, all));
     for id in types_with_unbuilt(jobs) {
@@ -70,7 +70,7 @@ async fn put_over(jobs: &Jobs, job: &Job, state: JobState, progress: Progress) -
     jobs.metadata.put_job(next).await
 }
 
-/// The types of whose bags an index is not ready, as far as the catalog knows.
+/// The types with an index that is not ready, as far as the catalog knows.
 fn types_with_unbuilt(jobs: &Jobs) -> Vec<FeatureId> {
     let Some(snapshot) = jobs.metadata.catalog().snapshot() else { return Vec::new() };
     let unbuilt = snapshot.versions().filter(|version| version.index.as_ref().is_some_and(|index| !index.is_ready));

@@ -33,14 +33,14 @@ const _: () = assert!(
     LOOK_INTERVAL.as_secs() + LEASE.as_secs().next_multiple_of(LOOK_INTERVAL.as_secs()) <= TAKEN_OVER_WITHIN.as_secs()
 );
 
-/// What a job is worked on with. Cheap to clone.
+/// The dependencies of a job. Cheap to clone.
 #[derive(Clone)]
 struct Tools {
     jobs: Jobs,
     lists: ListPool,
     settle: Settle,
     answered: Answered,
-    /// What this server is called while it runs.
+    /// The name of this server while it runs.
     holder: u128,
 }
 
@@ -57,7 +57,7 @@ impl Worker {
         Self { tools, seen: HashMap::new(), free: Lane::ALL.map(|_| Arc::new(Semaphore::new(1))) }
     }
 
-    /// Works until it is dropped. What it was at goes on with the next start, or on another server.
+    /// Works until it is dropped. The next start, or another server, continues its job.
     pub async fn run(mut self) {
         let news = Arc::clone(&self.tools.jobs.news);
         let mut working = JoinSet::new();
@@ -68,7 +68,7 @@ impl Worker {
                         working.spawn_local(work_on(self.tools.clone(), job, lane));
                     }
                 }
-                // The metadata actor tells of it.
+                // The metadata actor logs it.
                 Err(error) => tracing::debug!(%error, "cannot read the jobs"),
             }
             tokio::select! {
@@ -102,13 +102,13 @@ impl Worker {
             if *number != job.number {
                 (*number, *since) = (job.number, now);
             }
-            // Nobody but an earlier process can have held it where no other server has the same jobs.
+            // If no other server has the same jobs, only an earlier process can have held it.
             let is_shared = self.tools.jobs.metadata.is_shared();
             let is_anothers = job.holder.is_some_and(|holder| holder != self.tools.holder) && is_shared;
             if is_anothers && now.duration_since(*since) < LEASE {
                 continue;
             }
-            // What this server holds keeps its lane taken, so that it is not chosen again.
+            // A job of this server keeps its lane taken, so that it is not selected again.
             let lane = Arc::clone(&self.free[Lane::of(job.task.kind) as usize]);
             if let Ok(lane) = lane.try_acquire_owned() {
                 chosen.push((job, lane));
@@ -124,8 +124,8 @@ async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
     let mut tempo = Tempo::new(Arc::clone(answered), lists);
     let worked = match Held::take(jobs, lists, job, *holder).await {
         Ok(mut held) => {
-            tracing::info!(job = %id, feature = %held.job.task.feature, kind = held.job.task.kind.as_str(), "job \
-                                                                                                             resumed");
+            let (feature, kind) = (&held.job.task.feature, held.job.task.kind.as_str());
+            tracing::info!(job = %id, %feature, kind, "job resumed");
             let worked = match held.job.task.kind {
                 TaskKind::Purge => purge(&mut held, jobs, lists).await,
                 TaskKind::DropIndex => drop_index(&mut held, jobs, lists).await,

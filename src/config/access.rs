@@ -15,7 +15,7 @@ const LABEL_CHARS_MAX: usize = 32;
 pub struct AccessSettings {
     pub mode: AccessMode,
     pub metrics: MetricsAccess,
-    /// Whether a server that anybody may use is to listen beyond loopback.
+    /// Whether a server with full access for every caller may listen beyond loopback.
     pub insecure: bool,
     pub rate_limits: RateLimitSettings,
     pub keys: KeySettings,
@@ -43,7 +43,7 @@ pub struct KeySettings {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JwtSettings {
-    /// How often keys are read anew.
+    /// The interval between readings of keys.
     pub refresh_secs: u64,
     /// How long keys are used that cannot be read again.
     pub keys_age_max_secs: u64,
@@ -64,14 +64,14 @@ pub struct IssuerSettings {
     pub jwks_file: Option<PathBuf>,
     /// Who may have signed the certificate of `jwks_url`, in place of the system's authorities.
     pub ca_file: Option<PathBuf>,
-    /// A token to show at `jwks_url`: that of the pod's service account, in Kubernetes.
+    /// A token for the request to `jwks_url`: in Kubernetes, the token of the pod's service account.
     pub token_file: Option<PathBuf>,
     #[serde(default = "leeway_secs")]
     pub leeway_secs: u64,
-    /// What the issuer knows the console as, a public client; nobody signs in to the console with it where
-    /// there is none.
+    /// The ID of the console at the issuer, as a public client. Without it, no one can sign in to the console with
+    /// this issuer.
     pub client_id: Option<String>,
-    /// What the console asks the issuer for.
+    /// The scopes that the console requests.
     #[serde(default = "openid", deserialize_with = "one_or_many")]
     pub console_scopes: Vec<String>,
     #[serde(default)]
@@ -86,7 +86,7 @@ pub struct IssuerSettings {
 pub enum ConsoleToken {
     #[default]
     AccessToken,
-    /// Of issuers whose access tokens are for nobody else to read. Its audience is the client.
+    /// For issuers whose access tokens only they can read. Its audience is the client.
     IdToken,
 }
 

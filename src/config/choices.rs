@@ -143,7 +143,7 @@ choice! {
 }
 
 choice! {
-    /// Whether clients show certificates of their own.
+    /// Whether clients show certificates.
     ClientAuth {
         None = "none",
         /// They may; one that is shown must be good.

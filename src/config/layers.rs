@@ -30,7 +30,7 @@ pub struct Flag {
 #[derive(Debug)]
 pub struct Layers<'a> {
     pub config_file: Option<&'a Path>,
-    /// Names and values; those that do not begin with `LISTSTORE__` are passed over.
+    /// Names and values. Names without the prefix `LISTSTORE__` are ignored.
     pub environment: Vec<(OsString, OsString)>,
     pub flags: &'a [Flag],
 }
@@ -39,8 +39,8 @@ pub(super) fn process_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Values with the name of what set each. The crate's own environment source does not keep the
-/// names of variables, which a mistake must be able to tell.
+/// Values with the names of their variables. The crate's environment source does not keep the names, which error
+/// messages need.
 #[derive(Debug, Clone)]
 struct Named(Vec<(String, String, String)>);
 

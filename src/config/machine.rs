@@ -1,4 +1,4 @@
-//! What the defaults ask of the machine: its cores, its memory, and the files that it lets be open.
+//! The machine's properties for the defaults: cores, memory, and the limit of open files.
 
 use std::fs;
 
@@ -22,13 +22,13 @@ pub(super) fn memory_bytes() -> usize {
     machine.into_iter().chain(limits).min().unwrap_or(MEMORY_BYTES_FALLBACK)
 }
 
-/// What is open beside the clients' connections: files of the embedded stores, connections to the
-/// databases, and clients that wait for their turn or are told to leave.
+/// Open files besides the clients' connections: files of the embedded stores, connections to the databases, and
+/// clients that wait for their turn or are being refused.
 pub const FILES_BESIDE_CONNECTIONS: usize = 3_000;
 /// As many connections as a server takes where enough files can be open.
 const CONNECTIONS_MAX: usize = 25_000;
 
-/// Connections that there are files for: this process raises its own limit as far as it may.
+/// The number of connections for which there are files. This process raises its soft limit to the hard limit.
 pub(super) fn connections() -> usize {
     // None is unlimited.
     let files = getrlimit(Resource::Nofile).maximum.and_then(|files| usize::try_from(files).ok());

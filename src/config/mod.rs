@@ -1,9 +1,9 @@
-//! Settings: what may be set, its defaults, and how a setting is read from the configuration file,
-//! the environment and the command line.
+//! Settings: their keys and defaults, and how they are read from the configuration file, the environment and the
+//! command line.
 //!
-//! Every bound of the product is a key here, with its unit in the name, and is checked once, when
-//! the program starts. Only `app` and `cli` read settings: a store takes an options struct of its
-//! own. This module must never open, create or connect to anything that a setting names.
+//! Every bound of the product is a key here, with its unit in the name, and is checked once at the start. Only `app`
+//! and `cli` read settings: a store takes a separate options struct. This module must never open, create or connect to
+//! anything that a setting names.
 
 mod access;
 mod choices;
@@ -224,8 +224,8 @@ impl Default for ItemsSettings {
 }
 
 impl ItemsSettings {
-    /// Permits and the wait for them where they bound requests to a cluster: docs/contributing/cql.md tells what was
-    /// measured, and that its nodes pause for longer than the embedded store does.
+    /// Permits, and the wait for them, if they limit requests to a cluster. docs/contributing/cql.md has the
+    /// measurements: nodes of a cluster pause for longer than the embedded store does.
     pub(super) const CQL_PERMITS: (usize, u64) = (64, 200);
 }
 
@@ -307,7 +307,7 @@ fn shown<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S
     serializer.collect_str(value)
 }
 
-/// Settings that hold, and where those that are not defaults came from.
+/// Valid settings, and the sources of those that are not defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     pub settings: Settings,
@@ -344,7 +344,7 @@ impl Settings {
         Ok(Loaded { settings, origins })
     }
 
-    /// How the log of these layers looks, as far as that can be told: for telling that they are wrong.
+    /// The log format of these layers, as far as it can be determined: for reporting their mistakes.
     pub fn log_format(config_file: Option<&Path>, flags: &[Flag]) -> LogFormat {
         let layers = Layers { config_file, environment: layers::process_environment(), flags };
         let mut format = LogFormat::Auto;
@@ -359,7 +359,7 @@ impl Settings {
         toml::to_string(self)
     }
 
-    /// What is allowed and yet seldom meant: one sentence each.
+    /// Settings that are allowed but seldom intended: one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         rules::warnings(self)
     }

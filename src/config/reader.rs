@@ -13,7 +13,7 @@ use super::choices::Choice;
 use super::layers::{self, Merged};
 use super::texts::{self, HostPort, Secret};
 
-/// What a layer gave for one key.
+/// The value of a layer for one key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Raw {
     Integer(i128),
@@ -32,7 +32,7 @@ struct Given {
 }
 
 pub(super) struct Reader {
-    /// By full key, what has not been asked for yet.
+    /// By full key, the values that no rule has read yet.
     given: BTreeMap<String, Given>,
     /// Every key that was asked for: the keys that exist.
     known: Vec<&'static str>,
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// Where each key came from; or all mistakes, with one for each key that nobody asked for.
+    /// The source of each key; or all mistakes, including one for each unknown key.
     pub(super) fn finish(mut self) -> Result<BTreeMap<String, String>, Vec<SettingError>> {
         for (key, given) in std::mem::take(&mut self.given) {
             let section = self.known.iter().any(|known| known.strip_prefix(&key).is_some_and(|r| r.starts_with('.')));
@@ -142,7 +142,7 @@ fn raw(kind: ValueKind) -> Raw {
     }
 }
 
-/// What was given, for a message.
+/// The given value, for a message.
 pub(super) fn shown(raw: &Raw) -> String {
     match raw {
         Raw::Integer(number) => number.to_string(),
@@ -233,7 +233,7 @@ pub(super) fn path(raw: &Raw) -> Result<PathBuf, String> {
 pub(super) fn secret(raw: &Raw) -> Result<Secret, String> {
     match raw {
         Raw::Text(text) if !text.is_empty() => Ok(Secret::new(text.clone())),
-        // Never with what was given: it may be a part of the secret.
+        // Never with the given value: it may be a part of the secret.
         _ => Err("must be a non-empty string: remove the key instead".to_owned()),
     }
 }

@@ -94,7 +94,7 @@ fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.tls.client_auth", &mut tls.client_auth, choice);
 }
 
-/// `https://lists.example.org`, as browsers write it: without what they leave out.
+/// `https://lists.example.org`, as browsers write it: without default parts.
 fn origin(raw: &Raw) -> Result<String, String> {
     let text = text(raw)?.to_ascii_lowercase();
     let written = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
@@ -213,7 +213,7 @@ fn keyspace(name: String) -> Result<String, String> {
     Err(format!("must be 1 to {KEYSPACE_CHARS_MAX} characters of A-Z a-z 0-9 _, a letter first, not {name:?}"))
 }
 
-/// The least `http.buffered_bytes_max` beside the other settings.
+/// The minimum of `http.buffered_bytes_max` for the other settings.
 fn buffered_bytes_min(http: &HttpSettings) -> usize {
     Budget::bytes_min(http.body_bytes_max, http.response_bytes_max)
 }
@@ -259,7 +259,7 @@ fn check_access(settings: &Settings, reader: &mut Reader) {
     }
     let issuers = &access.jwt.issuers;
     let is_alone = |n: usize| {
-        // One without a label could name its people as those of another are.
+        // Without a label, an issuer could give its people the names of another issuer's people.
         let is_other = |other: &IssuerSettings| {
             let (issuer, label) = (&issuers[n].issuer, &issuers[n].label);
             label.is_some() && other.issuer != *issuer && other.label != *label
@@ -379,7 +379,7 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     }
 }
 
-/// A server that was meant to share its definitions would keep some of its own.
+/// A server that was intended to share its definitions would store separate ones.
 fn unused_postgres(store: MetadataStoreKind) -> String {
     format!("is set, but metadata.store is {store}: set metadata.store to postgres, or remove this key")
 }

@@ -281,7 +281,7 @@ fn the_memory_for_clients_holds_a_body_and_an_answer() {
 }
 
 proptest! {
-    /// What the settings allow is served to one caller: else the server would refuse it for ever.
+    /// A request that the settings allow is served to one caller. Otherwise the server would refuse it permanently.
     #[test]
     fn any_memory_for_clients_that_is_accepted_serves_the_largest_request(
         sizes in (10_u32..=30, 10_u32..=30).prop_map(|(body, answer)| (1_usize << body, 1_usize << answer)),

@@ -1,4 +1,4 @@
-//! Settings with a form of their own: addresses, secrets, byte sizes.
+//! Settings with a special form: addresses, secrets, byte sizes.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -120,8 +120,8 @@ impl Serialize for AddressTranslation {
 
 const MASK: &str = "********";
 
-/// A text that must not be shown: a password, or a URL that may hold one. All that is shown of a
-/// URL is what stands beside its password.
+/// A text that must not be shown: a password, or a URL that may hold one. Of a URL, only the parts next to the
+/// password are shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -130,7 +130,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The text itself, for whoever connects with it.
+    /// The text itself, for connecting with it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,5 @@
-//! The file of bad rows: what was read, with where and why, in the format that it was read in, so
-//! that it can be corrected and imported again as it is.
+//! The file of bad rows, with the place and the reason of each, in the format of the input, so that it can be
+//! corrected and imported again.
 //!
 //! CSV gets three columns in front, NDJSON three members; an import passes them over.
 

@@ -28,19 +28,19 @@ pub(crate) enum FileCoding {
 impl FileCoding {
     const COMPRESSED: [(Self, &str); 2] = [(Self::Gzip, ".gz"), (Self::Zstd, ".zst")];
 
-    /// What a file's name says.
+    /// The coding by a file's name.
     pub fn by_name(path: &Path) -> Self {
         let name = path.as_os_str().to_string_lossy().to_ascii_lowercase();
         Self::split(&name).0
     }
 
-    /// What a name in lower case says, and the name without its ending.
+    /// The coding by a name in lower case, and the name without its ending.
     pub fn split(name: &str) -> (Self, &str) {
         let ended = |(coding, ending): (Self, &str)| Some((coding, name.strip_suffix(ending)?));
         Self::COMPRESSED.into_iter().find_map(ended).unwrap_or((Self::Plain, name))
     }
 
-    /// What the first bytes say: four are enough.
+    /// The coding by the first four bytes.
     fn by_head(head: &[u8]) -> Self {
         match head {
             _ if head.starts_with(&GZIP_MAGIC) => Self::Gzip,
@@ -59,7 +59,7 @@ impl FileCoding {
             Self::Gzip => Encoder::Gzip(GzEncoder::new(out, Compression::fast())),
             Self::Zstd => {
                 let mut encoder = zstd::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-                // As gzip does: whoever reads a damaged file is told.
+                // As in gzip: a reader detects a damaged file.
                 encoder.include_checksum(true)?;
                 Encoder::Zstd(encoder)
             }
@@ -90,7 +90,7 @@ pub(super) fn decoded(mut raw: impl Read + Send + 'static, named: FileCoding) ->
     })
 }
 
-/// What is written, on its way to where it is kept.
+/// The encoder between a writer and its destination.
 pub(crate) enum Encoder<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
@@ -98,8 +98,8 @@ pub(crate) enum Encoder<W: Write> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// Ends what was written. All readers take parts that follow each other for one file: so also that can be cut off
-    /// at the end of any of them.
+    /// Ends a part. All readers accept consecutive parts as one file, so the file can also be cut at the end of any
+    /// part.
     pub fn finish(self) -> io::Result<W> {
         match self {
             Self::Plain(out) => Ok(out),
@@ -170,7 +170,7 @@ mod tests {
             assert!(text(&damaged).is_err(), "{coding:?}");
         }
     }
-    /// As pzstd writes them: before each frame one that tells its length.
+    /// As pzstd writes them: each frame follows one with its length.
     #[test]
     fn frames_that_hold_no_data_are_skipped() {
         let skipped = |low: u8| [&[0x50 | low, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], b"\n,\"{"].concat();

@@ -18,7 +18,7 @@ pub const GROUP_ITEMS_MAX: usize = AddItemsInput::ITEMS_MAX;
 const GROUP_BODY_BYTES_MAX: usize = 1 << 20;
 const ROWS_MAX: usize = 1 << 20;
 const BYTES_MAX: usize = 384 << 20;
-/// What a group and an item take beside their JSON, about.
+/// The approximate size of a group and of an item besides their JSON.
 const GROUP_BYTES: usize = 512;
 const ITEM_BYTES: usize = size_of::<RowOrigin>() + size_of::<u32>();
 
@@ -149,8 +149,8 @@ impl Groups {
         Self { begun: Some(VecDeque::new()), ..Self::default() }
     }
 
-    /// Puts a row among the items of its list. Answers with the group that it did not fit into any
-    /// more, or says why the row is bad.
+    /// Adds a row to the items of its list. Returns the group if the row does not fit into it, or the reason why the
+    /// row is bad.
     pub fn push(&mut self, row: &Row, origin: RowOrigin, raw: Option<RawRow>) -> Result<Option<Group>, String> {
         let raw_bytes = raw.as_ref().map_or(0, RawRow::bytes);
         let group = match self.groups.get_mut(row.entity_id.as_str()) {

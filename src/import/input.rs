@@ -75,7 +75,7 @@ impl Input {
 
     fn count(&self, bytes: usize) -> io::Result<()> {
         self.since_row.set(self.since_row.get() + bytes);
-        // What the parser has buffered may belong to the row before.
+        // The parser's buffer may hold bytes of the previous row.
         if self.since_row.get() > ROW_BYTES_MAX + BUFFER_BYTES {
             let mib = ROW_BYTES_MAX >> 20;
             return Err(io::Error::other(format!("a row is longer than {mib} MiB: check for an unclosed quote")));

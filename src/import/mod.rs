@@ -1,10 +1,9 @@
 //! Bulk load from CSV and NDJSON files through a server's HTTP API: what `liststore import` does.
 //!
-//! A row travels so: a thread reads it from its file (`source`, `rows`), turns it into an item of
-//! the feature's value type (`shape`) and puts it among the items of its list (`groups`); groups
-//! cross a bounded buffer (`buffer`) to the sender (`send`), which keeps a few adds in flight. Memory is
-//! bounded whatever the files' size. Every row is an item: what a row means must never be
-//! interpreted here.
+//! The way of a row: a thread reads it from its file (`source`, `rows`), converts it to an item of the feature's value
+//! type (`shape`) and adds it to the items of its list (`groups`). Groups cross a bounded buffer (`buffer`) to the
+//! sender (`send`), which keeps a few adds in flight. Memory is bounded for files of any size. Every row is an item:
+//! the meaning of a row must never be interpreted here.
 
 mod bad_rows;
 mod buffer;
@@ -51,7 +50,7 @@ pub use source::FileFormat;
 pub(crate) use tally::NO_ZONE;
 use tally::Tally;
 
-/// What is imported, and where it goes.
+/// The source and the destination of an import.
 #[derive(Debug)]
 pub struct Options {
     pub server: ServerUrl,
@@ -59,7 +58,7 @@ pub struct Options {
     pub version: VersionLabel,
     /// `-` is standard input.
     pub files: Vec<PathBuf>,
-    /// None if the files' names tell it.
+    /// None if the files' names determine it.
     pub format: Option<FileFormat>,
     pub columns: Columns,
     pub times: TimeReader,
@@ -72,7 +71,7 @@ pub struct Options {
     pub accepts_expired: bool,
 }
 
-/// What was done, however the import ended.
+/// The result of an import, complete or not.
 #[derive(Debug)]
 pub struct Summary {
     pub rows: u64,
@@ -84,8 +83,8 @@ pub struct Summary {
     pub elapsed: Duration,
 }
 
-/// Imports all files. An error means that nothing was sent; otherwise there is something to tell even
-/// of an import that failed half-way.
+/// Imports all files. An error means that nothing was sent. Otherwise there is a summary, also of an import that
+/// failed half-way.
 pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Failure> {
     let sources = source::name_all(&options.files, options.format)?;
     // A server that was never there is told at once; one that goes away later is waited for.
@@ -117,7 +116,7 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
     Ok((Summary { rows, added, already_expired, bad, warnings: tally.warnings(), elapsed: started.elapsed() }, done))
 }
 
-/// Asks the server what the feature's values are.
+/// Requests the value type of the feature.
 async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
     let id = &options.feature;
     let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;

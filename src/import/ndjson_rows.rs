@@ -15,7 +15,7 @@ pub struct NdjsonRows {
     input: Input,
     line: Vec<u8>,
     line_number: u64,
-    /// The entity ID's, the timestamp's, and those of the value; at last the key's, if there is one.
+    /// The columns of the entity ID, the timestamp and the value, and at the end of the key, if there is one.
     columns: Vec<String>,
     has_key: bool,
 }
@@ -100,7 +100,7 @@ pub fn entity_id(raw: &str, out: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// Picks the members with these names out of an object; all others are passed over.
+/// Selects the members with these names from an object, and ignores all others.
 fn pick<'a>(line: &'a [u8], names: &[String]) -> Result<Vec<Option<&'a RawValue>>, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let mut found = vec![None; names.len()];
@@ -227,7 +227,8 @@ mod tests {
             let shape = shape(&["v"], false, ValueType::String);
             for text in [text.as_bytes(), &bytes] {
                 let lines = text.split(|byte| *byte == b'\n').count();
-                // Whatever begins like gzip and is none is refused when it is opened, and a cut row when it is read.
+                // A file that begins like gzip and is not gzip is refused when it is opened, and a cut row when it is
+                // read.
                 if let Ok(input) = Input::of_bytes(text)
                     && let Ok(rows) = try_rows_of(input, &shape)
                 {

@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Without the bytes in all, such as those of standard input, no end is in sight.
+    /// Without a total number of bytes, as for standard input, there is no estimate of the end.
     pub fn start(bytes_total: Option<u64>, tally: Arc<Tally>) -> Self {
         // Standard error; hidden where that is no terminal.
         let bar = ProgressBar::with_draw_target(bytes_total, ProgressDrawTarget::stderr());

@@ -30,7 +30,7 @@ pub fn start(
     // It is not joined: it may wait for standard input when the import is over.
     thread
         .spawn(move || {
-            // Nobody hears it after an interruption.
+            // After an interruption there is no receiver.
             let outcome = reader.read_all(&sources);
             reader.buffer.end();
             let _ = done.send(outcome);

@@ -6,7 +6,7 @@ use crate::client::Failure;
 use crate::domain::Timestamp;
 use crate::typed_times::TypedTime;
 
-/// What a row says; used again for each row.
+/// The content of a row; reused for each row.
 #[derive(Debug, Default)]
 pub struct Row {
     pub entity_id: String,

@@ -1,4 +1,4 @@
-//! Rows of a file, whatever its format, one at a time.
+//! Rows of a file of any format, one at a time.
 
 use csv::ByteRecord;
 
@@ -16,7 +16,7 @@ pub enum Rows {
 }
 
 impl Rows {
-    /// Reads as far as the header.
+    /// Reads up to and including the header.
     pub fn open(format: FileFormat, input: Input, shape: &Shape, dialect: CsvDialect) -> Result<Self, Unreadable> {
         Ok(match format {
             FileFormat::Csv => Self::Csv(Box::new(CsvRows::open(input, shape, dialect)?)),

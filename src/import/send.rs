@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// How long rows of a pipe wait for others of the same list.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Where items go, and what is known of the rows that they come from.
+/// The destination of items, and the origins of their rows.
 pub struct Target {
     pub client: Client,
     pub feature: FeatureId,
@@ -90,7 +90,7 @@ pub async fn send_all(
         failed => failed,
     };
     if done.is_err() {
-        // The failure is told already; the rest is only counted.
+        // The failure is already reported; the rest is only counted.
         let rest = async { while in_flight.next().await.is_some() {} };
         let _ = tokio::time::timeout(FAREWELL, rest).await;
         return done;

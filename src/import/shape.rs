@@ -8,7 +8,7 @@ use crate::client::{write_json, write_string};
 use crate::domain::{MemberKey, Timestamp, ValueType};
 use crate::typed_times::{TimeReader, TimestampUnit, TypedTime};
 
-/// The columns that are looked at; all others are passed over.
+/// The columns to read; all others are ignored.
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub entity_id: String,
@@ -95,7 +95,7 @@ impl Shape {
             });
         }
         let raw = raw(0)?;
-        // The canonical form costs more than all else here; what it refuses, the server will.
+        // The canonical form costs more than everything else here. The server refuses what it would refuse.
         if self.value_type != ValueType::Json {
             self.value_type.encode(raw).map_err(|e| e.to_string())?;
         }

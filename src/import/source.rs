@@ -66,7 +66,7 @@ fn near(path: &Path) -> String {
 }
 
 impl FileFormat {
-    /// What a file's name says of its format.
+    /// The format by a file's name.
     pub fn by_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         match FileCoding::split(&name).1.rsplit_once('.')?.1 {
@@ -89,7 +89,7 @@ pub fn is_live(sources: &[Source]) -> bool {
     !sources.iter().all(is_file)
 }
 
-/// The bytes of all files, compressed as they are; none if one of them cannot tell.
+/// The total bytes of all files, as compressed; none if one of them is unknown.
 pub fn total_bytes(sources: &[Source]) -> Option<u64> {
     let bytes = |source: &Source| {
         let metadata = fs::metadata(source.path.as_ref()?).ok()?;

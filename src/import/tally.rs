@@ -1,4 +1,4 @@
-//! What the reading thread and the sender have in common: the counts, and the bad rows.
+//! The state that the reading thread and the sender share: the counts, and the bad rows.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -65,8 +65,8 @@ impl Tally {
         self.doubtful.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Fails if most of the rows that were sent have expired or are likely of another unit: the file is probably not
-    /// what its reader expects.
+    /// Fails if most of the sent rows have expired or probably have another unit: the file is probably not what its
+    /// user expects.
     pub fn check(&self) -> Result<(), Failure> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (added, expired, doubtful) = (count(&self.added), count(&self.already_expired), count(&self.doubtful));
@@ -123,7 +123,7 @@ impl Tally {
     }
 
     fn bad_rows(&self) -> MutexGuard<'_, Option<BadRows>> {
-        // Whoever panicked with it was in the middle of a line at worst.
+        // A thread that panicked while it held the lock was in the middle of a line at worst.
         self.bad_rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,5 +1,5 @@
-//! Objects of Kubernetes, as far as they concern a pool: read one by one, and written by server-side apply, so that
-//! each field has one manager.
+//! Objects of Kubernetes that concern a pool: read one by one, and written by server-side apply, so that each field
+//! has one manager.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use super::status::PoolStatus;
 
 /// Who is said to have set a field.
 pub const MANAGER: &str = "liststore-operator";
-/// Pods that are looked at, of one Deployment: as many as a pool may ask for, and those of a rollout.
+/// The number of pods to read of one Deployment: the maximum of a pool, and those of a rollout.
 const PODS_MAX: u32 = 2_000;
 
 /// A pod that is ready, and where it is.
@@ -53,7 +53,7 @@ impl Namespace {
         Ok(found.items.iter().filter_map(ready).collect())
     }
 
-    /// By way of the subresource, so that no other right over Deployments is needed. Whoever set the number before
+    /// Through the subresource, so that no other right over Deployments is needed. The previous manager of the number
     /// gives it up.
     pub async fn scale(&self, deployment: &str, replicas: i32) -> kube::Result<()> {
         let scale = json!({
@@ -66,7 +66,7 @@ impl Namespace {
         self.deployments.patch_scale(deployment, &parameters, &Patch::Apply(&scale)).await.map(|_| ())
     }
 
-    /// A pool that is gone meanwhile has no status to be told.
+    /// A pool that was deleted since has no status to write.
     pub async fn tell(&self, pool: &str, status: &PoolStatus) -> kube::Result<()> {
         let told = json!({
             "apiVersion": "liststore.dev/v1alpha1",

@@ -1,5 +1,5 @@
-//! The loop: each pool is looked at when it or its Deployment changes, and every few seconds, as pods tell nobody
-//! when they begin anew with the size of their settings.
+//! The loop: checks each pool when it or its Deployment changes, and every few seconds, because pods do not report a
+//! restart with the size of their settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ struct Operator {
     clock: Arc<dyn Clock>,
 }
 
-/// Runs until it is told to stop by a signal.
+/// Runs until a signal stops it.
 pub async fn run(client: Client, namespace: &str, pods: Pods, clock: Arc<dyn Clock>) {
     let pools: Api<AnyPool> = Api::namespaced(client.clone(), namespace);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -110,7 +110,7 @@ impl Operator {
         let look = Look { spec, generation: pool.metadata.generation, before: &before, now: &now, taken_by };
         let Decision { scale_to, resize, status, notices } = decide(&look, &Observed { deployment, pods });
 
-        // First what is told, the selector with it: autoscalers ask for that before there is anything to scale.
+        // The status comes first, with the selector: autoscalers read it before there is anything to scale.
         if status != before {
             namespace.tell(&name, &status).await?;
         }
@@ -137,7 +137,7 @@ impl Operator {
         (oldest < age(pool)).then_some(oldest.1)
     }
 
-    /// Returns what went wrong. Whoever was not resized is seen at the next look.
+    /// Returns the failures. The next look finds the pods that were not resized.
     async fn resize(&self, pool: &ListActorPool, due: Vec<ReadyPod>) -> Vec<Notice> {
         let spec = &pool.spec;
         let resizing = iter(due).map(|ReadyPod { name, address }| async move {
@@ -157,7 +157,7 @@ impl Operator {
         resizing.buffer_unordered(PODS_AT_ONCE).filter_map(|failed| async move { failed }).collect().await
     }
 
-    /// Events are for people: a pool is what it is without them.
+    /// Events are for people. A pool works without them.
     async fn publish(&self, pool: &ListActorPool, notice: Notice) {
         let event = Event {
             type_: if notice.is_warning { EventType::Warning } else { EventType::Normal },

@@ -1,4 +1,4 @@
-//! What is to be done for a pool, and what is to be told of it, from what was seen: a pure function.
+//! Decides from the observed state what to do for a pool, and what to report: a pure function.
 
 use super::resource::{Limit, ListActorPoolSpec};
 use super::status::{Condition, PoolStatus};
@@ -6,12 +6,12 @@ use super::status::{Condition, PoolStatus};
 pub const READY: &str = "Ready";
 pub const LIMITED: &str = "ScalingLimited";
 
-/// What was seen of a pool's Deployment and pods.
+/// The observed state of a pool's Deployment and pods.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// None where there is none.
     pub deployment: Option<DeploymentView>,
-    /// Those that are ready.
+    /// The ready ones.
     pub pods: Vec<PodView>,
 }
 
@@ -30,7 +30,7 @@ pub struct PodView {
     pub pool: PodPool,
 }
 
-/// What a pod says of its list actors.
+/// A pod's answer about its list actors.
 #[derive(Debug, Clone)]
 pub enum PodPool {
     Has {
@@ -42,12 +42,12 @@ pub enum PodPool {
     Silent(String),
 }
 
-/// When and of what a look is.
+/// The time and the object of a look.
 #[derive(Debug, Clone)]
 pub struct Look<'a> {
     pub spec: &'a ListActorPoolSpec,
     pub generation: Option<i64>,
-    /// What was told at the last one.
+    /// The status of the previous look.
     pub before: &'a PoolStatus,
     /// In RFC 3339.
     pub now: &'a str,
@@ -65,7 +65,7 @@ pub struct Decision {
     pub notices: Vec<Notice>,
 }
 
-/// An event for whoever reads the object's.
+/// An event for readers of the object's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub is_warning: bool,
@@ -125,7 +125,7 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
     Decision { scale_to, resize, status, notices }
 }
 
-/// What was seen before stays, as autoscalers go on asking for it.
+/// The previous state stays, because autoscalers continue to read it.
 fn without_deployment(look: &Look<'_>, reason: &str, message: String) -> Decision {
     let status = PoolStatus {
         observed_generation: look.generation,
@@ -195,7 +195,7 @@ fn condition(look: &Look<'_>, kind: &str, is_so: bool, reason: &str, message: St
     }
 }
 
-/// What somebody should know who does not look at the conditions all the time.
+/// Changes that people should notice without watching the conditions.
 fn changes(before: &PoolStatus, after: &PoolStatus) -> Vec<Notice> {
     const TOLD: [(&str, &str, bool); 7] = [
         (READY, "AsWanted", false),

@@ -10,8 +10,8 @@
 //! | `controller` | the loop: when a pool is looked at again |
 //! | `cli` | the command line |
 //!
-//! It keeps nothing: whatever it has to know is read again at each look, so that a restart costs nothing. It must
-//! never delete anything, and changes the number of replicas of a Deployment alone.
+//! It stores nothing: it reads the state again at each look, so a restart costs nothing. It must never delete
+//! anything, and changes only the number of replicas of a Deployment.
 
 pub mod cli;
 mod cluster;

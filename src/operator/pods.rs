@@ -26,7 +26,7 @@ impl Pods {
         Self { token_file }
     }
 
-    /// What a pod has. It never fails: a pod that does not tell is a finding as well.
+    /// The state of a pod. It never fails: a pod that does not answer is a finding, too.
     pub async fn ask(&self, address: IpAddr, port: i32) -> PodPool {
         let request = Request::new(&get_pool::ROW, &[]).within(ASK_TIMEOUT);
         let told = async { self.client(address, port)?.ask::<Pool>(&request).await.map_err(|e| e.to_string()) };

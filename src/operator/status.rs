@@ -1,4 +1,4 @@
-//! What is told of a pool: by the API's conventions, and read leniently, as somebody else may have written there.
+//! The status of a pool, by the API's conventions. It is read leniently, because other programs may have written it.
 
 use kube::KubeSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -56,8 +56,8 @@ impl PoolStatus {
     }
 }
 
-/// Members that are not there, or not what they should be, are as if nobody had looked before: one object whose
-/// status cannot be read would keep the operator from all others.
+/// Missing or malformed members count as if there had been no look before. Otherwise, one object with an unreadable
+/// status would block the operator for all others.
 impl<'de> Deserialize<'de> for PoolStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = serde_json::Value::deserialize(deserializer)?;

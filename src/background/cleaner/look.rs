@@ -1,4 +1,4 @@
-//! Looks for swaps of bags that somebody has left unfinished.
+//! Finds swaps of bags that a server has left unfinished.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use crate::actors::{ListPool, MetadataHandle};
 use crate::items::{SwapId, SwapLook, UnfinishedSwap};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Whoever is at work on a swap has this long before it is mended. It counts from when it is first seen: no clocks of
-/// two servers are compared. It is mended again after twice as long each time, for a swap may be made after that.
+/// A server that works on a swap has this long before another one repairs it. The time counts from the first look that
+/// sees it, so no clocks of two servers are compared. Each further repair waits twice as long, because a swap may be
+/// made after a repair.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// It is not forgotten before, so that none is forgotten that is made only then: once an operation is at its deadline a
 /// database is at work on its write for some 12 s yet.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Recent swaps that are followed. The others are mended once they are recent no more.
+/// Recent swaps that are tracked. The others are repaired once they are no longer recent.
 const SEEN_MAX: usize = 100_000;
 
 /// Looks until it is dropped, for as long as there are indexes.
@@ -27,7 +28,7 @@ pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle,
     }
     let (mut look, mut seen) = (SwapLook::default(), Seen::default());
     loop {
-        // Whoever does not know all indexes would take for finished what is not. What is there stays noted.
+        // A server that does not know all indexes could treat an unfinished swap as finished. Noted swaps stay noted.
         while !has_indexes(metadata) || !metadata.is_in_step() || cleaner.has_much_to_do() {
             sleep(LOOK_INTERVAL).await;
         }
@@ -63,14 +64,14 @@ enum ToDo {
     MendAndForget,
 }
 
-/// What is known of swaps that may be under way.
+/// The known swaps that may be in progress.
 #[derive(Debug, Default)]
 struct Seen(HashMap<SwapId, SeenSwap>);
 
 #[derive(Debug)]
 struct SeenSwap {
     since: Instant,
-    /// When it is mended next, for as long as it is there.
+    /// The age at its next repair, while it is noted.
     mended_at_age: Duration,
     /// The last look that met it.
     met_by: u64,
@@ -98,7 +99,7 @@ impl Seen {
         }
     }
 
-    /// What a look has not met is gone, unless it could not be read: it is looked for once more.
+    /// A swap that a look did not find is done, unless it could not be read. Then the next look checks again.
     fn end_of(&mut self, look: u64) {
         self.0.retain(|_, known| known.met_by + 1 >= look);
     }

@@ -1,4 +1,4 @@
-//! How one bag, or one entry, is mended.
+//! Repairs one bag, or one entry.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::metadata::catalog::CatalogVersion;
 /// How long one reading, or one swap, may take.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why something cannot be mended for now.
+/// Why a repair must wait.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotNow {
     #[error(transparent)]
@@ -43,12 +43,13 @@ struct Definitions {
 }
 
 impl Mender {
-    /// Mends what is wrong still. Returns what it did, if anything.
+    /// Repairs what is still wrong. Returns the repair, if there was one.
     pub(super) async fn mend(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
         match wrong {
             Wrong::Bag { list, entries, noted } => {
                 let last = noted.as_ref().filter(|noted| noted.is_last);
-                // Before definitions are looked up: what is created from now on is built after this.
+                // Checked before the definitions are looked up: an index that is created from now on is built after
+                // this.
                 if last.is_some() && !self.metadata.is_in_step() {
                     return Err(NotNow::OutOfStep);
                 }
@@ -73,7 +74,7 @@ impl Mender {
         found.is_none_or(|found| found.indexes.iter().all(|index| entered_in.contains(&index.feature_key)))
     }
 
-    /// Writes the entries of a bag as it is now, and removes those that a change took out.
+    /// Writes the entries of the present bag, and removes the entries that a change took out.
     async fn bag(&self, list: &ListKey, changes: &[EntryChange]) -> Result<bool, NotNow> {
         let Some(Definitions { id, bags, indexes }) = self.definitions(&list.feature_key) else { return Ok(false) };
         if bags != list.feature_key || indexes.is_empty() {
@@ -82,7 +83,7 @@ impl Mender {
         let Some(bags) = self.metadata.feature(id).await? else { return Ok(false) };
         loop {
             let deadline = deadline();
-            // Whatever the TTL is at present: a bag that is hidden by it may be seen again.
+            // Regardless of the present TTL: a bag that it hides can become visible again.
             let bag = self.lists.bag(list.clone(), Ttl::ENDLESS, deadline).await?;
             let stands = bag.as_ref().map(|bag| NewItem {
                 timestamp: bag.timestamp,
@@ -135,7 +136,7 @@ impl Mender {
         }
     }
 
-    /// The definitions that a key is of, as far as this server knows them.
+    /// The definitions of a key that this server knows.
     fn definitions(&self, key: &FeatureKey) -> Option<Definitions> {
         let (id, ..) = FeatureKey::parse(key.as_str())?;
         let snapshot = self.metadata.catalog().snapshot()?;
@@ -162,8 +163,7 @@ fn deadline() -> Instant {
     Instant::now() + OPERATION_TIMEOUT
 }
 
-/// The entries that are to be there, and with them the removal of those that a change took out of indexes that are
-/// there.
+/// The needed entries, and the removal of entries that a change took out of existing indexes.
 fn with_removals(
     mut entries: Vec<EntryChange>,
     changes: &[EntryChange],

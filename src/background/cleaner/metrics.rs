@@ -1,10 +1,10 @@
-//! What the Cleaner counts of itself.
+//! The metrics of the Cleaner.
 
 use std::time::Duration;
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
-/// What was mended.
+/// The kind of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repair {
     /// The entries of a bag were written again.

@@ -1,9 +1,9 @@
 //! The Cleaner: makes the entries of indexes agree with bags again, what changed last first.
 //!
-//! It is told by whoever meets what does not agree: a write whose entries may not have been written, and a query that
-//! met an entry whose bag does not fit. And it looks for swaps that somebody has left unfinished, where the store notes
-//! them. What it mends it looks at again, and it changes entries by swaps that leave the bag as it is: so a write that
-//! comes in between wins, and of two servers that mend one bag neither does harm.
+//! Writers and queries report inconsistencies: a write whose entries may be missing, and an entry whose bag does not
+//! match. The Cleaner also finds unfinished swaps, where the store notes them. It reads each bag again before a
+//! repair, and changes entries by swaps that leave the bag as it is. So a concurrent write wins, and two servers can
+//! repair one bag without harm.
 
 mod look;
 mod mend;
@@ -26,10 +26,10 @@ use crate::actors::{ListPool, MetadataHandle};
 use crate::domain::{EntityId, ListKey, Timestamp};
 use crate::items::{EntryChange, UnfinishedSwap};
 
-/// What is mended at once.
+/// Repairs at one time.
 const MENDED_AT_ONCE: usize = 8;
 
-/// The handle through which the Cleaner is told what to mend. Cheap to clone.
+/// The handle that reports repairs to the Cleaner. Cheap to clone.
 #[derive(Clone)]
 pub struct Cleaner {
     queue: Arc<Queue>,
@@ -44,8 +44,7 @@ impl Cleaner {
         Ok(Self { queue, metrics })
     }
 
-    /// A bag of which a swap ended so that nobody knows whether its entries are written. These are those that it was
-    /// to change.
+    /// A bag whose swap ended without a known outcome of its entries. These are the entries that it was to change.
     pub fn bag(&self, list: ListKey, entries: Vec<EntryChange>) {
         self.note(Due::at_once(Wrong::Bag { list, entries, noted: None }));
     }
@@ -61,17 +60,17 @@ impl Cleaner {
         }
     }
 
-    /// For how long what waits longest to be mended has been known.
+    /// The time since the oldest waiting repair was reported.
     pub fn lag(&self) -> Duration {
         self.queue.lag()
     }
 
-    /// Brings what is read rather than counted up to date: before metrics are shown.
+    /// Updates the gauges before metrics are rendered.
     pub fn refresh_metrics(&self) {
         self.metrics.refresh(self.queue.len(), self.queue.lag());
     }
 
-    /// A swap that somebody has noted: its bag is mended, and if nobody can be at work on it any more, it is forgotten.
+    /// A noted swap. Its bag is repaired. If no server can work on the swap any more, it is removed.
     fn swap(&self, left: UnfinishedSwap, is_last: bool) {
         let UnfinishedSwap { id: swap, bag, entries, entered_in, .. } = left;
         let noted = Some(Noted { swap, is_last, entered_in });

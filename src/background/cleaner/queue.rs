@@ -1,4 +1,4 @@
-//! What the Cleaner is to mend: bounded, and what was met last comes first.
+//! The Cleaner's repairs: bounded, and the newest report comes first.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,18 @@ use tokio::time::{Instant, timeout_at};
 use crate::domain::{EntityId, FeatureKey, ListKey, Timestamp};
 use crate::items::{EntryChange, SwapId};
 
-/// Beyond it what was met first is left to whoever meets it again.
+/// Beyond this number, the oldest reports are dropped. A later reader reports them again.
 const WAITING_MAX: usize = 10_000;
-/// Beyond it nothing is looked for that stays noted: it would push out what nobody else knows of.
+/// Beyond this number, the Cleaner does not look for noted swaps: they would push out reports that exist nowhere else.
 const MUCH: usize = WAITING_MAX / 2;
-/// A write that has swapped a bag and is about to change its entries has this long before its leavings are mended.
+/// A write that has swapped a bag and is about to change its entries has this long before its rest is repaired.
 const SOON: Duration = Duration::from_millis(500);
 
 /// What does not agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// A bag, some of whose entries may be missing, and some of those that these changes took out be there.
+    /// A bag of which some entries may be missing, and some of the entries that these changes took out may still
+    /// exist.
     Bag { list: ListKey, entries: Vec<EntryChange>, noted: Option<Noted> },
     /// An entry that its bag does not have.
     Entry { list: ListKey, place: Timestamp, entity: EntityId },
@@ -30,13 +31,13 @@ pub(super) enum Wrong {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Noted {
     pub swap: SwapId,
-    /// Whether it is to be forgotten once its bag is mended.
+    /// Whether to remove the note once its bag is repaired.
     pub is_last: bool,
     /// The indexes that its bag was entered in.
     pub entered_in: Option<Vec<FeatureKey>>,
 }
 
-/// Something to mend.
+/// A repair that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {
     pub what: Wrong,
@@ -73,10 +74,10 @@ enum Key {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was met last comes last.
+    /// The newest report is the last one.
     waiting: VecDeque<Due>,
     keys: HashSet<Key>,
-    /// Since when what is being mended is known.
+    /// When the repairs in progress were reported.
     at_work: Vec<Instant>,
 }
 
@@ -100,8 +101,7 @@ impl Queue {
         kept
     }
 
-    /// Waits for something that is due, and takes at most so many: what was met last first. [`Queue::ended`] is to be
-    /// called before it is asked again.
+    /// Waits for due repairs, and takes at most this many, newest first. Call [`Queue::ended`] before the next call.
     pub async fn next(&self, most: usize) -> Vec<Due> {
         loop {
             let next_at = match self.state().take(most, Instant::now()) {
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// What was taken is mended, but for what failed: all else comes before it.
+    /// Ends the repairs in progress. Failed ones go behind all others.
     pub fn ended(&self, failed: Vec<Due>) {
         let mut state = self.state();
         state.at_work.clear();
@@ -129,7 +129,7 @@ impl Queue {
         state.keep_bound();
     }
 
-    /// What is to be mended, and what is being mended.
+    /// Repairs that wait or are in progress.
     pub fn len(&self) -> usize {
         let state = self.state();
         state.waiting.len() + state.at_work.len()
@@ -153,7 +153,7 @@ impl Queue {
 }
 
 impl State {
-    /// Takes what is due; if nothing is, tells when something will be, if there is something.
+    /// Takes due repairs. If none is due, returns the time when the next one will be, if there is one.
     fn take(&mut self, most: usize, now: Instant) -> Result<Vec<Due>, Option<Instant>> {
         let due: Vec<_> =
             (0..self.waiting.len()).rev().filter(|at| self.waiting[*at].not_before <= now).take(most).collect();
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(queue.len(), 1, "it is there again");
     }
 
-    /// Else what cannot be mended for now, and is met with each look, would take all the room.
+    /// Otherwise, a swap that cannot be repaired for now, and that each look finds again, would fill the queue.
     #[tokio::test(start_paused = true)]
     async fn a_noted_swap_is_known_once_however_often_it_is_met() {
         let queue = Queue::default();

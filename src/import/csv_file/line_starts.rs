@@ -1,7 +1,7 @@
 //! Line numbers for a parser that knows byte offsets only.
 //!
-//! The csv crate's own count is that of the line on which the row before ended, where lines end
-//! with CR LF or blank lines stand between rows.
+//! The csv crate counts the line on which the previous row ended, if lines end with CR LF or blank lines are between
+//! rows.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -12,8 +12,8 @@ pub struct LineStarts<R> {
     offset: u64,
     line: u64,
     in_line: bool,
-    /// Offset and number of lines that nobody has asked for, in order. Bounded by what the parser
-    /// has buffered, and by the lines within one row.
+    /// Offset and number of lines that were not requested yet, in order. Bounded by the parser's buffer, and by the
+    /// lines within one row.
     starts: VecDeque<(u64, u64)>,
 }
 
@@ -66,7 +66,7 @@ mod tests {
     fn blank_lines_and_carriage_returns_are_passed_over() {
         let text = b"one\r\n\r\nthree\n\n\nsix";
         let mut lines = LineStarts::new(text.as_slice());
-        // Byte by byte, so that no step may depend on what comes with the next.
+        // Byte by byte, so that no step depends on the following bytes.
         let mut byte = [0];
         while lines.read(&mut byte).unwrap() > 0 {}
         for (offset, line) in [(0, 1), (4, 3), (5, 3), (7, 3), (8, 6), (15, 6)] {

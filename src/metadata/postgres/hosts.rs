@@ -73,8 +73,9 @@ impl Hosts {
                         read.changes += 1;
                         tracing::info!(%path, "metadata.postgres.url_file changed: new connections use it");
                     }
-                    Err(error) => tracing::warn!(%path, %error, "ignoring the new content of \
-                                                                 metadata.postgres.url_file"),
+                    Err(error) => {
+                        tracing::warn!(%path, %error, "ignoring the new content of metadata.postgres.url_file");
+                    }
                 }
             }
             Err(error) => tracing::debug!(%path, %error, "cannot read metadata.postgres.url_file"),
