@@ -1,6 +1,6 @@
-//! The bare driver under the load that `liststore bench` makes: the server's own statements, on the
-//! same keyspace and the same lists, in a closed loop, and nothing else. What a server does beside
-//! is what `scripts/compare-driver` sees between the two.
+//! The bare driver under the load of `liststore bench`: the server's statements, on the same keyspace and the same
+//! lists, in a closed loop. The difference between the two, which `scripts/compare-driver` measures, is the server's
+//! other work.
 //!
 //! `cargo bench --bench driver -- --contact-points 127.0.0.1:9042 --lists 1000` needs a data set that
 //! `liststore bench --load` has put there through a server. Prints one JSON document.
@@ -143,7 +143,7 @@ impl Driver {
         self.session.batch(&batch, rows).await.unwrap();
     }
 
-    /// One of the callers; returns the latencies of what it began within the measured time.
+    /// One of the callers. Returns the latencies of the operations that it began within the measured time.
     async fn call(self: Arc<Self>, caller: u64) -> Histogram<u64> {
         let begin = Duration::from_secs(self.arguments.warmup_secs);
         let end = begin + Duration::from_secs(self.arguments.duration_secs);

@@ -13,9 +13,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// `mi_option_purge_delay` in `mimalloc.h`.
 const PURGE_DELAY: mi_option_t = 15;
-/// Milliseconds after which free memory goes back to the system, instead of one second. The thread that happens to
-/// notice does that, mostly the log's, which all writes wait for: with what a flush has freed it took 20 ms. Now it
-/// comes more rarely, and finds less: most of that memory is in use again.
+/// Milliseconds after which free memory returns to the system, instead of one second. The thread that notices the time
+/// does that, mostly the log's, for which all writes wait: after a flush it took 20 ms. With this value it happens
+/// less often and frees less, because most of that memory is in use again.
 const PURGE_DELAY_MS: c_long = 10_000;
 
 fn main() -> ExitCode {

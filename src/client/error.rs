@@ -1,4 +1,4 @@
-//! What goes wrong between a command and its server, each in one line.
+//! The errors between a command and its server, each in one line.
 
 use std::error::Error as _;
 use std::fmt::Display;
@@ -40,7 +40,7 @@ pub enum ClientError {
     NoAnswer { url: String, reason: String, advice: &'static str },
     #[error("{}", line(.0))]
     Problem(Box<Problem>),
-    /// What it says of itself when it is asked whether it is.
+    /// The server's answer about its readiness.
     #[error("{url} is not ready: {health}")]
     NotReady { url: String, health: String },
     /// An error of something that is no Liststore server.
@@ -82,7 +82,7 @@ pub fn causes(error: &reqwest::Error) -> String {
     texts.join(": ")
 }
 
-/// The innermost cause, which is what a person can act on.
+/// The innermost cause, which a person can act on.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

@@ -90,7 +90,7 @@ impl Client {
             reason: error.to_string(),
         };
         let address = Address::of(data_dir).map_err(unreachable)?;
-        // What a request would fail with tells less.
+        // The error of the request would have less information.
         UnixStream::connect(&address.path).map_err(unreachable)?;
         let url = ServerUrl::parse("http://localhost").map_err(ClientError::Setup)?;
         Self::build(url, None, retries, Some(address))

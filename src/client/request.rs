@@ -1,5 +1,5 @@
-//! Requests, by the table of operations: a request's method, path and whether it may be repeated are
-//! those of its operation.
+//! Requests by the table of operations: it has each operation's method and path, and whether a request can be
+//! repeated.
 
 use std::time::Duration;
 

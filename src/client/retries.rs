@@ -19,7 +19,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// One attempt: whoever asks will ask again.
+    /// One attempt: the caller itself tries again.
     pub const NONE: Self = Self { retries_max: 0, outlast_outage: false };
     /// For a person who waits: at most four attempts, and none at a server that is away.
     pub const PATIENT: Self = Self { retries_max: 3, outlast_outage: false };
@@ -46,7 +46,7 @@ impl Retries {
     }
 }
 
-/// Between the pause and one and a half times as much, so that many callers do not come back at once.
+/// Between the pause and one and a half times the pause, so that many callers do not return at once.
 fn jittered(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1_000;
     pause + pause.mul_f64(random as f64 / 2_000.0)

@@ -12,7 +12,7 @@ use crate::tls_files::{FileProblem, authorities, certificates, private_key, read
 /// Files in PEM. They are read when a client is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// The authorities to believe; those of the system if there is none.
+    /// The trusted authorities; those of the system if there is none.
     pub ca_file: Option<PathBuf>,
     /// A certificate to show, with those between it and its authority, and its private key.
     pub certificate_file: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub(super) fn with_tls(builder: ClientBuilder, tls: Option<&Tls>) -> Result<Clie
     let roots = match tls {
         Some(Tls { ca_file: Some(path), .. }) => read(path, authorities)?,
         Some(Tls { certificate_file: None, .. }) => {
-            // The first one stays: it is this one, or one that somebody installed on purpose.
+            // The first provider stays: it is this one, or one that was installed on purpose.
             let _ = ring.install_default();
             return Ok(builder);
         }

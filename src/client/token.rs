@@ -9,13 +9,13 @@ use crate::access::token::is_well_formed;
 /// The longest token: no header may be longer.
 const BYTES_MAX: usize = 16 << 10;
 
-/// An API key, or a token of an identity provider. `Debug` does not tell it.
+/// An API key, or a token of an identity provider. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A text that has the form of a key, its checksum included, or that of a JSON Web Token in its compact form
-    /// (RFC 7519, section 3; RFC 7515, section 7.1).
+    /// A text in the form of a key with a valid checksum, or in the form of a JSON Web Token in its compact form (RFC
+    /// 7519, section 3; RFC 7515, section 7.1).
     pub fn parse(text: &str) -> Option<Self> {
         (is_well_formed(text) || has_form_of_jwt(text)).then(|| Self(text.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! The server's URL, as far as the commands need to know it.
+//! The parts of the server's URL that the commands need.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl ServerUrl {
         Url::parse(&format!("{base}{path}")).map_err(|e| ClientError::Setup(format!("{e} in {path}")))
     }
 
-    /// Where to connect for plain HTTP/1.1, for whoever speaks that without this client.
+    /// The address for plain HTTP/1.1, for code that speaks it without this client.
     pub fn plain(&self) -> Result<PlainHttp, String> {
         let (Some(host), Some(port)) = (self.url.host_str(), self.url.port_or_known_default()) else {
             return Err("the URL has no host".to_owned());
@@ -75,7 +75,7 @@ impl ServerUrl {
     }
 }
 
-/// What a plain HTTP URL says.
+/// The parts of a plain HTTP URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainHttp {
     /// A name or an address, without brackets.

@@ -8,8 +8,8 @@ use crate::domain::{Value, ValueType};
 /// Appends the JSON of a value that stands as plain text: a `string` as it is, `bytes` as Base64,
 /// `json` as JSON, and `12`, `1.5`, `true` for the others.
 ///
-/// What only the canonical form of JSON refuses is left to the server. After an error, what was
-/// appended is to be thrown away.
+/// Texts that only the canonical form of JSON refuses are left to the server. After an error, discard the appended
+/// text.
 pub fn write_json(value_type: ValueType, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     let mismatch = |expected: &str| format!("must be {expected} (the feature's value_type is {value_type})");
     match value_type {

@@ -1,11 +1,11 @@
 //! The console: the files of a browser's pages, as they are embedded in the binary.
 //!
-//! It owns which path leads to which file, and how a file is packed and named for caches. It knows no HTTP,
-//! and no page of it has a right of its own: the pages are clients of the public API.
+//! It maps paths to files, and packs and names files for caches. It knows no HTTP, and its pages have no special
+//! rights: they are clients of the public API.
 //!
-//! `static/` is what a browser gets, as it was written: plain ES modules, without a build step.
-//! `static/vendor/` comes from packages by `scripts/vendor-console`, which keeps their versions, licences and
-//! checksums beside them.
+//! `static/` has the browser's files as they were written: plain ES modules, without a build step. `static/vendor/`
+//! comes from packages through `scripts/vendor-console`, which keeps their versions, licences and checksums next to
+//! them.
 
 mod files;
 
@@ -44,14 +44,14 @@ pub struct File {
 #[derive(Debug)]
 pub struct Found {
     pub file: &'static File,
-    /// The path names the content: what it leads to never changes.
+    /// The path names the content, so the content behind it never changes.
     pub is_immutable: bool,
 }
 
 /// All files, packed once.
 struct Files {
-    /// Of all contents together. The index names it in the addresses of what it needs, so that a browser
-    /// keeps the rest for good, and has nothing of another release.
+    /// A hash of all contents. The index has it in the addresses of its files, so that a browser keeps them
+    /// permanently and never mixes releases.
     tag: String,
     files: Vec<File>,
 }
@@ -113,8 +113,8 @@ impl File {
     }
 }
 
-/// What was embedded. A debug build takes the file of the tree that it was built from, if that is there: then a
-/// change of a page needs no other build, but a start.
+/// The embedded content. A debug build reads the file of its source tree, if it exists: then a changed page needs no
+/// build, only a restart.
 fn current(path: &str, embedded: &'static [u8]) -> Bytes {
     if cfg!(debug_assertions) {
         let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/console/static")).join(path);

@@ -62,7 +62,7 @@ impl BatchGet {
     }
 }
 
-/// What came of each list, as it stands in the answer.
+/// The result of each list, as in the answer.
 pub fn pages(body: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     #[derive(Deserialize)]
     struct Answer<'a> {

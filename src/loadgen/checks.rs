@@ -1,10 +1,9 @@
 //! Checks answers: a server that is fast and wrong is no use.
 //!
-//! A get's answer must be well formed, newest first without duplicates, and no longer than asked
-//! for; each item that claims to be of the data set must be just what was loaded at its timestamp;
-//! a list from which nobody removed must be complete; and the items that this generator itself
-//! added last must be there if the add was acknowledged before the get was sent. The last two hold
-//! only while nobody else removes from these lists.
+//! Checks of a get's answer. It must be well formed, newest first without duplicates, and within the requested length.
+//! Each item with a timestamp of the data set must equal the loaded item. A list without removals must be complete.
+//! The newest items that this generator added must be in it if the add was acknowledged before the get was sent. The
+//! last two checks hold only while no other client removes from these lists.
 
 use super::data::{self, DataSet};
 use super::operation::ADDED_SPACING_NANOS;
@@ -126,7 +125,7 @@ impl Expectations {
         (0..self.batch).find_map(|i| {
             let nanos = protocol.kept_nanos(add.newest_nanos - i * ADDED_SPACING_NANOS);
             let timestamp = Timestamp::saturating_from_nanos(u128::from(nanos));
-            // Newer items may have pushed it off the page. Those of its own moment may have, too.
+            // Newer items, or items of the same moment, may have pushed it off the page.
             if ends_early && items.last().is_some_and(|last| last.timestamp >= timestamp) {
                 return None;
             }

@@ -1,5 +1,5 @@
-//! Conducts the generator's threads: starts them together, shows how it goes, stops them on
-//! Ctrl-C, and gathers what they measured.
+//! Conducts the generator's threads: starts them together, shows progress, stops them on Ctrl-C, and collects their
+//! measurements.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ pub struct Conducted {
 pub async fn conduct(plan: Arc<Plan>, server: Option<u32>) -> Result<Conducted, Failure> {
     let mut threads = Threads::spawn(&plan)?;
     threads.await_connections(&plan).await?;
-    // Before anything is measured, so that whoever stops it is told what was.
+    // Before the measurement, so that an interruption still prints a report.
     let interrupts = signal(SignalKind::interrupt());
     let mut interrupts = interrupts.map_err(|e| Failure::failed(format!("cannot handle Ctrl-C: {e}")))?;
     let start = Start { instant: Instant::now(), unix_nanos: SystemClock.now().as_nanos() };
@@ -95,7 +95,7 @@ fn server_cpu(begin: Option<Sample>, end: Option<Sample>, time: Duration) -> Opt
     Some(after.checked_sub(before)?.mul_f64(share))
 }
 
-/// The threads, and what they are controlled by.
+/// The threads, and their controls.
 struct Threads {
     stats: Vec<Arc<Mutex<Stats>>>,
     starts: Vec<oneshot::Sender<Start>>,
@@ -129,7 +129,7 @@ impl Threads {
     /// Lets all threads begin together.
     fn start(&mut self, start: Start) {
         for thread in self.starts.drain(..) {
-            // One that has ended already tells why by what it finished with.
+            // A thread that has ended already returned its reason.
             let _ = thread.send(start);
         }
     }

@@ -1,5 +1,5 @@
-//! One connection for loading and setting up: a request goes out, its answer comes in, and the next
-//! request waits for it. What is measured goes through [`super::socket`], which costs less.
+//! One connection for loading and setting up: it sends a request, reads its answer, and then sends the next one.
+//! Measured requests go through [`super::socket`], which costs less.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Connection {
     stream: Option<TcpStream>,
-    /// The request: whoever uses the connection renders into it.
+    /// The request: the user of the connection renders into it.
     pub request: Vec<u8>,
     /// The last answer.
     input: Input,

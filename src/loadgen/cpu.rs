@@ -19,8 +19,8 @@ pub fn of_this_thread() -> Option<Duration> {
     None
 }
 
-/// CPU time so far of a process, of all processes that descend from it, and of those of their
-/// children that have ended (a Redis forks a process for each rewrite of its log).
+/// CPU time so far of a process and all its descendants, including their ended children (a Redis forks a process for
+/// each rewrite of its log).
 pub fn of_process_tree(root: u32) -> Result<Duration, String> {
     let mut processes = HashMap::new();
     for entry in fs::read_dir("/proc").map_err(|e| format!("cannot read /proc: {e}"))?.flatten() {
@@ -39,11 +39,11 @@ pub fn of_process_tree(root: u32) -> Result<Duration, String> {
     Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SEC))
 }
 
-/// What is needed of a process's /proc/PID/stat.
+/// The needed fields of a process's /proc/PID/stat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
     parent: u32,
-    /// Its own time, and that of its children which have ended and were waited for.
+    /// Its own time, and that of its ended and awaited children.
     ticks: u64,
 }
 

@@ -1,16 +1,15 @@
 //! The data set: which lists there are, and what each of them holds when it is loaded.
 //!
-//! Everything here is a pure function of a list's number and an item's number, so that a data set
-//! of any size needs no memory, loading it twice changes nothing, and an answer can be checked
-//! against what must be there. Values that are added later look the same but for their first
-//! character: a loaded value and an added one are never equal.
+//! Everything here is a pure function of a list's number and an item's number. So a data set of any size needs no
+//! memory, loading it twice changes nothing, and an answer can be checked against the expected items. Values that are
+//! added later differ only in their first character: a loaded value and an added one are never equal.
 
 use serde::Serialize;
 
 /// Entity IDs have this many digits after their prefix, so that every request has one length.
 pub const LIST_DIGITS: usize = 8;
 pub const LISTS_MAX: u64 = 99_999_999;
-/// Shorter values could not tell the items of a list apart.
+/// Shorter values could not distinguish the items of a list.
 pub const VALUE_BYTES_MIN: usize = 8;
 pub const VALUE_BYTES_MAX: usize = 64_000;
 pub const ENTITY_PREFIX: &str = "list-";

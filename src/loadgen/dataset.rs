@@ -1,4 +1,4 @@
-//! What a server says of the data set that it holds.
+//! The data set that a server reports.
 //!
 //! The feature's labels describe the data set, so that a run needs no options that the load was
 //! given already, a load that was interrupted can be finished, and one that was done is not done
@@ -59,12 +59,12 @@ impl Description {
     }
 }
 
-/// What is to be done about the data set before the run.
+/// The action on the data set before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Create and load it.
     Create(DataSet),
-    /// Load it, again from the beginning: what is there already stays as it is.
+    /// Load it, again from the beginning: existing items stay as they are.
     Load(DataSet),
     /// It is there.
     Use(Description),
@@ -72,7 +72,7 @@ pub enum Decision {
     Foreign(DataSet),
 }
 
-/// What is there under the names that were asked for.
+/// The existing data under the requested names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Nothing,

@@ -1,4 +1,4 @@
-//! What is asked next: draws operations, and knows what the answers to them must hold.
+//! Selects the next request: draws operations, and knows the expected contents of their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Draw {
     answers: u64,
 }
 
-/// An operation, and what was acknowledged of its list when it was drawn.
+/// An operation, and the acknowledged items of its list when it was drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Drawn {
     pub operation: Operation,
@@ -72,7 +72,7 @@ impl Draw {
         }
     }
 
-    /// Notes a successful answer. Looks at one in so many, and tells what it found.
+    /// Notes a successful answer. Checks one in so many, and returns the finding.
     pub fn answered(&mut self, drawn: &Drawn, body: &[u8]) -> Option<Result<(), Malformed>> {
         let Plan { protocol, expectations, check_every, lists_per_get, data, .. } = &*self.plan;
         self.answers += 1;

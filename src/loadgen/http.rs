@@ -1,8 +1,8 @@
 //! Just enough HTTP/1.1 for a load generator: requests are rendered from prepared pieces, and
 //! answers must say their length.
 //!
-//! A general client costs several times the CPU of what it is to measure. This one never sends more
-//! than one request ahead of its answer, and refuses what it does not understand.
+//! A general client costs several times the CPU time of the measured server. This one sends at most one request ahead
+//! of its answer, and refuses unknown forms.
 
 use std::borrow::Cow;
 
@@ -20,10 +20,10 @@ use crate::domain::Timestamp;
 
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Above what a server sends by default (4 MiB and one item).
+/// Greater than the largest default answer of a server (4 MiB and one item).
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Where requests go, and what is the same in all of them.
+/// The destination of requests, and their common parts.
 #[derive(Debug)]
 pub struct Http {
     get_head: Vec<u8>,

@@ -29,7 +29,7 @@ impl Input {
         self.bytes.is_empty()
     }
 
-    /// Where the next read goes: there is room behind what is in it.
+    /// The buffer for the next read: there is room behind its content.
     pub fn room(&mut self) -> &mut Vec<u8> {
         self.bytes.reserve(READ_BYTES_MIN.max(self.wanted.saturating_sub(self.bytes.len())));
         &mut self.bytes

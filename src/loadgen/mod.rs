@@ -1,10 +1,9 @@
 //! A load generator for a running server, which measures it as well: what `liststore bench` does.
 //!
-//! A run goes so: the data set is found or loaded ([`setup`], [`dataset`], [`load`]); threads with
-//! connections of their own send requests and measure ([`worker`]) while one conducts them
-//! ([`conductor`]); and a report is made of it ([`report`]). It speaks HTTP through a client of its
-//! own, made to cost little ([`http`], [`socket`]), so that it can share a small machine with the
-//! server.
+//! The course of a run: the data set is found or loaded ([`setup`], [`dataset`], [`load`]). Threads with separate
+//! connections send requests and measure ([`worker`]) while one thread conducts them ([`conductor`]). Then a report is
+//! made ([`report`]). The generator has a cheap HTTP client ([`http`], [`socket`]), so that it can share a small
+//! machine with the server.
 
 mod batch;
 mod checks;
@@ -90,7 +89,7 @@ pub struct Options {
     pub timeout: Duration,
     /// One in so many answers is checked; 0 for none.
     pub check_every: u64,
-    /// A process whose CPU time is measured, with that of its children.
+    /// A process whose CPU time is measured, including its children.
     pub server_pid: Option<u32>,
 }
 
@@ -99,7 +98,7 @@ pub fn is_data_set(labels: &BTreeMap<String, String>) -> bool {
     Description::from_labels(labels).is_some()
 }
 
-/// What is loaded.
+/// The target of the load.
 #[derive(Debug)]
 pub enum TargetUrl {
     Server(ServerUrl),
@@ -107,10 +106,10 @@ pub enum TargetUrl {
     Redis(String),
 }
 
-/// What a run has found.
+/// The finding of a run.
 pub struct Finding {
     pub report: Report,
-    /// Somebody ended it before its time.
+    /// A person ended it early.
     pub interrupted: bool,
     /// Why the server could not be reached any more, if it could not.
     pub lost: Option<String>,

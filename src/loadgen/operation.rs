@@ -1,4 +1,4 @@
-//! What a request does, and in which proportions requests are sent.
+//! The operations of requests, and their proportions.
 
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -40,7 +40,7 @@ impl Protocol {
         }
     }
 
-    /// What a get's answer says of each list, in the order of the request.
+    /// The page of each list in a get's answer, in the order of the request.
     pub fn pages<'a>(&self, body: &'a [u8]) -> Result<Vec<&'a [u8]>, Malformed> {
         match self {
             Self::Http(http) if http.gets_several() => batch::pages(body),

@@ -12,7 +12,7 @@ use super::plan::{Mode, Plan};
 use super::stats::{KindStats, Stats};
 use crate::client::Failure;
 
-/// Everything that a run tells. Serialised as it stands.
+/// The report of a run, serialised as it is.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub target: String,
@@ -82,7 +82,7 @@ pub struct Server {
     pub items_per_cpu_sec: f64,
 }
 
-/// What a run has left behind.
+/// The measurements of a run.
 pub struct Measured {
     pub stats: Stats,
     /// How long was measured: shorter than planned after an interruption.

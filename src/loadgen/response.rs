@@ -1,4 +1,4 @@
-//! What a server answers, whichever protocol it speaks.
+//! A server's answer, in either protocol.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
     Complete(Response),
-    /// More bytes are needed; so many in all, if that can be told yet.
+    /// More bytes are needed; the total number, if it is known yet.
     Partial {
         bytes: Option<usize>,
     },

@@ -1,10 +1,9 @@
 //! When requests are due.
 //!
-//! Open loop: requests are due at fixed moments, whatever the server does, and their latency counts
-//! from those moments. A generator that waits for an answer before it thinks of the next request
-//! would leave out the waits of all requests that it did not send meanwhile ("coordinated
-//! omission"; Gil Tene, "How NOT to Measure Latency"). Closed loop: the next request is due when
-//! its connection is free.
+//! Open loop: requests are due at fixed moments, regardless of the server, and their latency counts from those
+//! moments. A generator that waits for an answer before the next request would omit the waits of all requests that it
+//! did not send in that time ("coordinated omission"; Gil Tene, "How NOT to Measure Latency"). Closed loop: the next
+//! request is due when its connection is free.
 //!
 //! All moments are durations since the common start of all threads. Pure arithmetic: this file must
 //! never read a clock.
@@ -111,8 +110,8 @@ mod tests {
 
     #[test]
     fn a_late_taker_gets_the_moments_that_were_missed() {
-        // The heart of the matter: after a stall of half a second the 50 requests that should have
-        // gone out meanwhile are still there, each with the moment at which it was due.
+        // The central property: after a stall of half a second, the 50 requests of that time still exist, each with
+        // the moment when it was due.
         let mut schedule = Schedule::new(&[(Kind::Get, 100.0)], 0, 1, SECOND);
         assert_eq!(schedule.take(Duration::ZERO), Next::Due { kind: Kind::Get, at: Duration::ZERO });
         let now = Duration::from_millis(500);

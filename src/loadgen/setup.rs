@@ -52,7 +52,7 @@ impl Side {
         }
     }
 
-    /// What is there, and how long its items live (for ever in Redis).
+    /// The existing data, and the TTL of its items (endless in Redis).
     pub async fn find(&mut self) -> Result<(Found, Ttl), Failure> {
         match self {
             Self::Server(side) => side.find().await,

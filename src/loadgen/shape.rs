@@ -1,4 +1,4 @@
-//! What is asked for of a data set.
+//! The requested form of a data set.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const LENGTH_DEFAULT: u64 = 200;
 const VALUE_BYTES_DEFAULT: usize = 12;
 const SPACING_DEFAULT: Duration = Duration::from_secs(60);
 
-/// What was asked for of the data set.
+/// The requested form of the data set.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub lists: Option<u64>,

@@ -13,13 +13,13 @@ use super::input::Input;
 use super::protocol::Protocol;
 use super::response::Response;
 
-/// Events come once for each change of the socket's state (edge-triggered, epoll(7)), so whoever is
-/// told of one goes on until nothing more can be done.
+/// Events come once for each change of the socket's state (edge-triggered, epoll(7)), so the receiver of an event
+/// continues until nothing more can be done.
 #[derive(Debug)]
 pub struct Socket {
     token: Token,
     stream: Option<TcpStream>,
-    /// The request: whoever uses the socket renders into it.
+    /// The request: the user of the socket renders into it.
     pub request: Vec<u8>,
     /// How much of the request has been sent.
     sent: usize,
@@ -108,7 +108,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends what is left of the request, and takes what has come of the answer.
+    /// Sends the rest of the request, and reads the available part of the answer.
     pub fn proceed(&mut self, protocol: &Protocol) -> Result<Option<Response>, Broken> {
         self.send()?;
         loop {

@@ -1,4 +1,4 @@
-//! What was measured: latencies, items, errors by code.
+//! Measurements: latencies, items, errors by code.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// Complaints that are kept as examples.
 const EXAMPLES_MAX: usize = 5;
-/// Codes that are told apart; a server has about twenty.
+/// The number of distinct codes; a server has fewer.
 const CODES_MAX: usize = 100;
 const OTHER_CODES: &str = "other";
 
@@ -28,7 +28,7 @@ pub struct KindStats {
     pub refusals: Histogram<u64>,
     pub done: u64,
     pub items: u64,
-    /// Errors by code: the server's own, or the generator's for what is no answer.
+    /// Errors by code: the server's codes, or the generator's for an invalid answer.
     pub errors: BTreeMap<String, u64>,
     /// Requests that were due and never sent, since no connection was free before the end.
     pub unsent: u64,

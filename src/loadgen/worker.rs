@@ -1,4 +1,4 @@
-//! One thread of the generator: an event loop over its connections, and what it measures.
+//! One thread of the generator: an event loop over its connections, and its measurements.
 //!
 //! A free connection takes the next request (when one is due, or at once in a closed loop), sends
 //! it, and is free again when the answer is there and recorded. All connections of a thread share
@@ -32,7 +32,7 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 const AWAY_MAX: Duration = Duration::from_secs(10);
 const RECONNECT_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How often the loop looks for what has taken too long, and whether it is to stop.
+/// The interval in which the loop checks for timeouts and for a stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const EVENTS_MAX: usize = 1024;
 
@@ -114,7 +114,7 @@ struct Asked {
     sent: Duration,
 }
 
-/// What a connection is at.
+/// The state of a connection.
 #[derive(Debug)]
 enum State {
     Free,
@@ -223,7 +223,7 @@ impl Worker {
         }
     }
 
-    /// Gives free connections what is due. Returns when the next request is, if one waits for it.
+    /// Gives due requests to free connections. Returns the time of the next request, if one waits for it.
     fn send_what_is_due(&mut self) -> Option<Duration> {
         while let Some(number) = self.free.pop_front() {
             match self.next() {
@@ -384,7 +384,7 @@ impl Worker {
         }
     }
 
-    /// Looks for what has taken too long, or is to be tried again.
+    /// Finds requests that timed out, or that must be repeated.
     fn look(&mut self, now: Duration) {
         for number in 0..self.lanes.len() {
             match &self.lanes[number].state {
@@ -442,7 +442,7 @@ impl Worker {
         self.last_breakage = broken.to_string();
     }
 
-    /// Counts what was due and has no answer, with the time that it has waited for one.
+    /// Counts the due requests without an answer, with their time of waiting.
     fn close_the_books(&mut self) {
         let now = self.now();
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);

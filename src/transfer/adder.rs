@@ -9,7 +9,7 @@ use crate::client::{Client, Failure, Request};
 use crate::domain::{ADD_ITEMS_MAX, FeatureId, VersionLabel};
 use crate::wire::{BATCH_ITEMS_MAX, BATCH_LISTS_MAX, Item, ProblemBody};
 
-/// Bytes of the items of a call: well within what a server takes.
+/// Bytes of the items of a call: well within the limit of a server.
 const CALL_BYTES_MAX: usize = 512 << 10;
 
 pub(super) struct Adder<'a> {
@@ -20,7 +20,7 @@ pub(super) struct Adder<'a> {
     waiting: Vec<String>,
     items: usize,
     bytes: usize,
-    /// Items that were added, and those that had expired by then.
+    /// Added items, and items that had expired by then.
     pub added: u64,
     pub already_expired: u64,
 }

@@ -1,8 +1,8 @@
-//! What the columns of a table hold, whatever file it is written to.
+//! The contents of a table's columns, for any file format.
 
 use crate::domain::ValueType;
 
-/// What a column's cells are.
+/// The type of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,

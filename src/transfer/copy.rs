@@ -103,8 +103,7 @@ pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
     Ok(copied)
 }
 
-/// Copies the items of a version. Adding one again changes nothing, so that a part which was cut off is
-/// copied anew.
+/// Copies the items of a version. Adding an item again changes nothing, so an interrupted part is copied again.
 async fn items(
     (from, to): &(Client, Client),
     version: &Version,
@@ -116,7 +115,7 @@ async fn items(
     let source = Source { client: from, feature, version: label, min_timestamp: None, as_of: None };
     let mut adder = Adder::new(to, feature, to_label);
     let version = (feature.to_string(), label.to_string());
-    // Another one that was begun is begun again in its turn: features may have come meanwhile.
+    // Another interrupted version starts again in its turn: features may have been added since.
     let mut page_token = state.begun.take().filter(|begun| begun.version == version).map(|begun| begun.page_token);
     loop {
         let before = adder.added;
@@ -129,7 +128,7 @@ async fn items(
     }
 }
 
-/// What both servers have of a version, but for what is about to expire.
+/// The items of a version on both servers, without those that are about to expire.
 async fn compare(
     (from, to): &(Client, Client),
     version: &Version,

@@ -1,4 +1,4 @@
-//! Definitions as a YAML file, which may live beside the code that uses them.
+//! Definitions as a YAML file, which can be stored next to the code that uses them.
 
 use std::collections::BTreeMap;
 
@@ -135,8 +135,8 @@ pub(super) fn read(text: &str) -> Result<Definitions, Failure> {
     parse(file.features)
 }
 
-/// A file has as many features as its server: what it may have grows with its length, and not with what its
-/// aliases stand for.
+/// A file has as many features as its server. Its bounds grow with its length, and not with the expansion of its
+/// aliases.
 fn options(bytes: usize) -> serde_saphyr::Options {
     let usual = serde_saphyr::Budget::default();
     let (max_events, max_nodes) = (usual.max_events.max(bytes), usual.max_nodes.max(bytes));

@@ -1,4 +1,4 @@
-//! Brings a server the definitions of another one, as far as it does not have them.
+//! Creates the missing definitions of one server on another.
 
 use liststore_contract::operations::{create_feature, create_version, get_feature, list_features};
 
@@ -47,8 +47,8 @@ pub(super) async fn features(
     }
 }
 
-/// Creates what is missing of a feature. What is there has to be alike: else items would be read, or expire,
-/// otherwise there.
+/// Creates the missing parts of a feature. Existing parts must be equal: otherwise items would be read, or expire,
+/// differently there.
 pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Version>, Failure> {
     let id = FeatureId {
         entity_type: EntityType::new(&feature.entity_type).map_err(unreadable)?,
@@ -93,8 +93,8 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
     Ok(versions)
 }
 
-/// Creates what was not there, and tells whether it did. It may be there by now, so that it is refused: where the
-/// answer to an earlier try was lost, or somebody else was faster. Then it has to be looked at whether it is alike.
+/// Creates a missing definition, and returns whether it did. The server refuses it if it exists by now: the answer to
+/// an earlier attempt was lost, or another client was faster. Then the caller must compare the two.
 pub(super) async fn create(client: &Client, creation: Request, exists: ErrorCode) -> Result<bool, Failure> {
     match client.send(&creation.repeatable()).await {
         Ok(_) => Ok(true),

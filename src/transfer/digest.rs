@@ -1,4 +1,4 @@
-//! What a feature version holds, in three numbers: equal items make equal numbers, in whatever order they come.
+//! The content of a feature version, in three numbers: equal items make equal numbers, in any order.
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;

@@ -19,14 +19,14 @@ pub struct ExportOptions {
     pub server: ServerUrl,
     pub feature: FeatureId,
     pub version: VersionLabel,
-    /// Lists are written as they were then, as far as they still tell.
+    /// Lists are written as of this time, as far as they still show it.
     pub as_of: Option<Timestamp>,
     /// `-` is standard output.
     pub output: PathBuf,
     pub format: ExportFormat,
 }
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Exported {
     pub lists: u64,

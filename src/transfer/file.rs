@@ -24,7 +24,7 @@ pub(super) struct ExportFile {
 
 /// Rows that are being written.
 enum Rows {
-    /// Those of the present part.
+    /// The rows of the present part.
     Text(Out),
     Parquet(Box<ParquetFile>),
 }
@@ -39,7 +39,7 @@ struct Form {
 }
 
 impl Form {
-    /// The cells of a row without those that these items do not have.
+    /// The cells of a row, without those that these items do not have.
     fn cells<'a>(&self, cells: &'a [&'a str; 7]) -> &'a [&'a str] {
         if self.identity == IdentityKind::Key { cells } else { &cells[..6] }
     }
@@ -129,8 +129,8 @@ impl ExportFile {
         })
     }
 
-    /// Ends a part: what was written is on the disk, so that another run may go on from there. Returns how many bytes
-    /// the file has then. Of Parquet there are no parts.
+    /// Ends a part: the written rows are on the disk, so that another run can continue from there. Returns the length
+    /// of the file in bytes. Parquet files have no parts.
     pub fn end_part(&mut self) -> Result<u64, Failure> {
         let Rows::Text(out) = &mut self.out else { return Ok(0) };
         let (open, ended) = std::mem::replace(out, Out::Closed).end_part().map_err(|e| failed(&self.name, &e))?;

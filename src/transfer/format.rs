@@ -23,7 +23,7 @@ impl From<FileFormat> for ExportFormat {
 }
 
 impl ExportFormat {
-    /// What a file's name says of its format.
+    /// The format by a file's name.
     pub fn by_name(path: &Path) -> Option<Self> {
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet")) {
             return Some(Self::Parquet);

@@ -83,7 +83,7 @@ pub(super) async fn first_pages(client: &Client, asked: &[Asked<'_>]) -> Result<
             let ListResult { problem, items, next_page_token } = result;
             match problem {
                 None => pages.push(Page { items, next_page_token }),
-                // There was no room for it beside the others: with the next ones there is.
+                // The answer had no room for it. The next one has.
                 Some(problem) if problem.code == ErrorCode::ResponseTooLarge.name() && taken > 0 => break,
                 Some(problem) => return Err(list.failed(&problem.detail)),
             }

@@ -1,15 +1,15 @@
 //! Moving items out of servers through their HTTP API: what `liststore export` and `copy` do.
 //!
-//! Both walk the entities of a feature version part by part, and read the lists of a part a few at a
-//! time (`source`). After each part what was done is on disk together with where the walk goes on
-//! (`state`), so that a run that was cut off is taken up there. Memory is bounded whatever the number and
-//! length of lists. Items must never be changed on their way.
+//! Both walk the entities of a feature version part by part, and read the lists of a part a few at a time (`source`).
+//! After each part, its data is on disk together with the place where the walk continues (`state`), so that an
+//! interrupted run continues there. Memory is bounded for any number and length of lists. Items must never be changed
+//! on their way.
 //!
 //! A training set (`training`) joins lists, as they were at given moments, with the rows of a file (`spine`).
 //! Bags of an entity type are moved in the same way (`bags`), and read from files, too.
 //!
-//! Definitions go to files as well (`definition_file`), and from there to servers, by way of a plan of
-//! what is to be done that can be shown first (`plan`).
+//! Definitions can be written to files (`definition_file`), and from there to servers, by a plan that can be shown
+//! first (`plan`).
 
 mod adder;
 mod bags;

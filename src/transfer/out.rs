@@ -28,7 +28,7 @@ impl Out {
         Ok(Self::File(coding, coding.encoder(BufWriter::new(file))?))
     }
 
-    /// Ends a part: what was written is on the disk. Returns how many bytes the file has then.
+    /// Ends a part: the written bytes are on the disk. Returns the length of the file in bytes.
     pub fn end_part(self) -> io::Result<(Self, u64)> {
         match self {
             Self::Standard(mut out) => {

@@ -141,11 +141,11 @@ impl Leaf {
 
 pub(super) struct ParquetFile {
     name: String,
-    /// Where it is written, and what it is called once it is whole; none for standard output.
+    /// The path of the file, and its name once it is complete; none for standard output.
     paths: Option<(PathBuf, PathBuf)>,
     writer: SerializedFileWriter<Box<dyn Write + Send>>,
     fields: Vec<Field>,
-    /// Of each field those that it has.
+    /// For each field, its leaves.
     leaves: Vec<Vec<Leaf>>,
     bytes: usize,
     cells: usize,
@@ -209,7 +209,7 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// Ends a row, and writes what has come together if that is much.
+    /// Ends a row, and writes the collected rows if they are many.
     pub fn end_row(&mut self) -> Result<(), Failure> {
         if self.bytes >= GROUP_BYTES || self.cells >= GROUP_CELLS { self.write_group() } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! What has to be done so that a server has the definitions of a file: `liststore feature import`.
+//! The steps that give a server the definitions of a file: `liststore feature import`.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{FeatureId, VersionLabel};
 use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
 
-/// What is to be done, one thing after the other, and what is only on the server.
+/// The steps in their order, and the definitions that only the server has.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub steps: Vec<Step>,
-    /// What is left alone, in words.
+    /// The unchanged definitions, in words.
     pub left: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct Plan {
 pub struct Step {
     action: Action,
     subject: Subject,
-    /// What it makes or changes, in words; nothing of what it deletes.
+    /// The created or changed parts, in words; nothing of the deleted ones.
     details: String,
     request: Request,
 }
@@ -42,7 +42,7 @@ enum Action {
     Delete,
 }
 
-/// A change as programs are told of it.
+/// A change, as reported to programs.
 #[derive(Debug, Serialize)]
 pub struct Change<'a> {
     action: Action,
@@ -103,7 +103,8 @@ pub async fn export(client: &Client) -> Result<String, Failure> {
 }
 
 impl Plan {
-    /// What a server lacks of a file. What is on the server alone is deleted only if it is to be `pruned`.
+    /// The differences of a server from a file. Definitions that only the server has are deleted only if they are to
+    /// be `pruned`.
     pub async fn make(client: &Client, file: &str, pruned: bool) -> Result<Self, Failure> {
         let wanted = definition_file::read(file)?;
         let present = definition_file::of_server(&definitions::features(client, None, None).await?)?;
@@ -239,7 +240,8 @@ impl Plan {
 }
 
 impl Step {
-    /// Has it done only to what the plan was made for: an entity tag is read, and what comes with it compared.
+    /// Limits the step to the state for which the plan was made: reads an entity tag, and compares the definition that
+    /// comes with it.
     async fn guard(&mut self, client: &Client, planned: &Definitions) -> Result<(), Failure> {
         if self.action == Action::Create {
             return Ok(());
@@ -310,7 +312,7 @@ fn changed(
     Ok(changes)
 }
 
-/// What is wanted, if it is not what is there; then it is told.
+/// The wanted value, if the server has another one; the plan then reports it.
 fn differs<T: PartialEq + Clone + ToString>(
     name: &str,
     wanted: &T,

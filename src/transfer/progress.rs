@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::Instant;
 
-/// How many entities there are nobody knows: no end is in sight.
+/// The number of entities is unknown, so there is no estimate of the end.
 const TEMPLATE: &str = "{spinner}  {msg}";
 
 pub(super) struct Progress {

@@ -26,7 +26,7 @@ pub(super) struct Source<'a> {
     pub version: &'a VersionLabel,
     /// Nothing older is read.
     pub min_timestamp: Option<Timestamp>,
-    /// Lists are read as they were then, as far as they still tell.
+    /// Lists are read as of this time, as far as they still show it.
     pub as_of: Option<Timestamp>,
 }
 
@@ -57,7 +57,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Takes the first page of a list, and reads all others.
+    /// Takes the first page of a list, and reads the remaining pages.
     async fn list(&self, list: &Asked<'_>, mut page: Page, sink: &mut impl Sink) -> Result<(), Failure> {
         let entity = EntityId::new(list.entity_id).map_err(|e| list.failed(&e.to_string()))?;
         loop {

@@ -1,8 +1,7 @@
-//! A spine: the rows that a training set is made of, each an entity and a moment, with columns of its own such as a
-//! label.
+//! A spine: the rows of a training set, each an entity and a moment, with further columns such as a label.
 //!
-//! The file is read twice: once for what its columns hold, since a column of a Parquet file has one type, and once
-//! for its rows.
+//! The file is read twice: once for the types of its columns, because a column of a Parquet file has one type, and
+//! once for its rows.
 
 use std::fmt::Display;
 use std::io::BufRead;
@@ -19,8 +18,8 @@ use crate::typed_times::{TimeReader, TypedTime};
 
 /// Columns of a spine, at most.
 const COLUMNS_MAX: usize = 1_000;
-/// Whoever means a moment before 1973 gave it in another unit: so many nanoseconds are too few, and so many of what
-/// is a thousand times as long are beyond all time.
+/// A moment before 1973 was given in another unit: as nanoseconds the number is too small, and as a unit a thousand
+/// times as long it is out of range.
 const NANOS_MIN: u64 = 100_000_000_000_000_000;
 
 /// Where it is, and which of its columns say whose list and when.
@@ -231,7 +230,7 @@ fn members(line: &[u8]) -> Result<Cells, serde_json::Error> {
     Ok(members)
 }
 
-/// The format that a spine's name tells.
+/// The format by a spine's name.
 pub fn spine_format(path: &Path) -> Result<FileFormat, Failure> {
     let untold = "cannot derive the format from the spine's name: it must end with .csv or .ndjson, optionally \
                   followed by .gz or .zst";

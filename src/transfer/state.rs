@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Failure;
 
-/// The file, and what the run is about: another run must not go on from it.
+/// The file, and the description of the run: another run must not continue from it.
 pub(super) struct StateFile {
     path: PathBuf,
     run: String,

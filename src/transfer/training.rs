@@ -30,7 +30,7 @@ pub struct TrainingOptions {
     pub format: ExportFormat,
 }
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Joined {
     pub rows: u64,

@@ -16,7 +16,7 @@ use crate::client::Failure;
 use crate::domain::{FeatureId, IdentityKind, ValueType};
 use crate::import::FileCoding;
 
-/// A feature, whose name is that of a column.
+/// A feature, whose name is the name of a column.
 pub(super) struct FeatureColumn {
     pub id: FeatureId,
     pub value_type: ValueType,
@@ -91,7 +91,7 @@ impl TrainingFile {
 /// A file of CSV or NDJSON. It has its name once it is whole.
 pub(super) struct TextFile {
     name: String,
-    /// Where it is written, and what it is called then; none for standard output.
+    /// The path of the file, and its final name; none for standard output.
     paths: Option<(PathBuf, PathBuf)>,
     is_csv: bool,
     names: Vec<String>,

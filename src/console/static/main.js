@@ -77,7 +77,7 @@ function App() {
     </div>`;
 }
 
-// A new page begins at its top; the focus leaves what is gone.
+// A new page begins at its top, and the focus leaves removed elements.
 let before = place.get().path;
 place.subscribe(({ path }) => {
   if (path === before) return;

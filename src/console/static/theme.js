@@ -1,4 +1,4 @@
-// Before the first paint: the colours that were chosen, else those of the system.
+// Before the first paint: the selected colours, or those of the system.
 (() => {
   try {
     const chosen = localStorage.getItem("liststore.theme");

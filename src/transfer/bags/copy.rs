@@ -21,7 +21,7 @@ pub struct CopyBagsOptions {
     pub state: Option<PathBuf>,
 }
 
-/// What one server has: equal bags make equal numbers, in whatever order they come.
+/// The digest of one server: equal bags make equal numbers, in any order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BagDigest {
     pub bags: u64,

@@ -1,4 +1,4 @@
-//! Brings a server the entity type and the indexes of another one, as far as it does not have them.
+//! Creates the missing entity type and indexes of one server on another.
 
 use liststore_contract::operations::{create_entity_type, create_index, get_entity_type, list_indexes};
 use serde::Serialize;
@@ -9,17 +9,17 @@ use crate::domain::{Description, EntityType, Invalid, Labels, Owner, Ttl, Versio
 use crate::transfer::definitions::create;
 use crate::wire::{self, EntityTypeInput, ErrorCode, Index, IndexInput, IndexList, IndexState};
 
-/// What was not there before.
+/// The created definitions.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Brought {
     pub entity_type_created: bool,
     pub indexes_created: Vec<String>,
 }
 
-/// Creates what the target does not have. What is there has to be alike: else bags would expire, or be found,
-/// otherwise.
+/// Creates the definitions that the target lacks. Existing ones must be equal: otherwise bags would expire, or be
+/// found, differently.
 ///
-/// Indexes are made before bags come, so that each enters those that it finds by the way, and is ready at once.
+/// Indexes are created before bags arrive. So each enters the bags as they are written, and is ready at once.
 pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) -> Result<Brought, Failure> {
     let name = entity_type.as_str();
     let mut brought = Brought::default();

@@ -23,7 +23,7 @@ pub struct ExportBagsOptions {
     pub output: PathBuf,
 }
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ExportedBags {
     pub bags: u64,

@@ -15,7 +15,7 @@ use crate::transfer::progress::Progress;
 
 /// Lines that are read before they are written.
 const PART_LINES: usize = 256;
-/// Escapes make a document longer than it is stored, and there is an entity ID beside it.
+/// Escapes make a document longer than its stored form, and an entity ID is next to it.
 const LINE_BYTES_MAX: u64 = 8 * DOCUMENT_BYTES_MAX as u64;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct Line {
     properties: Box<RawValue>,
 }
 
-/// Writes all bags of the files, and tells how many. Done again it changes no properties.
+/// Writes all bags of the files, and returns their number. A repetition changes no properties.
 pub async fn import(options: ImportBagsOptions) -> Result<u64, Failure> {
     let ImportBagsOptions { server, entity_type, files } = options;
     let client = Client::new(server, None, Retries::PATIENT)?;
@@ -73,7 +73,7 @@ pub async fn import(options: ImportBagsOptions) -> Result<u64, Failure> {
     Ok(imported)
 }
 
-/// The last bag of each entity: those of one part are written at once, in no order.
+/// The last bag of each entity: the bags of one part are written at once, in no order.
 fn one_each(bags: Vec<MovedBag>) -> Vec<MovedBag> {
     let mut seen = std::collections::HashSet::new();
     let mut last: Vec<_> = bags.into_iter().rev().filter(|bag| seen.insert(bag.entity_id.clone())).collect();

@@ -1,7 +1,6 @@
 //! Moving bags of an entity type: to a file of NDJSON, from such files, and from one server to another.
 //!
-//! A bag is its entity and its properties. When it was updated is the server's to say: one that was moved begins its
-//! life anew.
+//! A bag is its entity and its properties. The server sets the time of the update: a moved bag starts its TTL again.
 
 mod copy;
 mod definitions;

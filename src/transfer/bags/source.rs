@@ -36,7 +36,8 @@ struct BagResult {
     problem: Option<ProblemBody>,
 }
 
-/// Reads a part: its bags, and where the walk goes on, if it does. What was deleted meanwhile is left out.
+/// Reads a part: its bags, and the place where the walk continues, if it does. Bags that were deleted since are left
+/// out.
 pub(super) async fn part(
     client: &Client,
     entity_type: &EntityType,
@@ -80,7 +81,7 @@ async fn read(
                 bags.push(MovedBag { entity_id: entity_id.clone(), properties });
             }
             BagResult { problem: Some(problem), .. } if problem.code == ErrorCode::BagNotFound.name() => {}
-            // There was no room for it beside the others: with the next ones there is.
+            // The answer had no room for it. The next one has.
             BagResult { problem: Some(problem), .. }
                 if problem.code == ErrorCode::ResponseTooLarge.name() && taken > 0 =>
             {

@@ -17,7 +17,7 @@ export class Problem extends Error {
   }
 }
 
-// The token is kept for as long as the tab is there, and is sent to nobody but this server.
+// The token is stored for the life of the tab, and is sent only to this server.
 export const token = {
   get() {
     try {

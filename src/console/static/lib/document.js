@@ -1,4 +1,4 @@
-// The server's OpenAPI document: what it can do is asked of it, and not known beforehand.
+// The server's OpenAPI document: the console reads the server's abilities from it, and assumes none.
 
 import { get } from "./api.js";
 

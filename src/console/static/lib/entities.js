@@ -1,4 +1,4 @@
-// What the console asks of entity types and of bags.
+// The console's requests about entity types and bags.
 
 import { Problem, call, get } from "./api.js";
 import { elements, members } from "./json.js";

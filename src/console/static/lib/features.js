@@ -1,4 +1,4 @@
-// What the console knows of features: how they are asked for, and what the server takes.
+// The console's requests about features, and the values that the server accepts.
 
 import { call, get } from "./api.js";
 import { readTtl } from "./format.js";

@@ -128,7 +128,7 @@ export function seconds(number) {
   return `${trim(number * 1e6)} µs`;
 }
 
-// Characters that change how what is around them looks, or that cannot be seen at all.
+// Characters that change the look of the text around them, or that are invisible.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 
 /** A text with what cannot be seen made visible. */

@@ -1,4 +1,4 @@
-// What the console asks of indexes, and what can be told of them before the server says it.
+// The console's requests about indexes, and its checks before the server's.
 
 import { call, get } from "./api.js";
 import { bagIds, bagsIn, bagsOf, typePath } from "./entities.js";

@@ -1,4 +1,4 @@
-// What the console asks of lists, and how to ask the same elsewhere.
+// The console's requests about lists, and the same requests for other clients.
 
 import { call, get } from "./api.js";
 import { path } from "./router.js";

@@ -1,4 +1,4 @@
-// Why an item is not there, as far as can be told from outside.
+// Explains why an item is missing, as far as a client can find out.
 
 import { get, parse } from "./api.js";
 import { featurePath, identityOf, versionName } from "./features.js";
@@ -23,7 +23,7 @@ export async function explain(list, feature, ttl, ns, json, key) {
   const near = (await getItems(list, query)).items;
   const wanted = json === undefined ? null : canonical(parse(json));
   const isWanted = (item) => (wanted === null || canonical(item.value) === wanted) && (key === undefined || item.key === key);
-  // Who knows what it holds may remember the time less exactly.
+  // A person who knows the item's content may remember the time less exactly.
   const looked = near.some(isWanted) || (wanted === null && key === undefined) ? near : (await getItems(list, around(ns, 600n * SECOND))).items;
   const off = (item) => { const by = nanos(item.timestamp) - ns; return by < 0n ? -by : by; };
   const same = looked.filter(isWanted).sort((a, b) => (off(a) < off(b) ? -1 : 1));

@@ -1,5 +1,6 @@
 // Signs people in with an identity provider: OpenID Connect, authorization code with PKCE (RFC 7636), as a public
-// client. What is begun is kept in the tab, holds once, and is never sent anywhere but its verifier to the provider.
+// client. A started sign-in is stored in the tab, is valid once, and is sent nowhere, except its verifier to the
+// provider.
 
 import { Problem, get } from "./api.js";
 
@@ -71,7 +72,7 @@ export async function leave(provider, back) {
 export async function arrive(query) {
   const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null");
   sessionStorage.removeItem(PENDING);
-  // Whoever leads somebody here by a link of their own would sign them in as somebody else.
+  // A foreign link to this page would sign a person in as somebody else: it is refused.
   if (!pending || query.get("state") !== pending.state) throw failed("The sign-in was not started in this tab. Sign in again.");
   if (query.has("iss") && query.get("iss") !== pending.issuer) throw failed("The response came from another identity provider.");
   if (!query.get("code")) throw failed(query.get("error_description") ?? query.get("error") ?? "The response has no code.");

@@ -1,5 +1,4 @@
-// Where one is: the address bar is the only place that knows. What is looked at survives a reload, and can
-// be sent to somebody.
+// The present place: only the address bar stores it. It survives a reload, and can be sent to another person.
 
 import { createStore, useStore } from "./store.js";
 

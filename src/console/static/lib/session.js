@@ -1,5 +1,5 @@
-// Who is asking, and what they may do: as the server says. What may not be done is not offered, and the
-// server refuses it all the same.
+// The caller and their permissions, as the server reports them. Forbidden actions are not offered, and the server also
+// refuses them.
 
 import { Problem, get, onUnauthenticated, token } from "./api.js";
 import { BACK, arrive } from "./provider.js";
@@ -29,7 +29,7 @@ export async function refresh() {
 export async function start() {
   if (location.pathname !== BACK) return refresh();
   const query = new URLSearchParams(location.search);
-  // The code holds once; it is nothing to go back to, or to send to somebody.
+  // The code is valid once. It must not stay in the history or in a copied address.
   go("/console", { replace: true });
   try {
     const { token, back } = await arrive(query);

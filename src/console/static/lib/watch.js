@@ -1,4 +1,4 @@
-// Watches the server while somebody looks: health and metrics every two seconds, as far as is kept in memory.
+// Watches the server while a person looks: health and metrics every two seconds. Old data is dropped from memory.
 
 import { Problem, call, send } from "./api.js";
 import { readMetrics } from "./metrics.js";

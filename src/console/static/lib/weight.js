@@ -1,4 +1,4 @@
-// How much a feature holds: its lists are counted by walking over them, and what they weigh is told from some.
+// The size of a feature: counts its lists by paging through them, and estimates their bytes from some of them.
 
 import { call, get } from "./api.js";
 import { featurePath } from "./features.js";

@@ -1,4 +1,5 @@
-// Changes a bag: as a whole or by a merge patch, and only what was looked at. Who comes too late sees both changes.
+// Changes a bag, as a whole or by a merge patch, and only in the state that was shown. A person who comes too late
+// sees both changes.
 
 import { html, useState } from "../lib/html.js";
 import { BAG_BYTES_MAX, deleteBag, entityPath, loadBag, patchBag, putBag } from "../lib/entities.js";

@@ -1,4 +1,4 @@
-// The bags of an entity type, in pages: for those who do not know an ID yet.
+// The bags of an entity type, in pages: for people who do not know an ID yet.
 
 import { html } from "../lib/html.js";
 import { bagIds, bagsOf } from "../lib/entities.js";

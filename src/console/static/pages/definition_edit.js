@@ -1,5 +1,5 @@
-// Changes a definition, of a feature or an entity type: the change is shown before it is made, and is made only to what
-// was looked at. Who comes too late sees both, and chooses.
+// Changes the definition of a feature or an entity type. The change is shown first, and applies only to the state that
+// was shown. A person who comes too late sees both changes, and chooses.
 
 import { html, useState } from "../lib/html.js";
 import { labelsText, readLabels, textError } from "../lib/features.js";

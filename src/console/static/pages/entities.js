@@ -1,4 +1,4 @@
-// Entities and what is known of them: which types there are, and the way to one entity.
+// Entities: their types, and the way to one entity.
 
 import { html } from "../lib/html.js";
 import { loadTypes, pageOfEntity, pageOfType } from "../lib/entities.js";

@@ -1,4 +1,4 @@
-// One entity type: what it is, its bags, the indexes that find them, its history; and the ways to change and delete it.
+// One entity type: its definition, bags, indexes and history; and the ways to change and delete it.
 
 import { html, useState } from "../lib/html.js";
 import { changeType, loadType, pageOfEntity, pageOfType, typePath } from "../lib/entities.js";
@@ -24,7 +24,7 @@ export function EntityTypePage({ segments: [, , , type = "", view = ""] }) {
   const loaded = useLoad((signal) => loadType(type, signal), [type]);
   const [isDeleting, setDeleting] = useState(false);
   const { definition, etag } = loaded.data ?? {};
-  // What is of all entities of a type needs a scope for all of its features.
+  // An operation on all entities of a type needs a scope for all of its features.
   const refused = refusal("features:write", type, "");
   if (!definition && loaded.problem?.status === 404 && view !== "history") return html`<${Gone} type=${type}/>`;
   return html`

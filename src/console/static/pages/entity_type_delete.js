@@ -1,4 +1,4 @@
-// Deletes an entity type: what goes, and only after its name was typed.
+// Deletes an entity type, after its name was typed. Shows the effects first.
 
 import { html, useState } from "../lib/html.js";
 import { bagIds, deleteType } from "../lib/entities.js";

@@ -1,4 +1,4 @@
-// One feature: what it is, its versions side by side, its history; and the ways to change and delete it.
+// One feature: its definition, its versions side by side and its history; and the ways to change and delete it.
 
 import { html, useState } from "../lib/html.js";
 import { IDENTITIES, KEEPS, TYPES, deprecationOf, identityOf, featurePath, loadFeature, purgeOf } from "../lib/features.js";

@@ -1,4 +1,4 @@
-// Deletes a feature: what goes, until when, and only after its name was typed.
+// Deletes a feature, after its name was typed. Shows the effects and their time first.
 
 import { html, useState } from "../lib/html.js";
 import { call } from "../lib/api.js";

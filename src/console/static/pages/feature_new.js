@@ -1,4 +1,4 @@
-// A new feature: what its values are, how long they count, and what that means.
+// A new feature: its value type, its TTL, and their effects.
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { takesField } from "../lib/document.js";

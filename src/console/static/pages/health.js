@@ -1,4 +1,4 @@
-// How the server is: what is wrong first, then what it does, as it does it.
+// The health of the server: problems first, then its work in real time.
 
 import { html, useEffect, useMemo } from "../lib/html.js";
 import { bytes, group, seconds, short, span } from "../lib/format.js";

@@ -18,7 +18,7 @@ export function Indexes({ type, refused }) {
   const task = useTask();
   const loaded = useLoad(async (signal) => {
     const indexes = await loadIndexes(type, signal);
-    // What is at work is a job, which may be paused.
+    // A running index change is a job, which may be paused.
     const jobs = indexes.some((index) => index.job_id) ? await loadJobs(signal) : [];
     return indexes.map((index) => ({ ...index, job: jobs.find(({ id }) => id === index.job_id) }));
   }, [type]);

@@ -96,7 +96,7 @@ function NewKey({ onClose, onMade }) {
   const make = () => task.run(async () => {
     const body = { name, roles, ...(list.length && { scopes: list }), ...(expires && { expires }) };
     const { data } = await call("POST", OPEN, { body });
-    // The server is open no more: whoever made its first key goes on with it.
+    // The server is no longer open: the person who created its first key continues with that key.
     if (open && !locksOut) await signIn(data.token);
     else if (open) await refresh();
     onMade(data);

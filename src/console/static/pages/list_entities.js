@@ -1,4 +1,4 @@
-// Which entities have lists of a feature version: for those who do not know an ID yet.
+// The entities that have lists of a feature version: for people who do not know an ID yet.
 
 import { html } from "../lib/html.js";
 import { get } from "../lib/api.js";

@@ -1,4 +1,4 @@
-// The items of one list: over time, in a table, and what may be done with them.
+// The items of one list, over time and in a table, and the actions on them.
 
 import { html, useState } from "../lib/html.js";
 import { group, millisOf, readTtl, relative, rfc3339, ttlWords, dayTime } from "../lib/format.js";

@@ -14,7 +14,7 @@ export function Pool() {
   const loaded = useLoad(async (signal) => (await get("/v1/pool", {}, { signal })).data, []);
   const [isOpen, setOpen] = useState(false);
   const pool = loaded.data;
-  // Where administration has an address of its own, the pool is asked for there.
+  // If administration has a separate address, the pool is available there.
   if (loaded.problem?.status === 404) return null;
   if (!pool) return html`<${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`;
   const states = [...new Set(pool.states)].map((state) => [state, pool.states.filter((one) => one === state).length]);

@@ -1,4 +1,4 @@
-// Sends a call as one fills it in, with one's own key, and shows what came back.
+// Sends a call with the entered values and the person's key, and shows the answer.
 
 import { html, useState } from "../lib/html.js";
 import { send } from "../lib/api.js";

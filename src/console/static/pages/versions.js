@@ -1,4 +1,4 @@
-// The versions of a feature, side by side: each has lists of its own.
+// The versions of a feature, side by side: each has separate lists.
 
 import { html, useState } from "../lib/html.js";
 import { call, get } from "../lib/api.js";

@@ -1,4 +1,4 @@
-// What is around every page: the name, who one is, the colours, and the way to the other pages.
+// The frame of every page: the name, the present caller, the colours, and the navigation.
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { nameOf, session, signOut } from "../lib/session.js";

@@ -1,4 +1,4 @@
-// Pictures of 16 by 16, drawn in lines of the text's colour. They say nothing that the text beside them does not.
+// Pictures of 16 by 16, drawn in lines of the text's colour. The text next to them has the same information.
 
 import { html } from "../lib/html.js";
 

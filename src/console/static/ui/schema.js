@@ -1,4 +1,4 @@
-// A schema as people read it: each field with its type, its bounds and what it is about.
+// A schema for people: each field with its type, its bounds and its meaning.
 
 import { html, useState } from "../lib/html.js";
 import { resolve } from "../lib/document.js";

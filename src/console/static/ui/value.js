@@ -1,5 +1,5 @@
-// A value as it is: texts with what cannot be seen in them made visible, JSON folded, bytes as hex and text.
-// Values come from anybody: nothing of them is ever read as markup.
+// A value as it is: texts with invisible characters made visible, JSON folded, bytes as hex and text. Values come from
+// any client: they are never read as markup.
 
 import { html, useState } from "../lib/html.js";
 import { group, visible } from "../lib/format.js";

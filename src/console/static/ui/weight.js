@@ -1,4 +1,5 @@
-// How much would go with a feature or a version: at once as far as one call tells, and all of it for whoever asks.
+// The amount that would be deleted with a feature or a version: an estimate from one call at once, and the exact
+// number on request.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { bytes, group, short } from "../lib/format.js";
