@@ -1,4 +1,4 @@
-//! What is asked of a Liststore server, and what it answers.
+//! The contract of a Liststore server: requests and answers.
 //!
 //! [`definition`] has the documents of features. [`domain`] has the words as types: names, keys, values, times and
 //! page tokens. [`wire`] has the bodies of requests and replies, the parameters, and the error codes. [`operations`]

@@ -79,12 +79,12 @@ pub struct BagSwap {
     pub after: BagAfter,
     /// Each list once, [`ENTRIES_MAX`] entries in all at most.
     pub entries: Vec<EntryChange>,
-    /// Which indexes these are all entries in, where there may be others by now: whoever makes the swap has not read
-    /// the definitions for so long that others rely on their being known.
+    /// The indexes that these entries belong to, if others may exist by now: the server has not read the definitions
+    /// for so long that other servers do not rely on its knowing them.
     pub entered_in: Option<Vec<FeatureKey>>,
 }
 
-/// What is to become of a bag.
+/// The state of a bag after a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BagAfter {
     /// Another one takes its place, with a greater stamp.
@@ -102,7 +102,7 @@ impl From<Option<NewItem>> for BagAfter {
     }
 }
 
-/// What a swap changes of one list of entries.
+/// The changes of a swap in one list of entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryChange {
     pub list: ListKey,
@@ -129,11 +129,11 @@ pub struct SwapId {
 pub struct UnfinishedSwap {
     pub id: SwapId,
     pub bag: ListKey,
-    /// Entries that it was to remove, as far as that was noted.
+    /// The entries that it was to remove, as far as they were noted.
     pub entries: Vec<EntryChange>,
-    /// Whether whoever made it may still be at work on it.
+    /// Whether the server that made it may still work on it.
     pub is_recent: bool,
-    /// Of a swap that was made with all entries in these indexes: whoever made it may not have known of others.
+    /// For a swap that was made with all entries in these indexes: its server may not have known others.
     pub entered_in: Option<Vec<FeatureKey>>,
 }
 

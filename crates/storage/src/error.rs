@@ -22,13 +22,13 @@ pub enum StoreError {
     /// The request can never succeed on this store as it is.
     #[error("the item store refused the request: {0}")]
     Refused(Invalid),
-    /// What is stored cannot be trusted, or the store broke an invariant of its own.
+    /// The stored data cannot be trusted, or the store broke an invariant.
     #[error("item store failed: {reason}")]
     Internal { reason: String, outcome_unknown: bool },
 }
 
 impl StoreError {
-    /// What is said of the members of a list that is no set.
+    /// The error for members of a list that is no set.
     pub fn no_members() -> Self {
         Self::Internal { reason: "a list with the identity item has no members".to_owned(), outcome_unknown: false }
     }

@@ -1,8 +1,8 @@
-//! The data plane's contract: what every item store promises, whatever it is made of.
+//! The data plane's contract: the promises of every item store.
 //!
-//! An [`ItemStore`] is shared by all threads and opens sessions. An [`ItemSession`] lives in one
-//! arbiter, is owned by one list actor, and carries out the list operations. One conformance
-//! suite (`tests/conformance`) holds every store to what is written here.
+//! An [`ItemStore`] is shared by all threads and opens sessions. An [`ItemSession`] lives in one arbiter, is owned by
+//! one list actor, and carries out the list operations. One conformance suite (`tests/conformance`) checks every store
+//! against this contract.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -34,7 +34,7 @@ pub use request::{Bounds, Count, EntityPage, EntityPlace, ItemPage, Range, Remov
 /// How long an operation of a job takes at most.
 pub const JOB_OPERATION_TIME_MAX: Duration = Duration::from_secs(6);
 
-/// What every list operation is told about the moment and the feature.
+/// The moment and the feature of a list operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     /// The present, read once per operation: expiry is decided by this and nothing else.
@@ -60,12 +60,12 @@ impl Operation {
     }
 }
 
-/// What a backup holds of a store.
+/// The content of a store's backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemBackup {
     pub data_files: u64,
     pub data_bytes: u64,
-    /// Of the data files, those that could not be hard links.
+    /// The data files that could not be hard links.
     pub copied_files: u64,
     pub log_segments: u64,
     pub log_bytes: u64,
@@ -121,12 +121,12 @@ pub struct PermitCounts {
 pub enum Erased {
     /// No file of the store holds them any more.
     Now,
-    /// The store gives them back by itself, later.
+    /// The store frees them later.
     Later,
 }
 
-/// Given the text of a feature key, what is shown of its lists at present, as far as that is known for certain
-/// and is bounded by more than a TTL.
+/// Returns the visible part of the lists of a feature key at present, if that is known for certain and is bounded by
+/// more than a TTL.
 pub type BoundOf = Arc<dyn Fn(&str) -> Option<(Ttl, MaxItems)> + Send + Sync>;
 
 /// Given the text of a feature key, whether no definition leads, or ever will, to any list of it.
@@ -200,13 +200,13 @@ pub trait ItemStore: Send + Sync + 'static {
         None
     }
 
-    /// The state that a list is in, if the store can tell it at once on the calling thread. While it gives
-    /// the token of an earlier page's [`Validity`], all that was acknowledged before is in that page.
+    /// The state of a list, if the store can return it at once on the calling thread. While it returns the token of an
+    /// earlier page's [`Validity`], that page has everything that was acknowledged before.
     fn state(&self, _list: &ListKey) -> Option<StateToken> {
         None
     }
 
-    /// Says how a store can know of lists that nobody can read any more: it may give their room back. Asked
+    /// Sets how the store finds lists that no operation can read any more: it may free their space. The callback runs
     /// at any time, on threads that may wait.
     fn forget(&self, _unreachable: IsUnreachable) {}
 
@@ -214,12 +214,10 @@ pub trait ItemStore: Send + Sync + 'static {
     /// others. Asked at any time, on threads that may wait.
     fn bound(&self, _bound_of: BoundOf) {}
 
-    /// Persists all that was acknowledged and releases what the store holds. No session may be
-    /// used during or after it.
+    /// Persists all acknowledged writes and releases the store's resources. No session may be used during or after it.
     async fn close(&self) -> Result<(), StoreError>;
 
-    /// Which writes the store does not take at present, and why, if it does not take all: reads go on
-    /// meanwhile.
+    /// The writes that the store refuses at present, and the reason, if it refuses any. Reads continue.
     fn read_only(&self) -> Option<String> {
         None
     }
@@ -241,18 +239,18 @@ pub trait ItemStore: Send + Sync + 'static {
         Err(StoreError::Unavailable { reason, outcome_unknown: false })
     }
 
-    /// Makes all that was acknowledged before the call survive a loss of power, as far as the store can promise it.
-    /// Every note about items in another store, such as the progress of a job, follows this call. Blocks.
+    /// Makes all writes that were acknowledged before the call survive a loss of power, as far as the store can
+    /// promise it. Every note about items in another store, such as the progress of a job, follows this call. Blocks.
     fn sync(&self) -> Result<(), StoreError>;
 
-    /// Says of each list whether the store holds anything of it, visible or not. All that was acknowledged before the
-    /// call counts. `None` if only a look at each of the lists could tell. Blocks on the disk.
+    /// Returns for each list whether the store holds anything of it, visible or not. All writes that were acknowledged
+    /// before the call count. `None` if only a read of each list could find out. Blocks on the disk.
     fn held(&self, _lists: &[ListKey], _deadline: Instant) -> Result<Option<Vec<bool>>, StoreError> {
         Ok(None)
     }
 
-    /// Gives back at once what removals that were acknowledged before the call have left in the store's files, if
-    /// the store can. Blocks for as long as that takes: everything may have to be written anew.
+    /// Frees at once the bytes that removals acknowledged before the call have left in the store's files, if the store
+    /// can. Blocks for that time: it may have to rewrite everything.
     fn erase_removed(&self) -> Result<Erased, StoreError> {
         Ok(Erased::Later)
     }
@@ -263,13 +261,12 @@ pub trait ItemStore: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Waits until nothing is at work for operations that have ended: a store may have sent what it cannot
-    /// take back, and whose caller has left. Asked for before sessions are dropped, and for as long as
-    /// stopping may take.
+    /// Waits until no work remains of operations that have ended: a store may have sent requests that it cannot
+    /// cancel, and whose callers have left. Called before sessions are dropped, and for as long as stopping may take.
     async fn idle(&self) {}
 
-    /// What a store that bounds its own work has at work, and how many operations it has refused since it
-    /// was opened. The list actors then bound operations only, whatever each of them needs.
+    /// The present work of a store that bounds its work itself, and the number of operations that it has refused since
+    /// it was opened. The list actors then bound only the number of operations.
     fn permits(&self) -> Option<(PermitCounts, u64)> {
         None
     }
@@ -294,7 +291,7 @@ pub trait ItemStore: Send + Sync + 'static {
     }
 }
 
-/// What is to be done when a write is through, on whatever thread that is: it must not wait.
+/// Called when a write is complete, on any thread: it must not wait.
 pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// An add to a set, as [`ItemSession::start_add`] is given it.
@@ -307,7 +304,7 @@ pub struct SetAdd {
 /// What an operation still has to wait for, on its session's arbiter.
 pub type ToAwait = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What a removal must not overlap with, on its list: it looks for items first, and removes them then.
+/// The operations that a removal must not overlap with, on its list: it first finds items, and then removes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovalTurns {
     /// Other removals: two would each find, and count, what only one of them removes.
@@ -322,8 +319,8 @@ pub enum RemovalTurns {
 /// but for [`ItemSession::remove`], which takes turns as [`ItemSession::removal_turns`] says: the list actor
 /// sees to both.
 ///
-/// Of a set, adds and removals take turns, whatever the store says: each finds what the ones before have left. So do
-/// all writes of a bag.
+/// In a set, adds and removals take turns, regardless of the store's answer: each finds the result of the previous
+/// ones. So do all writes of a bag.
 ///
 /// Each operation is about one list, which is one partition. All that it writes there is atomic as its
 /// own description says; nothing is promised across lists.
@@ -331,7 +328,7 @@ pub enum RemovalTurns {
 /// A future that is dropped before it is ready may leave a write carried out or not, never in part.
 #[async_trait(?Send)]
 pub trait ItemSession: 'static {
-    /// Get List Items. A list that nobody wrote is empty.
+    /// Get List Items. A list without writes is empty.
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError>;
 
     /// The newest visible item of each of these values within the bounds, in the order of the values.
@@ -360,8 +357,8 @@ pub trait ItemSession: 'static {
     /// survive a crash of the process (and of the machine, as far as the store's settings promise that), and every
     /// later read sees them.
     ///
-    /// Returns what has to be awaited before the add can begin, if anything: what returns nothing is in
-    /// its place among the list's writes.
+    /// Returns a future to await before the add can begin, if any. Without one, the add is in its place among the
+    /// list's writes.
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>;
 
     /// Adds to one set that have waited for it together. Each is what [`ItemSession::start_add`] makes of it, and what
@@ -402,8 +399,8 @@ pub trait ItemSession: 'static {
     /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`].
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
 
-    /// The visible bags of a type, from a place on: what [`ItemSession::entities`] and [`ItemSession::bag`] tell
-    /// together. At most `limit`, which is at least 1, and fewer where they are large.
+    /// The visible bags of a type, from a place on: the combined results of [`ItemSession::entities`] and
+    /// [`ItemSession::bag`]. At most `limit`, which is at least 1, and fewer if they are large.
     async fn bags(
         &self,
         op: &Operation,
@@ -450,8 +447,8 @@ pub trait ItemSession: 'static {
     /// bounded, however many other lists there are: so a part may have few entities, or none, and not be
     /// the last.
     ///
-    /// A list that has visible items during the whole of a walk is met by it. One that is filled or emptied
-    /// meanwhile may be.
+    /// A walk finds each list that has visible items during the whole walk. It may find a list that is filled or
+    /// emptied during the walk.
     async fn entities(
         &self,
         op: &Operation,
@@ -486,8 +483,8 @@ impl dyn ItemSession {
         self.remove(op, list, &Removal::Value(Bytes::copy_from_slice(value))).await
     }
 
-    /// [`ItemSession::start_add`] for whoever waits: until the deadline, and a moment more, since a store that
-    /// ends by itself then can tell what became of the add.
+    /// [`ItemSession::start_add`] for a caller that waits: until the deadline, and a moment longer, because a store
+    /// that ends by itself then can report the outcome of the add.
     pub async fn add(self: &Rc<Self>, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
         op.begin()?;
         let (reply, added) = oneshot::channel();

@@ -58,7 +58,7 @@ fn place_of(rows: &List, identity: Identity, member: &[u8]) -> Option<ItemKey> {
     rows.iter().find(|(_, row)| identity.member(&row.value) == member).map(|(key, _)| *key)
 }
 
-/// Whether a new item of a set is to be there: then that of its member which was there before is taken out.
+/// Whether a new item of a set is stored. Then the previous item of its member is removed.
 fn make_place(op: &Operation, rows: &mut List, identity: Identity, keep: Keep, new: &ItemKey, stored: &[u8]) -> bool {
     let Some(present) = place_of(rows, identity, identity.member(stored)) else { return true };
     let stays = !keep.replaces(new, &present) && is_unexpired(op, present.timestamp, &rows[&present]);

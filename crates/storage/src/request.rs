@@ -1,4 +1,4 @@
-//! What is asked of one list, and what is answered: values that every store and every caller shares.
+//! Requests to one list and their answers: values that every store and every caller shares.
 
 use bytes::Bytes;
 
@@ -88,7 +88,7 @@ impl ItemPage {
 pub struct Count {
     /// Never more than was asked for.
     pub items: u64,
-    /// Whether there are no more than that.
+    /// Whether the list has no more of them.
     pub exact: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Count {
 pub struct EntityPlace {
     /// Lists of smaller hashes are behind it.
     pub hash: u64,
-    /// So are those of this hash up to this entity; none of them if there is none.
+    /// The walk has passed the entities of this hash up to this entity; none of them if there is none.
     pub after: Option<EntityId>,
 }
 
@@ -115,11 +115,10 @@ pub struct EntityPage {
 pub enum Removal {
     /// Every item with this value; of a keyed item it is its payload.
     Value(Bytes),
-    /// These items, by their timestamps and stored bytes, as far as they are there. At least one; one that is
-    /// named twice goes once.
+    /// These items, by their timestamps and stored bytes, if they exist. At least one; one that is named twice is
+    /// removed once.
     Items(Vec<(Timestamp, Bytes)>),
-    /// The items of these members, at whatever time. Of sets alone. At least one; one that is named twice goes
-    /// once.
+    /// The items of these members, at any time. For sets alone. At least one; one that is named twice is removed once.
     Members(Vec<Bytes>),
     /// Every item between these moments.
     Between(Bounds),

@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::Invalid;
 
-/// Of which requests the log has a line of their own.
+/// Which requests have a separate line in the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AccessLog {
     #[default]
     Off,
-    /// Those that were answered with a status of 400 or above.
+    /// Requests that were answered with a status of 400 or above.
     Errors,
     All,
 }

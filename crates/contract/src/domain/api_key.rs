@@ -1,6 +1,6 @@
-//! API keys as they are kept: who a service is, what it may do, and how its secret is recognised.
+//! Stored API keys: the service's name, its permissions, and how its secret is verified.
 //!
-//! A record never holds a secret: what is kept of that is a hash.
+//! A record never holds a secret, only a hash of it.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// What a key is called: 1–64 characters of `[A-Za-z0-9_.-]`.
+/// The name of a key: 1–64 characters of `[A-Za-z0-9_.-]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName(String);
 
@@ -68,7 +68,7 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// What is kept of a secret. Never shown, not even by `Debug`.
+/// The stored hash of a secret. Never shown, not even by `Debug`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SecretHash([u8; Self::LEN]);
 
@@ -118,7 +118,7 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     pub rotated_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// When it was last used, to the hour, as far as servers have told.
+    /// The last use, to the hour, as far as servers have reported it.
     pub last_used_at: Option<Timestamp>,
     /// The number of its last change.
     pub revision: Revision,

@@ -14,7 +14,7 @@ use super::json::{DEPTH_MAX, NumberLiterals};
 /// The most bytes of a document, as it is sent and as it is kept.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 
-/// What a member takes in a text, about.
+/// The approximate size of a member in a text.
 const MEMBER_BYTES: usize = 32;
 
 /// A JSON object. Its members are in the order of their names' bytes.
@@ -68,8 +68,8 @@ impl Document {
         &self.0
     }
 
-    /// The document with a merge patch applied (RFC 7396, section 2): members that are `null` in the patch go, objects
-    /// are merged, all else takes the place of what was there.
+    /// The document with a merge patch applied (RFC 7396, section 2): members that are `null` in the patch are
+    /// removed, objects are merged, and all other members replace the present ones.
     pub fn merged(mut self, patch: Self) -> Self {
         for (name, value) in patch.0 {
             match value {
@@ -133,7 +133,7 @@ fn write(value: &Property, text: &mut String) {
     }
 }
 
-/// RFC 8259, section 7: only what must be escaped is, and in the shortest way.
+/// RFC 8259, section 7: escapes only the required characters, in the shortest form.
 fn write_text(string: &str, text: &mut String) {
     text.push('"');
     let mut rest = string;
@@ -162,7 +162,7 @@ struct Reader<'r, 't> {
     depth: usize,
     /// Why it was refused, if it was: the deserializer's errors are texts.
     refused: &'r RefCell<Option<Invalid>>,
-    /// The numbers that have not been read yet, in the order of the text, which is that of reading.
+    /// The numbers that have not been read yet, in the order of the text, which is the order of reading.
     numbers: &'r RefCell<NumberLiterals<'t>>,
 }
 
@@ -285,7 +285,7 @@ mod tests {
         let text = r#"{"a":1,"b":1.0,"c":-0,"d":1e2,"e":18446744073709551617,"f":[9007199254740993,0.1000000000000000000001],"g":"12","h":1E-400,"i":123456789012345678901234567890.5}"#;
         assert_eq!(kept(text), text);
         assert_ne!(parse(r#"{"a":1}"#), parse(r#"{"a":1.0}"#));
-        // Strings, keys too, hold none, whatever is in them.
+        // Strings and keys hold none, with any content.
         assert_eq!(kept(r#"{"1":"2\"3\\","x\\\"4":5}"#), r#"{"1":"2\"3\\","x\\\"4":5}"#);
     }
 
@@ -304,7 +304,7 @@ mod tests {
         assert!(Document::parse(&of(DOCUMENT_BYTES_MAX + 1)).is_err());
     }
 
-    /// RFC 7396, appendix A, as far as both are objects, and what lies within.
+    /// RFC 7396, appendix A, for the cases in which both are objects, and their nested cases.
     #[test]
     fn a_patch_is_merged_as_the_rfc_says() {
         for (target, patch, merged) in [

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::entity::parse_name;
 use super::{EntityType, Invalid};
 
-/// The name of a list feature, such as `story_presented`: same rule as [`EntityType`]. An empty one, which no
-/// feature can be given, is that of an entity type's [bags](FeatureId::of_bags).
+/// The name of a list feature, such as `story_presented`: same rule as [`EntityType`]. The empty name belongs to the
+/// [bags](FeatureId::of_bags) of an entity type, and no feature can have it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeatureName(Arc<str>);
 
@@ -97,8 +97,8 @@ pub struct FeatureId {
 }
 
 impl FeatureId {
-    /// The bags of an entity type: they are defined, counted in generations and kept as a feature is whose name is
-    /// empty, and a bag is its list of an entity. What is found through them, their indexes, are its versions.
+    /// The bags of an entity type. They are defined, counted in generations and stored as a feature with an empty
+    /// name, and a bag is its list of an entity. The indexes of the bags are its versions.
     pub fn of_bags(entity_type: EntityType) -> Self {
         Self { entity_type, name: FeatureName::of_bags() }
     }
@@ -226,7 +226,7 @@ impl Author {
         Self { name: "anonymous".into(), on_behalf_of: None }
     }
 
-    /// Somebody who acts for another, as they say themselves.
+    /// An author who acts for another person, by their own statement.
     pub fn on_behalf_of(self, other: Option<&Self>) -> Self {
         Self { on_behalf_of: other.map(|other| other.name.clone()), ..self }
     }
@@ -241,8 +241,8 @@ impl Author {
     }
 }
 
-/// Counts the creations of one (entity type, name, version), from 1. It outlives deletions, so that
-/// what is created again starts with empty lists.
+/// Counts the creations of one (entity type, name, version), from 1. It outlives deletions, so that a definition that
+/// is created again starts with empty lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(u64);
 

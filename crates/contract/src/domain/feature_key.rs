@@ -44,8 +44,8 @@ impl FeatureKey {
         Self { bucket, ..self }
     }
 
-    /// The key of a generation whose identity and buckets nobody knows any more, for removing all that its lists
-    /// hold: what clears a set clears a list of items, too, and what clears buckets clears them by their names.
+    /// The key of a generation whose identity and buckets are no longer known, for removing all contents of its lists.
+    /// The removal of a set also removes a list of items, and the removal of buckets removes them by their names.
     #[inline]
     pub fn of_any_identity(self) -> Self {
         self.with_identity(Identity::Value(Keep::Newest)).with_bucket(Some(Bucket::Day))
@@ -56,13 +56,13 @@ impl FeatureKey {
         Self { text: format!("{}@{name}", self.text).into(), identity: self.identity, bucket: None }
     }
 
-    /// Whether its lists are bags, or what is found through them: those of a feature without a name.
+    /// Whether its lists are bags or entries of their indexes: the lists of a feature without a name.
     #[inline]
     pub fn is_of_bags(&self) -> bool {
         self.text.contains("#|")
     }
 
-    /// Whether its lists are bags themselves: those of the default version of a feature without a name.
+    /// Whether its lists are bags themselves: the lists of the default version of a feature without a name.
     #[inline]
     pub fn holds_bags(&self) -> bool {
         self.text.split_once("#|").is_some_and(|(_, version)| version.is_empty() || version.starts_with('~'))

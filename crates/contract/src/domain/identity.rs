@@ -1,10 +1,11 @@
-//! Identity: what tells the items of a list from each other, and so how often something stands in it.
+//! Identity: the property that distinguishes the items of a list, and so the number of times that something can be in
+//! it.
 //!
-//! In a list of items, a timestamp and a value are an item. In a *set*, what is added is a *member*, which
-//! stands once: a value, or a key whose value is its payload.
+//! In a list of items, a timestamp and a value are an item. In a *set*, an added item is a *member*, which occurs
+//! once: a value, or a key whose value is its payload.
 //!
-//! A keyed item's *stored bytes* are its key's length (two bytes, big-endian), its key, its value. Stores
-//! and item keys take them for its value: what they say of values, they say of these.
+//! A keyed item's *stored bytes* are its key's length (two bytes, big-endian), its key and its value. Stores and item
+//! keys use them as its value: their rules for values apply to these bytes.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use bytes::Bytes;
 
 use super::{Invalid, ItemKey};
 
-/// What tells an item from others, as definitions name it.
+/// The property that distinguishes an item from others, as definitions name it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum IdentityKind {
     /// Its timestamp and value.
@@ -76,9 +77,9 @@ impl Keep {
         known.ok_or_else(|| Invalid::argument("keep must be newest or oldest"))
     }
 
-    /// Whether an item takes the place of the one that is there, both of one member. The same item again
-    /// does: its last expiry holds. The answer depends on the two alone: of any number of items the same one
-    /// is left, in whatever order they come.
+    /// Whether an item replaces the present one of the same member. The same item again does: its last expiry applies.
+    /// The answer depends on the two alone, so that of any number of items the same one stays, in any order of
+    /// arrival.
     #[inline]
     pub fn replaces(self, new: &ItemKey, present: &ItemKey) -> bool {
         match self {
@@ -104,8 +105,8 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// What a definition asks for. Without a `kind` it has the inherited one; without a `keep` the inherited
-    /// one, if there is any.
+    /// The identity of a request. Without a `kind` it has the inherited one; without a `keep` the inherited one, if
+    /// there is any.
     pub fn of(kind: Option<IdentityKind>, keep: Option<Keep>, inherited: Self) -> Result<Self, Invalid> {
         let kept = || keep.or(inherited.keep()).unwrap_or_default();
         match kind.unwrap_or(inherited.kind()) {
@@ -182,7 +183,7 @@ fn key_len(bytes: [u8; 2]) -> usize {
     usize::from(u16::from_be_bytes(bytes))
 }
 
-/// What tells a keyed item from others: 1 to 512 bytes of UTF-8 without NUL.
+/// The property that distinguishes a keyed item: 1 to 512 bytes of UTF-8 without NUL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberKey<'a>(&'a str);
 

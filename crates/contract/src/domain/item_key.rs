@@ -12,7 +12,7 @@ use super::{Invalid, Timestamp, md5_lanes};
 /// Base64's characters, of six bits each, in the order of these.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Digests that are computed beside each other.
+/// Digests that are computed at one time.
 const AT_ONCE: usize = 4;
 
 /// The MD5 of a value's stored bytes. Ordered as its Base64 text is: Base64's alphabet is not in
@@ -29,7 +29,7 @@ impl ValueDigest {
         Self(Md5::digest(value).into())
     }
 
-    /// Those of several values, in their order: of short ones in less than half of the time that [`Self::of`] takes.
+    /// The keys of several values, in their order: of short ones in less than half of the time of [`Self::of`].
     pub fn of_each<'v>(values: impl Iterator<Item = &'v [u8]>) -> Vec<Self> {
         let values: Vec<&[u8]> = values.collect();
         let mut digests = Vec::with_capacity(values.len());
@@ -45,7 +45,7 @@ impl ValueDigest {
         digests
     }
 
-    /// Those of two values.
+    /// The keys of two values.
     #[inline]
     pub fn of_two(one: &[u8], other: &[u8]) -> (Self, Self) {
         if one.len().max(other.len()) > md5_lanes::LEN_MAX {

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{Bucket, EntityId, FeatureKey, Identity, Token};
 
-/// What nearly all keys have room in: they are put together without an allocation beside their own.
+/// Enough for nearly all keys: they are built without a further allocation.
 const USUAL_BYTES: usize = 128;
 
 /// The partition key of a list, with its token: it is hashed when it is made, and never again.
@@ -72,7 +72,7 @@ impl ListKey {
         &self.bytes
     }
 
-    /// What tells the list's items from each other.
+    /// The property that distinguishes the list's items.
     #[inline]
     pub fn identity(&self) -> Identity {
         self.feature_key.identity()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A mark that an item store moves forward, and a metadata store writes beside its notes about items. Clones are the
-/// same mark. So notes that are newer than the items beside them can be found out.
+/// A mark that an item store moves forward, and that a metadata store writes next to its notes about items. Clones are
+/// the same mark. So notes that are newer than the items next to them can be detected.
 #[derive(Debug, Clone, Default)]
 pub struct LogMark(Arc<AtomicU64>);
 

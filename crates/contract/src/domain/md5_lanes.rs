@@ -1,5 +1,5 @@
-//! MD5 (RFC 1321) of several short values at once. Each step of it waits for the one before, so that a processor
-//! does several in little more time than one, if they go beside each other.
+//! MD5 (RFC 1321) of several short values at once. Each step waits for the previous one, so a processor computes
+//! several digests in parallel in little more time than one.
 
 /// Longer values do not fit one block.
 pub const LEN_MAX: usize = 55;
@@ -23,7 +23,7 @@ const SINES: [u32; 64] = [
     0x6fa8_7e4f, 0xfe2c_e6e0, 0xa301_4314, 0x4e08_11a1, 0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391,
 ];
 
-/// The digests of up to `N` values of up to [`LEN_MAX`] bytes each; of those that are not given, anything.
+/// The digests of up to `N` values of up to [`LEN_MAX`] bytes each. The digests of missing values are arbitrary.
 pub fn of_short<const N: usize>(values: &[&[u8]]) -> [[u8; 16]; N] {
     let mut words: Words<N> = [[0; N]; 16];
     for i in 0..values.len().min(N) {

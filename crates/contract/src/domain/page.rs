@@ -1,8 +1,8 @@
 //! Pages: limits and opaque keyset cursors.
 //!
-//! A token holds the last key of a page, so that the next page starts right after it whatever came
-//! or went meanwhile. It is bound to its list and bounds, and carries a checksum: one that was
-//! altered, cut or used elsewhere is refused. It is no secret, and holds on every server.
+//! A token holds the last key of a page, so that the next page starts right after it, with any changes in between. It
+//! is bound to its list and bounds, and has a checksum: an altered, cut or misplaced token is refused. It is no
+//! secret, and valid on every server.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -64,8 +64,8 @@ const CHECKSUM_LEN: usize = 4;
 
 /// An opaque cursor: `base64url(format, payload, binding, checksum)`.
 ///
-/// The binding is the start of the MD5 of everything that the walk was started with; the checksum
-/// that of all bytes before it.
+/// The binding is the start of the MD5 of everything that the walk was started with. The checksum is that of all bytes
+/// before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageToken(String);
 
@@ -119,7 +119,7 @@ fn digest_of(parts: &[&[u8]]) -> [u8; 16] {
     md5.finalize().into()
 }
 
-/// What a walk over a list was started with: its list, its order, and the bounds as the caller gave them.
+/// The start of a walk over a list: its list, its order, and the bounds as the caller gave them.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemWalk<'a> {
     pub list: &'a ListKey,
@@ -151,14 +151,14 @@ impl ItemWalk<'_> {
     fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
         // An absent bound has no bytes, a given one eight.
         let bytes = |bound: Option<Timestamp>| bound.map(|t| t.as_nanos().to_be_bytes().to_vec()).unwrap_or_default();
-        // Tokens from before there was an order are those of walks that begin at the newest item.
+        // Walks that begin at the newest item have the tokens of releases before there was an order.
         let walk: &[u8] = match self.order {
             Order::Newest => b"items",
             Order::Oldest => b"items, oldest first",
         };
         let (list, min, max) = (self.list, bytes(self.min_timestamp), bytes(self.max_timestamp));
         let (feature, entity) = (list.feature_key.as_str().as_bytes(), list.entity_id.as_str().as_bytes());
-        // Tokens from before a list could be looked at as of a moment are those of walks in the present.
+        // Walks in the present have the tokens of releases before lists could be read as of a moment.
         match self.as_of {
             None => with(&[walk, feature, entity, &min, &max]),
             Some(_) => with(&[walk, feature, entity, &min, &max, &bytes(self.as_of)]),
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(walk(&list, Some(3)).resume(token.as_str()), Ok(key()));
     }
 
-    /// Whoever is in the middle of a walk must not have to begin again after an upgrade.
+    /// A walk must continue after an upgrade.
     #[test]
     fn tokens_of_earlier_releases_hold() {
         let token = "AQAAAAAAAAAFndTkYSaMgDT1yFZOFVxnpmiS2EbBlO2wggk8oA";

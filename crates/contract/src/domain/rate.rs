@@ -1,4 +1,4 @@
-//! How much somebody may ask for in a second.
+//! The number of requests and items that a caller can have in a second.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ pub struct Rate {
 impl Rate {
     pub const MAX: u32 = 100_000_000;
 
-    /// Without a burst, what one second allows comes at once at most.
+    /// Without a burst, the burst is the number of one second.
     pub fn new(per_second: u32, burst: Option<u32>) -> Result<Self, Invalid> {
         let number = |number: u32| NonZeroU32::new(number).filter(|number| number.get() <= Self::MAX);
         let refused =
@@ -33,7 +33,7 @@ impl Rate {
     }
 }
 
-/// What is bounded of what somebody asks for; what has no rate is not.
+/// The limited quantities of a caller. A quantity without a rate has no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimits {
     pub requests: Option<Rate>,

@@ -1,4 +1,4 @@
-//! What of a list is shown: what has not expired yet, and of that the newest items.
+//! The visible part of a list: the unexpired items, and of these the newest.
 
 use std::fmt;
 

@@ -85,7 +85,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Every feature, and what is about none.
+    /// Every feature, and operations on no feature.
     pub fn all() -> Self {
         let any = Pattern { text: String::new(), open: true };
         Self { entity_type: any.clone(), feature: any }

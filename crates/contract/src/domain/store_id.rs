@@ -33,12 +33,11 @@ impl fmt::Display for StoreId {
 /// How a part of a store is to be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belonging {
-    /// Whatever store it belongs to. What is begun belongs to none.
+    /// A part of any store. A new part belongs to none.
     Any,
     /// As the part of this store that it has been: it is there.
     Present(StoreId),
-    /// As a part of this store from now on: what is not there is begun, and what belongs to none, as
-    /// it was made without a store, is taken in.
+    /// As a part of this store from now on: a missing part is created, and a part without a store is adopted.
     Joining(StoreId),
 }
 
@@ -52,7 +51,7 @@ impl Belonging {
         }
     }
 
-    /// What the part belongs to once it is open.
+    /// The store of the part once it is open.
     pub fn once_open(self, found: Option<StoreId>) -> Option<StoreId> {
         match self {
             Self::Any => found,

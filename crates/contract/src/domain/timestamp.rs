@@ -57,7 +57,7 @@ impl Timestamp {
     /// The unit that a number was likely meant in, if it was read as nanoseconds and is a moment of 1970: the
     /// seconds, milliseconds and microseconds of our days are such numbers, and no item of that year is visible.
     pub fn mistaken_unit(self) -> Option<TimestampUnit> {
-        // 2001-01-01: in each unit the numbers since then are less than those of 2001 in the next finer one.
+        // 2001-01-01: in each unit, the numbers since then are less than those of 2001 in the next finer one.
         const SECONDS_FROM: u64 = 978_307_200;
         match self.0 {
             ..SECONDS_FROM => None,
@@ -85,7 +85,7 @@ impl Timestamp {
 
     /// Reads decimal nanoseconds.
     pub(super) fn from_digits(digits: &str) -> Result<Self, Invalid> {
-        /// As many digits fit 64 bits, whatever they are: they need not be checked for that one by one.
+        /// Any number with this many digits fits 64 bits, so no digit needs a check for overflow.
         const FIT: usize = 19;
         if digits.is_empty() || digits.len() > FIT {
             let are_digits = digits.bytes().all(|b| b.is_ascii_digit());

@@ -16,7 +16,7 @@ const NORMAL_FROM: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(u32);
 
-/// What is to become of an item that somebody wants to add.
+/// The result for an item that a caller adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// It is to be stored, and expires at this moment, in nanoseconds since the Unix epoch.
@@ -29,9 +29,9 @@ impl Ttl {
     pub const MIN: Self = Self(1);
     pub const DAY: Self = Self(86_400);
     pub const MAX: Self = Self(630_720_000);
-    /// Of lists whose items end by the expiry that they were stored with, and by nothing else: their timestamps are
-    /// places in an order rather than moments. It is longer than all time since 1970, up to the year 2106, and is
-    /// never that of a definition.
+    /// For lists whose items end only by the expiry that they were stored with: their timestamps are places in an
+    /// order and no moments. It is longer than all time since 1970, up to the year 2106, and never the TTL of a
+    /// definition.
     pub const ENDLESS: Self = Self(u32::MAX);
 
     #[inline]

@@ -137,7 +137,7 @@ fn is_plain_byte(byte: u8) -> bool {
     (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\'
 }
 
-/// The same of eight bytes at once: the highest bit of each tells, and no byte borrows from the next.
+/// The same for eight bytes at once: the highest bit of each has the result, and no byte borrows from the next.
 fn is_plain_word(word: u64) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHEST: u64 = 0x80 * ONES;

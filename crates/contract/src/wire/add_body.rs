@@ -63,13 +63,13 @@ impl Trail {
         E::custom("refused")
     }
 
-    /// Refuses what a member holds. `types` are the first characters of the JSON that it may have.
+    /// Refuses the content of a member. `types` are the first characters of the accepted JSON.
     fn refuse_value<E: de::Error>(&self, raw: &str, types: &str, problem: Problem) -> E {
         self.has_form.set(raw.starts_with(|first| types.contains(first)));
         self.refuse(problem)
     }
 
-    /// What was wrong. A text that is no JSON is told so, wherever else it does not fit.
+    /// The mistake. A text that is not JSON is reported as such, even if it has other mistakes.
     fn explain(self, text: &str) -> Problem {
         if let Err(problem) = check_syntax(text) {
             return problem;

@@ -44,7 +44,7 @@ pub fn read_document(body: &[u8]) -> Result<Document, Problem> {
         return Err(Problem::new(ErrorCode::BagTooLarge, detail));
     }
     let text = text_of(body)?;
-    // What is no JSON at all is told so, whatever else it is: nothing of that kind is a document.
+    // A text that is not JSON is reported as such, before any other mistake: it is no document.
     Document::parse(text).or_else(|refused| {
         check_syntax(text)?;
         Err(refused.into())
@@ -145,7 +145,7 @@ pub fn read_joined_lists(text: &str) -> Result<Vec<(FeatureName, Limit)>, Proble
         let feature = FeatureName::new(name.unwrap_or(part)).map_err(|invalid| Problem::from(invalid).at(field))?;
         let Some(limit) = limit else { return Ok((feature, Limit::DEFAULT)) };
         let digits = !limit.is_empty() && limit.bytes().all(|b| b.is_ascii_digit());
-        // Too many digits saturate: the bound that follows names what is accepted.
+        // Too many digits saturate: the bound that follows names the accepted values.
         let number = digits.then(|| limit.parse().unwrap_or(usize::MAX));
         let wanted = "lists must be features with an optional number of items, such as story_presented:10,purchase:5";
         let number = number.ok_or_else(|| Problem::argument(field, wanted))?;

@@ -280,7 +280,7 @@ impl<'a> ListTexts<'a> {
     }
 }
 
-/// A whole number. One with too many digits is as large as any: the bound that follows names what is taken.
+/// A whole number. A number with too many digits saturates: the bound that follows names the accepted values.
 fn count(raw: &str) -> Option<usize> {
     raw.bytes().all(|byte| byte.is_ascii_digit()).then(|| raw.parse().unwrap_or(usize::MAX))
 }
@@ -296,7 +296,7 @@ mod tests {
         (problem.code.name(), problem.field.unwrap_or_default().into_owned())
     }
 
-    /// The body of a call with one request, which has these members beside a list's name.
+    /// The body of a call with one request, which has these members next to a list's name.
     fn one(members: &str) -> String {
         format!(r#"{{"requests":[{{"entity_type":"user","feature":"seen","entity_id":"u"{members}}}]}}"#)
     }
@@ -443,7 +443,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is read at one go is what is read with care.
+        /// The fast reader reads a body as the careful one does.
         #[test]
         fn a_body_means_the_same_to_both_readers(
             requests in prop::collection::vec(

@@ -5,7 +5,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// What a request was refused or failed with.
+/// Why a request was refused or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     MalformedRequest,
@@ -72,7 +72,7 @@ pub enum ErrorCode {
     HttpVersionUnsupported,
 }
 
-/// What is fixed about a code.
+/// The fixed properties of a code.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeRow {
     pub code: ErrorCode,
@@ -82,8 +82,8 @@ pub struct CodeRow {
     pub title: &'static str,
     /// Whether the same request may succeed later, unchanged.
     pub retryable: bool,
-    /// The `Retry-After` of the answer, in seconds: on every 503 that is retryable (RFC 9110, section 15.6.4). The
-    /// caller's limit gives that of `rate_limited`.
+    /// The `Retry-After` of the answer, in seconds: on every retryable 503 (RFC 9110, section 15.6.4). The caller's
+    /// limit determines the time of `rate_limited`.
     pub retry_after_secs: Option<u32>,
 }
 

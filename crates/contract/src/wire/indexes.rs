@@ -1,4 +1,4 @@
-//! The bodies of indexes of bags, and of what is found by them.
+//! The bodies of indexes of bags, and of their results.
 
 use std::num::NonZeroU32;
 
@@ -122,7 +122,7 @@ pub struct Index {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub bags_left_out: Option<u64>,
-    // The job that builds it, or that drops what is left of it: `/v1/jobs/{job_id}` tells of it, and pauses it.
+    // The job that builds it, or that drops the rest of it: `/v1/jobs/{job_id}` shows and pauses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::JobIdText, inline, required = false)]
     pub job_id: Option<String>,

@@ -75,8 +75,8 @@ impl JobPatch {
 pub struct Job {
     #[schema(pattern = "^[0-9a-f]{32}$")]
     pub id: String,
-    /// What the job does: `purge` clears lists, `build_index` adds the bags of an entity type to an index, `drop_index`
-    /// clears a deleted index, `clean` repairs index entries.
+    /// The work of the job: `purge` clears lists, `build_index` adds the bags of an entity type to an index,
+    /// `drop_index` clears a deleted index, `clean` repairs index entries.
     pub kind: String,
     /// `waiting`, `running`, `paused`, `cancelled` or `done`.
     pub state: String,

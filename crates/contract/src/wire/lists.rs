@@ -1,4 +1,4 @@
-//! The bodies of what is asked of one list beside a get and an add.
+//! The bodies of requests to one list, except a get and an add.
 
 use std::fmt;
 
@@ -106,7 +106,7 @@ impl<'a> RemoveItemsInput<'a> {
         match given[..] {
             ["value"] => Ok(Self::Value(RemoveValueInput { value: object.required_raw("value")? })),
             ["items"] => {
-                // The same bounds, and the same words of what is wrong.
+                // The same bounds, and the same error messages.
                 let AddItemsInput { items } = AddItemsInput::read(body)?;
                 Ok(Self::Items(RemoveNamedInput { items }))
             }
@@ -167,7 +167,7 @@ pub(super) fn entries<'a>(object: &Object<'a>, name: &'static str) -> Result<Vec
     Ok(values)
 }
 
-/// The entries of an array, as far as there may be so many.
+/// The entries of an array, up to the allowed number.
 struct Values<'a> {
     values: Vec<&'a str>,
     count: usize,

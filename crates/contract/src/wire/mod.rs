@@ -1,10 +1,10 @@
 //! The API's bodies and parameters: what requests and replies are made of, once, for the handlers,
 //! the OpenAPI document, the command line's client and the load generator.
 //!
-//! It knows the domain's types and nothing of who sends or answers. A request body has typed
-//! members, is written by clients with serde, and is read by servers with the strictness of
-//! [`object`]: every refusal names the member to blame. A reply has plain texts, since a client must
-//! go on with what a newer server says. [`Type`] names a body in the table of operations.
+//! It knows the domain's types, and neither senders nor servers. A request body has typed members. Clients write it
+//! with serde, and servers read it with the strictness of [`object`]: every refusal names the wrong member. A reply
+//! has plain texts, because a client must continue with the texts of a newer server. [`Type`] names a body in the
+//! table of operations.
 
 mod add_body;
 mod bags;

@@ -1,4 +1,4 @@
-//! The parameters of operations: what a path, a query or a header may say beside the body.
+//! The parameters of operations: the values that a path, a query or a header can have besides the body.
 
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};

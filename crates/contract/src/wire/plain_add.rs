@@ -1,8 +1,8 @@
 //! Reads the body of an add in the form in which nearly all come: members without escapes in their
 //! names, values that are strings without escapes or integers. One pass, one allocation.
 //!
-//! Whatever has another form, or anything wrong with it, is left to [`super::add_body`], which reads
-//! all JSON, and says what is wrong.
+//! A text of another form, or with a mistake, is left to [`super::add_body`], which reads all JSON and reports
+//! mistakes.
 
 use super::scanner::Scanner;
 use super::{ItemInput, member_key};
@@ -95,7 +95,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is read here is what the general parser reads.
+        /// This reader reads a body as the general parser does.
         #[test]
         fn a_body_means_the_same_to_both_parsers(
             items in prop::collection::vec(("timestamp|value|key|x", "[0-9]{1,3}|\"[0-9]{1,3}\"|-1|1e3|1\\.5|\"a\\\\n\"|nul|\\{\\}", "timestamp|value|key", "-?[0-9]{0,3}|\"[a-z\u{1}]{0,2}\"|true"), 0..3),

@@ -1,4 +1,4 @@
-//! Problems: how every refusal and failure is told, as RFC 9457 problem details.
+//! Problems: the form of every refusal and failure, as RFC 9457 problem details.
 //!
 //! A problem never holds a driver's words, a payload or a secret: what only the operator may know
 //! goes into its cause, which is logged and not sent.
@@ -23,12 +23,12 @@ pub struct Problem {
     pub outcome_unknown: bool,
     /// For the log alone.
     pub cause: Option<String>,
-    /// The refusal that this is told in place of, where that would tell too much: for the log, the audit trail and
-    /// metrics alone.
+    /// The refusal that this one replaces, if that would reveal too much: for the log, the audit trail and metrics
+    /// alone.
     pub conceals: Option<Box<Problem>>,
     /// The methods that the path has, for a 405.
     pub allow: Option<Box<str>>,
-    /// When to come back, where the code does not say.
+    /// The time after which to retry, if the code has none.
     pub retry_after_secs: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Problem {
         Self::new(ErrorCode::InvalidArgument, detail).at(field)
     }
 
-    /// A failure of ours: the caller learns no more than that, the log learns the cause.
+    /// A failure of the server: the caller learns no more than that, and the log has the cause.
     pub fn internal(cause: impl Into<String>) -> Self {
         let detail = "internal error: search the server's log for this request ID";
         Self::new(ErrorCode::Internal, detail).because(cause)
@@ -67,7 +67,7 @@ impl Problem {
         self
     }
 
-    /// Blames what it blames within a larger whole, such as `requests[3]`, or that as a whole.
+    /// Places the field within a larger whole, such as `requests[3]`, or names that whole.
     pub fn within(mut self, place: &str) -> Self {
         self.field = Some(match self.field {
             Some(field) => format!("{place}.{field}").into(),
@@ -82,13 +82,13 @@ impl Problem {
         self
     }
 
-    /// Keeps the refusal that this is told in place of.
+    /// Stores the refusal that this one replaces.
     pub fn in_place_of(mut self, refusal: Self) -> Self {
         self.conceals = Some(Box::new(refusal));
         self
     }
 
-    /// What happened, whatever is told of it: for the books.
+    /// The real refusal, for the log and metrics, even if another one is sent.
     pub fn noted(&self) -> &Self {
         self.conceals.as_deref().unwrap_or(self)
     }
@@ -98,7 +98,7 @@ impl Problem {
         self
     }
 
-    /// What is sent of it.
+    /// The body to send.
     pub fn body(&self) -> ProblemBody {
         let row = self.code.row();
         ProblemBody {

@@ -318,7 +318,7 @@ pub struct Health {
     pub reasons: BTreeMap<&'static str, String>,
 }
 
-/// [`Health`], as whoever asks for it reads it.
+/// [`Health`], as clients read it.
 #[derive(Debug, Deserialize)]
 pub struct HealthRead {
     pub status: String,

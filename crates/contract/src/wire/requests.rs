@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::domain::{AheadMax, MaxItems, Timestamp, Ttl};
 
-    /// What a client writes of a body, which the server must read as the same.
+    /// The body that a client writes. The server must read the same.
     fn sent(body: &impl Serialize) -> Vec<u8> {
         serde_json::to_vec(body).unwrap()
     }

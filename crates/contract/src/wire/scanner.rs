@@ -1,7 +1,7 @@
 //! Reads JSON of the form in which nearly all bodies of list operations come: strings without escapes, and
 //! integers. It allocates nothing.
 //!
-//! Whatever has another form ends it, and is left to a reader that knows all JSON and says what is wrong.
+//! A text of another form ends it, and is left to a reader that knows all JSON and reports mistakes.
 
 /// Stands in a text, always between two characters.
 pub(super) struct Scanner<'a> {
@@ -24,7 +24,7 @@ impl<'a> Scanner<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// RFC 8259, section 2: what may stand between tokens.
+    /// RFC 8259, section 2: the characters that may be between tokens.
     fn skip_space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
@@ -43,7 +43,7 @@ impl<'a> Scanner<'a> {
         if self.peek()? == b'"' { self.string() } else { self.integer() }
     }
 
-    /// Goes on behind a text, if that is what comes next, to the byte.
+    /// Skips a text, if it comes next, byte for byte.
     pub fn exactly(&mut self, text: &str) -> bool {
         let is_next = self.rest().starts_with(text.as_bytes());
         self.at += if is_next { text.len() } else { 0 };

@@ -1,7 +1,7 @@
-//! The schemas of texts and numbers that have a form of their own.
+//! The schemas of texts and numbers with a special form.
 //!
-//! Patterns are those of ECMA-262 and of RE2 alike, without look-ahead, so that generated clients can
-//! use them in any language.
+//! Patterns are valid in both ECMA-262 and RE2, without look-ahead, so that generated clients can use them in any
+//! language.
 
 use serde_json::json;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
@@ -159,7 +159,7 @@ fn text(chars: (usize, usize), pattern: &str, description: &str, example: &str) 
         .into()
 }
 
-/// Texts that have a form of their own.
+/// Texts with a special form.
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident => $chars:expr, $pattern:expr, $description:literal, $example:literal;)*) => {$(
         $(#[$doc])*

@@ -55,7 +55,7 @@ impl Decimal {
             Ok(places) if (self.digits.len()..=PLAIN_DIGITS_MAX).contains(&places) => {
                 to.extend(std::iter::repeat_n('0', places - self.digits.len()));
             }
-            // The digits of a text are fewer than an i64 can count, and the exponent has no more than 18.
+            // The number of digits of a text fits an i64, and the exponent has at most 18.
             _ => to.push_str(&format!("e{}", self.exponent - self.digits.len() as i64)),
         }
     }

@@ -1,4 +1,4 @@
-//! A bag's document, as far as indexes look into it.
+//! The parts of a bag's document that indexes read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ pub struct Document<'d> {
     properties: Properties<'d>,
 }
 
-/// In the order of the text, which is that of the names in all that bags hold.
+/// In the order of the text, which is the order of the names in stored bags.
 struct Properties<'d> {
     members: Vec<(Name<'d>, &'d RawValue)>,
     /// Whether each name is greater than the one before it.
@@ -24,9 +24,9 @@ struct Properties<'d> {
 struct Name<'d>(#[serde(borrow)] Cow<'d, str>);
 
 impl<'d> Document<'d> {
-    /// None of what is no JSON object.
+    /// None for a text that is no JSON object.
     pub fn parse(json: &'d [u8]) -> Option<Self> {
-        // As a whole, and so not each of its strings by itself.
+        // As a whole, and so not each of its strings separately.
         let text = std::str::from_utf8(json).ok()?;
         let properties = serde_json::from_str(text).ok()?;
         Some(Self { properties })
@@ -38,7 +38,7 @@ impl<'d> Document<'d> {
             let place = members.binary_search_by(|(known, _)| (*known.0).cmp(name)).ok()?;
             return members.get(place).map(|(_, value)| *value);
         }
-        // Of what is given twice the last one counts.
+        // Of duplicate members, the last one counts.
         members.iter().rfind(|(known, _)| known.0 == name).map(|(_, value)| *value)
     }
 }

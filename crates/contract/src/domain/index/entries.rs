@@ -19,7 +19,7 @@ pub struct Entry {
     pub place: Timestamp,
 }
 
-/// What a query asks an index for.
+/// The condition of a query to an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     /// One value for each of the index's properties, in their order.
@@ -28,7 +28,7 @@ pub struct Condition {
     max: Option<Bound>,
 }
 
-/// A bound of what an index is ordered by. It is part of what it bounds.
+/// A bound of the order of an index. It is inclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Bound {
     Updated(Timestamp),
@@ -70,8 +70,8 @@ impl IndexSpec {
         Ok(names.into_iter().filter_map(entry).collect())
     }
 
-    /// Whether a bag is what a query asks for, and this entry the bag's at present: others are left from an
-    /// earlier state of the bag, or from values whose name is the same.
+    /// Whether a bag matches a query, and this entry is the bag's present one. Other entries are left from an earlier
+    /// state of the bag, or from values with the same name.
     pub fn holds(&self, bag: &Document<'_>, updated_at: Timestamp, condition: &Condition, entry: Timestamp) -> bool {
         let Some((values, place)) = self.values(bag).zip(self.place(bag, updated_at)) else { return false };
         let equal = values.iter().zip(&condition.values).all(|(found, wanted)| found.contains(wanted));
@@ -79,13 +79,13 @@ impl IndexSpec {
         equal && place == entry && count.is_some_and(|count| count <= ENTRIES_MAX) && self.within(bag, condition)
     }
 
-    /// Whether entries under a name tell by themselves that a bag has its values, as long as the bag is the one that
-    /// the entry was made for: places are moments of updates then, and no other values have the name.
+    /// Whether entries under a name prove that a bag has its values, if the bag is the one of the entry: the places
+    /// are then moments of updates, and no other values have the name.
     pub fn tells(&self, name: &EntityId) -> bool {
         self.order_by.is_none() && is_of_one(name.as_str())
     }
 
-    /// Places are coarser than what they are of.
+    /// Places are coarser than their values.
     fn within(&self, bag: &Document<'_>, condition: &Condition) -> bool {
         let Some(value) = self.order_by.as_ref().and_then(|pointer| order_value(pointer, bag)) else { return true };
         let is_after = |bound: &Bound| matches!(bound, Bound::Value(least) if *least > value);
@@ -119,7 +119,7 @@ impl IndexSpec {
         }
     }
 
-    /// What a query asks for, of values as JSON texts and bounds as texts.
+    /// The condition of a query, with values as JSON texts and bounds as texts.
     pub fn condition(&self, values: &[&str], min: Option<&str>, max: Option<&str>) -> Result<Condition, Refused> {
         let wanted = self.properties.len();
         if values.len() != wanted {

@@ -31,7 +31,7 @@ pub const INDEXES_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     pub spec: Arc<IndexSpec>,
-    /// Whether it has all bags: those that were there before it, too.
+    /// Whether it has all bags, including those that are older than the index.
     pub is_ready: bool,
 }
 

@@ -1,8 +1,8 @@
 //! In which order an index has bags: the place of a number or time, as a timestamp of the entry's.
 //!
-//! Entries are items, and items are ordered by timestamps: so each number and each time has one, such that
-//! greater ones come later. All lie further in the future than any lifetime reaches, in the years 2128 to 2284,
-//! so that an entry is visible for as long as its row is, whatever it is ordered by.
+//! Entries are items, and items are ordered by timestamps. So each number and each time has a timestamp, such that
+//! greater ones come later. All are further in the future than any lifetime reaches, in the years 2128 to 2284, so
+//! that an entry is visible for as long as its row exists, in any order of the index.
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -21,7 +21,7 @@ const TIMES: u64 = FIRST + (1 << (u64::BITS - NUMBER_BITS_LEFT_OUT));
 /// 0000-01-01T00:00:00Z in seconds since the Unix epoch: RFC 3339 knows no year before.
 const YEAR_ZERO: i128 = -62_167_219_200;
 
-/// What a bag is ordered by. Numbers come before times.
+/// The value by which bags are ordered. Numbers come before times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OrderValue {
     Number(Decimal),

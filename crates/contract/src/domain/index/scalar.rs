@@ -28,7 +28,7 @@ impl Scalar {
         }
     }
 
-    /// Reads what a query asks for: the JSON text of a scalar.
+    /// Reads a value of a query: the JSON text of a scalar.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let value = serde_json::from_str(text).ok().and_then(Self::of);
         value.ok_or_else(|| {
@@ -60,8 +60,8 @@ fn is_plain(byte: u8) -> bool {
     (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\'
 }
 
-/// The name that values have together: their canonical JSON array, or where that is too long for the ID of an
-/// entity, a hash of it. So two names of different values may be alike: whoever finds a bag by one looks again.
+/// The common name of the values: their canonical JSON array, or a hash of it if that is too long for an entity ID. So
+/// different values can have the same name: a reader that finds a bag by a name checks the bag.
 pub(super) fn name_of(values: &[Scalar]) -> String {
     let mut name = String::from("[");
     for (index, value) in values.iter().enumerate() {
