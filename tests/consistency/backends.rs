@@ -1,5 +1,5 @@
-//! The stores of a campaign on CQL and Postgres: a keyspace and a database of its own, and, where
-//! those are to fail, a cluster and a Postgres of its own.
+//! The stores of a campaign on CQL and Postgres: a separate keyspace and database, and, if those must fail, a separate
+//! cluster and Postgres.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ pub struct Backends {
     failing: Mutex<()>,
 }
 
-/// What may be ended and frozen, since nobody else uses it.
+/// The processes that may be ended and frozen, because no other test uses them.
 struct Own {
     cluster: Cluster,
     postgres: postgres::Server,
@@ -56,8 +56,8 @@ struct Own {
 }
 
 impl Backends {
-    /// With `own_nodes`, a cluster of so many nodes and a Postgres of its own; otherwise those that
-    /// tests share. With `cuts`, servers reach the nodes through a proxy.
+    /// With `own_nodes`, a cluster of this many nodes and a separate Postgres; otherwise those that tests share. With
+    /// `cuts`, servers reach the nodes through a proxy.
     pub async fn start(own_nodes: Option<usize>, cuts: bool) -> Result<Self, String> {
         let mut backends = Self::direct(own_nodes).await?;
         if cuts {
@@ -81,7 +81,8 @@ impl Backends {
             return Ok(Self { keyspace, contact_points, cutter, postgres_url, _database: database, own, failing });
         };
         let started = tokio::task::spawn_blocking(move || {
-            // What a killed node has acknowledged must be there when it is back: that is promised of us, not of it.
+            // A killed node must have its acknowledged writes when it returns: that is a promise of the server, not of
+            // Cassandra.
             (Cluster::start(&["--nodes", &nodes.to_string(), "--durable"]), postgres::Server::start())
         });
         let (cluster, server) = started.await.map_err(|e| e.to_string())?;

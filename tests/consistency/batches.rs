@@ -1,4 +1,4 @@
-//! Calls on many lists at once: what clients ask of each list, in one request, and what they are told of each.
+//! Calls on many lists at once: a request for each list in one call, and the answer for each.
 
 use hyper::Method;
 use serde::Deserialize;
@@ -56,11 +56,11 @@ fn part(request: &Request) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// What an exchange tells of each request.
+/// The outcome of each request in an exchange.
 pub fn outcomes(requests: &[Request], exchanged: Result<Answer, Trouble>) -> Vec<Outcome> {
     let answer = match exchanged {
         Ok(answer) if answer.status == 200 => answer,
-        // It is that of all of them.
+        // It is the outcome of all of them.
         Ok(Answer { status, etag, body }) => {
             let of_all = |request| outcome(request, Ok(Answer { status, etag: etag.clone(), body: body.clone() })).0;
             return requests.iter().map(of_all).collect();

@@ -135,7 +135,7 @@ pub fn with_parameters(mut path: String, parameters: &[(&str, Option<String>)]) 
     path
 }
 
-/// `token` is that of the page before, where the request has an `after`.
+/// `token` is the one of the previous page, if the request has an `after`.
 pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str>) -> Wire {
     let wire = |method, path_and_query, body| Wire { method, path_and_query, headers: Vec::new(), body };
     match request {
@@ -222,12 +222,12 @@ pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str
     }
 }
 
-/// What an exchange tells, with the token for the next page.
+/// The outcome of an exchange, with the token for the next page.
 pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcome, Option<String>) {
     let answer = match exchanged {
         Ok(answer) => answer,
         Err(Trouble::NotSent(why)) => return (Outcome::NotDone { why }, None),
-        // A read that was not answered tells nothing, and did nothing.
+        // A read without an answer has no outcome and no effect.
         Err(Trouble::Lost(why)) if request.reads() => return (Outcome::NotDone { why }, None),
         Err(Trouble::Lost(why)) => return (Outcome::Unknown { why }, None),
     };

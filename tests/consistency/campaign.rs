@@ -1,4 +1,4 @@
-//! Many runs, one after another, each judged: what the quick tests and the long ones are made of.
+//! Many runs, one after another, each judged: the basis of the quick tests and the long ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,10 +23,10 @@ use crate::workload::Workload;
 
 /// The least that there can be: 192 KiB of adds may wait for the log, and 256 KiB of items are flushed.
 pub const CACHE_BYTES: u64 = 4 << 20;
-/// What the settings of a run are drawn from.
+/// The possible settings of a run.
 const CACHES_BYTES: [u64; 3] = [CACHE_BYTES, CACHE_BYTES, CACHE_BYTES * 3 / 2];
 const FSYNC_INTERVALS_MS: [u64; 3] = [10, 100, 1_000];
-/// Fewer need not get as far as to merge files.
+/// Runs with fewer operations need not compact files.
 const OPERATIONS_TO_MERGE: usize = 3_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,7 +69,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// Whether it needs stores of its own.
+    /// Whether it needs separate stores.
     fn is_of_backends(self) -> bool {
         matches!(self, Self::NodeKill | Self::NodePause | Self::PostgresRestart | Self::PostgresHang)
     }
@@ -104,9 +104,9 @@ pub struct Tally {
     pub unknown: usize,
     pub not_done: usize,
     pub checking: Duration,
-    /// What the servers counted.
+    /// The counters of the servers.
     pub counters: Counters,
-    /// What went wrong, by kind.
+    /// The faults, by kind.
     pub faults: BTreeMap<String, usize>,
     /// Calls that were answered, by kind.
     pub answered: BTreeMap<&'static str, usize>,

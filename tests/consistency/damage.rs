@@ -38,7 +38,7 @@ impl Damage {
     }
 }
 
-/// What a server has to say: all items of its one list, in order, and a definition.
+/// The expected answers of a server: all items of its one list, in order, and a definition.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     items: Vec<Item>,
@@ -49,7 +49,7 @@ pub async fn damaged_files() -> Result<(), Failed> {
     let dir = run::fresh_dir()?;
     let mut scene = Scene::open(recipe(dir.path())).await?;
     let list = scene.list("hot");
-    // Enough for data files beside the log, with a cache of this size.
+    // Enough for data files next to the log, with a cache of this size.
     let mut big = BigAdds::new(&scene);
     for _ in 0..250 {
         scene.client.call(big.next(), None).await;
@@ -77,7 +77,7 @@ pub async fn damaged_files() -> Result<(), Failed> {
         for damage in
             [Damage::Flip { percent: 5 }, Damage::Flip { percent: 60 }, Damage::Flip { percent: 95 }, Damage::Cut]
         {
-            // The end of the log is what a crash may have left out.
+            // A crash may have left out the end of the log.
             if matches!(damage, Damage::Cut) && Some(file) == newest_log {
                 continue;
             }
@@ -98,8 +98,8 @@ fn recipe(dir: &Path) -> Recipe {
     crate::disks::embedded(dir, "group")
 }
 
-/// Starts a server on a copy of this data with one file damaged. Returns whether it refused
-/// anything; an error if it served what is not true, or did not name the file.
+/// Starts a server on a copy of this data with one damaged file. Returns whether it refused anything; an error if it
+/// served wrong data, or did not name the file.
 async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Told) -> Result<bool, String> {
     let dir = run::fresh_dir()?;
     let recipe = recipe(dir.path());
@@ -135,7 +135,7 @@ async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Told) -> Result<
     }
 }
 
-/// What the server says, or its first answer that is an error.
+/// The server's answers, or its first error.
 async fn told(subject: &Arc<Subject>, world: &Arc<World>) -> Result<Told, String> {
     let mut client = Client::new(0, Rng::with_seed(1), world, std::slice::from_ref(subject));
     let version = VersionName { feature: "hot".to_owned(), label: String::new() };

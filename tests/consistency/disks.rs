@@ -28,11 +28,11 @@ use crate::workload::{Walk, Workload, World};
 const NOTICE: Duration = Duration::from_secs(5);
 /// A failure that is not there by then never comes.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(120);
-/// What a call may take: a busy machine is slow, and most tests here want every answer.
+/// The time for a call: a busy machine is slow, and most tests here need every answer.
 const OPERATION_TIMEOUT_MS: u64 = 10_000;
 
-/// How many fsyncs of each thread succeed (the tracer counts them so): well above what the main
-/// thread needs to open fresh stores, which takes less than 20.
+/// The number of fsyncs of each thread that succeed (the tracer counts per thread): well above the need of the main
+/// thread for opening fresh stores, which is less than 20.
 const FSYNCS_FINE: usize = 40;
 
 pub fn embedded(dir: &Path, fsync: &str) -> Recipe {
@@ -177,8 +177,7 @@ pub async fn slow_fsync() -> Result<(), Failed> {
     Ok(judged(&history)?)
 }
 
-/// A file system of its own, unmounted when dropped, and with this process, which has mounts of its
-/// own.
+/// A separate file system, unmounted when dropped, and with this process, which has separate mounts.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -254,9 +253,9 @@ pub async fn full_disk() -> Result<(), Failed> {
     Ok(judged(&scene.close().await?)?)
 }
 
-/// A list grows until it is larger than the room that is left. Adds end while there still is some, removals
-/// pass, and what they hide is given back, so that adds are taken again; over and over, and by the same
-/// process. Nothing acknowledged is lost, a SIGKILL afterwards included.
+/// A list grows until it is larger than the remaining space. Adds end while there still is some, removals succeed, and
+/// their space is freed, so that adds succeed again; repeatedly, and in the same process. Nothing acknowledged is
+/// lost, also with a SIGKILL afterwards.
 pub async fn nearly_full_disk() -> Result<(), Failed> {
     let dir = run::fresh_dir()?;
     let recipe = embedded(dir.path(), "group");

@@ -1,5 +1,5 @@
-//! What goes wrong during a run, and when: after a number of operations, so that a fault meets the
-//! same load on every machine.
+//! The faults of a run, and their times: after a number of operations, so that a fault meets the same load on every
+//! machine.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What happened: every call that a client made, when it began and ended, and what it was told.
+//! The history: every call of a client, with its beginning, its end and its answer.
 //!
 //! Moments are nanoseconds on one monotonic clock, which starts with the history, so that moments
 //! of all clients compare. A history is complete in itself: the checker reads nothing else, and it
@@ -18,12 +18,12 @@ use crate::bags::{BagOutcome, BagRequest};
 /// Nanoseconds since the history began.
 pub type Moment = u64;
 
-/// What never ended, as far as anybody knows.
+/// The end of a call that never ended, as far as known.
 pub const NEVER: Moment = Moment::MAX;
 
 pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// One feature version: what is created and deleted, and what a list belongs to.
+/// One feature version: it is created and deleted, and lists belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VersionName {
     pub feature: String,
@@ -54,7 +54,7 @@ pub struct Key {
     pub digest: String,
 }
 
-/// The types of value that the workload uses; what is stored decides ties.
+/// The types of value in the workload. The stored form decides ties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueType {
@@ -104,7 +104,7 @@ pub enum Order {
     Oldest,
 }
 
-/// What a feature has that others have not.
+/// The special property of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Special {
@@ -114,7 +114,7 @@ pub enum Special {
     Bounded(u64),
 }
 
-/// What a client asked for. Bounds are inclusive.
+/// The request of a client. Bounds are inclusive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -168,7 +168,7 @@ pub enum Request {
         feature: String,
         ttl_secs: u64,
     },
-    /// One whose lists are sets of values, or show no more than some items.
+    /// A feature whose lists are sets of values, or show at most some items.
     CreateSpecial {
         feature: String,
         ttl_secs: u64,
@@ -194,7 +194,7 @@ pub enum Request {
     Bag(BagRequest),
 }
 
-/// What a client was told.
+/// The answer to a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -208,7 +208,7 @@ pub enum Outcome {
         already_expired: u64,
     },
     Removed(u64),
-    /// A count, and whether there are no more than that.
+    /// A count, and whether the list has no more of them.
     Counted {
         count: u64,
         exact: bool,
@@ -262,15 +262,15 @@ pub struct ClockStep {
     pub offset_secs: i64,
 }
 
-/// Which promises a store makes beyond those that every store makes.
+/// The promises of a store beyond those of every store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Promises {
     /// One server on the embedded store (or in memory): every list is linearizable.
     #[default]
     Linearizable,
-    /// Reads and writes at LOCAL_QUORUM: what was acknowledged is seen by every read that begins
-    /// later, and what overlaps may be seen or not, item by item.
+    /// Reads and writes at LOCAL_QUORUM: every later read sees an acknowledged write. Overlapping reads may see it or
+    /// not, item by item.
     Quorum,
 }
 
@@ -313,7 +313,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes nothing, whatever comes of it.
+    /// Whether it changes nothing, with any outcome.
     pub fn reads(&self) -> bool {
         match self {
             Self::Bag(request) => request.reads(),
@@ -326,7 +326,7 @@ impl Request {
         }
     }
 
-    /// Whether it looks for items, and removes and counts those that it finds.
+    /// Whether it finds items, and removes and counts them.
     pub fn removes_some(&self) -> bool {
         matches!(self, Self::RemoveValue { .. } | Self::RemoveItems { .. } | Self::RemoveBetween { .. })
     }
@@ -342,10 +342,9 @@ impl History {
     /// When a call can have had its effect at the latest: by its answer, or, if that left the
     /// outcome open, by the end of the process that it was sent to.
     ///
-    /// On CQL, what a killed server has sent may be carried out later (by a node that was paused,
-    /// from a hint). Its write timestamp, which decides the order of effects, is from when the
-    /// process lived all the same; but a removal by value touches what it finds, and so not what
-    /// an add stores later.
+    /// On CQL, the requests of a killed server may be carried out later (by a paused node, or from a hint). Their
+    /// write timestamps, which decide the order of effects, are still from the life of the process. But a removal by
+    /// value touches only the items that it finds, and so not those of a later add.
     pub fn latest(&self, call: &Call) -> Moment {
         if !call.unknown() {
             return call.to;
@@ -364,7 +363,7 @@ impl History {
         self.value_types.get(feature).copied().ok_or_else(|| format!("the history knows no feature {feature}"))
     }
 
-    /// What the server's wall clock can have shown during a span, in nanoseconds since the epoch.
+    /// The possible times of the server's wall clock during a span, in nanoseconds since the epoch.
     pub fn wall(&self, from: Moment, to: Moment) -> (u64, u64) {
         let shifted = |moment: Moment, secs: i64| {
             self.epoch.saturating_add(moment).saturating_add_signed(secs * NANOS_PER_SEC as i64)

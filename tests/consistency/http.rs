@@ -101,7 +101,7 @@ impl Connection {
         let stream = connecting.await.map_err(|e| not_sent(&e))?.map_err(|e| not_sent(&e))?;
         stream.set_nodelay(true).map_err(|e| not_sent(&e))?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|e| not_sent(&e))?;
-        // Its end shows in the answers: here there is nobody to tell.
+        // Its end shows in the answers: there is no receiver here.
         tokio::spawn(async move {
             let _ = connection.await;
         });

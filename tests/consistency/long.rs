@@ -43,7 +43,7 @@ struct Arguments {
     /// When the embedded store acknowledges; several take turns, a run each
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Fsync::Group, Fsync::Interval])]
     fsync: Vec<Fsync>,
-    /// What goes wrong meanwhile
+    /// The faults of the run
     #[arg(long, value_enum, value_delimiter = ',')]
     faults: Vec<FaultKind>,
     /// Faults in each run

@@ -1,7 +1,7 @@
-//! The consistency checker: concurrent clients against the real server process, and a judgement
-//! whether what they saw is allowed by `docs/explanation/guarantees.md`.
+//! The consistency checker: concurrent clients against the real server process, and a judgement whether
+//! `docs/explanation/guarantees.md` allows their answers.
 //!
-//! `cargo test --test consistency` runs the quick tests; with options of its own (see
+//! `cargo test --test consistency` runs the quick tests. With options (see
 //! `cargo test --test consistency -- --seeds 1 --help`) it is a tool for long runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What servers count of their own work: whether a run made happen what it is to prove something about.
+//! The servers' counters of their work: they show whether a run exercised the parts that it must test.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use hyper::Method;
 
 use crate::http::{Connection, Endpoint};
 
-/// The counters that are looked at, and what they count.
+/// The watched counters, and their meaning.
 const WATCHED: [(&str, &str); 5] = [
     ("liststore_flushes_total", "flushes"),
     ("liststore_compactions_total", "merges"),
@@ -20,7 +20,7 @@ const WATCHED: [(&str, &str); 5] = [
 pub struct Counters(BTreeMap<&'static str, u64>);
 
 impl Counters {
-    /// What a server has counted so far; `None` if it does not say.
+    /// The counters of a server so far; `None` if it does not answer.
     pub async fn of(connection: &mut Connection, address: &str) -> Option<Self> {
         let endpoint = Endpoint { address: address.to_owned(), incarnation: 0 };
         let answer = connection.exchange(&endpoint, Method::GET, "/metrics", None).await.ok()?;

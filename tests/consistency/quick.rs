@@ -105,7 +105,7 @@ fn runs_of_campaigns() -> Vec<Trial> {
     ]
 }
 
-/// Faults that need tools, and tests of their own.
+/// Faults that need tools, with separate tests.
 fn special_faults() -> Vec<Trial> {
     vec![
         tools::trial("faults::the_clock_is_stepped", "libfaketime", tools::faketime(), |_| {

@@ -21,8 +21,8 @@ use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::{Walk, Work, Workload, World};
 
-/// How long clients rest when the server could not be reached, unless it comes back sooner; twice
-/// as long after each further time, up to a limit.
+/// The pause of clients when the server could not be reached, unless it returns sooner; twice as long after each
+/// further time, up to a limit.
 const AWAY_WAIT: Duration = Duration::from_millis(20);
 const AWAY_DOUBLINGS_MAX: u32 = 5;
 /// Until a feature is created that a run begins with.
@@ -35,7 +35,7 @@ pub const CLIENTS: usize = 8;
 /// Pages of the last look at each list.
 const LAST_LIMIT: usize = 1_000;
 
-/// What one run is to be.
+/// The plan of one run.
 pub struct Plan {
     pub seed: u64,
     pub operations: usize,
@@ -44,14 +44,14 @@ pub struct Plan {
     pub faults: Vec<Fault>,
     pub promises: Promises,
     pub workload: Workload,
-    /// What the stores are, where they are not the server's own files.
+    /// The stores, if they are not the server's files.
     pub backends: Option<Arc<Backends>>,
 }
 
 pub struct Done {
     pub history: History,
     pub kills: usize,
-    /// What the servers counted.
+    /// The counters of the servers.
     pub counters: Counters,
 }
 
@@ -96,7 +96,7 @@ impl Timeline {
 /// Carries out a plan on servers made by recipes, one each, whose directories must be fresh.
 pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     let timeline = Timeline::begin();
-    // What is promised of a set when several servers write it at once is tested by itself: tests/cql/sets_at_once.rs.
+    // A separate test checks sets that several servers write at once: tests/cql/sets_at_once.rs.
     let with_sets = plan.promises == Promises::Linearizable;
     let world = Arc::new(World::new(&plan.suffix, timeline.epoch, with_sets, plan.workload));
     let mut subjects = Vec::with_capacity(recipes.len());
@@ -121,8 +121,8 @@ pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     let mut faulted = tokio::spawn(faulted);
     let mut calls = Vec::with_capacity(plan.operations);
     let mut kills = None;
-    // Together: clients wait for a server that is down, and one that does not come back after a
-    // fault must fail the run instead of keeping them waiting.
+    // Together: clients wait for a server that is down, and a server that does not return after a fault must fail the
+    // run instead of blocking them.
     loop {
         tokio::select! {
             client = clients.join_next() => match client {
@@ -144,7 +144,7 @@ pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
     }
     let mut last = Client::new(CLIENTS, rng, &world, &subjects);
     last.look_at_all().await;
-    // Its connections end with it: a server that stops waits for those that are open.
+    // Its connections end with it: a stopping server waits for open ones.
     calls.append(&mut last.into_calls());
     let (mut clock_steps, mut counters) = (Vec::new(), Counters::default());
     for subject in &subjects {
@@ -191,7 +191,7 @@ pub async fn create(world: &World, subject: &Subject) -> Result<(), String> {
             match exchange(&mut connection, &endpoint, &request, Some(*value_type), None).await.0 {
                 Outcome::Done => break,
                 Outcome::Exists if maybe_created => break,
-                // The machine is busy, with servers that start beside this one.
+                // The machine is busy with servers that start at the same time.
                 told @ (Outcome::NotDone { .. } | Outcome::Unknown { .. }) if began.elapsed() < CREATION_TIMEOUT => {
                     maybe_created |= matches!(told, Outcome::Unknown { .. });
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -215,7 +215,7 @@ async fn exchange(
     outcome(request, connection.exchange_with(endpoint, wire.method, path, headers, wire.body).await)
 }
 
-/// What there still is to do: operations, and faults that want to meet some.
+/// The remaining work: operations, and faults that need some operations.
 struct Left {
     operations: AtomicUsize,
     faults: AtomicBool,
@@ -232,7 +232,7 @@ impl Left {
     }
 }
 
-/// One client: what it is told is what its history says.
+/// One client: its answers are its history.
 pub struct Client {
     number: usize,
     rng: Rng,
@@ -439,7 +439,7 @@ impl Client {
         }
     }
 
-    /// Walks every list to its end, when all is over: what was acknowledged is still there.
+    /// At the end, walks every list to its end: acknowledged writes must still exist.
     async fn look_at_all(&mut self) {
         self.find_all().await;
         let lists: Vec<ListName> = self.world.lists().cloned().collect();
@@ -449,7 +449,7 @@ impl Client {
     }
 }
 
-/// A directory of its own for a run, removed when dropped unless it is to be kept.
+/// A separate directory for a run, removed when dropped unless it must be kept.
 pub fn fresh_dir() -> Result<tempfile::TempDir, String> {
     tempfile::Builder::new().prefix("liststore-consistency.").tempdir().map_err(|e| e.to_string())
 }

@@ -1,4 +1,4 @@
-//! The server under test: a real process of the real binary, in a directory of its own.
+//! The server under test: a real process of the real binary, in a separate directory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const LOG_LINES_SHOWN: usize = 25;
 
-/// How a server is started: the same each time, so that it comes back after a fault.
+/// How a server is started: the same each time, so that it returns after a fault.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     pub dir: PathBuf,
@@ -38,7 +38,7 @@ pub struct Server {
     /// `HOST:PORT`.
     pub address: String,
     log: PathBuf,
-    /// What it must not log.
+    /// Texts that it must not log.
     secrets: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Recipe {
         self.dir.join("server.log")
     }
 
-    /// A command of the binary with these settings and nothing of our own environment's.
+    /// A command of the binary with these settings and nothing from the environment of the tests.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = match self.wrapper.split_first() {
             Some((program, rest)) => {
@@ -179,7 +179,7 @@ impl Server {
         self.child.wait().map(|_| ()).map_err(|e| e.to_string())
     }
 
-    /// SIGTERM, and waits until the process is gone: it must end by itself, and well.
+    /// SIGTERM, and waits until the process is gone: it must end by itself with success.
     pub fn terminate(mut self) -> Result<(), String> {
         self.signal(Signal::SIGTERM)?;
         let status = self.wait(STOP_TIMEOUT)?;
@@ -200,7 +200,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // A log that cannot be read tells nothing to anybody.
+        // A log that cannot be read has no secrets.
         secrets::check(&std::fs::read_to_string(&self.log).unwrap_or_default(), &self.secrets);
     }
 }

@@ -15,7 +15,7 @@ use crate::metrics::Counters;
 use crate::run::Timeline;
 use crate::server::{Recipe, Server};
 
-/// What a pool has to take another size: operations that run end first, and sessions are opened.
+/// The time for a pool to take another size: running operations end first, and sessions are opened.
 const RESIZE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Subject {
@@ -26,7 +26,7 @@ pub struct Subject {
     /// The server that runs, and which of all starts it is.
     running: AsyncMutex<Option<(Server, usize)>>,
     clock_steps: Mutex<Vec<ClockStep>>,
-    /// What the servers that have ended had counted.
+    /// The counters of servers that have ended.
     counters: Mutex<Counters>,
 }
 
@@ -57,7 +57,7 @@ impl Subject {
         self.timeline.now()
     }
 
-    /// What the server's wall clock shows, about.
+    /// The approximate time of the server's wall clock.
     pub fn wall(&self) -> u64 {
         let steps = self.clock_steps.lock().expect("nobody panics with it");
         let offset = steps.last().map_or(0, |step| step.offset_secs);
@@ -95,7 +95,7 @@ impl Subject {
         self.end(Server::kill).await
     }
 
-    /// SIGTERM: the process has ended by itself when this returns.
+    /// SIGTERM: the process has ended when this returns.
     pub async fn terminate(&self) -> Result<(), String> {
         self.end(Server::terminate).await
     }
@@ -109,9 +109,9 @@ impl Subject {
         ended
     }
 
-    /// Adds up what a server has counted, which it forgets when it ends.
+    /// Adds the counters of a server, which it loses when it ends.
     async fn count(&self, address: &str) {
-        // One that cannot tell any more has counted for nothing.
+        // A server that cannot answer any more adds nothing.
         if let Some(counted) = Counters::of(&mut Connection::default(), address).await {
             self.counters.lock().expect("nobody panics with it").add(&counted);
         }

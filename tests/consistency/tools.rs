@@ -27,18 +27,18 @@ pub fn strace() -> Option<()> {
         .then_some(())
 }
 
-/// Set where this process may mount what it likes, and nobody else sees it.
+/// Set if this process may mount file systems that no other process sees.
 const OWN_MOUNTS: &str = "LISTSTORE_TEST_OWN_MOUNTS";
 
-/// How to run a test with mounts of its own, which end with it: by root, or by anybody in a user
-/// namespace, where the system allows that.
+/// How to run a test with separate mounts, which end with it: as root, or as any user in a user namespace, if the
+/// system allows that.
 pub fn own_mounts() -> Option<&'static [&'static str]> {
     const WAYS: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     const PROBE: &str = "mount -t tmpfs -o size=1m tmpfs /tmp";
     WAYS.into_iter().find(|way| succeeds("unshare", &[way, &["sh", "-c", PROBE][..]].concat()))
 }
 
-/// Runs a test of this binary again by itself, with mounts of its own, unless it is that already.
+/// Runs a test of this binary again alone, with separate mounts, unless this is that run.
 pub fn with_own_mounts(way: &[&str], name: &str, test: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
     if std::env::var_os(OWN_MOUNTS).is_some() {
         return test();

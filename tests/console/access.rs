@@ -29,7 +29,7 @@ pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
     page.no("dialog", "Here is the key").await;
     let html = page.run("return document.documentElement.outerHTML + location.href").await;
     assert!(!html.as_str().unwrap().contains(token), "the key is shown once");
-    // One goes on with it, and nobody gets in without.
+    // The session continues with it, and a caller without it is refused.
     page.sees_no("This server is open").await;
     page.the("button", "Sign out").await;
     page.reload().await;
@@ -165,7 +165,7 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     let provider = Provider::start().await;
     let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
     let sign_in = format!("Sign in with {}", provider.url.strip_prefix("http://").unwrap());
-    // A link of somebody else signs nobody in.
+    // A foreign link does not sign a person in.
     page.open(&api.url("/console/signed-in?code=c-1&state=forged")).await;
     page.sees("The sign-in was not started in this tab").await;
     assert_eq!(provider.exchanges(), [0; 0]);
@@ -182,26 +182,27 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     assert_eq!(provider.exchanges(), [200]);
     page.reload().await;
     page.sees("jwt:alice").await;
-    // What was begun holds once.
+    // A started sign-in is valid once.
     page.holds("sessionStorage.length === 1 && document.cookie === ''").await;
     page.click("button", "Sign out").await;
     page.the("button", &sign_in).await;
     page.open(&api.url("/console/signed-in?code=c-1&state=undefined")).await;
     page.sees("The sign-in was not started in this tab").await;
     assert_eq!(provider.exchanges(), [200]);
-    // Whom the provider refuses is told so.
+    // A person whom the provider refuses sees the reason.
     page.click("button", &sign_in).await;
     page.the("heading", "Who are you?").await;
     let link = page.run("return document.querySelector('a').href.replace('code=c-1', 'code=c-2')").await;
     page.open(link.as_str().unwrap()).await;
     page.sees("The identity provider refused the sign-in").await;
     for line in page.log().await {
-        // Who comes back finds a field that was looked at before.
+        // A person who returns finds a field that was checked before.
         assert!(line.contains("status of 401 ") || line.contains("status of 400 "), "{line}");
     }
 }
 
-/// What came back has to be of what was begun here: by its state for the console, by its verifier for the provider.
+/// The answer must belong to the sign-in that was started here: by its state for the console, by its verifier for the
+/// provider.
 pub async fn a_sign_in_without_its_state_or_with_another_verifier_is_refused(page: Rc<Page>) {
     let provider = Provider::start().await;
     let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
@@ -229,11 +230,11 @@ pub async fn a_sign_in_without_its_state_or_with_another_verifier_is_refused(pag
     page.sees("The identity provider refused the sign-in").await;
     page.the("button", &sign_in).await;
     assert_eq!(provider.exchanges(), [400]);
-    // Fields that were looked at by nobody yet, and what the provider said.
+    // Fields that were not checked yet, and the answer of the provider.
     page.log().await;
 }
 
-/// Nobody is signed in by a provider that does not say what it should, and no code or verifier goes elsewhere.
+/// A provider with wrong answers signs no person in, and no code or verifier goes elsewhere.
 pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
     let (provider, elsewhere) = (Provider::start().await, Provider::start().await);
     let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
@@ -245,7 +246,7 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
         page.click("button", &sign_in).await;
         page.sees("The identity provider's metadata names another issuer").await;
     }
-    // It may begin to lie while somebody is there.
+    // It may begin to lie during a session.
     for (lie, told) in [
         (Lie::TokensAt(token_of_another.clone()), "metadata names another issuer"),
         (Lie::LedTo(token_of_another), "The identity provider does not respond"),
@@ -262,7 +263,7 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
         page.holds("sessionStorage.length === 0").await;
     }
     assert_eq!(elsewhere.exchanges(), [0; 0]);
-    // An answer in another one's name, of whoever could lead people back here with a code of their own.
+    // An answer in another issuer's name, from an attacker who can send people here with a code.
     provider.lie(None);
     page.open(&api.url("/console/access")).await;
     page.click("button", &sign_in).await;
@@ -271,7 +272,7 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
     let asked = provider.exchanges().len();
     page.open(link.as_str().unwrap()).await;
     page.sees("The response came from another identity provider").await;
-    // What was begun holds once, also where it came to nothing.
+    // A started sign-in is valid once, even if it failed.
     page.open(link.as_str().unwrap().split("&iss=").next().unwrap()).await;
     page.sees("The sign-in was not started in this tab").await;
     assert_eq!(provider.exchanges().len(), asked);

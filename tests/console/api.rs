@@ -1,4 +1,4 @@
-//! A server of a test's own, and what is put on it by other ways than the console.
+//! A server of one test, and data that reaches it without the console.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,8 +15,8 @@ thread_local! {
     static SERVERS: RefCell<Vec<Rc<TestServer>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ends the servers of a scene, once no page asks them any more: what a page is refused while it goes on loading, or
-/// looks again, stands in the browser's log.
+/// Ends the servers of a scene, once no page uses them any more: refusals during loading or polling are in the
+/// browser's log.
 pub fn end_servers() {
     drop(SERVERS.take());
 }
@@ -88,7 +88,7 @@ impl Api {
         self.send(Method::PUT, &format!("/v1/entities/user/{id}"), bag).await;
     }
 
-    /// Makes a key; the first one is what this API itself uses from then on.
+    /// Creates a key. From the first one on, this API uses it.
     pub async fn key(&mut self, name: &str, roles: &[&str], scopes: &[&str]) -> String {
         let mut body = json!({"name": name, "roles": roles});
         if !scopes.is_empty() {

@@ -83,7 +83,7 @@ pub async fn a_bag_is_put_changed_and_deleted(page: Rc<Page>) {
     page.sees("This entity has no bag").await;
     page.is_accessible().await;
     page.click("button", "Put a bag").await;
-    // What is no JSON is said at once; the rest is the server's to say, in its words.
+    // Text that is not JSON is reported at once. The server reports all other mistakes, in its words.
     page.fill("Properties", "{\"name\": ").await;
     page.sees("Not valid JSON").await;
     page.is_accessible().await;
@@ -103,7 +103,7 @@ pub async fn a_bag_is_put_changed_and_deleted(page: Rc<Page>) {
     page.sees("The bag was put").await;
     page.sees("Expires").await;
     page.is_accessible().await;
-    // Digits are those that were written.
+    // Digits stay as they were written.
     page.sees("12345678901234567890.12").await;
     page.sees("1.10").await;
 
@@ -156,9 +156,9 @@ pub async fn a_lost_race_over_a_bag_shows_both_changes(page: Rc<Page>) {
     page.click("button", "Save the change").await;
     page.sees("The bag was changed").await;
     assert_eq!(api.get("/v1/entities/user/u-17").await["properties"], json!({"name": "Ada L.", "city": "Rome"}));
-    // What was said of this change would be taken for what is said of the next.
+    // A message about this change would look like one about the next.
     page.sees_no("The bag was changed").await;
-    // A patch is held to what was looked at, too.
+    // A patch is limited to the shown state, too.
     page.click("button", "Edit").await;
     page.choose("Send as", "a merge patch").await;
     page.fill("Merge patch", "{\"age\": 37}").await;

@@ -29,7 +29,7 @@ pub async fn a_feature_is_purged(page: Rc<Page>) {
     let job = api.get("/v1/jobs").await["jobs"][0].clone();
     assert_eq!((&job["state"], &job["lists_cleared"]), (&json!("done"), &json!(1)));
     assert_eq!(api.get("/v1/lists/user/seen/u-1/items").await["items"], json!([]));
-    // What a deletion leaves behind is erased the same way.
+    // The rest of a deletion is erased in the same way.
     api.send(Method::DELETE, "/v1/features/user/seen", Value::Null).await;
     page.open(&api.url("/console/features/user/seen")).await;
     page.click("link", "Erase remaining items").await;

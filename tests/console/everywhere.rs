@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::api::{Api, ago_text};
 use crate::page::Page;
 
-/// A page, and what it says once it is there.
+/// A page, and its text once it is loaded.
 const PAGES: [(&str, &str); 42] = [
     ("/console", "user.seen"),
     ("/console/features?q=none", "No matching feature"),

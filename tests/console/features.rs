@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::api::{Api, ago_text};
 use crate::page::Page;
 
-/// Where a list of features stands: its table, or what is said where it is empty.
+/// The place of a list of features: its table, or the text of an empty list.
 pub async fn one_is_created_found_changed_and_deleted(page: Rc<Page>) {
     let api = Api::start().await;
     page.open(&api.url("/console")).await;
@@ -16,7 +16,7 @@ pub async fn one_is_created_found_changed_and_deleted(page: Rc<Page>) {
     page.is_accessible().await;
     page.click("link", "New feature").await;
     page.the("heading", "New feature").await;
-    // What is missing is said, and where.
+    // A missing value is reported, with its place.
     page.click("button", "Create feature").await;
     page.sees("Required.").await;
     page.is_accessible().await;
@@ -103,7 +103,7 @@ pub async fn a_deletion_tells_what_goes(page: Rc<Page>) {
     }
     page.reload().await;
     page.click("button", "Delete").await;
-    // One call tells of so many; all of them are counted for whoever asks.
+    // One call counts a bounded number. The exact number is available on request.
     page.sees("at least 1,000 lists, with about 2 k items and 200 kB of values").await;
     page.sees("Its items expire by").await;
     page.is_accessible().await;
@@ -170,7 +170,7 @@ pub async fn versions_stand_side_by_side(page: Rc<Page>) {
     page.click("button", "Save the change").await;
     page.sees("Version v2 was changed").await;
     assert_eq!(api.get("/v1/features/user/seen/versions/v2").await["ttl"], "3d");
-    // What is deleted is what is shown: that it was changed is not seen before the page has it.
+    // The shown state is deleted: a change is noticed only once the page has it.
     page.sees("3 days").await;
     page.click("button", "Delete version v2").await;
     page.fill("Type v2 to delete it", "v2").await;

@@ -1,4 +1,4 @@
-//! Health: as it is, and when nobody answers.
+//! Health: as reported, and without a server.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub async fn checks_and_graphs_are_live(page: Rc<Page>) {
     page.sees("All checks pass").await;
     page.sees("Anyone who can reach this server has full access.").await;
     page.holds("document.querySelectorAll('.graph canvas').length >= 6").await;
-    // A reading shows what was written since the one before.
+    // A reading shows the writes since the previous one.
     let is_shown = "return /writes\\s+(0\\.[1-9]|[1-9])/.test(document.body.innerText)";
     let began = Instant::now();
     while page.run(is_shown).await != true {
@@ -49,7 +49,7 @@ pub async fn a_server_that_is_gone_is_said_to_be(page: Rc<Page>) {
     page.click("link", "History").await;
     page.sees("The server does not respond.").await;
     page.is_accessible().await;
-    // The browser notes each request that failed, which is what this was about.
+    // The browser notes each failed request, and this test is about them.
     for line in page.log().await {
         assert!(line.contains("ERR_CONNECTION_REFUSED") || line.contains("ERR_CONNECTION_RESET"), "{line}");
     }

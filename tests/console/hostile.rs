@@ -141,7 +141,7 @@ pub async fn every_field_takes_anything(page: Rc<Page>) {
             page.holds("document.documentElement.scrollWidth <= innerWidth").await;
         }
     }
-    // So do those that a click leads to.
+    // So are addresses that a click leads to.
     for (path, button) in
         [("/console/entities/entity?type=user&id=u-1", "Edit"), ("/console/entities/type/user/indexes", "New index")]
     {
@@ -167,7 +167,7 @@ pub async fn every_field_takes_anything(page: Rc<Page>) {
     .await;
     page.sees("A value must have at most 64,000 bytes; this has 11,000,003.").await;
     page.holds("document.querySelector('dialog .primary').disabled").await;
-    // The server says what it thinks of it.
+    // The server reports its opinion of it.
     for line in page.log().await {
         assert!(line.contains("status of 400 "), "{line}");
     }

@@ -83,7 +83,7 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.click("link", "u-10").await;
     page.sees("user 10").await;
     finds_a_text_with_spaces_and_a_plus(&page, &api, shown).await;
-    // What the server refuses is said in its words.
+    // A refusal is shown in the words of the server.
     page.open(&api.url("/console/entities/type/user/find?index=by_city&value=Paris&min=x")).await;
     page.sees("must be").await;
     page.is_accessible().await;
@@ -119,7 +119,7 @@ async fn finds_a_text_with_spaces_and_a_plus(page: &Page, api: &Api, shown: &str
     page.holds(&format!("{shown} === 'u-odd'")).await;
 }
 
-/// Answers of a server whose build takes as long as the test wants: a real one has ended before anybody can look.
+/// Answers of a server with a slow build: a real one ends before the test can look.
 const SLOW_BUILD: &str = "
     window.build = { state: 'building', done: 1200, job: 'running' };
     const id = '0'.repeat(32);

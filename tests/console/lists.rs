@@ -70,7 +70,7 @@ pub async fn items_are_added_looked_at_and_removed(page: Rc<Page>) {
     assert_eq!(api.get("/v1/lists/user/seen/u-1/items").await["items"], json!([]));
 }
 
-/// For those who do not know an ID: page by page, and from there into a list.
+/// For people who do not know an ID: page by page, and from there into a list.
 pub async fn entities_are_walked_in_pages(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
@@ -166,7 +166,7 @@ pub async fn why_an_item_is_missing_is_told(page: Rc<Page>) {
     page.is_accessible().await;
 }
 
-/// What the history and the audit trail know of an item that is not there.
+/// The history and the audit trail explain a missing item.
 pub async fn what_happened_since_is_told(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "1h").await;
@@ -184,7 +184,7 @@ pub async fn what_happened_since_is_told(page: Rc<Page>) {
     page.click("button", "Find out").await;
     page.sees_no("the item had expired by then").await;
     page.sees("ada erased the entity on").await;
-    // Wherever one has scrolled to: here the list's buttons are half beneath those of the head.
+    // At any scroll position: here the list's buttons are half beneath those of the head.
     page.run("const { top } = document.querySelector('.list .actions').getBoundingClientRect(); scrollBy(0, top - 34)")
         .await;
     page.is_accessible().await;

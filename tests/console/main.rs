@@ -1,8 +1,8 @@
 //! The console as a person uses it: a real Chromium, driven against the real server.
 //!
-//! What is to be clicked or filled in is found by its role and name, as the browser tells them to screen
-//! readers. After each test the browser's log must be empty: a broken content policy, an exception or a
-//! file that is missing fails it. Tests run one after the other in one browser, each in a tab of its own.
+//! Elements to click or fill in are found by role and name, as the browser reports them to screen readers. After each
+//! test the browser's log must be empty: a broken content policy, an exception or a missing file fails it. Tests run
+//! one after the other in one browser, each in a separate tab.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod access;
@@ -60,7 +60,7 @@ macro_rules! scenes {
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    // Of what the HTTP client finds built in, it takes no TLS by itself.
+    // The HTTP client does not select one of several built-in TLS providers.
     rustls::crypto::ring::default_provider().install_default().unwrap();
     let runtime = Arc::new(Runtime::new().unwrap());
     let browser = if arguments.list { None } else { runtime.block_on(Browser::start()).map(Arc::new) };
@@ -144,7 +144,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Plays a scene in a tab of its own, and looks at what the browser has to say of it.
+/// Plays a scene in a separate tab, and checks the browser's log.
 async fn play(browser: &Browser, look: Look, scene: Scene) -> Result<(), Failed> {
     let page = Rc::new(browser.page(look).await);
     let played = AssertUnwindSafe(scene(Rc::clone(&page))).catch_unwind().await;

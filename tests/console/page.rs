@@ -1,4 +1,4 @@
-//! A tab, and what a person does with it. Whatever is asked for is waited for.
+//! A tab, and the actions of a person. Each action waits for its element.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const AGAIN_AFTER: Duration = Duration::from_millis(15);
 
 const AXE: &str = include_str!("vendor/axe.min.js");
-/// Rules of WCAG 2.0 to 2.2, levels A and AA. The page is looked at from its top: further down, what is scrolled
-/// beneath the head that stays counts as obscured, and how far a click or a result scrolls is not a test's to say.
+/// Rules of WCAG 2.0 to 2.2, levels A and AA. The page is checked from its top: further down, elements beneath the
+/// fixed head count as obscured, and the scroll position after a click is outside of this test.
 const CHECK: &str = "
     const done = arguments[0];
     const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
@@ -30,7 +30,7 @@ const CHECK: &str = "
       (error) => done([String(error)]));
 ";
 
-/// What Chromium's driver can do beside the standard.
+/// The abilities of Chromium's driver beyond the standard.
 #[derive(Debug)]
 struct Extra {
     path: &'static str,
@@ -92,7 +92,7 @@ impl Page {
         self.driver.execute(script, vec![]).await.unwrap()
     }
 
-    /// All elements of a role and name, as the browser tells them to screen readers.
+    /// All elements of a role and name, as the browser reports them to screen readers.
     async fn named(&self, role: &str, name: &str) -> Vec<Element> {
         let mut elements = Vec::new();
         for node in self.nodes(role, name).await.unwrap_or_default() {
@@ -110,7 +110,7 @@ impl Page {
         Some(nodes.map(|node| node["backendDOMNodeId"].clone()).collect())
     }
 
-    /// The element of a node of the browser's own count. None if it has gone meanwhile.
+    /// The element of a node in the browser's numbering. None if it was removed since.
     async fn element(&self, node: &Value) -> Option<Element> {
         let object = self.ask("DOM.resolveNode", json!({"backendNodeId": node})).await?;
         let mark = json!({
@@ -145,8 +145,8 @@ impl Page {
         self.until(&what, async || self.named(role, name).await.into_iter().next()).await
     }
 
-    /// Waits until there is none. What is behind a dialog is not there for screen readers, and has not gone: it is
-    /// asked for when no dialog is open.
+    /// Waits until there is none. Elements behind a dialog are invisible to screen readers, and still exist: the check
+    /// waits for no open dialog.
     pub async fn no(&self, role: &str, name: &str) {
         if role != "dialog" {
             self.holds("!document.querySelector('dialog[open]')").await;
@@ -170,14 +170,14 @@ impl Page {
         self.until(&what, async || self.hit(found().await?).await).await;
     }
 
-    /// Clicks in the middle of the screen: what is at its edge may be beneath the head that stays.
+    /// Clicks in the middle of the screen: an element at its edge may be beneath the fixed head.
     async fn hit(&self, element: Element) -> Option<()> {
         let to = serde_json::to_value(&element).ok()?;
         self.driver.execute("arguments[0].scrollIntoView({ block: 'center' })", vec![to]).await.ok()?;
         element.click().await.ok()
     }
 
-    /// A button of the dialog that is open, whatever else has its name.
+    /// A button of the open dialog, also if other elements have its name.
     pub async fn click_in_dialog(&self, name: &str) {
         let what = format!("button \"{name}\" of the dialog");
         let last = async || self.hit(self.named("button", name).await.into_iter().last()?).await;
@@ -199,7 +199,7 @@ impl Page {
         }
     }
 
-    /// Chooses an option by what it says.
+    /// Selects an option by its text.
     pub async fn choose(&self, name: &str, option: &str) {
         let field = self.the("combobox", name).await;
         let what = format!("option \"{option}\"");
@@ -214,7 +214,7 @@ impl Page {
         .await;
     }
 
-    /// Keys, to whatever has the focus.
+    /// Keys, to the focused element.
     pub async fn press(&self, keys: &str) {
         let pressed = keys.chars().fold(KeyActions::new("keys".to_owned()), |actions, value| {
             actions.then(KeyAction::Down { value }).then(KeyAction::Up { value })
@@ -222,7 +222,7 @@ impl Page {
         self.driver.perform_actions(pressed).await.unwrap();
     }
 
-    /// What has the focus: its role and name.
+    /// The focused element: its role and name.
     pub async fn focused(&self) -> String {
         let script = "const it = document.activeElement; return it ? it.tagName + ' ' + \
                       (it.getAttribute('aria-label') || it.innerText || it.name || '') : ''";
@@ -259,7 +259,7 @@ impl Page {
         assert!(overflow.as_i64().unwrap() <= 0, "{address} is {overflow} px wider than {}", self.look.name);
     }
 
-    /// Answers what is in the clipboard.
+    /// Returns the content of the clipboard.
     pub async fn copied(&self) -> String {
         let script = "const done = arguments[0]; navigator.clipboard.readText().then(done, (e) => done(String(e)))";
         self.driver.execute_async(script, vec![]).await.unwrap().as_str().unwrap_or_default().to_owned()
@@ -270,7 +270,7 @@ impl Page {
         self.command("Browser.grantPermissions", json!({"permissions": permissions})).await;
     }
 
-    /// What the browser had to say since it was asked last, of all kinds.
+    /// The browser's log since the last call, of all kinds.
     pub async fn log(&self) -> Vec<String> {
         let log = self.driver.issue_cmd(Extra { path: "se/log", body: json!({"type": "browser"}) }).await.unwrap();
         // The browser's own remarks, such as that a field was in focus before another one asked for it, are no errors.
@@ -278,7 +278,7 @@ impl Page {
         told.map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
     }
 
-    /// What a browser notes of each refused request, where a test is about refusals.
+    /// The browser's note about each refused request, for tests about refusals.
     pub async fn expects_refusals(&self, status: u16) {
         for line in self.log().await {
             assert!(line.contains(&format!("status of {status} ")), "{line}");

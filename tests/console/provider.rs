@@ -1,4 +1,4 @@
-//! An identity provider of a test's own, as forgiving as the worst: only what the console sends keeps it honest.
+//! An identity provider of a test, as permissive as the worst: only the console's requests are correct.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -21,12 +21,12 @@ pub struct Provider {
     told: Arc<Told>,
 }
 
-/// What a provider that was broken into says.
+/// The lies of a compromised provider.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lie {
     /// That it is another one.
     OtherIssuer,
-    /// That whoever has a code shall take it there.
+    /// The address for exchanging a code.
     TokensAt(String),
     /// The same, once it is asked for tokens.
     LedTo(String),
@@ -37,7 +37,7 @@ pub enum Lie {
 struct Told {
     url: String,
     signer: Signer,
-    /// What the last person who came wanted, and the codes that were given for it, which hold once.
+    /// The request of the last person, and the codes that were given for it, each valid once.
     asked: Mutex<HashMap<String, String>>,
     exchanges: Mutex<Vec<u16>>,
     lie: Mutex<Option<Lie>>,
@@ -72,7 +72,7 @@ impl Provider {
         *self.told.lie.lock().unwrap() = lie;
     }
 
-    /// The statuses of what was asked for tokens.
+    /// The statuses of token requests.
     pub fn exchanges(&self) -> Vec<u16> {
         self.told.exchanges.lock().unwrap().clone()
     }
@@ -135,7 +135,7 @@ impl Told {
         json!({"issuer": issuer, "authorization_endpoint": authorization, "token_endpoint": token})
     }
 
-    /// Where somebody says who they are.
+    /// The page on which a person signs in.
     fn page(&self, url: &Url) -> String {
         let asked: HashMap<String, String> = url.query_pairs().into_owned().collect();
         let mut back = Url::parse(&asked["redirect_uri"]).unwrap();

@@ -23,7 +23,7 @@ pub async fn pages_are_light_and_paint_soon(page: Rc<Page>) {
     api.feature("seen", "string", "30d").await;
     page.open(&api.url("/console")).await;
     page.the("link", "user.seen").await;
-    // No other host, and nothing but what the server packs.
+    // No other host, and only files that the server packs.
     let script = "return performance.getEntriesByType('resource').map(({name, transferSize}) => [name, transferSize])";
     let fetched = page.run(script).await;
     let fetched = fetched.as_array().unwrap();
@@ -41,7 +41,7 @@ pub async fn pages_are_light_and_paint_soon(page: Rc<Page>) {
     assert_eq!(page.run(script).await, json!(0), "what is kept for good was fetched again");
 }
 
-/// How soon something is seen. It depends on the machine: it is told, and nothing is held against it.
+/// The time of the first paint. It depends on the machine: the test reports it and asserts nothing.
 pub async fn the_first_paint_is_reported(page: Rc<Page>) {
     let api = Api::start().await;
     for (path, when) in [("/console", "with nothing kept"), ("/console", "kept"), ("/docs", "kept")] {
@@ -95,7 +95,7 @@ async fn a_browser_is_led_to_the_console() {
     let browser = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
     let led = client.get(api.url("/")).header("accept", browser).send().await.unwrap();
     assert_eq!((led.status(), &led.headers()["location"]), (StatusCode::SEE_OTHER, &"/console".parse().unwrap()));
-    // Programs are told that there is nothing.
+    // Programs get a 404.
     assert_eq!(client.get(api.url("/")).send().await.unwrap().status(), StatusCode::NOT_FOUND);
     let put = client.put(api.url("/console")).send().await.unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Sets and bounded lists: what stands once, what is looked up, and why something is not there any more.
+//! Sets and bounded lists: unique members, look-ups, and the reasons of missing items.
 
 use std::rc::Rc;
 
@@ -54,7 +54,7 @@ pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     page.click("button", "Look up").await;
     page.sees("It is not in the list.").await;
 
-    // What has the key is removed, whatever its value is.
+    // The item of the key is removed, with any value.
     page.click("button", "Remove this value").await;
     page.the("dialog", "Remove this value?").await;
     page.sees("This removes the item with the key u-17 from the list of spam").await;
@@ -69,7 +69,7 @@ fn said(list: &Value) -> Vec<String> {
     list["items"].as_array().unwrap().iter().map(text).collect()
 }
 
-/// A version may tell its items from each other otherwise than its feature does.
+/// A version may have another identity than its feature.
 pub async fn a_version_is_a_set_of_values(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;

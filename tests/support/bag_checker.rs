@@ -1,8 +1,8 @@
 //! Judges what queries by indexes answer while bags and indexes are written, by a model that looks through all bags.
 //!
-//! Each writer alone writes its entities, one call after the other, so that it knows what each bag may be: one state,
-//! or, after an answer that did not come, one of two. What a query answers is held to what its writer knows: bags that
-//! match and are not its own may be there or not; none may be there that does not match, and none twice.
+//! Only one writer writes each entity, one call after the other. So it knows the possible states of each bag: one, or,
+//! after a missing answer, one of two. Each answer to a query is compared with that: bags of other writers may match
+//! or not; no returned bag may fail to match, and none may be returned twice.
 //!
 //! One bag is written by all of them: each counts up the number in it, under the condition that it is the one that was
 //! read. So each success, and each refusal, of a write is held to the others.
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 /// Far beyond every deadline of a server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an index may take until it is ready, or has what was acknowledged, on a busy machine.
+/// The time for an index to become ready, or to have acknowledged bags, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const WRITERS: u8 = 3;
 const ENTITIES: u8 = 4;
 const VALUES: u8 = 3;
 
-/// Sends one request on a connection of its own. Nothing if no whole answer came back.
+/// Sends one request on a separate connection. Nothing if no complete answer came back.
 pub fn call(address: &str, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
     call_if(address, method, path, "", body)
 }
@@ -54,12 +54,12 @@ pub fn call_if(address: &str, method: &str, path: &str, condition: &str, body: &
 /// Where a server listens at present: another address after it was started again.
 pub type Address<'a> = &'a (dyn Fn() -> String + Sync);
 
-/// What a store promises of entries of a bag whose write was acknowledged.
+/// A store's promise for entries of a bag whose write was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
     /// They are there.
     AtOnce,
-    /// They are there once the servers have mended what was wrong.
+    /// They exist once the servers have repaired the errors.
     Soon,
 }
 
@@ -85,7 +85,7 @@ pub fn begin(address: &str, entity_type: &str) {
     create(&format!("/v1/entity-types/{entity_type}/indexes"), &index);
 }
 
-/// Creates the index that comes and goes, if it is not there, in whatever state it is.
+/// Creates the index that comes and goes, if it does not exist, in any state.
 fn create_sometimes(address: &str, entity_type: &str) -> Option<u16> {
     let index = json!({"name": "sometimes", "properties": ["/a"], "order_by": "/b"});
     call(address, "POST", &format!("/v1/entity-types/{entity_type}/indexes"), &index).map(|(status, _)| status)
@@ -133,8 +133,8 @@ pub fn write_meanwhile<'a>(
     })
 }
 
-/// Once nobody writes: all that match are found soon, by the index that is always there and by the one that comes and
-/// goes, which is made if it is gone.
+/// Once there are no writes: all matching bags are found soon, by the permanent index and by the one that comes and
+/// goes, which is created if it does not exist.
 pub fn settle_soon(address: &str, entity_type: &str, writers: &[Writer<'_>]) {
     // An answer may have been lost, so that it is there.
     until(|| matches!(create_sometimes(address, entity_type), Some(201 | 409)), "the index is made");
@@ -188,10 +188,10 @@ pub struct Writer<'a> {
     pub random: fastrand::Rng,
     /// What each of its bags may be.
     bags: Vec<Vec<Option<Value>>>,
-    /// What it did, for a report.
+    /// The actions, for a report.
     did: Vec<String>,
     pub unknown: usize,
-    /// Counts that were acknowledged, and those of unknown outcome.
+    /// Acknowledged counts, and those of unknown outcome.
     counted: u64,
     counted_perhaps: u64,
 }
@@ -280,7 +280,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes in what came of a write.
+    /// Notes the outcome of a write.
     fn wrote(
         &mut self,
         entity: u8,
@@ -293,14 +293,14 @@ impl<'a> Writer<'a> {
         self.did.push(format!("{what} {entity} -> {:?}: {after:?}", answer.as_ref().map(|(status, _)| *status)));
         match answer {
             Some((status, body)) if status < 300 => {
-                // What was not there was not changed.
+                // A missing bag was not changed.
                 let was_there = may.iter().zip(after).filter(|(before, _)| what == "put" || before.is_some());
                 *may = was_there.map(|(_, after)| after).collect();
                 assert!(!may.is_empty(), "{body}: {:#?}", self.did);
             }
             Some((404, body)) => {
                 assert!(body["code"] == "bag_not_found" && may.contains(&None), "{body}: {:#?}", self.did);
-                // Where several servers write, what a dead one has sent may be carried out yet.
+                // If several servers write, the requests of a dead one may still be carried out.
                 if self.promise == Promise::AtOnce {
                     *may = vec![None];
                 }
@@ -316,8 +316,8 @@ impl<'a> Writer<'a> {
         may.dedup();
     }
 
-    /// Asks for all bags of a value, page by page, and judges the answer. Whether what must be there is there is
-    /// judged if the index is `complete`.
+    /// Requests all bags of a value, page by page, and judges the answer. Missing bags are errors only if the index is
+    /// `complete`.
     fn look(&mut self, index: &str, complete: bool) {
         let value = self.random.u8(..VALUES);
         let Some(found) = self.walk(index, value) else { return };
@@ -336,7 +336,7 @@ impl<'a> Writer<'a> {
                 let a = bag["properties"]["a"].as_array().unwrap();
                 assert!(a.contains(&json!(value)), "{bag} is found by {value}");
                 let id = bag["entity_id"].as_str().unwrap();
-                // What is ordered by a property may be met again when that is changed.
+                // A walk in the order of a property may return a bag again after a change of the property.
                 let is_new = found.insert(id.to_owned());
                 assert!(is_new || index != "always", "{id} is found twice by {value}");
                 if let Some(entity) = id.strip_prefix(&format!("{}-", self.name)) {
@@ -352,7 +352,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A bag of its own that matches for certain and was not found.
+    /// A bag of this writer that certainly matches and was not found.
     fn missing(&self, value: u8, found: &BTreeSet<String>) -> Option<String> {
         let holds =
             |bag: &Option<Value>| bag.as_ref().is_some_and(|bag| bag["a"].as_array().unwrap().contains(&json!(value)));
@@ -360,7 +360,7 @@ impl<'a> Writer<'a> {
         matching.map(|entity| format!("{}-{entity}", self.name)).find(|id| !found.contains(id))
     }
 
-    /// Once nobody writes: all that match are found, at once or soon.
+    /// Once there are no writes: all matching bags are found, at once or soon.
     pub fn settle(&self) {
         self.settle_in("always");
     }

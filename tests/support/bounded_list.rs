@@ -1,7 +1,7 @@
 //! A model of a list that shows its newest items only, and random operations on a store that are held to it.
 //!
-//! What once lay beyond what is shown may be given back at any time after: the model knows which items these
-//! are, and learns from what is read which of them are gone. All others have to be there.
+//! Items that were once beyond the bound may be removed at any time after: the model knows these items, and learns
+//! from reads which of them are removed. All others must exist.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
 const VALUES: u64 = 12;
-/// What is given back between two reads may be told by one of them only.
+/// An item that is removed between two reads may be in one of them only.
 const TRIES: usize = 20;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Stored {
 pub struct BoundedList {
     items: BTreeMap<ItemKey, Stored>,
     pub retention: Retention,
-    /// TTLs that it may be given, and those that items are stored by, in seconds.
+    /// TTLs of the list, and TTLs that items are stored with, in seconds.
     pub ttls: &'static [u64],
     pub lives: &'static [u64],
 }
@@ -70,8 +70,8 @@ impl BoundedList {
         op.now.as_nanos() < op.ttl.expiry_of(key.timestamp).min(stored.expires_at)
     }
 
-    /// Notes what lies beyond from now on: to be asked after each change of the list or of what it shows, and
-    /// before time goes on.
+    /// Notes the items beyond the bound from now on. Call it after each change of the list or the bound, and before
+    /// time advances.
     pub fn note(&mut self, now: Timestamp) {
         let op = self.operation(now);
         let Some(max_items) = op.max_items else { return };
@@ -120,7 +120,7 @@ impl BoundedList {
         page.items
     }
 
-    /// Carries out an operation that reads, and holds its answer to what is shown.
+    /// Carries out a reading operation, and compares its answer with the visible items.
     async fn compare<T: PartialEq + std::fmt::Debug>(
         &mut self,
         (session, list, now): (&Rc<dyn ItemSession>, &ListKey, Timestamp),
@@ -218,7 +218,7 @@ impl BoundedList {
         self.items.retain(|key, stored| !removal.takes(Identity::Item, key.timestamp, &stored.value));
     }
 
-    /// Nothing comes or goes during the walk but what is given back.
+    /// During the walk only removed items disappear, and nothing is added.
     async fn walk(&mut self, at: (&Rc<dyn ItemSession>, &ListKey, Timestamp), random: Random<'_>) {
         let (session, list, _) = at;
         let order = [Order::Newest, Order::Oldest][random(2) as usize];

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/cassandra");
 
-/// Runs the script, and returns what it printed.
+/// Runs the script, and returns its output.
 fn script(arguments: &[&str]) -> String {
     let output = Command::new(SCRIPT).args(arguments).stdin(Stdio::null()).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
@@ -38,8 +38,8 @@ impl Cluster {
         script(&[command, self.dir.path().to_str().unwrap(), &node.to_string()]);
     }
 
-    /// Ends a node at once, as a crash would. Nodes count from 1. What it acknowledged is there again
-    /// later if the cluster was started with `--durable`.
+    /// Ends a node at once, as a crash would. Nodes count from 1. Its acknowledged writes return later if the cluster
+    /// was started with `--durable`.
     pub fn kill(&self, node: usize) {
         self.on_node("kill", node);
     }
@@ -71,7 +71,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Held by tests that start a cluster of their own, one at a time: each takes gigabytes.
+/// Held by tests that start a separate cluster, one at a time: each takes gigabytes.
 pub async fn turn() -> tokio::sync::MutexGuard<'static, ()> {
     static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     TURN.lock().await
@@ -110,14 +110,14 @@ pub fn shared() -> Vec<String> {
     contact_points.clone()
 }
 
-/// Options for the shared node and the keyspace that tests share there, which has the schema. Tests
-/// keep apart by lists of their own.
+/// Options for the shared node and the keyspace that tests share there, which has the schema. Each test uses separate
+/// lists.
 pub fn shared_options() -> CqlOptions {
     static MIGRATED: OnceLock<()> = OnceLock::new();
     let options = CqlOptions { keyspace: "liststore_tests".into(), ..options(shared(), 1) };
     MIGRATED.get_or_init(|| {
         let options = options.clone();
-        // Callers are on runtimes of their own.
+        // Callers have separate runtimes.
         let migrating = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(migrate(&options, false)).unwrap();

@@ -1,8 +1,8 @@
-//! The examples of a page of the documentation: requests, what they answer, and what is read where.
+//! The examples of a page of the documentation: requests and their answers.
 
 use serde_json::Value;
 
-/// A request of a page, and what it answers.
+/// A request of a page, and its answer.
 pub struct Step {
     pub method: String,
     pub path: String,
@@ -16,7 +16,7 @@ pub fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     page.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
 }
 
-/// The page's requests, in their order. `ago` makes a timestamp of what the page has as `NOW-` and seconds.
+/// The page's requests, in their order. `ago` makes a timestamp from `NOW-` and seconds on the page.
 pub fn steps(page: &str, ago: impl Fn(u64) -> u64) -> Vec<Step> {
     let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
     assert_eq!(requests.len(), answers.len());

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use liststore::metadata::MetadataError;
 
-/// Calls again what was certainly not done, with a bound: a store waits for a connection, or for others who change
-/// the same, no longer than a second or two.
+/// Repeats a call that was certainly not carried out, with a bound: a store waits for a connection, or for others who
+/// change the same, for at most a second or two.
 pub async fn insist<T>(call: impl AsyncFn() -> Result<T, MetadataError>) -> Result<T, MetadataError> {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::{IpAddr, TcpListener};
 
-/// A port of an address that nobody uses. It lies below the range from which the kernel takes the ports of outgoing
-/// connections, one of which might else have it before it is listened at. `free_port` of the scripts does the same.
+/// An unused port of an address. It is below the range of the kernel's ports for outgoing connections, one of which
+/// might otherwise have it before it is listened at. `free_port` of the scripts does the same.
 pub fn free_port(ip: impl Into<IpAddr>) -> u16 {
     let ip = ip.into();
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();

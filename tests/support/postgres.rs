@@ -1,5 +1,5 @@
-//! Real Postgres servers for tests: a shared one in which every test has a database of its own, and
-//! servers that one test alone may stop, kill and start again. All through `scripts/postgres`.
+//! Real Postgres servers for tests: a shared one in which every test has a separate database, and servers that only
+//! one test may stop, kill and start again. All through `scripts/postgres`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/postgres");
 
-/// Runs the script, and returns what it printed.
+/// Runs the script, and returns its output.
 fn script(arguments: &[&str]) -> String {
     let output = Command::new(SCRIPT).args(arguments).stdin(Stdio::null()).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);

@@ -23,7 +23,7 @@ enum Hang {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Commit {
     Passes,
-    /// That of the next change is to be held.
+    /// The COMMIT of the next change must be held.
     Awaited,
     /// A change is being made on the connection of this number.
     Changing(usize),
@@ -32,7 +32,7 @@ enum Commit {
     Cut,
 }
 
-/// What a server asks for in a change, and in nothing else.
+/// A statement that a server sends in a change, and in nothing else.
 const CHANGES: &[u8] = b"pg_notify";
 
 /// How Postgres says that a COMMIT is done: a `CommandComplete` (documentation of Postgres, "Message
@@ -75,7 +75,7 @@ impl Proxy {
         Self { address, hang, commit, accepted }
     }
 
-    /// Holds the answer to the next COMMIT of a change back; all else passes.
+    /// Holds the answer to the next COMMIT of a change; everything else passes.
     pub fn hold_next_commit(&self) {
         self.commit.send_replace(Commit::Awaited);
     }
@@ -88,7 +88,7 @@ impl Proxy {
         self.commit.send_replace(Commit::Passes);
     }
 
-    /// Ends the connection of the COMMIT whose answer is held; all else passes.
+    /// Ends the connection of the COMMIT whose answer is held; everything else passes.
     pub fn cut_commit(&self) {
         self.commit.send_replace(Commit::Cut);
     }
@@ -103,7 +103,7 @@ impl Proxy {
         self.hang.send_replace(Hang::None);
     }
 
-    /// New connections work; those that were there hang for ever, as after a firewall forgot them.
+    /// New connections work; existing ones hang permanently, as after a firewall dropped them.
     pub fn go_on_with_new(&self) {
         self.hang.send_replace(Hang::Before(self.accepted.load(Ordering::SeqCst)));
     }

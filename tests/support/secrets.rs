@@ -1,5 +1,5 @@
-//! Finds secrets in what servers have logged. Whoever starts servers for tests has all that they logged looked through
-//! when they end, so that no suite needs to think of it.
+//! Finds secrets in the logs of servers. The support code that starts servers checks their logs when they end, so that
+//! no suite needs to do it.
 
 use std::io::{self, Write};
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
@@ -8,7 +8,7 @@ use regex::Regex;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What secrets look like that nobody has told of. What is masked has asterisks in its place.
+/// The forms of secrets, for those that no test has named. Masked ones have asterisks instead.
 static FORMS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let forms = [
         ("an API key", r"\bls_[0-9a-z]{12}_[0-9A-Za-z]{49}\b"),
@@ -31,7 +31,7 @@ pub fn in_settings<'s>(settings: impl IntoIterator<Item = (&'s str, &'s str)>) -
     settings.into_iter().filter_map(secret).collect()
 }
 
-/// The first line of a log with a secret, and what it is.
+/// The first line of a log with a secret, and the secret.
 pub fn leak(log: &str, known: &[String]) -> Option<String> {
     log.lines().find_map(|line| {
         let form = FORMS.iter().find(|(_, form)| form.is_match(line)).map(|(name, _)| *name);
@@ -79,14 +79,14 @@ impl<'a> MakeWriter<'a> for Watched {
     }
 }
 
-/// Has all that this process logs watched, down to the last detail of our own.
+/// Watches everything that this process logs, with all details of this project's modules.
 pub fn watch(known: Vec<String>) {
     static ONCE: Once = Once::new();
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
     ONCE.call_once(|| {
         let filter = EnvFilter::new("debug,liststore=trace");
         let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(Watched).with_env_filter(filter);
-        // A test with a log of its own looks at that itself.
+        // A test with a separate log checks it itself.
         let _ = lines.try_init();
     });
 }

@@ -1,6 +1,6 @@
 //! Starts the real application on a free port, for tests that speak HTTP to it.
 //!
-//! Each test has a server of its own, on a system of its own, and stops it when it is dropped.
+//! Each test has a separate server, on a separate system, and stops it when it is dropped.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -77,7 +77,7 @@ async fn launch(
             let application =
                 Application::build(&settings, stores().await.unwrap(), clock, Arc::new(Log::unset())).await.unwrap();
             listening.send(application.about()).unwrap();
-            // Nobody waits for a server that is not meant to become ready.
+            // No test waits for a server that is not meant to become ready.
             application.run_until_stopped(move |_| on_ready.send(()).unwrap_or_default()).await.unwrap();
         });
     });

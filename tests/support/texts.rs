@@ -1,6 +1,6 @@
 //! Texts that encoders and decoders of queries are known to mix up.
 
-/// None of them is a part of another one's beginning, so that each can be told by itself.
+/// None is a part of another one's beginning, so that each can be recognised.
 pub fn odd_texts() -> Vec<String> {
     let long = format!("long {}", "é+ %".repeat(200));
     let texts = [

@@ -1,4 +1,4 @@
-//! Makes tokens, good and forged ones, for the tests of whoever is to tell them apart.
+//! Makes tokens, valid and forged ones, for tests of code that must distinguish them.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::process::Command;
@@ -12,7 +12,7 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// Somebody who signs tokens.
+/// A signer of tokens.
 pub enum Signer {
     Ed(Ed25519KeyPair),
     Ec(EcdsaKeyPair),
@@ -94,7 +94,7 @@ pub fn header(alg: &str) -> Value {
     json!({"alg": alg, "typ": "JWT", "kid": "k"})
 }
 
-/// A value with other members; those that are null are left out.
+/// A value with other members; null members are left out.
 pub fn with(base: &Value, members: &Value) -> Value {
     let mut changed = base.clone();
     for (name, value) in members.as_object().unwrap() {

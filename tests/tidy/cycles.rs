@@ -7,8 +7,8 @@ use crate::sources::{Source, packages, rust_files};
 /// A name by its path from the crate's root: `["items", "StoreError"]`.
 type Path = Vec<String>;
 
-/// For each folder of a package with a circle among what lies in it: the names in the circle. A `mod.rs`
-/// speaks for its folder and is no part of a circle in it; what it hands on counts as what it comes from.
+/// For each folder of a package with a circle among its files: the names in the circle. A `mod.rs` stands for its
+/// folder and is no part of a circle in it; its re-exports count as their sources.
 pub fn circles() -> Vec<String> {
     packages().iter().flat_map(|package| circles_of(package)).collect()
 }
@@ -116,7 +116,7 @@ fn absolute(path: &str, here: &[String], modules: &BTreeSet<Path>) -> Option<Pat
     Some(from.into_iter().chain(segments.map(str::to_owned)).collect())
 }
 
-/// What a text imports, one path each; `a::b@c` stands for `a::b as c`.
+/// The imports of a text, one path each; `a::b@c` stands for `a::b as c`.
 fn imports(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for statement in code.split(';') {
@@ -163,7 +163,7 @@ fn module(source: &Source) -> Path {
     segments(source).into_iter().filter(|segment| *segment != "mod").map(str::to_owned).collect()
 }
 
-/// What a file names by `crate::` and `super::`, as paths from the crate's root.
+/// The names of a file that begin with `crate::` and `super::`, as paths from the crate's root.
 fn used_paths(source: &Source) -> Vec<Path> {
     let (code, module) = (code(source), module(source));
     let mut found = Vec::new();

@@ -100,7 +100,7 @@ fn known_debt(line: &str) -> (&str, Counts) {
 struct Page {
     counts: Counts,
     words: usize,
-    /// Some of what is counted.
+    /// Some of the counted phrases.
     examples: Vec<String>,
 }
 

@@ -203,7 +203,7 @@ fn unsafe_code_stands_in_one_file() {
     }));
 }
 
-/// Whether the line has `naming` as a path of its own, not as the end of a longer identifier.
+/// Whether the line has `naming` as a separate path, not as the end of a longer identifier.
 fn names(line: &str, naming: &str) -> bool {
     line.match_indices(naming).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -267,7 +267,7 @@ fn every_file_says_what_it_is() {
 #[test]
 fn nothing_is_left_to_be_done() {
     let files: Vec<_> = ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files).collect();
-    // What a parent test runs as a process of its own says so, and is no test left out.
+    // A test that a parent test runs as a separate process is marked as such, and is not left out.
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:"), concat!("#[ign", "ore]")];
     assert_none(
         files

@@ -1,4 +1,4 @@
-//! The shape of source files and pages: what a reader trips over and no lint looks for.
+//! The shape of source files and pages: obstacles for readers that no lint finds.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ pub fn undeclared(folder: &str) -> Vec<String> {
     found
 }
 
-/// Modules with files of their own that are not folders with a `mod.rs`.
+/// Modules with files next to their folders instead of a `mod.rs`.
 pub fn files_beside_their_folders(folder: &str) -> Vec<String> {
     let beside = |source: &&Source| root().join(&source.path).with_extension("").is_dir();
     let sources = rust_files(folder);

@@ -20,8 +20,7 @@ impl Source {
         self.below_src().split('/').next().unwrap().trim_end_matches(".rs").to_owned()
     }
 
-    /// The numbered lines that are no comments, up to the unit tests at a file's end: those may
-    /// name what they like.
+    /// The numbered lines without comments, up to the unit tests at a file's end, which may name anything.
     pub fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text
             .lines()

@@ -1,4 +1,4 @@
-//! What was taken from others is what its lock says, and what is embedded is all that there is.
+//! Vendored files match their lock, and all of them are embedded.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,7 +15,7 @@ pub struct BagName {
     pub entity: String,
 }
 
-/// The content of a bag. Each write has a number of its own, so a state shows which write made it.
+/// The content of a bag. Each write has a unique number, so a state shows which write made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Properties {

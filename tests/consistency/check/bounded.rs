@@ -1,6 +1,6 @@
-//! What must hold of lists that show their newest items only. What lies beyond may be given back at any time, and
-//! nobody knows when: so an item must be there as long as it cannot have lain beyond, that is, as long as there can
-//! have been no more than so few items before it.
+//! The promises of lists that show only their newest items. Items beyond the bound may be removed at any time. So an
+//! item must be visible as long as it cannot have been beyond the bound, that is, as long as fewer items than the
+//! bound can have been before it.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ impl<'a> Bounded<'a> {
                 return found("what was removed does not come back", item.to_string(), &[removal.call]);
             }
         }
-        // From the newest on, those that cannot have lain beyond when this was answered.
+        // From the newest on, the items that cannot have been beyond the bound at the time of the answer.
         let started = self.stories.iter().rev().filter(|(_, (_, story))| story.from.is_some_and(|at| at <= call.to));
         for (key, (item, story)) in started.take(usize::try_from(self.max_items).unwrap_or(usize::MAX)) {
             let is_behind = more && shown.last().is_some_and(|last| key < last);

@@ -1,7 +1,7 @@
-//! The items of a list that must be judged together, each such cluster exactly: those that were
-//! ever sent in one add (an add is all or nothing), those that share a value and those that were removed
-//! together by their names (a removal counts them). Each get tells of all items of a cluster at one
-//! instant. What a removal between two moments counts is judged in [`super::windows`].
+//! The items of a list that must be judged together, each such cluster exactly: items that were ever sent in one add
+//! (an add is all or nothing), items that share a value, and items that were removed together by their names (a
+//! removal counts them). Each get has a result for all items of a cluster at one instant. Counts of removals between
+//! two moments are judged in [`super::windows`].
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -93,7 +93,7 @@ fn is_between(call: &Call) -> bool {
     matches!(call.request, Request::RemoveBetween { .. })
 }
 
-/// Each bit by itself.
+/// Each bit separately.
 fn ones(bits: u64) -> impl Iterator<Item = u64> {
     (0..u64::BITS).map(|place| 1 << place).filter(move |bit| bits & bit != 0)
 }
@@ -153,7 +153,7 @@ fn adds(history: &History, story: &Story<'_>, cells: &[Vec<usize>]) -> Vec<Step>
     steps
 }
 
-/// What a page tells of each cluster: the bits that it covers, and those that were there.
+/// The result of a page for each cluster: the bits that it covers, and the visible ones.
 fn told(
     story: &Story<'_>,
     homes: &[Home],

@@ -1,9 +1,9 @@
 //! Whether a count fits what can have been there: of a removal, and of Count List Items.
 //!
-//! What a removal of a value, or of some items, counts on a linearizable list is judged exactly
-//! ([`super::clusters`]). All other counts are of items that are judged by themselves: at some instant of the
-//! call there were at least those that were certainly there, and at most those that can have been. Where
-//! reads may mix, and removals that overlap may count the same item twice, each item has an instant of its own.
+//! Counts of removals of a value, or of some items, on a linearizable list are judged exactly ([`super::clusters`]).
+//! All other counts concern items that are judged separately: at some instant of the call there were at least the
+//! certain items, and at most the possible ones. If reads may mix, and overlapping removals may count an item twice,
+//! each item has a separate instant.
 
 use super::Violation;
 use super::expiry::Sight;

@@ -23,9 +23,8 @@ impl Bits<'_> {
     }
 }
 
-/// Which calls look at definitions: those of the control plane ask its store, those on lists the
-/// catalog. A change may reach one a moment before the other while it is not acknowledged, so the
-/// two are judged apart.
+/// Which calls read definitions: those of the control plane read its store, those on lists the catalog. An
+/// unacknowledged change may reach one a moment before the other, so the two are judged separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Store,

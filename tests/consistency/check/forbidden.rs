@@ -205,7 +205,7 @@ pub const CASES: &[Case] = &[
         Script::new().add((0, 9), "a@1 b@2").get((1, 2), "a@1").forbidden("an add is atomic");
     }),
     ("half_an_add_in_a_page_after_each_was_removed_once", || {
-        // The items are told apart by the removals, and still one add.
+        // The removals distinguish the items, which are still one add.
         let script = Script::new().remove((0, 1), "a", Outcome::Removed(0)).add((2, 9), "a@1 b@2");
         script.get((3, 4), "a@1").forbidden(ITEM);
     }),

@@ -1,5 +1,5 @@
-//! Histories of counts, searches for values, pages from the oldest item on, and removals of some items: those
-//! that the promises forbid, and neighbours of theirs that they allow.
+//! Histories of counts, searches for values, pages from the oldest item on, and removals of some items: forbidden
+//! ones, and similar allowed ones.
 
 use super::forbidden::{Case, Script, item, items, key, list, unknown};
 use crate::history::{Order, Outcome, Promises, Request};

@@ -2,12 +2,11 @@
 //! each at some instant between its beginning and its end, each answered as the object's state
 //! then demands.
 //!
-//! The state of most objects is a set of at most 64 bits ([`Effect`]). Bags have a state of their own: any
-//! [`Transition`] can be judged. Kept libraries (porcupine-rs 0.3, todc-utils 0.1,
-//! stateright 0.31) search for such an order by backtracking, and know no call that may have
-//! happened before some moment or never: what a killed server leaves behind. On bits, the search
-//! can be made narrow: see [`Explorer::candidates`]. A property test compares it with trying all
-//! orders.
+//! The state of most objects is a set of at most 64 bits ([`Effect`]). Bags have another state: any [`Transition`] can
+//! be judged. Maintained libraries (porcupine-rs 0.3, todc-utils 0.1, stateright 0.31) search for such an order by
+//! backtracking, and do not support a call that may have happened before some moment or never, such as those of a
+//! killed server. On bits, the search can be narrow: see [`Explorer::candidates`]. A property test compares it with
+//! trying all orders.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,7 +14,7 @@ use std::hash::Hash;
 
 use crate::history::{Moment, NEVER};
 
-/// What a call demands of the state of an object, and does to it.
+/// The demands of a call on the state of an object, and its effects.
 pub trait Transition: Clone + PartialEq {
     type State: Copy + Ord + Hash;
 
@@ -28,10 +27,10 @@ pub trait Transition: Clone + PartialEq {
 /// For each bit, at least and at most how many counted items it stands for if it was set.
 pub type Shares = Vec<(u64, u64, u64)>;
 
-/// What a call demands of the state, and does to it.
+/// The demands of a call on the state, and its effects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effect {
-    /// The bits that the answer tells of, and what it says they were.
+    /// The bits that the answer reports, and their reported values.
     pub told: u64,
     pub told_set: u64,
     /// How many of the bits' items the answer counted, and the number in the answer.
@@ -268,8 +267,8 @@ fn rank<S>(way: Way<S>, optional: u128) -> u32 {
     (way.happened & optional).count_ones()
 }
 
-/// Ways without needless ones. A way is needless if another one differs from it only in that fewer calls happened
-/// which need not have: whatever can follow the first can follow the second, too.
+/// Ways without needless ones. A way is needless if another one differs from it only in that fewer optional calls
+/// happened: any continuation of the first is one of the second, too.
 struct Tried<S> {
     /// The slots of calls that need not happen.
     optional: u128,
@@ -296,8 +295,8 @@ impl<S: Copy + Eq + Hash> Tried<S> {
     }
 }
 
-/// The shortest part of an impossible history that is still impossible: what ended later is left
-/// out (and what was open then may never have happened), and so is every read that is not needed.
+/// The shortest part of an impossible history that is still impossible. It lacks calls that ended later (so that calls
+/// in flight may never have happened), and every read that is not needed.
 pub fn minimal<E: Transition>(steps: &[Step<E>], start: E::State) -> Vec<Step<E>> {
     let Verdict::Impossible { step } = judge(steps, start) else { return steps.to_vec() };
     let end = steps[step].to;

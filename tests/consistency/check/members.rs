@@ -1,7 +1,7 @@
-//! Whether each member of a set stood where it must have stood. A member is an object by itself, whose state is
-//! the timestamp of its item: an add keeps the newest, so it raises that, and a removal takes it away. Of the
-//! timestamps that a member was ever added with, there is a bit each, which is set while its item is no older: then
-//! an add sets bits and clears none, whatever was there, and the order of calls can be found as that of lists is.
+//! Whether each member of a set was where it must be. A member is a separate object, whose state is the timestamp of
+//! its item: an add keeps the newest, so it raises the timestamp, and a removal removes it. Each timestamp that a
+//! member was ever added with has a bit, which is set while its item is no older. So an add sets bits and clears none,
+//! in any state, and the order of calls can be found as for lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
     Ok(violations)
 }
 
-/// What a page shows twice, or out of order.
+/// Duplicates and disorder in a page.
 fn out_of_shape(history: &History, index: usize) -> Option<Violation> {
     let Call { request: Request::Get { order, .. }, outcome: Outcome::Page { items, .. }, .. } = &history.calls[index]
     else {
@@ -131,7 +131,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// What a call did to it, or tells of it.
+    /// The effects of a call on it, and its reported state.
     fn effects(&self, call: &Call) -> impl Iterator<Item = Effect> + use<'_> {
         let of_value = |item: &&Item| item.value == self.value;
         let happened = call.unknown() || !matches!(call.outcome, Outcome::NotDone { .. });
@@ -150,7 +150,7 @@ impl<'a> Member<'a> {
             (Request::RemoveAll { .. }, _) if happened => vec![Effect::clears(u64::MAX)],
             (Request::Get { min: None, max: None, after, .. }, Outcome::Page { items, more }) => {
                 let found = items.iter().find(of_value).map(|item| item.timestamp);
-                // A part of the set tells of those alone that are in it.
+                // A part of the set has a result only for the members in it.
                 let is_told = found.is_some() || (after.is_none() && !more);
                 is_told.then(|| self.standing(found)).into_iter().collect()
             }

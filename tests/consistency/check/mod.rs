@@ -1,12 +1,11 @@
 //! Decides whether a history is allowed by the promises of `docs/explanation/guarantees.md`.
 //!
-//! A history is taken apart into objects that can be judged by themselves: the items of a list
-//! that were ever added together or share a value ([`clusters`]), the definitions of a feature and
-//! the TTL of a version ([`definitions`]), a member of a set ([`members`]). Each of those is judged
-//! exactly ([`linear`]). What spans objects is judged by what must be so at every instant
-//! ([`windows`]): whether a page is the list at one moment. What callers notice first, a list that
-//! goes back, is looked for by itself ([`monotonic`]). Lists that show their newest items only have
-//! promises of their own ([`bounded`]), and so have bags ([`bags`]). This module must never talk to a server.
+//! A history is divided into objects that can be judged separately: the items of a list that were ever added together
+//! or share a value ([`clusters`]), the definitions of a feature and the TTL of a version ([`definitions`]), a member
+//! of a set ([`members`]). Each of these is judged exactly ([`linear`]). Rules across objects are judged by conditions
+//! at every instant ([`windows`]): whether a page is the list at one moment. A list that goes back, which callers
+//! notice first, has a separate check ([`monotonic`]). Lists that show only their newest items have separate promises
+//! ([`bounded`]), and so have bags ([`bags`]). This module must never talk to a server.
 
 pub mod bags;
 mod bounded;
@@ -87,7 +86,7 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
         let shapes = pages::check(history, story);
         let broken = !shapes.is_empty();
         violations.extend(shapes);
-        // A page that is out of shape tells nothing certain about what it leaves out.
+        // A malformed page proves nothing about missing items.
         if broken {
             continue;
         }

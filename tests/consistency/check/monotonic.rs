@@ -1,6 +1,6 @@
-//! Whether what a client was shown stays there for it: of two gets of one list, one after the other on
-//! one connection, the second must not lack what the first one had. The order of all calls implies it
-//! ([`super::clusters`]); this says it plainly, in two calls.
+//! Whether items that were shown to a client stay visible for it: of two gets of one list, one after the other on one
+//! connection, the second must not lack an item of the first. The order of all calls implies it ([`super::clusters`]);
+//! this check reports it plainly, in two calls.
 
 use std::collections::HashMap;
 

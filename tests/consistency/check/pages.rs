@@ -1,5 +1,5 @@
-//! What every page must be, whatever else went on: ordered, within its bounds and limit, without
-//! duplicates, of items that somebody added; and what every answer to a write must add up to.
+//! The rules for every page, independent of other calls: ordered, within its bounds and limit, without duplicates, and
+//! of added items; and the sums in every answer to a write.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Properties of the checker: on small histories it agrees with trying all orders, and what a
-//! plain list did, told truthfully, is always allowed.
+//! Properties of the checker: on small histories it agrees with trying all orders, and every true history of a plain
+//! list is allowed.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn agrees_with_trying_all_orders() {
     });
 }
 
-// --- A plain list, told truthfully -------------------------------------------------------------
+// --- A plain list with true answers -------------------------------------------------------------
 
 #[derive(Debug, Clone)]
 enum Act {
@@ -117,7 +117,7 @@ fn item(number: usize) -> Item {
     Item { timestamp: BASE + number as u64 / 2, value: format!("\"v{}\"", number % 4) }
 }
 
-/// What there is from a moment on, ascending.
+/// The items from a moment on, ascending.
 fn from(items: &BTreeMap<Key, Item>, min: Option<u64>) -> Vec<Item> {
     items.values().filter(|item| min.is_none_or(|min| item.timestamp >= min)).cloned().collect()
 }

@@ -1,5 +1,5 @@
-//! A history told list by list: for each item, what can have added and removed it, and for each
-//! call that read, what it saw.
+//! A history list by list: for each item, the calls that can have added and removed it, and for each reading call, its
+//! result.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub struct ItemStory {
 /// A page, or the answer of a search for values, as the list's items see it.
 pub struct Look {
     pub call: usize,
-    /// The items of the story, by place, that it had to tell of.
+    /// The items of the story, by place, that it had to report.
     pub covered: Vec<usize>,
     /// For each item of the story, by place, whether it was in it.
     pub seen: Vec<bool>,
@@ -200,7 +200,7 @@ impl<'a> Story<'a> {
 
     /// How an item stands to a call.
     pub fn sight(&self, place: usize, call: &Call) -> Sight {
-        // The answer to a call comes from a moment when it was open, whatever it left undone.
+        // The answer to a call comes from a moment of the call, with any omissions.
         if self.lasting[place] { Sight::Visible } else { self.sight_during(place, call.from, call.to) }
     }
 
@@ -224,7 +224,7 @@ impl<'a> Story<'a> {
         if dropped { sight.max(Sight::Unsure) } else { sight }
     }
 
-    /// What a call had to tell of, and did. `None` if it tells of no items.
+    /// The required and the actual results of a call. `None` if it reports no items.
     fn look(&self, index: usize) -> Option<Look> {
         let Call { request, outcome, .. } = &self.history.calls[index];
         match (request, outcome) {
@@ -239,7 +239,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// What lies behind a key, of what is between bounds.
+    /// The part behind a key of the range between bounds.
     fn asked(&self, between: Range<usize>, order: Order, after: Option<&Key>) -> Range<usize> {
         let Some(after) = after else { return between };
         match order {
@@ -329,7 +329,7 @@ fn clears(history: &History, emptying: &[usize], list: &ListName) -> Vec<Change>
     let empties = |call: &Call| match &call.request {
         Request::RemoveAll { list: of } => of == list,
         Request::DeleteFeature { feature } => *feature == version.feature,
-        // What is created starts empty.
+        // A new definition starts with empty lists.
         Request::CreateFeature { feature, .. } => *feature == version.feature && version.label.is_empty(),
         Request::DeleteVersion { version: of } | Request::CreateVersion { version: of, .. } => of == version,
         _ => false,

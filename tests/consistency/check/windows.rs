@@ -1,9 +1,8 @@
-//! What must be so at every instant, and whether a page fits it.
+//! The conditions at every instant, and whether a page fits them.
 //!
-//! For each item there are spans of time in which it is certainly in its list, and spans in which
-//! it certainly is not, whatever the order of the calls that overlap. A page of a linearizable
-//! list needs one instant, while its call was open, that contradicts none of its items: it is the
-//! list at one moment, not a mixture of several. Where reads may mix, each item needs one.
+//! Each item has spans of time in which it is certainly in its list, and spans in which it certainly is not, for any
+//! order of overlapping calls. A page of a linearizable list needs one instant during its call that contradicts none
+//! of its items: it is the list at one moment, not a mixture of several. If reads may mix, each item needs one.
 
 use super::expiry::Sight;
 use super::story::{Change, Look, Story};
@@ -59,7 +58,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Those of an item, as if the call `not` had not been made.
+    /// The windows of an item, as if the call `not` had not been made.
     pub fn of(story: &Story<'_>, place: usize, not: Option<usize>) -> Self {
         let item = &story.items[place];
         let certain = |changes: &[Change]| -> Vec<Change> {
@@ -94,7 +93,7 @@ pub fn check(history: &History, story: &Story<'_>) -> Vec<Violation> {
     violations
 }
 
-/// The windows that a page contradicts, those of no item being left out that its call overlaps.
+/// The windows that a page contradicts, including every item that its call overlaps.
 fn contradicted<'w>(story: &Story<'_>, windows: &'w [Windows], look: &Look, call: &Call) -> Vec<(usize, &'w Window)> {
     let mut against = Vec::new();
     for place in look.covered.iter().copied() {

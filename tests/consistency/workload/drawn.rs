@@ -1,4 +1,4 @@
-//! Timestamps, values and bounds, drawn so that they meet: ties, what was sent before, what is about to expire.
+//! Timestamps, values and bounds, drawn so that they coincide: ties, earlier requests, items that are about to expire.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use fastrand::Rng;
 use super::world::{Kind, List, TTLS_SECS, World};
 use crate::history::{Item, NANOS_PER_SEC, Order, ValueType};
 
-/// Of a value; what the API takes is a little more.
+/// For a value; the limit of the API is slightly greater.
 const VALUE_BYTES_MAX: usize = 60_000;
 
 impl World {
@@ -30,7 +30,7 @@ impl World {
         self.epoch / hour * hour - 600 * NANOS_PER_SEC + rng.u64(0..24) * 60 * NANOS_PER_SEC / 4 + rng.u64(0..3)
     }
 
-    /// A value that nobody has used; a few are large, so that stores have something to write.
+    /// An unused value; a few are large, so that stores have something to write.
     pub(super) fn value(&self, rng: &mut Rng, list: &List) -> String {
         let number = self.values.fetch_add(1, Ordering::Relaxed);
         let padding = match list.kind {
@@ -57,7 +57,7 @@ impl World {
         (!sent.is_empty()).then(|| sent[rng.usize(0..sent.len())].clone())
     }
 
-    /// One that was sent lately, or one that nobody has sent.
+    /// A recent value, or an unused one.
     pub(super) fn some_value(&self, rng: &mut Rng, list: &List) -> String {
         match Self::recent(rng, list) {
             Some(items) if rng.u8(0..10) > 0 => items[rng.usize(0..items.len())].value.clone(),
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Some of what was sent together, one of them twice, and one that was not sent.
+    /// Some items that were sent together, one of them twice, and one that was not sent.
     pub(super) fn some_items(&self, rng: &mut Rng, list: &List) -> Vec<Item> {
         let mut items = Self::recent(rng, list).unwrap_or_default();
         rng.shuffle(&mut items);

@@ -1,5 +1,5 @@
-//! What the clients do: few hot lists and many cold ones, long lists, large values, features that come
-//! and go, items about to expire. Everything is drawn from the seed; only the interleaving is not.
+//! The work of the clients: few hot lists and many cold ones, long lists, large values, features that come and go,
+//! items about to expire. Everything is drawn from the seed, except the interleaving.
 
 mod bags;
 mod drawn;
@@ -22,7 +22,7 @@ const HEAD_LIMIT: usize = 512;
 const MEMBERS: u8 = 12;
 const MOVES: u64 = 20;
 
-/// What a client does next.
+/// The next action of a client.
 pub enum Work {
     Once(Request),
     /// Gets of one list, one after the other on one connection.
@@ -53,7 +53,7 @@ impl Walk {
 }
 
 impl World {
-    /// `wall` is what the server's clock shows, about, in nanoseconds.
+    /// `wall` is the approximate time of the server's clock, in nanoseconds.
     pub fn next(&self, rng: &mut Rng, wall: u64) -> Work {
         let is_for_bags = match self.workload {
             Workload::All => self.is_turn_of_bags(rng),
@@ -280,7 +280,7 @@ impl World {
         Request::Get { list: list.name.clone(), min, max, order: Order::Newest, limit, after: None }
     }
 
-    /// By turns what the head of a list may answer, and what goes behind it.
+    /// In turn, reads that the head of a list may answer, and reads behind it.
     fn series(&self, rng: &mut Rng, list: &List) -> Work {
         let short_first = rng.bool();
         let get = |short: bool, rng: &mut Rng| {

@@ -49,14 +49,14 @@ pub enum Kind {
     Long,
     /// Values so large that a few adds fill the queue of a small store, and its memory.
     Bulky,
-    /// Sets of few members, which move, go and come back.
+    /// Sets of few members, which move, leave and return.
     Set,
     /// Lists that show a few items only.
     Bounded,
 }
 
 impl Kind {
-    /// Of the calls on such a list, those that remove all of it.
+    /// The share of calls on such a list that remove all of it.
     pub(super) fn percent_emptied(self) -> u8 {
         match self {
             Self::Long => 1,
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// One list, and what was sent to it lately: what there is to be added again or removed.
+/// One list, and its recent requests: items to add again or to remove.
 pub struct List {
     pub(super) name: ListName,
     pub(super) kind: Kind,
@@ -177,7 +177,7 @@ impl World {
         (!self.bags.is_empty()).then_some(&*self.bag_type)
     }
 
-    /// What is created before the first operation.
+    /// The definitions that exist before the first operation.
     pub fn features(&self) -> &[(String, ValueType, u64)] {
         &self.features
     }
@@ -186,8 +186,8 @@ impl World {
         self.lists.iter().map(|list| &list.name)
     }
 
-    /// Whether every server of several must give the answer that is promised: a change of a
-    /// definition reaches the others only after a while, so what it concerns stays on one.
+    /// Whether every one of several servers must give the promised answer: a change of a definition reaches the others
+    /// only after a while, so calls about it stay on one.
     pub fn is_for_any_server(&self, request: &Request) -> bool {
         let constant = |list: &ListName| list.version.feature != self.churned && list.version != self.expiring;
         matches!(request, Request::Bag(_)) || request.list().is_some_and(constant)

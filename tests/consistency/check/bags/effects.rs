@@ -1,4 +1,4 @@
-//! What a call demands of a bag, and does to it.
+//! The demands of a call on a bag, and its effects.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::history::Outcome;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Current {
     pub bag: Option<Properties>,
-    /// How many writes of unknown outcome the changes so far have overtaken: those that ended before one of these
-    /// changes began.
+    /// The number of writes of unknown outcome that the changes so far have overtaken: those that ended before one of
+    /// these changes began.
     pub overtaken: usize,
 }
 
@@ -102,8 +102,8 @@ impl Transition for BagEffect {
     }
 }
 
-/// The effect of a call on one bag. `None` if the call tells nothing and changes nothing. `writers` has the write that
-/// made the state of each entity tag.
+/// The effect of a call on one bag. `None` if the call has no outcome and changes nothing. `writers` has the write
+/// that made the state of each entity tag.
 pub fn effect_of(request: &BagRequest, outcome: &Outcome, writers: &BTreeMap<&str, u64>) -> Option<BagEffect> {
     let (condition, change) = match request {
         BagRequest::Get { unless, .. } => return read(unless.as_deref(), outcome, writers),

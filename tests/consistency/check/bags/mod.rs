@@ -1,8 +1,8 @@
-//! Judges bags. Each bag is an object of its own: a register that a put replaces, a patch changes in part, and a
+//! Judges bags. Each bag is a separate object: a register that a put replaces, a patch changes in part, and a
 //! condition guards.
 //!
-//! All calls on a bag must fit one order ([`effects`]). A query tells of each bag of its type: a bag that it found was
-//! so at one moment of the query, and a bag that matched all the time was found.
+//! All calls on a bag must fit one order ([`effects`]). A query has a result for each bag of its type: a returned bag
+//! matched at one moment of the query, and a bag that matched during the whole query was returned.
 //!
 //! A write of unknown outcome may take effect later. But each change replaces the state that its server read, so the
 //! change cannot follow a later change that was acknowledged.
@@ -77,7 +77,7 @@ fn shown<'h>(request: &BagRequest, outcome: &'h Outcome) -> Vec<(BagName, &'h st
     }
 }
 
-/// What is wrong with the answer to a query, whatever the bags were.
+/// The mistake in the answer to a query, for any states of the bags.
 fn out_of_shape(call: usize, request: &BagRequest, outcome: &Outcome) -> Option<Violation> {
     let (BagRequest::Find { index, city, order, .. }, Outcome::Bag(BagOutcome::Found(found))) = (request, outcome)
     else {
@@ -177,7 +177,7 @@ impl Bag<'_> {
             let step = match changes.iter().find(|change| change.call == *index) {
                 None => Step { call: *index, from: call.from, to: call.to, optional: false, effect },
                 Some(Change { from, to, optional, .. }) => {
-                    // Not by their latest moments: a server reads what it replaces before its answer.
+                    // Not by their latest moments: a server reads the state that it replaces before its answer.
                     let ended_before = |moment: Moment| unknown.iter().filter(|ended| **ended < moment).count();
                     let overtaken_by = call.unknown().then(|| ended_before(call.to) + 1);
                     let effect = effect.overtaking(ended_before(*from), overtaken_by);
@@ -223,7 +223,7 @@ impl Bag<'_> {
         seen.map(|(.., at)| self.history.calls[*at].to).min()
     }
 
-    /// What a call tells of this bag if it is a query.
+    /// The effects on this bag if the call is a query.
     fn found(&self, call: &Call, changes: &[Change]) -> Vec<BagEffect> {
         let Request::Bag(BagRequest::Find { entity_type, index, city, is_settled, .. }) = &call.request else {
             return Vec::new();

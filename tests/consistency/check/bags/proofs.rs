@@ -1,4 +1,4 @@
-//! A property of the checker: it allows whatever some plain bags did, if the answers are true.
+//! A property of the checker: it allows every history of some plain bags with true answers.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ impl Bags {
         }
     }
 
-    /// Carries an act out. `at` is a moment of its own, and the number of the write.
+    /// Carries an act out. `at` is a separate moment, and the number of the write.
     fn act(&mut self, act: Act, number: usize, when: When, at: u64) -> (BagRequest, BagOutcome) {
         let (bag, condition) = (name(number), self.condition(number, when));
         let (holds, before) = (self.holds(number, &condition), self.state(number));
