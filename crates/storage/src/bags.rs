@@ -1,20 +1,20 @@
 //! Bags: lists of one item, and the entries by which they are found.
 //!
 //! A *bag* is the list of an entity under the feature key of its type's bags ([`FeatureKey::is_of_bags`], the default
-//! version). Its one item is the bag as it is now: the document in its value, its stamp in its timestamp. TTL, expiry
-//! and visibility are those of lists; [`ItemSession::entities`] of the key walks over all bags of the type, and
-//! [`ItemSession::remove_all`] empties a bag, with none of its entries. No items are added to it otherwise.
+//! version). Its one item is the present bag: the document in its value, its stamp in its timestamp. TTL, expiry and
+//! visibility are those of lists. [`ItemSession::entities`] of the key walks over all bags of the type, and
+//! [`ItemSession::remove_all`] empties a bag without its entries. No items are added to it in another way.
 //!
 //! A store that answers gets from memory ([`ItemStore::get_from_memory`](super::ItemStore::get_from_memory)) shows a
 //! bag so, too: as the one item of its list.
 //!
-//! A stamp tells a state of a bag from the others: whoever writes takes one that is greater than that of the bag
-//! before, or the present moment where there is none. So a bag is replaced by *swaps*, which name the stamp that was
-//! read and are lost if it is not there any more.
+//! A stamp distinguishes the states of a bag: a writer takes one that is greater than the stamp of the previous bag,
+//! or the present moment if there is none. So a bag is replaced by *swaps*, which name the stamp that was read and are
+//! lost if the bag has another one.
 //!
 //! An *entry* is an item in a list of entries, under the key of another version of the bags. Those lists are ordinary
-//! lists of items, read by [`ItemSession::get`] with [`Ttl::ENDLESS`]: an entry is seen until the `expires_at` that it
-//! was stored with. An entry is a hint: whoever reads it looks at the bag.
+//! lists of items, read by [`ItemSession::get`] with [`Ttl::ENDLESS`]: an entry is visible until the `expires_at` that
+//! it was stored with. An entry is a hint: its reader checks the bag.
 //!
 //! [`FeatureKey::is_of_bags`]: liststore_contract::domain::FeatureKey::is_of_bags
 //! [`ItemSession::entities`]: super::ItemSession::entities
@@ -31,7 +31,7 @@ use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, T
 /// The most bytes of a bag as it is stored.
 pub const BAG_BYTES_MAX: usize = liststore_contract::domain::document::DOCUMENT_BYTES_MAX;
 
-/// The most entries that one swap changes, those that go and those that come, in all lists.
+/// The maximum of entries that one swap changes, removed and added ones, in all lists.
 pub const ENTRIES_MAX: usize = 2_000;
 
 /// A bag as it was read: the visible bag, if there is one, and the row that a swap names.
@@ -57,17 +57,17 @@ pub struct BagRow {
 
 /// One bag in the place of another, with the entries of both.
 ///
-/// It is made if the visible bag is the one that was read, and else [`Swapped::Lost`], with nothing done. A store that
-/// cannot find out which of both it was answers an error whose outcome is unknown. When it was made, the bag that was
-/// there is gone for ever, whatever the TTL is later; so is one that was there and is not visible.
+/// It is made if the visible bag is the one that was read. Otherwise it is [`Swapped::Lost`], with nothing done. A
+/// store that cannot find out the outcome returns an error with an unknown outcome. When the swap is made, the
+/// previous bag is gone permanently, with any later TTL, also if it was not visible.
 ///
-/// A store whose writes of several lists are one makes the swap and all changes of entries so: they are seen at one
-/// moment, and after a crash all are there or none. Another store swaps the bag first, as one change, and then makes
-/// the changes of entries, in any order, before it answers. If some of these fail, it answers an error whose outcome is
-/// unknown: the bag may stand, and its entries be mended by whoever compares them with it. Such a store notes each swap
-/// that puts a bag or takes one out with its entries before it makes it, and forgets it once all is done: so what a
-/// process leaves that dies in between is found by [`ItemSession::unfinished_swaps`]. One that puts a bag and may lack
-/// entries, as `entered_in` says, it notes in any case, and does not forget.
+/// A store that writes several lists as one makes the swap and all changes of entries together: they become visible at
+/// one moment, and after a crash all exist or none. Another store swaps the bag first, as one change, and then makes
+/// the changes of entries, in any order, before it answers. If some of these fail, it returns an error with an unknown
+/// outcome: the bag may be stored, and a comparison with it may repair its entries. Such a store notes each swap that
+/// puts a bag, or removes one with its entries, before it makes it, and deletes the note once all is done. So
+/// [`ItemSession::unfinished_swaps`] finds the swaps of a process that dies in between. If a swap puts a bag that may
+/// lack entries, according to `entered_in`, the store notes it in any case, and keeps the note.
 ///
 /// [`ItemSession::unfinished_swaps`]: super::ItemSession::unfinished_swaps
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -134,29 +134,29 @@ pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// A place where lists are kept.
 ///
-/// # What is visible
-/// An item is visible if and only if `now < timestamp + ttl` for the operation's `now` and `ttl`,
-/// and `now` is before the `expires_at` that it was stored with, and, where the operation says `max_items`,
-/// there are fewer than so many such items before it in the list's order: newest first, equal timestamps
-/// by the digest of the value, descending. Reads return visible items only, however late the space of the
-/// others is reclaimed. All that one operation finds or counts it finds among the items that are visible at
-/// one moment of it; bounds, limits and page tokens choose among these.
+/// # Visible items
+/// An item is visible if and only if these hold: `now < timestamp + ttl` for the operation's `now` and `ttl`; `now` is
+/// before the `expires_at` that it was stored with; and, if the operation has `max_items`, fewer than that many such
+/// items come before it in the list's order (newest first, equal timestamps by the digest of the value, descending).
+/// Reads return only visible items, however late the space of the others is reclaimed. Everything that one operation
+/// finds or counts is among the items that are visible at one moment of it. Bounds, limits and page tokens select among
+/// these.
 ///
-/// An item that lies beyond `max_items`, by whatever operation or by what [`ItemStore::bound`] told, may be
-/// reclaimed from then on: as long as it is not, it is visible again when items before it are removed or
-/// expire, or when `max_items` is raised. An item that never lay beyond is never reclaimed for that.
+/// An item beyond `max_items`, by any operation or by the answer of [`ItemStore::bound`], may be reclaimed from then on.
+/// As long as it is not reclaimed, it becomes visible again when items before it are removed or expire, or when
+/// `max_items` is raised. An item that was never beyond the bound is never reclaimed for it.
 ///
 /// # Sets
-/// A list whose identity ([`ListKey::identity`]) is not that of items is a set. Its items are members
-/// ([`Identity::member`](liststore_contract::domain::Identity::member)), and for whoever reads, at any moment, a member stands in it
-/// at most once. What an add leaves of a member is decided by
-/// [`Keep::replaces`](liststore_contract::domain::Keep::replaces) between the visible item that is there and each new one, in any
-/// order: the same is left in whatever order adds come. An item that is not visible by the add's `now` and
-/// `ttl` is as if it were not there, and never shown again once its member was added anew, whatever the TTL is
-/// later. After a removal a member is as if it had never been there.
+/// A list with another identity ([`ListKey::identity`]) than that of items is a set. Its items are members
+/// ([`Identity::member`](liststore_contract::domain::Identity::member)), and for every reader, at any moment, a member is
+/// in it at most once. [`Keep::replaces`](liststore_contract::domain::Keep::replaces) decides between the visible item of
+/// a member and each new one, in any order, so that the order of adds does not change the result. An item that is not
+/// visible by the add's `now` and `ttl` counts as missing. It is never shown again once its member was added again, with
+/// any later TTL. After a removal, a member is as if it had never been there.
 ///
-/// Items of sets are stored and ordered by their stored bytes ([`Identity`](liststore_contract::domain::Identity)): everywhere
-/// here an item's `value`, and the digest in its item key, is of these.
+/// Items of sets are stored and ordered by their stored bytes
+/// ([`Identity`](liststore_contract::domain::Identity)): everywhere here an item's `value`, and the digest in its item
+/// key, refer to these.
 ///
 /// # Bags
 /// A list that can hold one item, which a [swap](BagSwap) puts there: see [`bags`].
@@ -165,9 +165,9 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
 
-    /// Whether swaps of bags may be left unfinished: see [`ItemSession::unfinished_swaps`]. Where they are not, a bag
-    /// and its entries change at one moment: no entry of a list says of a state of its bag what is not so of it, as
-    /// long as no two indexes write to that list, which is of one generation.
+    /// Whether swaps of bags may be left unfinished: see [`ItemSession::unfinished_swaps`]. Otherwise, a bag and its
+    /// entries change at one moment: no entry contradicts its state of the bag, as long as no two indexes write to one
+    /// list, which belongs to one generation.
     fn leaves_swaps(&self) -> bool {
         false
     }
@@ -350,20 +350,19 @@ pub trait ItemSession: 'static {
     /// least 1.
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError>;
 
-    /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The
-    /// same (timestamp, value) is one item, however often it is added; the last add's
-    /// `expires_at` holds. In a set an item may take the place of another one of its member, or be left out for
-    /// it: for readers at the moment at which the whole add is there. When `done` is called with `Ok`, the items
-    /// survive a crash of the process (and of the machine, as far as the store's settings promise that), and every
-    /// later read sees them.
+    /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The same (timestamp,
+    /// value) is one item, however often it is added; the last add's `expires_at` applies. In a set an item may
+    /// replace another one of its member, or be left out for it: readers see this at the moment at which they see the
+    /// whole add. When `done` is called with `Ok`, the items survive a crash of the process (and of the machine, if
+    /// the store's settings promise that), and every later read sees them.
     ///
     /// Returns a future to await before the add can begin, if any. Without one, the add is in its place among the
     /// list's writes.
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>;
 
-    /// Adds to one set that have waited for it together. Each is what [`ItemSession::start_add`] makes of it, and what
-    /// they leave is what they would leave one after the other, in this order. A store may write several of them at
-    /// one moment: none of these is seen without the others, and what fails of one has failed of all.
+    /// Adds to one set that have waited for it together. Each has the effect of [`ItemSession::start_add`], and
+    /// together they leave the same items as one after the other, in this order. A store may write several of them at
+    /// one moment: then none is visible without the others, and they succeed or fail together.
     fn start_adds(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
         Some(Box::pin(async move {
             for SetAdd { op, items, done } in adds {
@@ -381,16 +380,16 @@ pub trait ItemSession: 'static {
         }))
     }
 
-    /// Remove List Items: removes every item that the removal takes and which was there when the
-    /// operation began, hidden ones too; an item that is added meanwhile may stay. Returns how many
-    /// *visible* items were removed. Safe to repeat.
+    /// Remove List Items: removes every item of the removal that existed when the operation began, including hidden
+    /// ones. An item that is added during the removal may stay. Returns the number of removed *visible* items. Safe to
+    /// repeat.
     ///
     /// A removal by value or between two moments may take much: a store may then do it in parts, each of them whole.
     /// A failure in between says that its outcome is unknown.
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
-    /// Remove All List Items: removes every item that was there when the operation began. That of a set empties
-    /// a list of items of the same key, too: of deleted generations nobody knows the identity any more.
+    /// Remove All List Items: removes every item that existed when the operation began. For a set it also empties a
+    /// list of items of the same key, because the identity of deleted generations is no longer known.
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
 
     /// The visible bag of a list of bags, if there is one: all that was acknowledged before is seen.
@@ -417,9 +416,10 @@ pub trait ItemSession: 'static {
         Ok(BagPage { bags, next })
     }
 
-    /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became
-    /// of them. Each is as if [`ItemSession::swap_bag`] left its bag as it is; they are seen in any order. If another
-    /// swap of the bag comes at the same time, what that one says of an entry holds. A failure may leave some done.
+    /// Adds entries for bags that are still the ones that were read, each bag once, and returns the outcomes in their
+    /// order. Each is like a [`ItemSession::swap_bag`] that leaves its bag as it is; they become visible in any order.
+    /// If another swap of the bag comes at the same time, its changes of an entry take precedence. A failure may leave
+    /// some done.
     async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         let mut swapped = Vec::with_capacity(bags.len());
         for bag in bags {
@@ -429,10 +429,10 @@ pub trait ItemSession: 'static {
         Ok(swapped)
     }
 
-    /// Swaps that this or another server has begun and whose entries may not be written: those of lately, and with each
-    /// look a part of those before, so that all of the last hours are met in some minutes. A bounded part of what there
-    /// is, in no order: the look that comes with it goes on behind. What cannot be read is left to the next look. None
-    /// of a store whose swaps are made with their entries.
+    /// Swaps that this or another server has begun and whose entries may not be written: the recent ones, and with
+    /// each look a part of the older ones, so that a few minutes cover all of the last hours. A bounded part in no
+    /// order: the returned look continues behind it. Swaps that cannot be read are left to the next look. Empty for a
+    /// store that makes swaps together with their entries.
     async fn unfinished_swaps(&self, _op: &Operation, _look: SwapLook) -> Result<SwapPage, StoreError> {
         Ok(SwapPage::default())
     }
@@ -442,10 +442,9 @@ pub trait ItemSession: 'static {
         Ok(())
     }
 
-    /// The entities that have lists of a feature version with visible items, from a place on: at most `limit`,
-    /// which is at least 1, each once, in an order that stays. What one call does and holds in memory is
-    /// bounded, however many other lists there are: so a part may have few entities, or none, and not be
-    /// the last.
+    /// The entities that have lists of a feature version with visible items, from a place on: at most `limit`, which
+    /// is at least 1, each once, in a stable order. The work and the memory of one call are bounded, for any number of
+    /// other lists: so a part may have few entities, or none, and not be the last.
     ///
     /// A walk finds each list that has visible items during the whole walk. It may find a list that is filled or
     /// emptied during the walk.
