@@ -97,7 +97,7 @@ async fn what_is_known_and_what_nobody_else_can_make_is_not_looked_up() {
     }
 }
 
-/// Five at once and then five a second, whoever asks: each finds out for itself all the same.
+/// Five at once and then five a second, for all callers together. Each still gets its answer.
 #[actix::test]
 async fn look_ups_for_unknown_features_are_spread_out() {
     let store = Arc::new(SharedStore::new(true));
@@ -152,7 +152,7 @@ async fn news_are_followed_by_reading_changes_and_missed_ones_by_reading_everyth
     handle.stop(Duration::from_secs(60)).await;
 }
 
-/// Else what was missed would stay missed.
+/// Otherwise a missed change would stay missed.
 #[actix::test]
 async fn a_full_reading_that_failed_is_made_good_by_a_full_one() {
     let store = Arc::new(SharedStore::new(true));
@@ -238,8 +238,8 @@ async fn stopping_closes_the_store_and_refuses_what_comes_later() {
     assert_eq!(store.creations_begun(), 0);
 }
 
-/// A journal that keeps a change, and cannot tell: as a disk whose last write failed after it was
-/// made. It can be read again on demand.
+/// A journal that stores a change, and cannot report it: like a disk whose last write failed after it was made. It can
+/// be read again on demand.
 #[derive(Default)]
 struct DoubtfulJournal {
     kept: MemoryJournal,
@@ -339,8 +339,8 @@ impl Journal for DoubtfulJournal {
     }
 }
 
-/// A feature was once created that no list operation ever found, and one deleted that went on to take
-/// adds: the store knew of the change as soon as its journal was mended, and the catalog never did.
+/// A created feature that no list operation found, and a deleted one that continued to accept adds: the store knew the
+/// change once its journal was repaired, and the catalog did not.
 #[actix::test]
 async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
     for unreadable_at_first in [false, true] {
@@ -410,7 +410,7 @@ async fn a_store_that_cannot_settle_is_asked_again() {
     assert_eq!(doubt.settles.load(SeqCst), 4, "and at the end");
 }
 
-/// Whoever cannot read its definitions is not ready, and one of its own makes no catalog of it.
+/// A server that cannot read its definitions is not ready, and a change of its own does not create a catalog.
 #[actix::test]
 async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
     let store = Arc::new(SharedStore::new(true));
@@ -506,8 +506,7 @@ async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
     second.stop(Duration::from_secs(5)).await;
 }
 
-/// As one of before a deletion and a new creation of the same name: it is of no use where the store can
-/// tell.
+/// Like a copy from before a deletion and a new creation of the same name: it is useless if the store can answer.
 #[actix::test]
 async fn what_was_kept_never_stands_before_a_store_that_can_be_read() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The memory store of definitions as if other servers shared it: they change it, tell of it or do
-//! not, and it can be away.
+//! The memory store of definitions as if other servers shared it: they change it, with or without a notification, and
+//! it can be unavailable.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -21,7 +21,7 @@ use tokio::sync::{Mutex as Turns, Notify, watch};
 pub struct SharedStore {
     inner: LocalStore<MemoryJournal>,
     shared: bool,
-    /// Whether definitions cannot be read; all else works.
+    /// Whether definitions cannot be read; everything else works.
     unreadable: AtomicBool,
     /// Whether creations wait until this is over.
     stalled: watch::Sender<bool>,
@@ -33,7 +33,7 @@ pub struct SharedStore {
     news_panic: AtomicBool,
     reading_panics: AtomicBool,
     told: Notify,
-    /// What was changed elsewhere and is not in the revision that a reader knows.
+    /// Changes by other servers that are not in the revision of a reader.
     changed: Mutex<Vec<(FeatureId, Option<Feature>)>>,
     full_readings: AtomicUsize,
     readings_of_changes: AtomicUsize,
@@ -247,7 +247,7 @@ impl MetadataStore for SharedStore {
         self.readings_of_changes.fetch_add(1, SeqCst);
         self.readable()?;
         let revision = self.inner.definitions().await?.revision;
-        // What was told before is told again: a change that is known already changes nothing.
+        // Repeated notifications: a change that is already known changes nothing.
         Ok(Some(Changes { revision, features: self.changed.lock().unwrap().clone() }))
     }
 

@@ -86,7 +86,7 @@ impl Faults {
         self.busy.send_replace(busy);
     }
 
-    /// Whether somebody has begun to wait until it is not.
+    /// Whether a caller has begun to wait until it is not.
     pub fn idle_awaited(&self) -> bool {
         self.idle_awaited.load(SeqCst)
     }

@@ -173,15 +173,14 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
     assert!(pool.stop(Duration::from_secs(60)).await);
 }
 
-/// An add that the store has begun, stalled as it is, when its caller leaves: not that of a caller who left
-/// before it came to that.
+/// An add that the stalled store has begun when its caller leaves, and not the add of a caller who left earlier.
 async fn leave_an_add_behind(pool: &ListPool, faults: &Faults) {
     let (patience, mut is_unknown) = (Instant::now() + Duration::from_secs(60), false);
     while faults.operations_begun() == 0 {
         assert!(Instant::now() < patience, "none is begun");
         let left = pool.add(list("a"), ttl(), None, one_item(), Instant::now() + Duration::from_millis(30)).await;
         match left {
-            // Nothing is unknown of those that the actor comes to too late to begin them, or has not come to.
+            // The outcome is known for operations that the actor has not begun, or begins too late.
             Err(error @ (ListError::DeadlineExceeded { .. } | ListError::Overloaded)) => {
                 is_unknown |= error.outcome_unknown();
             }

@@ -72,8 +72,8 @@ async fn a_list_that_moves_waits_for_what_was_begun_on_it_and_others_go_on() {
     }
 }
 
-/// A change that once went on after a minute left lists with two sessions at work, as the next one waited for nobody
-/// but its own predecessor.
+/// A change that continued after a minute left lists with two sessions at work, because the next change waited only
+/// for its predecessor.
 #[actix::test]
 async fn a_change_waits_for_as_long_as_it_takes_and_so_does_the_next() {
     let faults = Arc::new(Faults::default());
@@ -106,7 +106,7 @@ async fn a_change_waits_for_as_long_as_it_takes_and_so_does_the_next() {
     faults.stall(false);
     resizing.await.unwrap().unwrap();
     assert_eq!(pool.warning(), None);
-    // What was refused is not made up for.
+    // A refused change is not made later.
     pool.resize(actors(4), soon()).await.unwrap();
     assert_eq!((pool.view().size.actors, faults.sessions_alive()), (4, 4));
     assert_eq!(get(&pool, &moved, soon()).await.unwrap().items.len(), 1);

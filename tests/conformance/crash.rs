@@ -1,10 +1,10 @@
 //! A server process that is killed at random moments: nothing that it acknowledged is missing
 //! afterwards, and no add is there in part.
 //!
-//! The test runs itself as a child process ([`child`]), which writes to a few lists and prints a
-//! line for each acknowledgement. What a writer does follows from the seed, so the parent knows
-//! each of its operations, and that at most one of them was under way when it was killed. The engine
-//! has so little memory that it flushes and merges all the while, which is counted.
+//! The test runs itself as a child process ([`child`]), which writes to a few lists and prints a line for each
+//! acknowledgement. The seed determines the operations of a writer, so the parent knows each of them, and that at most
+//! one was in flight when the child was killed. The engine has so little memory that it flushes and compacts
+//! continuously, which is counted.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -33,10 +33,10 @@ const ROUNDS_DEFAULT: u64 = 50;
 
 const WRITERS: u64 = 4;
 const TAGS: u64 = 5;
-/// The lists outlive the rounds, and hold what it takes to have the engine flush and compact.
+/// The lists outlive the rounds, and are large enough for flushes and compactions.
 const TTL_SECS: u64 = 86_400;
 
-/// The stores that are put to the test, by the name that the child is told.
+/// The stores under test, by the name that the child gets.
 fn open(store: &str, dir: &Path, registry: &Registry) -> Arc<dyn ItemStore> {
     let fsync = match store {
         "embedded_group" => Fsync::Group,
@@ -114,7 +114,7 @@ enum Step {
     RemoveAll,
 }
 
-/// What a writer does in a round, one after another.
+/// The steps of a writer in a round, one after another.
 fn steps(seed: u64, round: u64, writer: u64) -> impl Iterator<Item = Step> {
     let mut random = Random::of(&[seed, round, writer]);
     (0_u64..).map(move |step| match random.below(40) {
@@ -153,7 +153,7 @@ fn setting(name: &str) -> u64 {
     std::env::var(name).unwrap().parse().unwrap()
 }
 
-/// Not a test of its own: what the parent kills.
+/// Not a separate test: the parent kills it.
 #[test]
 #[ignore = "run by the crash tests, as a process of its own"]
 fn child() {
@@ -244,7 +244,7 @@ fn kill_and_check(store: &str) {
     });
 }
 
-/// What a child has done.
+/// The steps of a child.
 #[derive(Debug, Default)]
 struct Done {
     /// Acknowledged, of each writer.
@@ -261,7 +261,7 @@ impl Done {
     }
 }
 
-/// Runs a child until it has said so many lines, kills it, and tells what it said.
+/// Runs a child until it has printed this many lines, kills it, and returns its lines.
 fn run_and_kill(store: &str, dir: &Path, settings: [(&str, u64); 3], kill_after: u64, random: &mut Random) -> Done {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["crash::child", "--exact", "--ignored", "--nocapture"])
@@ -276,7 +276,7 @@ fn run_and_kill(store: &str, dir: &Path, settings: [(&str, u64); 3], kill_after:
     let opening = lines.by_ref().any(|line| line == "opening");
     assert!(opening, "the child did not start");
     let mut done = Done::default();
-    // The test harness says things of its own.
+    // The test harness prints other lines, too.
     let mut count = |line: String| {
         if let Some(said) = line.strip_prefix("done ") {
             let mut numbers = said.split(' ').map(|number| number.parse::<u64>().unwrap());
@@ -298,8 +298,8 @@ fn run_and_kill(store: &str, dir: &Path, settings: [(&str, u64); 3], kill_after:
     done
 }
 
-/// Compares a list with what the acknowledged steps make of it, and maybe the one that was under
-/// way: an add whole or not at all, a removal as far as it came.
+/// Compares a list with the result of the acknowledged steps, and possibly of the one in flight: an add as a whole or
+/// not at all, a removal as far as it came.
 fn check(before: &BTreeSet<Item>, present: &BTreeSet<Item>, mut steps: impl Iterator<Item = Step>, done: usize) {
     let mut expected = before.clone();
     for step in steps.by_ref().take(done) {

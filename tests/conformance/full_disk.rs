@@ -1,9 +1,9 @@
 //! A disk that takes no more writes: stores refuse changes, go on reading, and recover by
 //! themselves.
 //!
-//! A child process stands for the server. Its limit on file sizes (`RLIMIT_FSIZE`, with its signal
-//! ignored) is set to the largest file that there is: from then on files do not grow, while what
-//! they have already can still be written over, as on a full disk. Later it is lifted.
+//! A child process stands for the server. Its limit on file sizes (`RLIMIT_FSIZE`, with its signal ignored) is set to
+//! the size of the largest file: from then on files do not grow, but their existing bytes can be overwritten, as on a
+//! full disk. Later the limit is lifted.
 
 use std::fs::{self, DirEntry};
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::stores::open_embedded;
 
 /// Longer than any recovery takes on a busy machine.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
-/// More than fits into what the stores have set aside on the disk.
+/// More than fits into the space that the stores have reserved on the disk.
 const ITEMS_MAX: usize = 400_000;
 const CHANGES_MAX: u64 = 5_000;
 
@@ -51,13 +51,13 @@ fn free_disk() {
 fn largest_file(dir: &Path) -> u64 {
     let size = |entry: DirEntry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => largest_file(&entry.path()),
-        // A file that a compaction has removed meanwhile is as good as empty.
+        // A file that a compaction has removed since counts as empty.
         metadata => metadata.map_or(0, |metadata| metadata.len()),
     };
     fs::read_dir(dir).unwrap().map(|entry| size(entry.unwrap())).max().unwrap_or(0)
 }
 
-/// Not a test of its own: its limits hold for its whole process.
+/// Not a separate test: its limits apply to its whole process.
 #[test]
 #[ignore = "run by the test above, as a process of its own"]
 fn child() {

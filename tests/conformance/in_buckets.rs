@@ -1,5 +1,4 @@
-//! A store all of whose lists are kept in buckets, whoever names them: so that every case of the suite runs on them as
-//! it is.
+//! A store that keeps all lists in buckets, so that every case of the suite runs on them without changes.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -115,8 +114,8 @@ impl ItemSession for Session {
     }
 }
 
-/// A clock that is ahead of the machine's by what it was from the next border of a bucket: cases have items on both
-/// sides of it. The store goes by it, too: one whose present is earlier would cut lists by what had not expired then.
+/// A clock that is ahead of the machine's by the distance to the next border of a bucket: cases have items on both
+/// sides of it. The store uses it, too: otherwise it would cut lists by items that had not expired yet.
 #[derive(Clone, Copy)]
 pub struct AtTheBorder {
     ahead: u64,

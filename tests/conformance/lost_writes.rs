@@ -1,12 +1,11 @@
-//! A disk whose write-back fails, for real: ext4 on a loop device, over a file system that is full. The
-//! kernel goes on showing what it could not write, and the next fsync succeeds; what it showed is gone
-//! once the file system is mounted anew. Stores that were opened again in between must not have built
-//! on it.
+//! A disk whose write-back really fails: ext4 on a loop device, over a full file system. The kernel continues to show
+//! the bytes that it could not write, and the next fsync succeeds. They are gone once the file system is mounted
+//! again. Stores that were opened again in between must not have relied on them.
 //!
-//! It need not go on: what was not written is gone sooner if the kernel wants its memory. That is not for this disk to
-//! show in `group` mode, since a loop device confirms a write of which only a part had room.
+//! They may disappear earlier, if the kernel needs its memory. This disk cannot show that in `group` mode, because a
+//! loop device confirms a write of which only a part had room.
 //!
-//! The test runs itself in a mount namespace of its own, where the machine lets it.
+//! The test runs itself in a separate mount namespace, if the machine allows it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -25,7 +24,7 @@ use crate::items::probe::{Probe, SECOND, fresh_feature_key, list_key, numbered, 
 use crate::metadata::sample::{ANY, by, create, description, id, read};
 
 const DIR: &str = "LISTSTORE_TEST_LOST_WRITES";
-/// What the script ends with where there are no loop devices, no mkfs.ext4, or no right to mount.
+/// The exit status of the script if there are no loop devices, no mkfs.ext4, or no right to mount.
 const CANNOT_MOUNT: i32 = 77;
 /// Without a journal: one that cannot be written would end all writing at once.
 const SCRIPT: &str = r#"
@@ -62,7 +61,7 @@ fn what_a_failed_fsync_left_in_the_kernels_memory_alone_is_on_the_disk_after_a_s
     }
 }
 
-/// Not a test of its own: it needs the mounts of its process.
+/// Not a separate test: it needs the mounts of its process.
 #[test]
 #[ignore = "run by the test above, as a process of its own"]
 fn child() {
@@ -104,7 +103,7 @@ impl Disk {
 }
 
 async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
-    // With so much memory nothing is flushed meanwhile: it is the log that meets the full disk.
+    // With this much memory nothing is flushed: the log meets the full disk.
     let open = || -> Arc<dyn ItemStore> {
         let options = EmbeddedOptions { fsync, cache_bytes: 1 << 30, ..EmbeddedOptions::new(dir) };
         Arc::new(EmbeddedStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap())
@@ -136,7 +135,7 @@ async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
         assert!(refused.outcome_unknown(), "what was refused for certain is there: {counts}");
         acknowledged.extend(unknown);
     } else if there < acknowledged.len() {
-        // What no fsync had confirmed may be gone as by a loss of power: the newest, and whole adds.
+        // Writes without a confirmed fsync may be lost as by a loss of power: the newest, and whole adds.
         assert!(matches!(fsync, Fsync::Interval(_)), "what an fsync had confirmed is gone: {counts}");
         assert_eq!(there % BATCH, 0, "{counts}");
         acknowledged.truncate(there);
@@ -177,7 +176,7 @@ async fn metadata(disk: &Disk, dir: &Path) {
         assert!(n < BATCHES_MAX, "the disk never was full");
     }
     disk.free();
-    // It opens its file again by itself.
+    // It opens its file again automatically.
     for _ in 0..20 {
         present = store.update_feature(&id, change(), ANY, by("editor")).await.unwrap();
     }

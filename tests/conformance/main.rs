@@ -1,9 +1,8 @@
 //! The conformance suites: what `liststore::items` and `liststore::metadata` promise, written once
 //! and held against every store.
 //!
-//! A new store is added with one entry in `stores.rs`. A suite never knows which store it runs
-//! against, but for what its backend says of itself, and never needs a store that is empty: every
-//! case works on lists of its own.
+//! A new store is added with one entry in `stores.rs`. A suite never knows its store, except for the properties of its
+//! backend, and never needs an empty store: every case works on separate lists.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

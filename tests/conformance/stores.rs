@@ -71,8 +71,7 @@ impl MetadataBackend for Embedded {
     }
 }
 
-/// The engine's clock stands in 1970, so that nothing is ever purged under a case's feet: what a
-/// read hides, it hides by itself.
+/// The engine's clock stays in 1970, so that nothing is ever purged during a case: reads hide items on their own.
 #[async_trait(?Send)]
 impl Backend for Embedded {
     async fn open(&self) -> Arc<dyn ItemStore> {

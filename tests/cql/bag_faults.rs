@@ -20,7 +20,7 @@ use crate::takeover::server_on;
 const SEEDS: &str = "LISTSTORE_TEST_BAG_SEEDS";
 const SEEDS_DEFAULT: u64 = 6;
 const STEPS: usize = 12;
-/// The server that is killed is started anew so often.
+/// The number of seeds after which the killed server is started again.
 const SEEDS_PER_KILL: u64 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,14 +36,14 @@ async fn no_bag_is_wrong_and_none_is_missed_for_long() {
     for seed in 1..=seeds {
         let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
         let addresses = Mutex::new([stays.address().to_owned(), dies.as_ref().unwrap().address().to_owned()]);
-        // Nobody waits until the index is ready, nor until the other server knows of it.
+        // No caller waits until the index is ready, nor until the other server knows it.
         begin(stays.address(), &entity_type);
         let failing = |sent, part| {
             let rarely = of(sent).and(Condition::RandomWithProbability(part));
             RequestRule(rarely, RequestReaction::forge_with_error(DbError::Unauthorized))
         };
         forger.on_requests(vec![failing(Sent::Add, 0.3), failing(Sent::Delete, 0.1)]);
-        // Each writer goes to one of both at each call: what one leaves undone the other meets.
+        // Each writer selects one of both servers for each call: the other server encounters unfinished work.
         let cut = swap_answer().and(Condition::RandomWithProbability(0.1));
         forger.on_responses(vec![ResponseRule(cut, ResponseReaction::drop_connection())]);
         let calls = AtomicUsize::new(0);

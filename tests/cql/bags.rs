@@ -61,13 +61,13 @@ pub async fn entries(server: &Server, list: &ListKey) -> usize {
     server.session.get(&op, list, &EVERYTHING).await.unwrap().items.len()
 }
 
-/// Each counts up what it reads; a swap that found another bag is tried again.
+/// Each increments the number that it reads, and repeats a swap that found another bag.
 async fn count(server: &Server, bag: &ListKey, times: usize) -> (usize, usize) {
     let (mut done, mut unknown) = (0, 0);
     while done + unknown < times {
         let op = server.op();
         let Ok(ReadBag { bag: found, row }) = server.session.bag(&op, bag).await else {
-            // What is refused at once does not let others run.
+            // A request that is refused at once does not let others run.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -159,7 +159,7 @@ async fn a_bag_whose_entries_cannot_be_written_stands() {
     assert_eq!(entries(&server, &list).await, 0);
 }
 
-/// Who builds an index has read a bag, and what it writes of it arrives once another server has changed the bag.
+/// A builder of an index has read a bag, and its write of the entry arrives once another server has changed the bag.
 #[tokio::test]
 async fn an_entry_that_is_added_late_does_not_outlive_its_bag() {
     let mut forger = Forger::start().await;

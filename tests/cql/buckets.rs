@@ -1,5 +1,5 @@
-//! Lists in buckets, on a real Cassandra: what a read asks for, how directories come and go, and what is left of an add
-//! that breaks off.
+//! Lists in buckets, on a real Cassandra: the requests of a read, the life of directories, and the rest of an
+//! interrupted add.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,7 +154,7 @@ async fn walks_cross_borders_both_ways_with_ties_on_them() {
     }
 }
 
-/// Two months, and what a forged failure leaves of an add to both.
+/// Two months, and the rest of an add to both after a forged failure.
 #[tokio::test]
 async fn an_add_over_several_buckets_is_there_whole_or_not_at_all() {
     let mut forger = Forger::start().await;
@@ -230,7 +230,7 @@ async fn buckets_that_lie_whole_between_two_moments_go_by_a_tombstone_of_their_p
     assert_eq!(server.session.remove(&op, &list, &Removal::Between(within)).await.unwrap(), 5);
     assert_eq!((sent("clear") - before.0, sent("delete") - before.1), (2.0, 2.0));
     assert_eq!(page(&server, &op, &list, &EVERYTHING).await, [times[6], times[0]]);
-    // What is added later is there, and what is added by a faster clock goes as well.
+    // A later add stays, and an add by a faster clock is removed as well.
     add(&server, &op, &list, &[(times[2], "again")]).await.unwrap();
     let ahead = now_micros() + 3_000_000;
     let february = partition(&list, "2024-02");
@@ -308,8 +308,8 @@ async fn what_another_server_adds_after_a_removal_of_all_is_found() {
     assert_eq!(page(&one, &one.op_with(ttl(30 * DAY)), &list, &EVERYTHING).await.len(), 1);
 }
 
-/// What is left of a Remove All that breaks off is whole buckets, which every read shows alike, and which the next one
-/// takes. What the directory names then without items costs reads of several buckets at once.
+/// An interrupted Remove All leaves whole buckets, which every read shows alike, and which the next one removes. Empty
+/// buckets in the directory then cost reads of several buckets at once.
 #[tokio::test]
 async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up() {
     const DAYS: u64 = 40;
@@ -333,7 +333,7 @@ async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up()
     let failed = server.session.remove_all(&op(), &list).await.unwrap_err();
     assert!(failed.outcome_unknown(), "{failed:?}");
     let left = page(&server, &op(), &list, &EVERYTHING).await;
-    // Each bucket that failed is whole, and so is each that nobody came to.
+    // Each bucket that failed is whole, and so is each that was not reached.
     for time in &times {
         let here = left.iter().filter(|found| name(found) == name(time)).count();
         let all = if left.iter().any(|found| name(found) == name(time)) { here >= 2 } else { here == 0 };
@@ -365,8 +365,8 @@ async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up()
     assert_eq!(page(&server, &op(), &list, &EVERYTHING).await, [times[20]]);
 }
 
-/// An add writes again what this session has not written lately; the items of other buckets are found once the
-/// directory was made anew from the items.
+/// An add writes a directory row again that this session has not written recently. Items of other buckets are found
+/// once the directory was rebuilt from the items.
 #[tokio::test]
 async fn a_directory_that_was_lost_is_made_anew() {
     // A walk over all partitions takes its time where others have many.
@@ -443,7 +443,7 @@ async fn a_list_that_is_longer_than_it_shows_is_cut_in_all_buckets() {
     assert_eq!(page(&server, &op, &list, &EVERYTHING).await, times[..5]);
 }
 
-/// As many items as are told of, in one partition; a list in buckets may have them.
+/// The reported number of items, in one partition; a list in buckets may have them.
 #[tokio::test]
 async fn a_list_that_has_grown_long_without_buckets_is_told_of() {
     let server = Server::open(shared_options()).await;

@@ -1,4 +1,4 @@
-//! What a server leaves of entries that it could not write is mended, so that queries find what bags hold.
+//! Entries that a server could not write are repaired, so that queries find the contents of bags.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ async fn stored(probe: &probe::Server, entity_type: &str, value: u32) -> usize {
     probe.session.get(&probe.op_with(Ttl::ENDLESS), &list, &EVERYTHING).await.unwrap().items.len()
 }
 
-/// Far beyond what is promised, on a busy machine.
+/// Far beyond the promise, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn until(mut holds: impl AsyncFnMut() -> bool) -> Duration {

@@ -38,13 +38,12 @@ async fn a_removal_by_value_outranks_a_faster_clock() {
     write_row(&bare, &list, base, b"w", 600, ahead).await;
     assert_eq!(server.remove(&list, b"v").await, 1);
     assert_eq!(server.values(&list).await, [b"w"]);
-    // Remove all has one timestamp of its own, and misses what a faster clock wrote.
+    // Remove all has one timestamp, and misses writes of a faster clock.
     server.remove_all(&list).await;
     assert_eq!(server.values(&list).await, [b"w"]);
 }
 
-/// The deletion of what a fast clock wrote once hid the other items with that value too, when they were
-/// added again.
+/// The deletion of an item of a fast clock hid other items with that value, when they were added again.
 #[tokio::test]
 async fn an_item_of_a_faster_clock_does_not_take_the_others_along() {
     let options = shared_options();
@@ -59,8 +58,8 @@ async fn an_item_of_a_faster_clock_does_not_take_the_others_along() {
     assert_eq!(server.values(&list).await, [b"v"], "only what the fast clock wrote stays hidden");
 }
 
-/// What is promised with clocks within `clock_skew_max` of each other: a removal that was acknowledged
-/// hides no later add, on whichever server, and misses no earlier one.
+/// The promise for clocks within `clock_skew_max` of each other: an acknowledged removal hides no later add, on any
+/// server, and misses no earlier one.
 #[tokio::test]
 async fn removals_and_adds_on_servers_within_the_allowed_skew_keep_their_order() {
     let options = CqlOptions { clock_skew_max: Duration::from_millis(300), ..shared_options() };
@@ -99,7 +98,7 @@ async fn an_add_after_a_removal_wins_over_a_clock_up_to_five_seconds_ahead() {
     let raised = stored(&bare, &list).await[0].writetime;
     assert!(raised > ahead, "the write clock was raised to what it met");
 
-    // Further ahead than that, the removal's tombstone hides what is added again until then.
+    // Further ahead than that, the removal's tombstone hides later adds until then.
     let far = fresh_list();
     write_row(&bare, &far, base, b"v", 600, now_micros() + 3_600 * SECOND).await;
     assert_eq!(server.remove(&far, b"v").await, 1);
@@ -133,7 +132,7 @@ async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
     faster.add(&other, &[(base, b"v")]).await;
     strange.remove_all(&other).await;
     assert_eq!(faster.values(&other).await, [b"v"]);
-    // One read meets what is up to five seconds ahead, and the next removal outranks it.
+    // One read sees writes that are up to five seconds ahead, and the next removal outranks them.
     let near = fresh_list();
     fast.add(&near, &[(base, b"v")]).await;
     assert_eq!(strange.values(&near).await, [b"v"]);
@@ -141,7 +140,7 @@ async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
     assert!(fast.values(&near).await.is_empty());
 }
 
-/// Else sweeps, which take what was written ten seconds ago for settled, would hide what it adds.
+/// Otherwise sweeps, which treat writes of ten seconds ago as settled, would hide its adds.
 #[tokio::test]
 async fn a_server_whose_clock_is_far_behind_writes_as_of_the_present() {
     let options = shared_options();

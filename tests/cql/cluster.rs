@@ -44,7 +44,7 @@ impl Load {
         self.succeeded.get() + self.failed.borrow().len() as u64
     }
 
-    /// Load, but not all that the machine can bear: nodes must start beside it.
+    /// Load, but less than the machine can bear: nodes must start at the same time.
     const PAUSE: Duration = Duration::from_millis(20);
 
     /// One caller: adds to its list through one server and reads it through the other, which must
@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-/// Does something in a thread of its own, so that the load goes on meanwhile.
+/// Runs a function on a separate thread, so that the load continues.
 async fn aside(cluster: &std::sync::Arc<Cluster>, what: impl FnOnce(&Cluster) + Send + 'static) {
     let cluster = std::sync::Arc::clone(cluster);
     tokio::task::spawn_blocking(move || what(&cluster)).await.unwrap();
@@ -93,9 +93,9 @@ async fn until(load: &Load, more: u64) {
     }
 }
 
-/// A node that answers no read, though it lives, keeps the permits of those that it was sent. The others
-/// must go on with the rest, before anybody has found out that it hangs: none but those that it was sent
-/// may fail, where no permit is free to ask another node for them.
+/// A live node that answers no read keeps the permits of its requests. The others must continue with the remaining
+/// ones before any server detects that it hangs: only its requests may fail, if no permit is free to send them to
+/// another node.
 async fn one_node_never_has_all_permits(options: &CqlOptions) {
     let mut forger = Forger::before(options.clone()).await;
     let options = CqlOptions { permits: 16, permit_wait: Duration::from_secs(4), ..forger.options.clone() };
@@ -132,7 +132,7 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
     }
     let found = inspect(&options).await.unwrap();
     assert_eq!((found.nodes.len(), found.replicas, found.problems.len()), (3, Some(3), 0));
-    // Nodes start beside the load.
+    // Nodes start during the load.
     let deadline = Duration::from_secs(6);
     let one = Server { deadline, ..Server::open(options.clone()).await };
     let two = Server { deadline, ..Server::open(options.clone()).await };

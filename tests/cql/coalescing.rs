@@ -59,7 +59,7 @@ async fn a_read_sees_what_was_acknowledged_before_it_began() {
     // Another server, which is not held up.
     let writer = Server::open(shared_options()).await;
     let list = fresh_list();
-    // Answers come late, and tell when the node has given them.
+    // Answers come late, and the test is notified when the node has sent them.
     let (given, mut answers) = feedback();
     let held = ResponseReaction::delay(12 * HELD).with_feedback_when_performed(given);
     let results =
@@ -78,7 +78,7 @@ async fn a_read_sees_what_was_acknowledged_before_it_began() {
     assert_eq!(requests(&server), 2);
 }
 
-/// What the proxy tells that it has done.
+/// The proxy's notifications.
 #[expect(clippy::disallowed_methods, reason = "the proxy asks for a channel without bound")]
 fn feedback<T>() -> (tokio::sync::mpsc::UnboundedSender<T>, tokio::sync::mpsc::UnboundedReceiver<T>) {
     tokio::sync::mpsc::unbounded_channel()

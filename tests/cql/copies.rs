@@ -27,7 +27,7 @@ fn on_cassandra() -> Server {
 }
 
 /// Features of an entity type: of each value type, sets of both identities, in buckets, with a bound, and with a
-/// version that has a TTL of its own.
+/// version that has a separate TTL.
 fn define(server: &Server, entity_type: &str) -> Vec<(&'static str, &'static str)> {
     let create = |name: &str, more: Value| {
         let mut feature = json!({"entity_type": entity_type, "name": name, "value_type": name, "ttl": "7000d"});
@@ -117,7 +117,7 @@ fn found(server: &Server, entity_type: &str) -> Vec<String> {
     page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What a copy tells: each version with its numbers, which are those of both servers.
+/// The report of a copy: each version with its numbers, which are equal on both servers.
 fn alike(told: &str) -> Vec<(String, String, u64)> {
     let copied: Value = serde_json::from_str(told).unwrap();
     let version = |copied: &Value| {

@@ -1,5 +1,5 @@
-//! ScyllaDB told apart from Cassandra by what its nodes say in SUPPORTED, forged in front of a
-//! Cassandra: no ScyllaDB runs here, so this is about detection and texts, not about a ScyllaDB.
+//! ScyllaDB distinguished from Cassandra by its SUPPORTED message, forged in front of a Cassandra. No ScyllaDB runs
+//! here, so this tests detection and texts.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ async fn disguised() -> (RunningProxy, CqlOptions) {
     disguised_with("1", &[]).await
 }
 
-/// The same, of so many shards, with more to tell of itself.
+/// The same, with this many shards and more properties.
 async fn disguised_with(shards: &str, more: &[(&str, String)]) -> (RunningProxy, CqlOptions) {
     disguised_as(shards, more, Vec::new()).await
 }

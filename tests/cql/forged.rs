@@ -1,5 +1,5 @@
-//! Errors that a healthy cluster does not give, forged in front of a real node: what each operation
-//! answers, and what a later read shows.
+//! Errors that a healthy cluster does not return, forged in front of a real node: the answer of each operation, and
+//! the result of a later read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ async fn run(server: &Server, list: &ListKey, operation: Operation) -> Result<()
     }
 }
 
-/// What a list of `old`, `other` holds after an operation was carried out, or was not.
+/// The content of a list of `old`, `other` after an operation was carried out, or was not.
 fn after(operation: Operation, done: bool) -> Vec<&'static [u8]> {
     match (operation, done) {
         (Operation::Add, true) => vec![b"new", b"newer", b"old", b"other"],
@@ -95,8 +95,8 @@ fn kind(error: &StoreError) -> Kind {
     }
 }
 
-/// The error, whether it can only come from a write, what it becomes, whether another attempt is
-/// made, and whether a write may have been carried out.
+/// The error, whether only a write can cause it, its kind, whether another attempt is made, and whether a write may
+/// have been carried out.
 fn errors() -> Vec<(DbError, bool, Kind, bool, bool)> {
     let consistency = scylla::statement::Consistency::LocalQuorum;
     let (received, required, numfailures, data_present) = (1, 2, 1, false);
@@ -235,7 +235,7 @@ async fn an_add_is_one_logged_batch() {
     assert_eq!(server.values(&list).await.len(), 4);
 }
 
-/// A late attempt of an add must not bring back what was removed after it.
+/// A late attempt of an add must not bring back an item that was removed after it.
 #[tokio::test]
 async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     let mut forger = Forger::start().await;
@@ -255,8 +255,8 @@ async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     assert!(server.values(&list).await.is_empty());
 }
 
-/// An add whose answer was lost is seen and removed by somebody else before it is sent again: it
-/// must not come back, so both attempts have one write timestamp.
+/// Another caller sees and removes an add whose answer was lost, before it is sent again: it must not return, so both
+/// attempts have one write timestamp.
 #[tokio::test]
 async fn an_attempt_made_again_does_not_outrank_a_removal_in_between() {
     let mut forger = Forger::start().await;

@@ -1,6 +1,5 @@
-//! A cluster of several nodes and datacenters of which one node is real: each of the others is a proxy
-//! in front of it, and what the nodes tell of each other is forged. So a datacenter can join, and a
-//! node be gone without a word, within milliseconds.
+//! A cluster of several nodes and datacenters with one real node: each of the others is a proxy in front of it, and
+//! their answers about each other are forged. So a datacenter can join, and a node can disappear, within milliseconds.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,7 +20,7 @@ use crate::ports::free_port;
 
 pub const HERE: &str = "datacenter1";
 
-/// What a node tells of itself.
+/// A node's answer about itself.
 #[derive(Debug, Clone)]
 pub struct Told {
     pub address: SocketAddr,
@@ -42,7 +41,7 @@ pub struct ForgedCluster {
     topology: Arc<Mutex<Vec<Told>>>,
     /// Fed with each connection that a driver opened to a node, in the order of `nodes`.
     connected: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
-    /// Fed with each prepared statement that a node was sent, in the order of `nodes`; not those of the driver's own.
+    /// Receives each prepared statement that a node was sent, in the order of `nodes`, except the driver's statements.
     executed: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
     /// Fed with each look at the other nodes.
     looks: mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>,
@@ -51,8 +50,8 @@ pub struct ForgedCluster {
 }
 
 impl ForgedCluster {
-    /// Nodes in these datacenters, of which the first `known` are told of at first. The first is the one
-    /// contact point.
+    /// Nodes in these datacenters, of which the first `known` are reported at first. The first is the one contact
+    /// point.
     pub async fn start(datacenters: &[&'static str], known: usize) -> Self {
         Self::start_on(datacenters, known, false).await
     }
@@ -130,7 +129,7 @@ impl ForgedCluster {
         Self { proxy, topology, connected, executed, looks, nodes, options }
     }
 
-    /// Tells of these nodes to whoever connects from now on.
+    /// Reports these nodes to later connections.
     pub fn tell_first(&self, nodes: &[Told]) {
         *self.topology.lock().unwrap() = nodes.to_vec();
     }
@@ -236,7 +235,7 @@ fn cell(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend(bytes);
 }
 
-/// The two tables in which a node tells of the cluster.
+/// The two tables in which a node describes the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Table {
     Local,
@@ -267,7 +266,7 @@ impl Table {
         columns
     }
 
-    /// What the statement is called once it is prepared.
+    /// The ID of the prepared statement.
     fn id(self) -> Vec<u8> {
         format!("forged-{}", self.name()).into_bytes()
     }

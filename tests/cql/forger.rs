@@ -11,7 +11,7 @@ use scylla_proxy::{
 use crate::cassandra::shared_options;
 use crate::ports::free_port;
 
-/// Reads and writes have different consistency levels here, by which the proxy tells them apart.
+/// Reads and writes have different consistency levels here, by which the proxy distinguishes them.
 const READ: Consistency = Consistency::One;
 const WRITE: Consistency = Consistency::LocalQuorum;
 
@@ -28,8 +28,8 @@ impl Forger {
     /// In front of each of the nodes that are the contact points of these options.
     pub async fn before(options: CqlOptions) -> Self {
         let real: Vec<SocketAddr> = options.contact_points.iter().map(|point| point.parse().unwrap()).collect();
-        // The driver finds a node's address in the cluster's tables and takes the contact point's
-        // port: so the proxy has the nodes' addresses, and one port of its own.
+        // The driver reads a node's address from the cluster's tables and uses the contact point's port: so the proxy
+        // has the nodes' addresses, and a separate port.
         let port = free_port(real[0].ip());
         let proxied: Vec<_> = real.iter().map(|node| SocketAddr::new(node.ip(), port)).collect();
         let proxy = real.iter().zip(&proxied).fold(Proxy::builder(), |proxy, (real, proxied)| {

@@ -35,7 +35,7 @@ enum First {
     NeverSent,
 }
 
-/// Carries out a swap whose first attempt goes wrong, after so many notes. Its other attempts are held back until
+/// Carries out a swap whose first attempt fails, after this many notes. Its other attempts are held back until
 /// `meanwhile` is over.
 async fn interrupted<T>(
     forger: &mut Forger,

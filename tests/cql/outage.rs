@@ -1,4 +1,4 @@
-//! A cluster that is down, hangs, and comes back; and one that asks who we are.
+//! A cluster that is down, hangs, and returns; and one that requires a login.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -78,8 +78,8 @@ async fn eventually<T, E: std::fmt::Debug>(what: &str, mut attempt: impl AsyncFn
     }
 }
 
-/// All nodes gone, and all nodes frozen: who is told, how long an operation takes then, and what the
-/// counts show. A permit must not be held for half a second by each operation of an outage.
+/// All nodes gone, and all nodes frozen: the errors, the duration of operations, and the counts. During an outage, no
+/// operation may hold a permit for half a second.
 #[tokio::test]
 async fn without_any_node_operations_are_refused_at_once_until_one_is_back() {
     use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
@@ -145,8 +145,7 @@ async fn without_any_node_operations_are_refused_at_once_until_one_is_back() {
     }
 }
 
-/// A node that was silent is seen to be well again although nobody asks for anything meanwhile, and no
-/// operation is delayed to find out.
+/// The server detects that a silent node is well again without any request, and no operation is delayed for that.
 #[tokio::test]
 async fn a_silent_node_that_answers_again_is_found_without_any_operation() {
     use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};

@@ -1,5 +1,5 @@
-//! Permits bound what a cluster works at, also when callers have left: in front of a node that is held
-//! up for longer than anybody waits.
+//! Permits bound the cluster's work, also after callers have left: in front of a node that is held up for longer than
+//! any caller waits.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::forger::{Forger, Sent, of};
 use crate::probe::{EVERYTHING, Server, fresh_list, now};
 
 const PERMITS: usize = 4;
-/// Longer than all callers of a test together wait. The node is not silent meanwhile: it answers all else.
+/// Longer than all callers of a test together wait. The node is not silent: it answers everything else.
 const HELD: Duration = Duration::from_secs(8);
 
 fn few(options: &CqlOptions) -> CqlOptions {
@@ -51,7 +51,7 @@ async fn crowd(server: &Server, sent: Sent) -> Vec<Result<(), StoreError>> {
 async fn what_a_node_works_at_is_bounded_when_callers_have_left() {
     let mut forger = Forger::start().await;
     for sent in [Sent::Read, Sent::Add, Sent::Delete] {
-        // One of its own each: in the background a server looks at lists that were added to.
+        // Each has a separate one: in the background a server reads lists with recent adds.
         let server = Server::open(few(&forger.options)).await;
         let before = server.metric("liststore_cql_request_duration_seconds", "") as usize;
         let (arrived, mut arrivals) = feedback();
@@ -84,18 +84,18 @@ async fn a_broken_connection_gives_its_permits_back() {
     let mut forger = Forger::start().await;
     let server = Server::open(few(&forger.options)).await;
     forger.on_requests(vec![RequestRule(of(Sent::Read), RequestReaction::drop_frame())]);
-    // Callers leave so soon that on a busy machine not all of a crowd get as far as to take one.
+    // Callers leave so soon that on a busy machine not all of a crowd take one.
     while counts(&server).in_use < PERMITS {
         assert!(crowd(&server, Sent::Read).await.iter().all(Result::is_err));
     }
-    // Whatever is sent next breaks the connection: here the driver's own question whether it lives.
+    // The next request breaks the connection: here the driver's keep-alive.
     let next = Condition::not(Condition::ConnectionRegisteredAnyEvent);
     forger.on_requests(vec![RequestRule(next, RequestReaction::drop_connection())]);
     until_idle(&server).await;
     forger.heal();
 }
 
-/// Whoever waits for a permit while the cluster goes away is told that, and asks for nothing.
+/// An operation that waits for a permit while the cluster goes away gets that error, and sends nothing.
 #[tokio::test]
 async fn operations_that_wait_for_a_permit_are_told_that_the_cluster_is_gone() {
     for (permit_wait, holder_has) in [(5, 20), (30, 10)] {
@@ -157,7 +157,7 @@ async fn a_removal_takes_no_more_permits_than_there_are() {
     assert_eq!(counts(&server), PermitCounts { bound: 1, limit: 1, in_use: 0, waiting: 0 });
 }
 
-/// What the proxy tells that it has done.
+/// The proxy's notifications.
 #[expect(clippy::disallowed_methods, reason = "the proxy asks for a channel without bound")]
 pub fn feedback<T>() -> (tokio::sync::mpsc::UnboundedSender<T>, tokio::sync::mpsc::UnboundedReceiver<T>) {
     tokio::sync::mpsc::unbounded_channel()

@@ -119,8 +119,8 @@ impl Server {
         self.try_add(list, &self.patient_op(), items).await.unwrap();
     }
 
-    /// What the list holds. A cluster that did not answer just now refuses until it was probed again: that is
-    /// waited for.
+    /// The content of the list. A cluster that did not answer just now refuses until it was probed again: this waits
+    /// for it.
     pub async fn get(&self, list: &ListKey) -> ItemPage {
         let op = self.patient_op();
         loop {
@@ -159,7 +159,7 @@ impl Server {
     }
 }
 
-/// A driver of its own, to see and to change what the store keeps.
+/// A separate driver, to read and to change the stored rows.
 pub async fn bare(options: &CqlOptions) -> Session {
     SessionBuilder::new()
         .known_nodes(&options.contact_points)

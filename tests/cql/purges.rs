@@ -1,5 +1,5 @@
-//! A purge of two servers that share a cluster and their definitions: one dies at it, and the other goes on; what one
-//! is told of it the other holds to.
+//! A purge of two servers that share a cluster and their definitions: one dies during it, and the other continues;
+//! both follow the same commands.
 
 use std::sync::Once;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const KEPT: usize = 5;
 /// That another server goes on within 10 s is promised for a machine that has nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A keyspace of their own: a purge walks over the lists of all features, and other tests make many.
+/// A separate keyspace: a purge walks over the lists of all features, and other tests create many.
 const KEYSPACE: &str = "liststore_purges";
 
 fn environment_in_keyspace() -> Vec<(&'static str, String)> {
@@ -115,7 +115,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until nothing was cleared for longer than a server takes to notice that a job is not its own any more.
+/// Waits until nothing was cleared for longer than a server needs to notice that it has lost a job.
 fn until_it_stands_still(server: &Server, feature: &str) -> usize {
     let mut seen = (left(server, feature), Instant::now());
     until("it goes on", || {
@@ -153,10 +153,10 @@ async fn a_purge_whose_server_is_killed_is_finished_by_another() {
     eprintln!("taken over after {:.1?}", killed.elapsed());
     let done = until("it is not finished", || Some(job(&two, &id)).filter(|job| job["state"] == "done"));
     assert_eq!((&done["generations_cleared"], &done["bytes_erased"]), (&json!(1), &json!(false)), "{done}");
-    // What was cleared after the last state was kept is not counted.
+    // Lists that were cleared after the last stored state are not counted.
     assert!(done["lists_cleared"].as_u64().unwrap() >= (LISTS - 3 * LISTS_PER_SECOND) as u64, "{done}");
     only_what_was_purged_is_gone(&two, &purged, &kept);
-    // What comes later is no business of it, whoever is asked.
+    // Later adds stay, on both servers.
     fill(&two, &purged, 1, "");
     let again = start(&database);
     assert_eq!(shown(&again, &purged, LISTS, ""), 2);
@@ -182,7 +182,7 @@ async fn what_one_server_is_told_of_a_purge_the_other_holds_to() {
     assert!(cancelled_at > 0 && job(&one, &id)["state"] == "cancelled", "{}", job(&one, &id));
     let (status, told) = call(&one, "POST", &format!("/v1/jobs/{id}/resume"), &json!({}));
     assert_eq!((status, &told["code"]), (409, &json!("job_is_over")), "{told}");
-    // What is left is whole, and another purge ends it.
+    // The remaining lists are whole, and another purge removes them.
     assert_eq!(shown(&one, &purged, LISTS, ""), 2 * cancelled_at);
     let job_after = ok(&two, "POST", &format!("/v1/features/user/{purged}/purge"), &json!({"version": ""}));
     let id = job_after["id"].as_str().unwrap();

@@ -20,7 +20,7 @@ fn metric(server: &Server, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name}")).rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// For how long nothing has been reached, as it is told.
+/// The reported time since a node was last reached.
 fn lost_for_secs(health: &Value) -> u64 {
     let reason = health["reasons"]["item_store"].as_str().unwrap_or_default();
     let rest = reason.split_once("is reachable for ").map(|(_, rest)| rest);

@@ -24,14 +24,14 @@ async fn a_row_has_the_key_the_ttl_and_the_write_timestamp_of_its_item() {
     // One timestamp for the whole batch, of this process's clock.
     assert!(rows.iter().all(|row| row.writetime == rows[0].writetime));
     assert!((before..=after).contains(&rows[0].writetime));
-    // What is left, rounded up, plus one; the TTL that is read back has begun to run.
+    // The remaining time, rounded up, plus one; the TTL that is read back has begun to run.
     let late = i32::try_from((after - before) / 1_000_000).unwrap() + 1;
     for (row, left) in rows.iter().zip([3_600, 3_590, 60]) {
         assert!((left + 1 - late..=left + 1).contains(&row.ttl), "{} of {left}", row.ttl);
     }
 }
 
-/// One that a shorter TTL hides goes with the others, and is nobody's to count.
+/// An item that a shorter TTL hides is removed with the others, and is not counted.
 #[tokio::test]
 async fn a_removal_counts_visible_items_alone() {
     let (server, list, base) = (Server::open(shared_options()).await, fresh_list(), now());
@@ -95,7 +95,7 @@ async fn an_add_of_too_many_bytes_is_refused_whole() {
         other => panic!("{other:?}"),
     }
     assert_eq!(stored(&bare, &list).await, []);
-    // What is allowed goes through, and comes back in pages of about a megabyte.
+    // An allowed add succeeds, and reads return it in pages of about a megabyte.
     server.add(&list, &items[..65]).await;
     assert_eq!(server.get(&list).await.items.len(), 65);
     let range = Range { value_bytes_max: 64_000 * 3, ..EVERYTHING };

@@ -252,7 +252,7 @@ async fn a_newer_schema_is_left_alone() {
     let refused = migrate(&keyspace.options, false).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unfit(SchemaState::Newer { .. })), "{refused}");
 
-    // With a number beside it that lets this program serve, it does: a release can be gone back to.
+    // With a number that lets this program serve, it does: a release can be rolled back.
     keyspace.execute("INSERT INTO KS.schema_compatibility (version, served_from) VALUES (2, 1)").await;
     keyspace.execute("ALTER TABLE KS.list_items ADD weight INT").await;
     assert_eq!(keyspace.state().await, SchemaState::NewerServed { applied: 2, known: 1 });

@@ -1,5 +1,5 @@
-//! Real server processes on one cluster: what one acknowledges, the next read through any other shows;
-//! and what the programs tell of the cluster, and what they keep to themselves.
+//! Real server processes on one cluster: the next read through any server shows an acknowledged write; and the
+//! programs' reports about the cluster, and their silence about secrets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -59,7 +59,7 @@ pub fn call(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Va
     (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
 }
 
-/// What is answered, which must be a success. A read may be tried again.
+/// The body of an answer, which must be a success. A read may be repeated.
 #[track_caller]
 pub fn ok(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     if method == "GET" {
@@ -70,7 +70,7 @@ pub fn ok(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     answer
 }
 
-/// The same, once it is answered: what is refused since the server or its stores are not ready is asked for again.
+/// The same, repeated until it is answered: a refusal because the server or its stores are not ready is no answer.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
 pub fn ok_soon(server: &Server, method: &str, path: &str, body: &Value) -> Value {
@@ -85,7 +85,7 @@ pub fn ok_soon(server: &Server, method: &str, path: &str, body: &Value) -> Value
     }
 }
 
-/// What a server answers that is not JSON.
+/// A server's answer that is not JSON.
 pub fn text(server: &Server, path: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
@@ -99,7 +99,7 @@ fn values(server: &Server, items: &str) -> Vec<String> {
     page["items"].as_array().unwrap().iter().map(|item| item["value"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Creates a feature of its own on each server; both have its first generation. Returns its name.
+/// Creates a separate feature on each server; both have its first generation. Returns its name.
 pub fn feature_on(servers: &[&Server]) -> String {
     let name = format!("f{}", uuid::Uuid::new_v4().simple());
     for server in servers {
@@ -184,7 +184,7 @@ fn check_tells_what_the_cluster_is_and_keeps_the_password() {
     let check = |changed: &[(&str, &str)]| -> Said {
         let mut command = liststore(&["check"]);
         command.current_dir(dir.path()).envs(environment()).envs(changed.iter().copied());
-        // Whatever else listens on this machine.
+        // Independent of other listeners on this machine.
         command.env("LISTSTORE__HTTP__LISTEN", "127.0.0.1:0");
         command.output().unwrap().into()
     };

@@ -1,4 +1,4 @@
-//! Sets as they stand in the table, and what is done where rows and reverse entries do not agree.
+//! Sets as rows of the table, and the repair of rows and reverse entries that do not agree.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -47,7 +47,7 @@ impl StoredSet {
         stored
     }
 
-    /// What is wrong, if rows and entries do not agree: each entry has one item, and each item a row.
+    /// The mistake, if rows and entries do not agree: each entry has one item, and each item a row.
     pub fn disagreement(&self) -> Option<String> {
         let mut pointed_to: Vec<_> = Vec::new();
         for (member, items) in &self.entries {
@@ -75,7 +75,7 @@ async fn remove_member(server: &Server, list: &ListKey, member: &str) -> u64 {
     server.session.remove(&server.op(), list, &removal).await.unwrap()
 }
 
-/// Waits for the background to have made rows and entries agree, while somebody reads.
+/// Waits until the background has made rows and entries agree, during reads.
 async fn until_mended(server: &Server, bare: &Session, list: &ListKey) -> StoredSet {
     for _ in 0..400 {
         server.get(list).await;
@@ -88,7 +88,7 @@ async fn until_mended(server: &Server, bare: &Session, list: &ListKey) -> Stored
     panic!("{:?}", StoredSet::read(bare, list).await);
 }
 
-/// Waits until `holds` of how much was mended of what was wrong so: it is counted after it can be seen.
+/// Waits until `holds` is true of the number of repairs of this kind: it is counted after it becomes visible.
 async fn until_counted(server: &Server, what: &str, holds: impl Fn(f64) -> bool) {
     let count = || server.metric("liststore_cql_members_mended_total", what);
     let is_counted = async {
@@ -123,7 +123,7 @@ async fn an_item_is_a_row_and_a_place_in_its_members_entry() {
     assert!(found.rows.is_empty() && found.entries.is_empty(), "{found:?}");
 }
 
-/// The second server finds the first one's item and takes its place over; the first then finds that of the second.
+/// The second server finds the first one's item and takes over its place; the first then finds the item of the second.
 #[tokio::test]
 async fn servers_take_each_others_places() {
     let options = shared_options();
@@ -134,7 +134,7 @@ async fn servers_take_each_others_places() {
         let stored = StoredSet::read(&bare, &list).await;
         assert_eq!((stored.rows.len(), stored.disagreement()), (2, None));
     }
-    // Writers are told apart.
+    // Writers are distinct.
     assert_ne!(writers(&bare, &list, &one).await, writers(&bare, &list, &two).await);
 }
 
@@ -184,7 +184,7 @@ async fn of_two_that_were_added_at_once_one_stands_and_the_other_goes() {
             assert_eq!(page.items.len(), 2, "{keep}: never two of one member");
             assert!(page.items.iter().any(|item| item.timestamp == stands), "{keep}");
         }
-        // In whatever part of the set one looks: the other one is not there.
+        // In any part of the set, the other one is missing.
         for at in expected.into_iter().chain([older, newer]) {
             let range = Range { min_timestamp: at, max_timestamp: at, ..EVERYTHING };
             let page = server.session.get(&server.op(), &list, &range).await.unwrap();
@@ -202,7 +202,7 @@ async fn of_two_that_were_added_at_once_one_stands_and_the_other_goes() {
     }
 }
 
-/// Whether an item is among the newest ones that are shown, those tell that come before it: no others are read.
+/// The preceding items decide whether an item is among the newest visible ones: no others are read.
 #[tokio::test]
 async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
     let (server, list) = (Server::open(shared_options()).await, fresh_set(Identity::Value(Keep::Newest)));
@@ -222,7 +222,7 @@ async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
         assert_eq!(found[0].is_some(), is_shown, "{member}");
         assert!(requests() - before <= most, "{member}: {}", requests() - before);
     }
-    // Of what a removal takes those count that are shown, wherever they are.
+    // Of a removal's members, the visible ones count, at any place.
     for (members, shown) in [(&["510", "3", "absent"][..], 1), (&["1", "2"], 2), (&["519"], 0)] {
         let members = members.iter().map(|member| (*member).to_owned().into()).collect();
         let before = requests();
@@ -231,7 +231,7 @@ async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
     }
 }
 
-/// What two have written of one item, as one does that dies and comes back, goes as a whole where it is not shown.
+/// An item that two servers have written, like one that dies and returns, is removed as a whole where it is not shown.
 #[tokio::test]
 async fn an_item_that_two_have_written_is_cut_off_with_both() {
     let options = shared_options();
@@ -257,7 +257,7 @@ async fn an_item_that_two_have_written_is_cut_off_with_both() {
     assert_eq!(lookup(&server, &list, "v").await, None);
 }
 
-/// What the removal of the one that stands leaves would come up from behind.
+/// After the removal of the present item, older leftovers would become visible.
 #[tokio::test]
 async fn with_the_item_that_stands_all_of_its_member_goes() {
     let options = shared_options();
@@ -301,7 +301,7 @@ async fn a_row_that_no_entry_points_to_shows_nothing_and_goes_once_it_is_old() {
     assert_eq!(StoredSet::read(&bare, &list).await.rows.len(), 2);
 }
 
-/// A replica may have got an add that others did not; and what is read there is written to the others row by row.
+/// A replica may have an add that others missed, and a read there repairs the others row by row.
 #[tokio::test]
 async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own() {
     let options = shared_options();

@@ -25,7 +25,8 @@ const MEMBERS: usize = 50;
 /// Members that are added and never removed: of these no add may be lost.
 const KEPT: usize = 10;
 const OPERATIONS: i64 = 2_400;
-/// After so many the next sets are begun: what a set has lost is seen as long as nothing newer covers it.
+/// The number of operations after which the next sets begin: a lost write of a set is visible as long as nothing newer
+/// covers it.
 const ROUND: i64 = 150;
 const IDENTITIES: [Identity; 2] = [Identity::Key(Keep::Newest), Identity::Value(Keep::Oldest)];
 /// How long a server lives that is killed over and over.
@@ -35,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What all servers know of the test.
 struct Common {
-    /// Those of each round, from the last to the first.
+    /// The sets of each round, from the last to the first.
     rounds: Vec<[ListKey; 2]>,
     base: Timestamp,
     left: AtomicI64,
@@ -81,7 +82,7 @@ impl Common {
         let mut items = Vec::new();
         let mut keys = Vec::new();
         for _ in 0..fastrand::usize(1..4) {
-            // Half of them of those that are kept.
+            // Half of them from the kept ones.
             let among = if fastrand::bool() { KEPT } else { MEMBERS };
             let member = fastrand::usize(..among);
             let (timestamp, value) = (self.at(set), self.stored(set, member));
@@ -162,8 +163,8 @@ fn assert_stays(set: usize, member: &[u8], expected: ItemKey, found: Option<Item
     assert!(stays, "{member} of {identity}: {expected} was acknowledged, and there is {found:?}");
 }
 
-/// A server on a thread of its own, until the work is done or it is killed: then its connections break, whatever it
-/// was about. Returns how much it has mended.
+/// A server on a separate thread, until the work is done or it is killed: then its connections break, at any step.
+/// Returns the number of its repairs.
 fn serve(common: Arc<Common>, options: CqlOptions, killed: Option<oneshot::Receiver<()>>) -> thread::JoinHandle<f64> {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -232,7 +233,7 @@ async fn servers_at_once_lose_no_add_and_show_no_member_twice() {
     local.run_until(settle(&common, mended, kills)).await;
 }
 
-/// Reads the sets until rows and entries agree, and holds what is there to what was acknowledged.
+/// Reads the sets until rows and entries agree, and compares them with the acknowledged operations.
 async fn settle(common: &Common, mut mended: f64, kills: usize) {
     let options = shared_options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
@@ -245,7 +246,7 @@ async fn settle(common: &Common, mut mended: f64, kills: usize) {
                 let stored = StoredSet::read(&bare, list).await;
                 let shown: Vec<_> = page.items.iter().map(|item| item.key().to_string()).collect();
                 let rows: Vec<_> = stored.rows.iter().map(|(key, _)| key.clone()).collect();
-                // What was sent before a server died may still arrive in between.
+                // Requests from before a server's death may still arrive in between.
                 let wrong = stored.disagreement().or_else(|| (shown != rows).then(|| format!("{shown:?}, {rows:?}")));
                 let Some(wrong) = wrong else { break page };
                 assert!(Instant::now() < until, "{wrong}");

@@ -1,4 +1,4 @@
-//! Settings of connections, seen from the nodes: what is compressed, and which nodes are asked.
+//! Settings of connections, seen from the nodes: compression, and the nodes that are asked.
 
 use std::time::{Duration, Instant};
 

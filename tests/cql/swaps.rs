@@ -25,11 +25,11 @@ use crate::proxy::Proxy;
 use crate::servers::{call, environment, ok, ok_soon, text};
 use crate::takeover::on_postgres;
 
-/// Far beyond what is promised, on a busy machine.
+/// Far beyond the promise, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A keyspace of their own, one after the other: servers of other tests know nothing of the bags whose swaps are noted,
-/// and forget them.
+/// A separate keyspace, one test after the other: servers of other tests do not know the bags of noted swaps, and
+/// would delete the notes.
 const KEYSPACE: &str = "liststore_swaps";
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
@@ -107,8 +107,8 @@ async fn noted(probe: &probe::Server, entity_type: &str) -> usize {
     }
 }
 
-/// It goes on by the definitions that it has, and nobody can tell it of an index. Others enter what it writes, while it
-/// is cut off, and after it was killed.
+/// It continues with its definitions, and cannot be notified of an index. Other servers enter its writes while it is
+/// cut off, and after it was killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bag_of_a_server_that_is_cut_off_is_found_by_an_index_that_it_cannot_know() {
     let _alone = ALONE.lock().await;
@@ -149,7 +149,7 @@ async fn a_bag_of_a_server_that_is_cut_off_is_found_by_an_index_that_it_cannot_k
     }
 }
 
-/// Else an hour without Postgres would have every bag mended that was written meanwhile.
+/// Otherwise an hour without Postgres would lead to a repair of every bag that was written in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bag_of_a_server_that_was_cut_off_is_not_mended_where_it_knew_all_indexes() {
     let _alone = ALONE.lock().await;
@@ -221,7 +221,7 @@ async fn noted_long_ago() -> i64 {
     minute
 }
 
-/// What is read of a shard. What is bound stands with its length before it: the minute and the shard.
+/// A read of a shard. Bound values have their length before them: the minute and the shard.
 fn read_of(minute: i64, shard: i32) -> Condition {
     let bound = [&8_i32.to_be_bytes()[..], &minute.to_be_bytes(), &4_i32.to_be_bytes(), &shard.to_be_bytes()].concat();
     Condition::BodyContainsCaseSensitive(bound.into())
@@ -231,8 +231,8 @@ fn shards(swaps: &[UnfinishedSwap]) -> Vec<i32> {
     swaps.iter().map(|swap| swap.id.shard).collect()
 }
 
-/// What a look had no time for was once passed over until its minute came round again; and a look that took all of its
-/// time told nobody what it had found.
+/// A part for which a look had no time was skipped until its minute came round again, and a look that took all of its
+/// time lost its findings.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
     let _alone = ALONE.lock().await;
@@ -259,7 +259,7 @@ async fn until_the_rest_is_found(probe: &probe::Server, look: &SwapLook) {
     .await;
 }
 
-/// A look that was refused a permit told nobody what it had found before.
+/// A look that was refused a permit lost its earlier findings.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
     let _alone = ALONE.lock().await;
@@ -267,7 +267,8 @@ async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
     let options = CqlOptions { permits: 1, permit_wait: Duration::from_secs(6), ..forger.options.clone() };
     let probe = probe::Server::open(options).await;
     let minute = noted_long_ago().await;
-    // While it reads the one shard, somebody begins to wait for its permit, who then keeps it for longer than it waits.
+    // While it reads the one shard, another caller begins to wait for its permit, and then keeps it for longer than it
+    // waits.
     let (met, mut meetings) = feedback();
     let held = |secs| RequestReaction::delay(Duration::from_secs(secs));
     forger.on_requests(vec![
@@ -290,9 +291,9 @@ async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
     until_the_rest_is_found(&probe, &look).await;
 }
 
-/// One of two servers is cut off from Postgres, before bags are written or meanwhile, and now and then killed then;
-/// entries are refused, and an index comes and goes under one name. All that was acknowledged is found soon, also by an
-/// index of which the server knew nothing.
+/// One of two servers is cut off from Postgres, before or while bags are written, and sometimes killed then; entries
+/// are refused, and an index comes and goes under one name. All acknowledged bags are found soon, also by an index
+/// that the server did not know.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
 async fn none_is_missed_for_long_whose_server_is_cut_off_refused_and_killed() {

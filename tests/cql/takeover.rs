@@ -1,5 +1,5 @@
-//! Two servers on one cluster and one Postgres, of which the one that works on a job is killed: the other one goes on
-//! with it, and what comes of it is right.
+//! Two servers on one cluster and one Postgres. The one that works on a job is killed: the other one continues it,
+//! with a correct result.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -88,13 +88,13 @@ async fn an_index_is_built_to_its_end_by_another_server() {
     let id = until("it has a job", id).await;
     let stays = taken_over(&id, dies, || {
         let stays = start();
-        // What is written meanwhile, through a server that does not build.
+        // Writes during the build, through a server that does not build.
         for n in (0..ENTITIES).step_by(10) {
             ok_soon(&stays, "PUT", &bag(n), &json!({"a": 3, "b": n}));
         }
         for n in (5..ENTITIES).step_by(10) {
             let (path, began) = (format!("{}/bag", bag(n)), Instant::now());
-            // One that was made may be told of too late.
+            // The notification of a created one may come too late.
             while !matches!(call(&stays, "DELETE", &path, &Value::Null).0, 200..=299 | 404) {
                 assert!(began.elapsed() < PATIENCE, "{path} is not deleted");
             }

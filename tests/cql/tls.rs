@@ -1,5 +1,5 @@
-//! TLS to nodes whose certificates name no address, as those of clouds do, and files that change. The
-//! node is forged: it agrees on TLS and answers OPTIONS, and that is all that is looked at here.
+//! TLS to nodes whose certificates name no address, like those of clouds, and files that change. The node is forged:
+//! it agrees on TLS and answers OPTIONS, which is enough for these tests.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -140,7 +140,7 @@ async fn a_bounded_set_through_which_many_members_passed_is_read() {
     let last = DELETIONS + 1_000;
     server.session.add(&op(), &list, members(&op(), base, DELETIONS..last)).await.unwrap();
     assert_eq!(count(&server, &list, op).await, 100);
-    // What is not shown goes in the background, once a read has met it.
+    // Hidden items are deleted in the background, once a read has encountered them.
     let is_trimmed = async {
         while count(&server, &list, || server.op()).await > 112 {
             server.session.get(&op(), &list, &EVERYTHING).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_slice_of_a_long_set_goes() {
     assert_eq!(again, 0);
 }
 
-/// Such as those of members that have expired: no sweep replaces them.
+/// Such as those of expired members: no sweep replaces them.
 #[tokio::test]
 async fn a_set_with_many_entries_that_are_gone_is_read_by_its_rows() {
     let options = options();

@@ -76,13 +76,12 @@ async fn a_node_that_is_gone_without_a_word_does_not_hold_up_opening() {
     let began = Instant::now();
     let opened = join_all((0..4).map(|_| store.open_session())).await;
     assert!(opened.iter().all(Result::is_ok));
-    // Four sessions that wait one after another take more than 20 s; a busy machine takes a few of its own.
+    // Four sessions that wait one after another take more than 20 s; a busy machine adds a few.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(cluster.connections_to(1) >= 4, "the other nodes are connected to as well");
 }
 
-/// Nodes may tell addresses at which they cannot be reached from here, none of which is then that of a
-/// contact point.
+/// Nodes may report addresses that are unreachable from here, none of which is then that of a contact point.
 #[tokio::test]
 async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_to() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
@@ -140,8 +139,8 @@ async fn nodes_behind_different_ports_are_reached_where_they_are_translated_to()
     }
 }
 
-/// One of two nodes answers nothing. Once that is known, operations go to the other at once, and the silent one
-/// is asked by nobody but those who look whether it is well again.
+/// One of two nodes answers nothing. Once that is known, operations go to the other at once, and only probes go to the
+/// silent one.
 #[tokio::test]
 async fn a_silent_node_is_asked_by_no_operation() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;

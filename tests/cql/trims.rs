@@ -11,7 +11,7 @@ use scylla::client::session::Session;
 use crate::cassandra::shared_options;
 use crate::probe::{EVERYTHING, Server, bare, fresh_list, key, now, now_micros, stored, write_row};
 
-/// An operation on a list that shows so many items, which the store is told of as well.
+/// An operation on a list that shows this many items, which the store knows as well.
 fn showing(server: &Server, max_items: u64) -> Operation {
     let op = Operation { max_items: MaxItems::new(max_items).ok(), ..server.op() };
     server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
@@ -57,7 +57,7 @@ async fn a_read_that_meets_more_than_is_shown_has_the_list_cut() {
         assert_eq!((page.items.len(), page.more), (5, false));
         let expected: Vec<_> = shown.iter().cloned().chain([key(last, b"w")]).collect();
         until_cut(&bare, &list, &expected).await;
-        // What is added behind the end afterwards is there again.
+        // A later add behind the end is visible again.
         server.add(&list, &[(times[9], b"v")]).await;
         assert!(keys(&bare, &list).await.contains(&key(times[9], b"v")));
     }
@@ -116,7 +116,7 @@ async fn a_list_that_is_little_longer_is_left_as_it_is() {
     panic!("{:?}", keys(&bare, &list).await);
 }
 
-/// What was added by a larger bound would push items out that were never beyond what is shown.
+/// Adds under a larger bound would push out items that were never beyond the bound.
 #[tokio::test]
 async fn a_bound_that_is_raised_meanwhile_cuts_nothing() {
     let options = shared_options();

@@ -1,5 +1,5 @@
-//! Walks over rows of many, whatever part of them a cluster gives at once: ScyllaDB ends a page at a megabyte, and
-//! among many rows that were removed.
+//! Walks over many rows, for any page size of a cluster: ScyllaDB ends a page at a megabyte, and among many removed
+//! rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn short_pages(asked: i32) -> (RequestReaction, Arc<AtomicUsize>) {
     (RequestReaction::transform_frame(Arc::new(cut)), count)
 }
 
-/// In a keyspace of its own: a walk passes over the lists of all features.
+/// In a separate keyspace: a walk passes over the lists of all features.
 async fn begin() -> (Keyspace, Forger, Server) {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_page_that_is_cut_short_is_not_the_end_of_a_walk() {
     assert!(count.load(Ordering::Relaxed) >= 20 / 3, "{count:?}");
 }
 
-/// The lists of a set may be in two tables. What is far off in one was told anew with each part of the other.
+/// The lists of a set may be in two tables. An entity far off in one was returned again with each part of the other.
 #[tokio::test]
 async fn an_entity_is_told_once_though_one_table_is_read_in_narrower_parts() {
     let (_keyspace, mut forger, server) = begin().await;
@@ -129,8 +129,7 @@ async fn a_page_of_unfinished_swaps_that_is_cut_short_is_not_the_last() {
     assert!(count.load(Ordering::Relaxed) >= SWAPS / 3, "{count:?}");
 }
 
-/// What the pages before it had told was lost once, and all that they tell of was passed over until its minute came
-/// round again.
+/// The result of earlier pages was lost once, and skipped until its minute came round again.
 #[tokio::test]
 async fn a_page_of_unfinished_swaps_that_fails_takes_none_of_those_before_it_along() {
     let (keyspace, mut forger, server) = begin().await;

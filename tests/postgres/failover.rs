@@ -56,7 +56,7 @@ fn definitions_follow_a_promoted_standby() {
     });
 }
 
-/// As a primary that was told to take no more writes before it is replaced.
+/// Like a primary that was told to refuse writes before it is replaced.
 #[test]
 fn a_server_that_takes_no_more_writes_is_left_for_one_that_does() {
     run(async {

@@ -36,11 +36,11 @@ fn a_key_made_or_revoked_on_one_server_is_known_to_the_other() {
         a.handle.change_key(creation(&secret, "feed"), Author::anonymous()).await.unwrap();
         assert_eq!(holds(&a, &secret), Ok(()));
         until("the other knows the key", || holds(&b, &secret).is_ok()).await;
-        // Servers here poll once an hour: that it is seen was told.
+        // Servers here poll once an hour: a visible change came by notification.
         b.handle.change_key(KeyChange::Revoke { id: secret.id }, Author::anonymous()).await.unwrap();
         assert_eq!(holds(&b, &secret), Err(NoKey::Revoked));
         until("the other knows of the revocation", || holds(&a, &secret) == Err(NoKey::Revoked)).await;
-        // Changes of definitions are found beside those of keys, and the other way round.
+        // Changes of definitions are found next to those of keys, and vice versa.
         a.create("seen", 100).await.unwrap();
         until("it knows the feature", || b.known_ttl("seen") == Some(100)).await;
         assert_eq!(b.handle.key_ring().is_configured(), Some(true));
@@ -67,7 +67,7 @@ fn keys_hold_while_postgres_is_away_and_a_revocation_is_refused() {
     });
 }
 
-/// What the database keeps of a key is no key.
+/// The stored form of a key is no key.
 #[tokio::test]
 async fn no_secret_is_in_the_database() {
     let database = Database::migrated().await;
@@ -82,7 +82,7 @@ async fn no_secret_is_in_the_database() {
     store.close().await;
 }
 
-/// Whatever it is searched for: the trail of years would take longer than a call may.
+/// For any search: the trail of years would take longer than a call may.
 #[tokio::test]
 async fn a_page_of_the_audit_trail_looks_at_a_bounded_part_of_it() {
     const ENTRIES: u64 = 25_000;

@@ -1,5 +1,5 @@
-//! Postgres away, hanging and back. List operations go on, calls get an answer in time, and
-//! everything recovers by itself.
+//! Postgres unavailable, hanging and back. List operations continue, calls get an answer in time, and everything
+//! recovers automatically.
 
 use std::sync::Arc;
 use std::thread;
@@ -30,8 +30,8 @@ async fn behind_proxy() -> (Database, Proxy, String) {
     (database, proxy, url)
 }
 
-/// All control-plane calls are answered in time that the store is away, and list operations find what they
-/// know.
+/// All control-plane calls get in time the answer that the store is unavailable, and list operations find known
+/// features.
 async fn assert_away(node: &Node, known: &str) {
     for round in 0..3 {
         let began = Instant::now();
@@ -254,8 +254,8 @@ fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
     });
 }
 
-/// Of changes whose connection ends between the COMMIT and its answer, a server follows what was made,
-/// without a poll and without news of others.
+/// If a connection ends between the COMMIT of a change and its answer, a server follows the outcome, without a poll
+/// and without notifications of others.
 #[test]
 fn a_connection_that_is_cut_at_its_commit_leaves_nothing_behind() {
     run(async {

@@ -14,8 +14,7 @@ use crate::servers::{Node, id, run, until};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a server does with definitions, by more callers than the pooler has sessions of Postgres for
-/// long.
+/// The operations of a server on definitions, by more callers than the pooler has sessions of Postgres for long.
 async fn works(node: &Node) {
     for round in 0..3 {
         let name = format!("f{round}");

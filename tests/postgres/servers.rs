@@ -1,4 +1,4 @@
-//! Servers under test, as far as the control plane goes: a metadata actor each, on one database.
+//! Servers under test, reduced to the control plane: a metadata actor each, on one database.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Node {
         self.handle.resolve("user", name, "", deadline).await.map(|version| version.properties.ttl.as_secs())
     }
 
-    /// What it says in the end: a look-up may take longer than an operation waits for one.
+    /// The final answer: a look-up may take longer than an operation waits for one.
     pub async fn resolved(&self, name: &str) -> Result<u64, ResolveError> {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -164,7 +164,7 @@ pub fn context() -> ChangeContext {
     ChangeContext { by: Author::anonymous(), at: Timestamp::from_nanos(1_724_949_845_430_000_001).unwrap() }
 }
 
-/// Waits for a condition, at most 10 s: within that, a server is to recover by itself.
+/// Waits for a condition, at most 10 s: within that time, a server must recover automatically.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !condition() {

@@ -1,4 +1,4 @@
-//! Several servers on one database: what one does, the others work with.
+//! Several servers on one database: each works with the changes of the others.
 
 use std::time::Duration;
 

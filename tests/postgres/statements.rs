@@ -1,4 +1,4 @@
-//! `.sqlx`, which the project is built from, says what a live Postgres says.
+//! `.sqlx`, which builds use, matches the answers of a live Postgres.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ async fn what_the_build_knows_of_each_query_is_what_postgres_says() {
     assert!(known.is_empty(), "left in .sqlx: {:?}; run scripts/prepare-sqlx", known.keys());
 }
 
-/// A file that no Rust names would be checked by nobody.
+/// A file that no Rust source names would never be checked.
 #[test]
 fn every_query_file_is_used() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/metadata/postgres");

@@ -1,5 +1,5 @@
-//! Connections to Postgres under TLS: what is verified, what `check` is told, and certificates that are
-//! replaced while a server runs.
+//! Connections to Postgres under TLS: verification, the report of `check`, and certificates that are replaced while a
+//! server runs.
 
 use std::fs;
 use std::path::Path;

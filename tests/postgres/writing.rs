@@ -1,4 +1,4 @@
-//! What a change writes, beyond what the conformance suite asks of every store.
+//! The writes of a change, beyond the checks of the conformance suite.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn a_clock_past_the_tables_range_changes_nothing() {
     assert_eq!(store.definitions().await.unwrap().revision.0, 0);
 }
 
-/// NUL is no text to Postgres, so it can only be told without it.
+/// Postgres has no text with NUL, so the name appears without it.
 #[tokio::test]
 async fn a_search_for_nul_finds_nothing() {
     let database = Database::migrated().await;

@@ -81,7 +81,7 @@ impl Bag {
         assert_eq!(self.swap(before, Some((stamp, document)), Vec::new()).await, Swapped::Done);
     }
 
-    /// The bag, as the session tells it. Where the store has it in memory, that must be the same.
+    /// The bag, as the session returns it. If the store has it in memory, that must be equal.
     async fn at(&self, op: &Operation) -> Option<(i64, String)> {
         let read = async || self.probe.session.bag(op, &self.probe.list).await.unwrap().bag;
         let mut bag = read().await;
@@ -174,7 +174,7 @@ pub async fn a_bag_that_was_taken_out_is_gone(backend: &dyn Backend) {
     assert_eq!(bag.swap(Some(-9), None, Vec::new()).await, Swapped::Done);
     assert_eq!(bag.now().await, None);
     assert_eq!(bag.swap(Some(-9), None, Vec::new()).await, Swapped::Lost);
-    // To take out what is not there is nothing, and done.
+    // Deleting a missing bag succeeds and does nothing.
     assert_eq!(bag.swap(None, None, Vec::new()).await, Swapped::Done);
     bag.put(None, -3, "{}").await;
     assert_eq!(bag.now().await, some(-3, "{}"));
@@ -210,7 +210,7 @@ pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backe
         .await,
         Swapped::Done
     );
-    // What it took the place of is gone, and not hidden behind it.
+    // The replaced bag is gone, and not hidden behind the new one.
     let stamp = Some(bag.probe.at(-5 * SECOND));
     let gone = BagSwap { before: stamp, after: BagAfter::Gone, entries: vec![], row: None, entered_in: None };
     assert_eq!((bag.at(&long).await, bag.swap_at(&long, gone).await), (some(-5 * SECOND, "new"), Swapped::Done));
@@ -258,13 +258,13 @@ pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
     let last = Timestamp::MAX.as_nanos();
     let first = vec![change("paris", &[], &[(0, "u-1"), (last, "u-2")]), change("rome", &[], &[(7, "u-1")])];
     assert_eq!(bag.swap(None, Some((-9, "{}")), first).await, Swapped::Done);
-    // Places are no moments: those of 1970 are seen, too.
+    // Places are no moments: those of 1970 are visible, too.
     let shown = |entries: &[(u64, &str)]| -> Vec<_> {
         entries.iter().map(|(at, value)| (place(*at), Bytes::from(value.to_string()))).collect()
     };
     assert_eq!(bag.entries_now("paris").await, shown(&[(last, "u-2"), (0, "u-1")]));
     assert_eq!(bag.entries_now("rome").await, shown(&[(7, "u-1")]));
-    // It moves, in one list and to another; what is not there is passed over.
+    // It moves, in one list and to another; a missing entry is ignored.
     let moved =
         vec![change("paris", &[(0, "u-1"), (3, "u-1")], &[(9, "u-1")]), change("rome", &[(7, "u-1"), (8, "u-9")], &[])];
     assert_eq!(bag.swap(Some(-9), Some((-8, "{}")), moved).await, Swapped::Done);
@@ -273,7 +273,7 @@ pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
     let gone = vec![change("paris", &[(9, "u-1"), (last, "u-2")], &[])];
     assert_eq!(bag.swap(Some(-8), None, gone).await, Swapped::Done);
     assert_eq!((bag.now().await, bag.entries_now("paris").await), (None, Vec::new()));
-    // Entries may change without their bag: what is wrong is mended so.
+    // Entries may change without their bag: this repairs errors.
     bag.put(None, -7, "{}").await;
     let op = bag.probe.op();
     let mended = |before| {
@@ -376,7 +376,7 @@ pub async fn entries_of_many_bags_are_added_together(backend: &dyn Backend) {
     const LISTS: usize = 5;
     let bag = Bag::open(backend).await;
     let name = |n: usize| format!("u-{n}");
-    // Each has lists of entries of its own, and one with all others.
+    // Each has separate lists of entries, and one that it shares with all others.
     let own = |n: usize| (0..LISTS).map(move |list| format!("of {n}: {list}"));
     let entries = |n: usize| {
         let added = |values: String| {
@@ -543,7 +543,7 @@ impl Model {
     }
 }
 
-/// Random operations, with reopenings in between where the store keeps what it holds.
+/// Random operations, with reopenings in between if the store is durable.
 pub async fn random_swaps_agree_with_the_model(backend: &dyn Backend) {
     if !backend.steps_clock() {
         return;

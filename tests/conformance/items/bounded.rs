@@ -29,7 +29,7 @@ async fn filled(probe: &Probe) -> Items {
 pub async fn only_the_newest_items_are_shown_ties_included(backend: &dyn Backend) {
     let feature_key = fresh_feature_key();
     let probe = Probe::open(backend).await;
-    // What lies beyond may be given back: each bound has a list of its own.
+    // Items beyond the bound may be reclaimed: each bound has a separate list.
     for max_items in 1..=13 {
         let probe = probe.with_list(list_key(&feature_key, &format!("u-{max_items}")));
         let all = filled(&probe).await;
@@ -133,7 +133,7 @@ pub async fn what_has_expired_is_none_of_the_newest(backend: &dyn Backend) {
     assert_eq!(shown(3, 2).await, [0, 1]);
 }
 
-/// Adds, removals, reads and changes of what is shown, in any order.
+/// Adds, removals, reads and changes of the bound, in any order.
 pub async fn random_operations_show_what_never_lay_beyond(backend: &dyn Backend) {
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
     eprintln!("random operations on bounded lists: seed {seed}");

@@ -1,4 +1,4 @@
-//! What a store that keeps its items has after it was closed and opened again.
+//! The contents of a durable store after it was closed and opened again.
 
 use super::Backend;
 use super::adds::abandon_after;
@@ -39,7 +39,7 @@ pub async fn what_was_removed_stays_removed(backend: &dyn Backend) {
     let on_other = probe.with_list(other.clone());
     on_other.add(&[(0, "a"), (-1, "b"), (-2, "a")]).await;
     drop(on_other);
-    // What was stored before one reopening is removed, and the removal outlives the next.
+    // Items from before one reopening are removed, and the removal outlives the next.
     probe = probe.reopen(backend).await;
     probe.remove_all().await;
     let on_other = probe.with_list(other.clone());
@@ -52,7 +52,7 @@ pub async fn what_was_removed_stays_removed(backend: &dyn Backend) {
         assert_eq!(on_other.all().await, on_other.in_order(&[(-1, "b")]));
         assert_eq!(on_other.remove("a").await, 0);
     }
-    // And what comes after a reopening outranks a removal before it.
+    // And an add after a reopening outranks a removal before it.
     probe.add(&[(0, "a"), (-1, "b")]).await;
     assert_eq!(probe.all().await.len(), 2);
 }

@@ -40,7 +40,7 @@ pub async fn every_entity_is_met_once_in_an_order_that_stays(backend: &dyn Backe
     let probe = Probe::open(backend).await;
     let (feature, other) = (fresh_feature_key(), fresh_feature_key());
     assert_eq!(walk(&probe, &probe.op(), &feature, 10).await, []);
-    // Of all lengths: a store may order those of one hash by them.
+    // Of all lengths: a store may order entities with one hash by them.
     let names: Vec<_> = (0..60).map(|n| format!("{}é/{n}", "u".repeat(n % 7))).collect();
     fill(&probe, &feature, names.iter().cloned()).await;
     fill(&probe, &other, (0..30).map(|n| format!("other{n}"))).await;

@@ -1,4 +1,4 @@
-//! Expiry: what is visible at which moment, under which TTL.
+//! Expiry: the visible items at each moment, under each TTL.
 
 use std::time::Duration;
 

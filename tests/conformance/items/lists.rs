@@ -1,4 +1,4 @@
-//! Lists are apart from one another, whatever their keys look like.
+//! Lists are separate, with any similarity of their keys.
 
 use liststore::domain::ListKey;
 

@@ -46,7 +46,7 @@ pub async fn a_page_of_the_oldest_ends_as_any_page_does(backend: &dyn Backend) {
         let page = probe.page(&probe.op(), &Range { limit, ..OLDEST }).await;
         assert_eq!((page.items.len(), page.more), (limit.min(6), limit < 6), "limit {limit}");
     }
-    // What has expired is no beginning, and what is out of bounds no end.
+    // An expired item is no beginning, and an item out of bounds no end.
     let later = probe.op_at(10 * SECOND, ttl(10));
     assert_eq!(probe.offsets(&probe.page(&later, &OLDEST).await), items[1..]);
     let bounded = Range { max_timestamp: probe.at(2), limit: 3, ..OLDEST };
@@ -118,7 +118,7 @@ pub async fn contains_tells_the_newest_visible_item_of_each_value(backend: &dyn 
     let expected = [Some(-1), Some(0), None, Some(0), Some(-3), Some(-20 * SECOND)];
     assert_eq!(within(probe.op(), all.0, all.1, &asked).await, expected);
     assert_eq!(within(probe.op(), -2, -1, &asked).await, [Some(-1), Some(-2), None, Some(-2), None, None]);
-    // Under a shorter TTL what is old is hidden.
+    // A shorter TTL hides old items.
     let shortened = probe.op_at(0, ttl(10));
     assert_eq!(within(shortened, all.0, -3, &["old", "a", ""]).await, [None, None, Some(-3)]);
     assert_eq!(probe.remove("a").await, 3);
@@ -127,7 +127,7 @@ pub async fn contains_tells_the_newest_visible_item_of_each_value(backend: &dyn 
     assert_eq!(within(probe.op(), all.0, all.1, &["a", "b"]).await, [None, None]);
 }
 
-/// Longer than what is read before another way is tried, in a store that has one.
+/// Longer than the part that is read before another way is tried, in a store that has one.
 pub async fn contains_finds_few_values_deep_in_a_long_list(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..4_000).map(|n| (-n, format!("v{}", n % 3_000))).collect();

@@ -1,4 +1,4 @@
-//! Sets: what stands once in a list, by its value or by a key, whatever the order in which it comes.
+//! Sets: members that are in a list once, by value or by key, in any order of arrival.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub async fn a_value_stands_once_at_its_newest_time(backend: &dyn Backend) {
     let probe = open(backend, VALUES_NEWEST).await;
     probe.add(&[(-5, "a"), (-4, "b")]).await;
     probe.add(&[(-3, "a")]).await;
-    // What comes late does not matter.
+    // A late arrival does not matter.
     probe.add(&[(-9, "b")]).await;
     assert_eq!(all(&probe).await, [(-3, "a".into()), (-4, "b".into())]);
     assert_eq!(
@@ -157,7 +157,7 @@ pub async fn members_are_removed_without_knowing_when(backend: &dyn Backend) {
     assert_eq!(remove_members(&probe, &["u-7"]).await, 0);
     assert_eq!(lookup(&probe, &["u-7", "u-8"]).await, [None, Some((-8, keyed("u-8", "v")))]);
     assert_eq!(all(&probe).await.len(), 298);
-    // What was removed is as if it had never been there.
+    // A removed member is as if it had never been there.
     probe.add(&[(-1_000, keyed("u-7", "again"))]).await;
     assert_eq!(lookup(&probe, &["u-7"]).await, [Some((-1_000, keyed("u-7", "again")))]);
 }

@@ -1,4 +1,4 @@
-//! The item-store suite: the list of its cases, and what it asks of a store to be run.
+//! The item-store suite: the list of its cases, and its requirements for a store.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ pub mod probe;
 pub mod property;
 pub mod removal;
 
-/// One item store under test. Every case makes a backend of its own, and drops it at its end.
+/// One item store under test. Every case creates a separate backend, and drops it at its end.
 #[async_trait(?Send)]
 pub trait Backend {
-    /// Opens the store. After a `close`, opens it again, with what it kept.
+    /// Opens the store. After a `close`, opens it again, with its stored contents.
     async fn open(&self) -> Arc<dyn ItemStore>;
 
-    /// Whether `Operation::now` is the only time that the store knows, so that a case may run in
-    /// the year 1970 as well as in 2286, and see a row's own expiry to the nanosecond. A store
-    /// whose database expires rows by a clock of its own, in whole seconds, says `false`; its
-    /// cases run at the real time, where visibility under the present TTL is as exact.
+    /// Whether `Operation::now` is the only time that the store knows, so that a case may run in the year 1970 as well
+    /// as in 2286, and see a row's expiry to the nanosecond. A store whose database expires rows by another clock, in
+    /// whole seconds, returns `false`; its cases run at the real time, where visibility under the present TTL is as
+    /// exact.
     fn steps_clock(&self) -> bool {
         true
     }
@@ -40,13 +40,13 @@ pub trait Backend {
         SystemClock.now()
     }
 
-    /// Whether what it holds is there after a `close`.
+    /// Whether its contents survive a `close`.
     fn keeps(&self) -> bool {
         true
     }
 
-    /// Whether a read sees an add that is under way whole or not at all. A store that is read in
-    /// pages promises that of adds that are settled only.
+    /// Whether a read sees an add in flight as a whole or not at all. A store that is read in pages promises that only
+    /// for settled adds.
     fn isolates_reads(&self) -> bool {
         true
     }

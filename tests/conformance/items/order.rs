@@ -15,7 +15,7 @@ pub async fn a_list_that_nobody_wrote_is_empty(backend: &dyn Backend) {
 
 pub async fn items_come_newest_first(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
-    // Neither the order of adds, nor that within an add, nor that of values matters.
+    // Neither the order of adds, nor the order within an add, nor the order of values matters.
     probe.add(&[(-3 * SECOND, "c"), (-5 * SECOND, "z"), (-4 * SECOND, "a")]).await;
     probe.add(&[(-1, "m"), (-6 * SECOND, "b")]).await;
     probe.add(&[(0, "k")]).await;

@@ -109,7 +109,7 @@ pub async fn a_page_ends_before_its_values_exceed_the_bound(backend: &dyn Backen
     // The limit and the bound are met by the same item.
     let page = probe.page(&probe.op(), &Range { value_bytes_max: 30, limit: 2, ..EVERYTHING }).await;
     assert_eq!((page.items.len(), page.more), (2, true));
-    // The bound holds for each page anew.
+    // The bound applies to each page separately.
     let after = Some(probe.key(-2, b""));
     let page = probe.page(&probe.op(), &Range { value_bytes_max: 30, after, ..EVERYTHING }).await;
     assert_eq!((probe.offsets(&page), page.more), (items[3..5].to_vec(), true));

@@ -1,7 +1,6 @@
 //! One list of a store under test, with short ways to write and to read it.
 //!
-//! Timestamps are given as nanoseconds relative to the probe's `base`, so that cases read the same
-//! whatever the time is.
+//! Timestamps are nanoseconds relative to the probe's `base`, so that cases do not depend on the time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -58,7 +57,7 @@ pub const EVERYTHING: Range = Range {
     order: Order::Newest,
 };
 
-/// What a get shows of its list, its range, and its page.
+/// The retention of a get, its range, and its page.
 type ReadPage = ((Ttl, Option<MaxItems>), Range, Validity, ItemPage);
 
 #[derive(Clone)]
@@ -205,7 +204,7 @@ impl Probe {
         item.timestamp.as_nanos().wrapping_sub(self.base.as_nanos()).cast_signed()
     }
 
-    /// What a list of these items has to look like: newest first, ties by the key's text.
+    /// The expected list for these items: newest first, ties by the key's text.
     pub fn in_order<V: AsRef<[u8]>>(&self, items: &[(i64, V)]) -> Vec<(i64, Vec<u8>)> {
         let mut keyed: Vec<_> = items
             .iter()

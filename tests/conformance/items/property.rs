@@ -1,4 +1,4 @@
-//! Random sequences of operations: every answer of a store has to be that of the model.
+//! Random sequences of operations: every answer of a store must equal that of the model.
 //!
 //! Times, values and TTLs come from small sets, so that ties, repeated adds, removals that hit and
 //! expiries are common.
@@ -88,7 +88,7 @@ pub async fn random_operations_agree_with_the_model(backend: &dyn Backend) {
     check(backend, 48, 50, false).await;
 }
 
-/// Runs random sequences; of one that fails, looks for a shorter one that fails, and tells that.
+/// Runs random sequences. If one fails, finds a shorter one that fails, and reports it.
 pub async fn check(backend: &dyn Backend, cases: u32, actions_max: usize, reopens: bool) {
     let mut config = Config::default();
     if config.rng_seed == RngSeed::Random {

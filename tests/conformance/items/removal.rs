@@ -1,4 +1,4 @@
-//! Removal, by value and of all items: what goes, what stays, what is counted.
+//! Removal, by value and of all items: the removed items, the remaining ones, and the counts.
 
 use futures_util::future::join;
 use liststore::items::{Bounds, Removal};
@@ -161,7 +161,7 @@ pub async fn a_list_can_be_filled_again_after_remove_all(backend: &dyn Backend) 
         assert_eq!(probe.all().await, probe.in_order(&items), "round {round}");
         probe.remove_all().await;
         assert!(probe.all().await.is_empty(), "round {round}");
-        // What is added again is found by value, and nothing older with it.
+        // An item that is added again is found by value, and no older item with it.
         probe.add(&items[..1]).await;
         assert_eq!(probe.remove("a").await, 1, "round {round}");
     }
@@ -217,7 +217,7 @@ pub async fn all_between_two_moments_goes_and_no_other(backend: &dyn Backend) {
     let rest: Vec<_> = items.iter().filter(|(at, _)| !(-20..=-10).contains(at)).cloned().collect();
     assert_eq!(probe.all().await, probe.in_order(&rest));
     assert_eq!(probe.remove_between(-20, -10).await, 0, "again");
-    // What is added later stays, also where all went.
+    // A later add stays, also after the removal of all.
     probe.add(&items[45..46]).await;
     let rest: Vec<_> = rest.into_iter().chain([items[45].clone()]).collect();
     assert_eq!(probe.all().await, probe.in_order(&rest));

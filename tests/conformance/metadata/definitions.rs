@@ -1,4 +1,4 @@
-//! What the catalog is loaded from.
+//! The source of the catalog.
 
 use liststore::domain::Revision;
 use liststore::metadata::{Calls, FeaturePatch};

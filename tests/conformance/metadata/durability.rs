@@ -1,4 +1,4 @@
-//! What a store that keeps its definitions has after it was closed and opened again.
+//! The definitions of a durable store after it was closed and opened again.
 
 use liststore::domain::{Revision, ValueType};
 use liststore::metadata::keys::server_changes::ServerAction;

@@ -1,4 +1,4 @@
-//! Entity types with bags: defined, counted and told as features are, and never taken for one.
+//! Entity types with bags: defined, counted and reported like features, and never confused with one.
 
 use liststore::domain::{EntityType, FeatureId, Ttl, ValueType};
 use liststore::metadata::keys::AuditFilter;

@@ -1,4 +1,4 @@
-//! What was erased: which lists there may be, and the audit trail of it.
+//! Erasures: the lists that there may be, and the audit trail.
 
 use liststore::domain::{EntityType, Limit, Revision};
 use liststore::metadata::keys::erasures::{Erasure, ErasureAction};

@@ -1,4 +1,4 @@
-//! Generations: what is created again starts with lists of its own, however often.
+//! Generations: a definition that is created again starts with separate lists, any number of times.
 
 use std::collections::HashSet;
 

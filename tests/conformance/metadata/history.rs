@@ -1,4 +1,4 @@
-//! The audit trail: what it tells of every change, and for how long.
+//! The audit trail: its entry for every change, and for how long.
 
 use liststore::domain::Revision;
 use liststore::metadata::{Action, Calls, FeaturePatch, MetadataError};

@@ -101,7 +101,7 @@ pub async fn pages_stay_right_while_features_come_and_go(backend: &dyn MetadataB
     let page = store.features(&filter, None, page_size(10)).await.unwrap();
     let last = page.entries.last().unwrap().id.clone();
     assert_eq!(last, numbered(9));
-    // What the page ended with goes, as do some before and after; some come.
+    // The last definition of the page is deleted, as are some before and after; some are created.
     for n in [0, 9, 10, 15] {
         store.delete_feature(&numbered(n), ANY, by("deleter")).await.unwrap();
     }

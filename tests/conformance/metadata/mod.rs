@@ -1,4 +1,4 @@
-//! The metadata-store suite: the list of its cases, and what it asks of a store to be run.
+//! The metadata-store suite: the list of its cases, and its requirements for a store.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ pub mod sample;
 pub mod servers;
 pub mod versions;
 
-/// One metadata store under test: every case makes a backend of its own, whose store is empty.
+/// One metadata store under test: every case creates a separate backend, whose store is empty.
 #[async_trait(?Send)]
 pub trait MetadataBackend {
-    /// Opens the store. After a `close`, opens it again, with what it kept.
+    /// Opens the store. After a `close`, opens it again, with its stored contents.
     async fn open(&self) -> Arc<dyn MetadataStore>;
 }
 

@@ -239,7 +239,7 @@ pub async fn preconditions_are_honoured(backend: &dyn MetadataBackend) {
         MetadataError::EtagMismatch
     );
     assert_refused!(store.delete_version(&id, &v, only_if(first), by("late")).await, MetadataError::EtagMismatch);
-    // A change beside the version leaves its entity tag alone.
+    // A change next to the version does not change its entity tag.
     store.update_feature(&id, feature_ttl(9), ANY, by("editor")).await.unwrap();
     store.create_version(&id, new_version("w"), by("creator")).await.unwrap();
     store.delete_version(&id, &v, only_if(second), by("deleter")).await.unwrap();
