@@ -11,7 +11,7 @@ use super::keys::{JSON, admin, key, with_key};
 use super::sockets::until;
 use super::tokens::Issued;
 
-/// Somebody who asks, and what they have.
+/// A kind of caller, and its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     NoKey,
@@ -23,7 +23,7 @@ enum Who {
     Right,
 }
 
-/// The status and code that somebody is refused with; none where they are not.
+/// The status and code of a caller's refusal; none if there is none.
 fn refusal(who: Who, operation: &Row) -> Option<(u16, &'static str)> {
     let denied = Some((403, "permission_denied"));
     match (who, operation.permission) {
@@ -33,7 +33,7 @@ fn refusal(who: Who, operation: &Row) -> Option<(u16, &'static str)> {
         (_, Permission::LocalAdministration) => Some((403, "local_only")),
         // What each list of a call is refused with stands in the answer.
         (Who::OtherEntityType, _) if operation.name.starts_with("batch_") => None,
-        // Which feature a job is about is known once it was found, and a listing shows what they may see.
+        // The feature of a job is known once the job was found, and a listing shows the visible ones.
         (Who::OtherEntityType, _) if operation.subject == Subject::Visible => None,
         (Who::OtherEntityType, _) => denied,
         (Who::ReadOnly, Permission::ListsRead | Permission::FeaturesRead) => None,
@@ -60,7 +60,7 @@ fn example(document: &Value, operation: &Row) -> Value {
     Value::Null
 }
 
-/// What somebody may send to be who they are: an API key and a token. Nothing for those who send none.
+/// The credentials of a caller: an API key and a token. None for a caller without any.
 async fn credentials(api: &Api, issued: &Issued) -> Vec<(Who, Vec<String>)> {
     let by = issued.token("root", &["admins"]);
     let all_roles = ["reader", "writer", "editor", "operator", "admin"];
@@ -132,7 +132,7 @@ async fn every_operation_is_for_those_alone_who_may() {
     }
 }
 
-/// Else whoever may not see a feature could find out its name.
+/// Otherwise a caller who may not see a feature could find out its name.
 #[tokio::test]
 async fn a_refusal_does_not_tell_whether_a_feature_exists() {
     let api = api().await;
@@ -151,7 +151,7 @@ async fn a_refusal_does_not_tell_whether_a_feature_exists() {
     }
 }
 
-/// A job's id tells nothing of what it is about: whoever may not see that learns nothing from it.
+/// The ID of a job reveals nothing about its subject: a caller who may not see the subject learns nothing from it.
 #[tokio::test]
 async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
     let api = api().await;
@@ -180,7 +180,7 @@ async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
     }
     let jobs = with_key(&api, &limited, Method::GET, "/v1/jobs", &Value::Null).await.expect(200);
     assert_eq!(jobs, json!({"jobs": []}));
-    // Whoever keeps watch learns what was asked for: by it, as by any other refusal.
+    // The audit trail shows the request under the job's ID, like any other refusal.
     let audit = with_key(&api, &admin, Method::GET, "/v1/audit?action=refuse&by=key:o", &Value::Null).await;
     let audit = audit.expect(200);
     let refused = audit["changes"].as_array().unwrap().iter();
@@ -192,7 +192,7 @@ async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
     assert_eq!(refused, names.iter().map(|name| (name, &denied)).collect::<Vec<_>>());
     let metrics = with_key(&api, &admin, Method::GET, "/metrics", &Value::Null).await.text();
     assert!(metrics.contains("liststore_access_refused_total{reason=\"permission_denied\"} 5\n"), "{metrics}");
-    // Whoever may see it, and no more, is told that.
+    // A caller who may see it, and no more, gets that answer.
     let reader = json!({"name": "r", "roles": ["reader"], "scopes": ["user.seen"]});
     let (reader, _) = key(&api, Some(&admin), reader).await;
     with_key(&api, &reader, Method::GET, &format!("/v1/jobs/{id}"), &Value::Null).await.expect(200);
@@ -257,7 +257,7 @@ async fn a_scope_of_an_entity_type_takes_in_no_other_whatever_dots_there_are() {
     ] {
         assert_eq!((status(&of_user, path).await, status(&of_one, path).await), (403, 403), "{path}");
     }
-    // What is no name is none within a scope either.
+    // An invalid name is also invalid within a scope.
     for path in ["/v1/lists/user/%2e%2e/u/items", "/v1/lists/user/x.y/%2e%2e/items", "/v1/lists/user/x.y/%2E/items"] {
         assert_eq!(status(&of_user, path).await, 400, "{path}");
     }
@@ -345,7 +345,7 @@ impl Answer {
     }
 }
 
-/// So that nobody has to try what they may.
+/// So that a caller need not try their permissions.
 #[tokio::test]
 async fn everybody_is_told_who_they_are_and_what_they_may() {
     let api = api().await;
@@ -356,7 +356,7 @@ async fn everybody_is_told_who_they_are_and_what_they_may() {
     let limited = json!({"name": "ops", "roles": ["operator", "reader"], "scopes": ["user.*", "customer.seen"]});
     let (limited, _) = key(&api, Some(&admin), limited).await;
     let me = with_key(&api, &limited, Method::GET, "/v1/me", &Value::Null).await.expect(200);
-    // What is about the whole server is not for whoever is limited to a part.
+    // A caller who is limited to a part cannot use operations on the whole server.
     let scopes = ["customer.seen", "user.*"];
     let expected = json!({"name": "key:ops", "kind": "known",
         "permissions": {"lists:read": scopes, "features:read": scopes}});
@@ -364,7 +364,7 @@ async fn everybody_is_told_who_they_are_and_what_they_may() {
     assert_eq!(api.get("/v1/me").await.status, 401);
 }
 
-/// What a scope says is compared with the names that the server uses, however they were sent.
+/// A scope is compared with the names that the server uses, in any encoding of the request.
 #[tokio::test]
 async fn no_way_of_writing_a_path_leads_out_of_a_scope() {
     let api = api().await;
@@ -411,7 +411,7 @@ async fn no_way_of_writing_a_path_leads_out_of_a_scope() {
         let status = status(path).await;
         assert!(matches!(status, 400 | 404), "{path}: {status}");
     }
-    // Calls for several lists: each by itself, and the same whether or not there is such a feature.
+    // Calls for several lists: each is decided separately, and equally for existing and missing features.
     let request =
         |entity_type: &str, feature: &str| json!({"entity_type": entity_type, "feature": feature, "entity_id": "u"});
     let body = json!({"requests": [request("user", "seen"), request("customer", "seen"), request("customer", "none")]});
@@ -426,7 +426,7 @@ async fn no_way_of_writing_a_path_leads_out_of_a_scope() {
         request["items"] = item.clone();
         request
     };
-    // A value of another type does not tell either.
+    // A value of another type reveals nothing, either.
     let body = json!({"requests": [adding("customer", "seen"), adding("customer", "none")]});
     let answer = with_key(&api, &token, Method::POST, "/v1/lists:batchAdd", &body).await.expect(200);
     assert_eq!(answer["results"][0], answer["results"][1]);

@@ -1,4 +1,4 @@
-//! Add List Items: atomic, idempotent, and precise about what it refuses.
+//! Add List Items: atomic, idempotent, and exact in its refusals.
 
 use serde_json::{Value, json};
 

@@ -51,7 +51,7 @@ async fn the_audit_trail_tells_who_did_what_and_for_whom() {
     assert_eq!((first.len(), second, end), (3, vec!["create_feature user.seen".to_owned()], None));
 }
 
-/// In pages like those of changes, and with nothing in them that callers make up.
+/// In pages like those of changes, and without texts that callers invent.
 #[tokio::test]
 async fn the_audit_trail_tells_who_was_refused_what() {
     let api = api().await;
@@ -73,7 +73,7 @@ async fn the_audit_trail_tells_who_was_refused_what() {
     until("it is limited", is_limited).await;
     with_key(&api, &admin, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);
     with_key(&api, &reader, Method::GET, list, &Value::Null).await.refused("unauthenticated", "");
-    // Whatever strangers send is not what is kept.
+    // Texts from unknown callers are not stored.
     for n in 0..50 {
         api.get(&format!("/v1/features/user/made-up-{n}")).await.refused("unauthenticated", "");
     }
@@ -121,7 +121,7 @@ async fn the_audit_trail_tells_who_was_refused_what() {
     assert_eq!(paged, expected);
 }
 
-/// The entries of a target, newest first, as the action with what was before and after.
+/// The entries of a target, newest first: the action with the states before and after.
 async fn entries(api: &Api, token: &str, target: &str) -> Vec<(String, Value, Value)> {
     let path = format!("/v1/audit?target={target}");
     let page = with_key(api, token, Method::GET, &path, &Value::Null).await.expect(200);
@@ -203,7 +203,7 @@ async fn the_audit_trail_has_commands_to_jobs() {
     assert_eq!((&updated.2["kind"], &updated.2["feature"]), (&json!("purge"), &json!("user.seen")));
 }
 
-/// Else whoever silences the log while the metadata store is away would leave no trace.
+/// Otherwise a caller who silences the log while the metadata store is unavailable would leave no trace.
 #[tokio::test]
 async fn what_the_audit_trail_cannot_take_is_not_done() {
     use liststore::metadata::MetadataError;

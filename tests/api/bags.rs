@@ -1,4 +1,4 @@
-//! Bags over HTTP: documents of properties beside an entity's lists; and the guide's own examples.
+//! Bags over HTTP: documents of properties next to an entity's lists; and the guide's examples.
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -169,7 +169,7 @@ async fn no_patch_is_lost_whatever_comes_at_once() {
     }
     let bag = api.get(U1).await.expect(200)["properties"].clone();
     assert_eq!(bag.as_object().unwrap().len(), 40);
-    // Of those who name the state that they saw, one goes on.
+    // Of several callers who name the state that they saw, one succeeds.
     let tag = api.get(U1).await.etag().to_owned();
     let seen = [("if-match", tag.as_str())];
     let raced = join_all((0..8).map(|_| merge(&api, U1, &seen, r#"{"won":true}"#))).await;
@@ -346,7 +346,7 @@ async fn bags_end_with_their_ttl_their_entity_type_and_their_entity() {
     put(&api, U1, &[], "{}").await.expect(201);
     api.delete(&items("seen", "u-1")).await;
     api.get(U1).await.expect(200);
-    // One that is created anew has none.
+    // An entity type that is created again has none.
     api.delete("/v1/entity-types/user").await.expect(200);
     refused(&api.get(U1).await, 404, "entity_type_not_found");
     api.post("/v1/entity-types", create).await.expect(201);
@@ -362,7 +362,7 @@ async fn bags_end_with_their_ttl_their_entity_type_and_their_entity() {
     put(&api, U1, &[], "{}").await.expect(201);
 }
 
-/// Whoever means the bag that they saw must not erase an entity that has changed.
+/// A caller who means the bag that they saw must not erase an entity that has changed.
 #[tokio::test]
 async fn an_erasure_honours_the_condition_of_the_bag() {
     let api = api().await;

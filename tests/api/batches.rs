@@ -75,7 +75,7 @@ fn path_of(request: &Value) -> String {
 #[tokio::test]
 async fn each_list_is_answered_as_a_get_of_it_alone() {
     let (api, requests) = filled().await;
-    // Asked for twice: from behind what is kept in memory, and from there.
+    // Twice: from the part behind memory, and from memory.
     for _ in 0..2 {
         let results = results(&api, GET, &requests).await;
         for (request, result) in requests.iter().zip(&results) {
@@ -169,7 +169,7 @@ async fn what_is_malformed_refuses_the_whole_call() {
     assert!(api.values(&items("seen", "u")).await.is_empty(), "nothing is done");
 }
 
-/// IDs come from outside: those that no entity can have stand among those that some have.
+/// IDs come from outside: impossible ones are among possible ones.
 #[tokio::test]
 async fn an_id_that_cannot_exist_fails_its_own_request_and_no_other() {
     const BAGS: &str = "/v1/entities:batchGet";
@@ -267,7 +267,7 @@ async fn what_is_wrong_with_one_list_is_a_problem_of_it_alone() {
     assert_eq!(results[3]["problem"]["field"], "requests[3].page_token");
     assert_eq!(results[0]["items"].as_array().unwrap().len(), 2);
     assert_eq!(results[5]["items"][0]["value"], "b");
-    // A problem has what a problem that comes alone has.
+    // A problem in a batch has the members of a single problem.
     let alone = api.get(&items("none", "u")).await.json();
     assert_eq!(results[1]["problem"], alone);
     let text = api.get("/metrics").await.text();
@@ -382,7 +382,7 @@ async fn lists_that_are_late_are_told_so_and_the_others_delivered() {
     let results = api.send(Method::POST, ADD, &later, body.as_bytes()).await.expect(200);
     let results = results["results"].as_array().unwrap();
     assert!(codes(results).iter().all(|code| *code == "deadline_exceeded"));
-    // What was begun may be carried out yet; what was not is not.
+    // A started operation may still be carried out. One that did not start is not.
     let unsure = results.iter().filter(|result| result["problem"]["outcome_unknown"] == true).count();
     assert_eq!(unsure, 64, "as many as are at work at once");
     faults.stall(false);
@@ -437,7 +437,7 @@ async fn scopes_are_looked_at_list_by_list() {
     let gets = json!([list("seen", "u"), list("other", "u"), list("unknown", "u")]);
     let answer = ask(&limited, GET, gets.clone()).await.expect(200);
     let results = answer["results"].as_array().unwrap();
-    // Whether a feature exists is not told to those who may not see it.
+    // A caller who may not see a feature does not learn whether it exists.
     assert_eq!(codes(results), ["ok", "permission_denied", "permission_denied"]);
     let adds = json!([with(list("seen", "u"), one(ago(1), "x")), with(list("other", "u"), one(ago(1), "x"))]);
     let answer = ask(&limited, ADD, adds.clone()).await.expect(200);

@@ -1,5 +1,4 @@
-//! What a browser sends on behalf of a page: only pages of the server's own site, and named ones, change
-//! anything.
+//! Requests of a browser for a page: only pages of the server's site, and named ones, can change anything.
 
 use reqwest::Method;
 use serde_json::json;

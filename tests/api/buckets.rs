@@ -1,5 +1,5 @@
-//! Buckets of definitions over HTTP: given, inherited, shown, and never changed. What they do to lists is the business
-//! of stores that keep many partitions.
+//! Buckets of definitions over HTTP: given, inherited, shown, and never changed. Their effect on lists is tested with
+//! stores that have many partitions.
 
 use serde_json::{Value, json};
 

@@ -54,8 +54,8 @@ async fn a_build_goes_on_once_definitions_can_be_read_again() {
     assert_eq!(found(&api, 1).await, 1);
 }
 
-/// Else an index that nobody has built would be asked, and would not find what it should. The server hears of the new
-/// one by its job alone.
+/// Otherwise a query would use an index that was not built, and miss bags. The server learns of the new one only by
+/// its job.
 #[tokio::test]
 async fn an_index_that_was_made_anew_is_not_ready_by_the_build_of_the_one_before() {
     let shared = |faults: &Faults| faults.shares_definitions.store(true, SeqCst);
@@ -70,7 +70,7 @@ async fn an_index_that_was_made_anew_is_not_ready_by_the_build_of_the_one_before
     *faults.made_anew.lock().unwrap() = Some(Change::CreateVersion { id, new });
     api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
     until("it is made anew", async || faults.made_anew.lock().unwrap().is_none()).await;
-    // Those that were begun last come first.
+    // The newest builds come first.
     until("both builds are over", async || builds(&api).await == ["done", "cancelled"]).await;
     let index = api.until_state(&format!("{INDEXES}/by"), "ready").await;
     assert_eq!(index["properties"], json!(["/b"]));

@@ -1,4 +1,4 @@
-//! Entries of indexes that do not agree with their bags, and who mends them.
+//! Entries of indexes that do not match their bags, and their repair.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::support::{settings, spawn_with};
 
 const INDEXES: &str = "/v1/entity-types/link/indexes";
 
-/// A server, and the hand of somebody who changes entries behind its back.
+/// A server, and a way to change entries without it.
 struct Broken {
     api: Api,
     session: Rc<dyn ItemSession>,
@@ -120,7 +120,7 @@ async fn an_erasure_removes_the_entries_of_the_bag_whatever_limits_its_caller_ha
     assert!(broken.stored("[1]").await.is_empty());
 }
 
-/// On each store whose queries may meet what somebody left.
+/// On each store whose queries may encounter leftovers.
 #[tokio::test]
 async fn what_a_query_meets_and_no_bag_has_is_removed_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
@@ -141,7 +141,7 @@ async fn what_a_query_meets_and_no_bag_has_is_removed_and_nothing_else() {
         broken.until_removed(3).await;
         assert_eq!(broken.stored("[1]").await, stands);
         assert_eq!(broken.stored("[2]").await, [(at_two, "two".to_owned())]);
-        // Nobody who has that place now is lost: a bag is looked at again before its entry goes.
+        // A bag with that place now is not lost: the bag is checked again before its entry is removed.
         broken.enter("[1]", at_one, "two").await;
         assert_eq!(broken.found("1").await, ["two", "one"]);
         broken.put("two", json!({"a": 1, "at": 5})).await;
@@ -160,7 +160,7 @@ async fn what_a_query_meets_and_no_bag_has_is_removed_and_nothing_else() {
     }
 }
 
-/// What a bound of the query leaves out is no fault of the entry.
+/// An entry beyond a bound of the query is no error.
 #[tokio::test]
 async fn an_entry_that_a_query_passes_over_is_not_looked_at() {
     let broken = on(Arc::new(MemoryStore::default())).await;
@@ -170,7 +170,7 @@ async fn an_entry_that_a_query_passes_over_is_not_looked_at() {
     assert!(broken.api.get("/metrics").await.text().contains("\nliststore_cleaner_waiting 0\n"));
 }
 
-/// What a server has written whose clock is ahead of ours, or we did before ours was set back, is found from either
+/// A bag written by a server with a fast clock, or by this one before its clock was set back, is found from either
 /// end.
 #[tokio::test]
 async fn a_bag_of_a_faster_clock_is_found_from_the_oldest_on() {
@@ -307,7 +307,7 @@ async fn a_building_waits_for_no_purge_and_is_told_what_to_do() {
     assert_eq!(api.get(&format!("{INDEXES}/late")).await.expect(200)["entries"], 40);
     let purging = api.get(&format!("/v1/jobs/{purge}")).await.expect(200);
     assert_eq!(purging["state"], "running", "nobody waited for it: {purging}");
-    // What is at work goes on at its new rate.
+    // The running job continues at its new rate.
     let faster = api.patch(&format!("/v1/jobs/{purge}"), json!({"lists_per_second": null})).await.expect(200);
     assert_eq!((&faster["state"], faster.get("lists_per_second")), (&json!("waiting"), None));
     until(api, purge, "done").await;

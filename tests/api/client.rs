@@ -78,7 +78,7 @@ impl Api {
         self.send(Method::GET, path, &[], b"").await
     }
 
-    /// What a job or an index shows once it has come to a state.
+    /// A job or an index once it has reached a state.
     pub async fn until_state(&self, path: &str, state: &str) -> Value {
         let reached = async {
             loop {
@@ -132,7 +132,7 @@ impl Api {
         answer
     }
 
-    /// Sends a request as it stands, for what a client library would change or refuse.
+    /// Sends a request as it is, for forms that a client library would change or refuse.
     pub async fn raw(&self, head: &str, body: &[u8]) -> Answer {
         let mut request = format!("{head}\r\nHost: test\r\n").into_bytes();
         if !body.is_empty() && !head.contains("Transfer-Encoding") {
@@ -221,7 +221,7 @@ impl Answer {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What a problem blames.
+    /// The field of a problem.
     pub fn field(&self) -> Option<String> {
         let body: Value = serde_json::from_slice(&self.body).ok()?;
         body["field"].as_str().map(str::to_owned)

@@ -67,7 +67,7 @@ async fn step(api: &Api, random: &mut fastrand::Rng, clock: &ManualClock, now: &
     }
 }
 
-/// Exactly if the page is the same byte for byte, nothing is sent: whatever happened meanwhile, time included.
+/// A body is omitted exactly if the page is the same byte for byte, with any changes in between, including time.
 async fn holds_to_its_tags(store: Arc<dyn ItemStore>, seed: u64) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(START).unwrap()));
     let api = with_clock(store, &clock).await;
@@ -136,7 +136,7 @@ async fn tags_are_read_as_http_has_them() {
     get_if_new(&api, &list, "no tag").await.refused("invalid_argument", "If-None-Match");
     let head = api.send(Method::HEAD, &list, &[("if-none-match", &tag)], b"").await;
     assert_eq!((head.status, head.etag()), (304, &*tag));
-    // What cannot be read is told as ever.
+    // A list that cannot be read gets its usual problem.
     get_if_new(&api, &items("none", "u"), "*").await.refused("feature_not_found", "");
     let text = api.get("/metrics").await.text();
     assert!(text.contains("code=\"ok\",operation=\"get_items\",status=\"304\"} 5"), "{text}");

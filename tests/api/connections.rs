@@ -137,8 +137,8 @@ async fn an_older_client_may_ask_to_go_on() {
     }
 }
 
-/// Answers to HEAD have the length of what they leave out: a client that takes it for a body reads the
-/// next answer in the wrong place.
+/// Answers to HEAD have the length of the omitted body: a client that expects a body would read the next answer in the
+/// wrong place.
 #[tokio::test]
 async fn requests_of_all_methods_follow_each_other_on_one_connection() {
     let api = api().await;
@@ -214,7 +214,7 @@ async fn a_client_that_ends_its_side_behind_its_request_is_answered() {
         while faults.begun.load(std::sync::atomic::Ordering::SeqCst) == begun {
             tokio::task::yield_now().await;
         }
-        // What came later than the end is answered before it.
+        // Requests that came after the end are answered before it.
         api.get("/livez").await.expect(200);
         faults.stall(false);
     };

@@ -104,7 +104,7 @@ async fn entity_types_and_features_are_listed_apart() {
     assert_eq!(features["features"].as_array().unwrap().len(), 1);
 }
 
-/// Bags are kept as lists of a feature without a name, which nobody can name.
+/// Bags are stored as lists of a feature without a name, which no request can name.
 #[tokio::test]
 async fn no_list_operation_reaches_a_bag() {
     let api = api().await;

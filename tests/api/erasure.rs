@@ -1,4 +1,4 @@
-//! Erasing an entity: all of its lists, whatever their features are now, and a receipt.
+//! Erasing an entity: all of its lists, with any present features, and a receipt.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -70,13 +70,13 @@ async fn every_list_of_the_entity_goes_and_no_other() {
         assert_eq!((&entries[entry]["after"], &entries[entry + 1]["after"]), (&done, &begun));
         assert_eq!(entries[entry + 1]["target"], entries[entry]["target"]);
     }
-    // Of a type without a feature there is nothing, and that is told too.
+    // A type without a feature has nothing, and the receipt shows that.
     assert_eq!(api.delete("/v1/entities/customer/u").await.expect(200)["lists"], json!([]));
     api.delete("/v1/entities/user/..%00").await.refused("invalid_argument", "entity_id");
     api.delete("/v1/entities/us%23er/u").await.refused("invalid_argument", "entity_type");
 }
 
-/// The item store names them, whatever versions there are.
+/// The item store names them, with any versions.
 #[tokio::test]
 async fn only_lists_that_exist_are_cleared() {
     let (api, faults) = faulty(&[]).await;
@@ -186,13 +186,13 @@ async fn a_receipt_has_no_date_if_the_store_cannot_promise_one() {
     *faults.erased_by.lock().unwrap() = Some(Ok(by));
     let receipt = api.delete("/v1/entities/user/u").await.expect(200);
     assert_eq!(receipt["bytes_erased_by"], "2030-01-02T03:04:05.000000006Z");
-    // What is not removed is not erased.
+    // A list that is not removed is not erased.
     faults.uncleared.lock().unwrap().push("user#seen| u".to_owned());
     let receipt = api.delete("/v1/entities/user/u").await.expect(200);
     assert_eq!((&receipt["complete"], &receipt["bytes_erased_by"]), (&json!(false), &Value::Null));
 }
 
-/// A removal of a moment ago may come back with the next start, though nothing is there now.
+/// A removal of a moment ago may be undone by the next start, although nothing is there now.
 #[tokio::test]
 async fn a_receipt_without_an_fsync_is_not_complete() {
     let (api, faults) = faulty(&[]).await;

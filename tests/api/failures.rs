@@ -1,4 +1,4 @@
-//! Failures of ours: each with its code, and with what the caller may make of it.
+//! Failures of the server: each with its code, and with the information for the caller.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};

@@ -43,7 +43,7 @@ pub enum Event {
     Note,
 }
 
-/// What is to go wrong.
+/// The faults.
 pub struct Faults {
     pub events: Mutex<Vec<Event>>,
     /// How many more entries of the audit trail are written, and the error of the later ones.
@@ -56,7 +56,7 @@ pub struct Faults {
     pub metadata: Mutex<Option<MetadataError>>,
     /// Whether each reading of a feature that went well is followed by one that does not.
     pub every_other_reading: AtomicBool,
-    /// How an index is made anew, as by another server, at the moment at which it is to be called ready.
+    /// How an index is created again, as by another server, at the moment when it would be marked ready.
     pub made_anew: Mutex<Option<Change>>,
     /// Whether other servers have these definitions too.
     pub shares_definitions: AtomicBool,
@@ -69,7 +69,7 @@ pub struct Faults {
     pub uncleared: Mutex<Vec<String>>,
     /// Lists that were.
     pub cleared: Mutex<Vec<String>>,
-    /// The only lists that the store holds anything of, if it can tell.
+    /// The only lists of which the store holds anything, if it can find out.
     pub held: Mutex<Option<Vec<String>>>,
     /// Lists that cannot be read, as above.
     pub unreadable: Mutex<Vec<String>>,
@@ -77,7 +77,7 @@ pub struct Faults {
     pub swaps_fail: AtomicBool,
     /// The error with which items cannot be made durable.
     pub sync_fails: Mutex<Option<StoreError>>,
-    /// What the store promises about erased bytes.
+    /// The store's promise about erased bytes.
     pub erased_by: Mutex<Option<Result<Timestamp, StoreError>>>,
     /// How many more sessions may be opened.
     sessions_left: AtomicUsize,
@@ -117,7 +117,7 @@ impl Faults {
     }
 }
 
-/// A ready server whose stores fail as they are told.
+/// A ready server whose stores have the given faults.
 pub async fn faulty(given: &[(&'static str, &str)]) -> (Api, Arc<Faults>) {
     let (mut api, faults) = faulty_from_the_start(given, |_| {}).await;
     api.server.ready().await;

@@ -11,7 +11,7 @@ async fn get(api: &Api, path: &str, headers: &[(&str, &str)]) -> Answer {
     api.send(Method::GET, path, headers, b"").await
 }
 
-/// A list whose page of 100 is above what is compressed, and whose page of 10 is not.
+/// A list whose page of 100 is large enough for compression, and whose page of 10 is not.
 async fn filled(api: &Api) -> String {
     api.feature("seen", "string", "30d").await;
     let (list, now) = (items("seen", "u"), ago(1_000));
@@ -52,11 +52,11 @@ async fn long_answers_are_compressed_for_those_who_ask() {
     let gzip = [("accept-encoding", "gzip")];
     let short = get(&api, &format!("{list}?limit=10"), &[("accept-encoding", "gzip, zstd")]).await;
     assert_eq!((short.header("content-encoding"), varies_by(&short)), (None, vec!["Accept"]));
-    // A tag is that of the page in all codings.
+    // A tag belongs to the page in all codings.
     let same = get(&api, &list, &[("accept-encoding", "gzip"), ("if-none-match", plain.etag())]).await;
     assert_eq!((same.status, same.header("content-encoding")), (304, None));
     assert_eq!(varies_by(&same), varies_by(&plain), "a cache is told the same of what it has");
-    // Other answers too, but not what a strong tag is of.
+    // Other answers too, except those with a strong tag.
     assert_eq!(get(&api, "/openapi.json", &gzip).await.header("content-encoding"), Some("gzip"));
     let body = json!({"description": "x".repeat(2_000), "labels": (0..60).map(|n| (format!("k{n}"), Value::from("v".repeat(200)))).collect::<serde_json::Map<_, _>>()});
     api.patch("/v1/features/user/seen", body).await.expect(200);
@@ -66,7 +66,7 @@ async fn long_answers_are_compressed_for_those_who_ask() {
     );
 }
 
-/// It is compressed once, whoever asks how often.
+/// It is compressed once, for any number of requests.
 #[tokio::test]
 async fn the_document_of_the_api_has_its_compressed_forms_already() {
     let api = api().await;
@@ -110,7 +110,7 @@ async fn from_which_length_on_is_a_setting() {
     let gzip = [("accept-encoding", "gzip")];
     let answer = get(&api, &format!("{list}?limit=10"), &gzip).await;
     assert_eq!(answer.header("content-encoding"), Some("gzip"));
-    // Also what is too long for one piece of work.
+    // Also an answer that is too long for one piece of work.
     let many: Vec<_> = (0..100).map(|_| json!({"entity_type": "user", "feature": "seen", "entity_id": "u"})).collect();
     let body = json!({ "requests": many }).to_string();
     for coding in ["gzip", "zstd"] {
@@ -160,7 +160,7 @@ async fn pages_come_in_lines_to_those_who_prefer_them() {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         assert_eq!(get(&api, &list, &headers).await.status, status);
     }
-    // Problems are told as ever, and lines are compressed as anything is.
+    // Problems are sent as usual, and lines are compressed like any answer.
     get(&api, &items("none", "u"), &lines).await.refused("feature_not_found", "");
     let headers = [("accept", "application/x-ndjson"), ("accept-encoding", "gzip")];
     assert_eq!(get(&api, &list, &headers).await.header("content-encoding"), Some("gzip"));

@@ -1,4 +1,4 @@
-//! Get List Items: what is visible, in which order, within which bounds.
+//! Get List Items: the visible items, their order, and the bounds.
 
 use std::sync::Arc;
 

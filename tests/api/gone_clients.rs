@@ -39,7 +39,7 @@ async fn work_whose_client_has_gone_is_not_done() {
     assert!(api.values(&items("seen", "goes")).await.is_empty());
 }
 
-/// Who erased what must be told whatever becomes of them.
+/// The author of an erasure must be recorded in any case.
 #[tokio::test]
 async fn an_erasure_whose_client_has_gone_goes_on_and_is_in_the_audit_trail() {
     let (api, faults) = faulty(&[]).await;

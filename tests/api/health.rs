@@ -77,7 +77,7 @@ async fn what_is_missing_but_not_needed_is_a_warning() {
     assert_eq!(body["reasons"]["item_store"], "the item store refuses some writes; see the server's log");
 }
 
-/// They name files, and say what the operating system says of them.
+/// They name files, and contain the operating system's texts.
 #[tokio::test]
 async fn the_stores_own_words_reach_no_caller() {
     const WORDS: &str = "cannot read /srv/data/7.items: Permission denied (os error 13)";

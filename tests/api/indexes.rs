@@ -1,4 +1,4 @@
-//! Indexes of bags over HTTP: what is found, in which order, while bags and indexes come and go.
+//! Indexes of bags over HTTP: results and their order, while bags and indexes come and go.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -131,7 +131,7 @@ async fn links_are_found_by_user_by_tag_and_by_what_is_thought_of_later() {
     assert_eq!(names[..3], [Some("by_both"), Some("by_tag"), Some("by_user")]);
 }
 
-/// Short documents, long ones, and ones that no memory is kept of at their length: each as it is told by itself.
+/// Short documents, long ones, and ones too long for memory: each equals a separate get.
 #[tokio::test]
 async fn what_is_found_together_is_what_each_bag_is() {
     let dir = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ async fn a_bag_with_too_many_values_is_refused_or_left_out() {
     let refusal = api.send(Method::PUT, "/v1/entities/link/after", &[], many.to_string().as_bytes()).await;
     refused(&refusal, 422, "too_many_entries", None);
     refused(&api.get("/v1/entities/link/after").await, 404, "bag_not_found", None);
-    // What was there before may be mended, and is found then.
+    // Older bags may be repaired, and are found then.
     put(&api, "before", &json!({"a": (0..1_000).collect::<Vec<_>>()})).await;
     assert_eq!(found(&api, "by", "value=5").await, ["before", "few"]);
 }
@@ -327,7 +327,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Every answer to every value is that of looking through all bags.
+/// Every answer to every value equals a scan of all bags.
 #[tokio::test]
 async fn an_index_finds_what_looking_through_all_bags_finds() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! API keys: how they are made, rotated and revoked, and what is no key.
+//! API keys: creation, rotation and revocation, and invalid keys.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub async fn with_key(api: &Api, token: &str, method: Method, path: &str, body: 
     api.send(method, path, &[("authorization", &authorization), JSON], &body).await
 }
 
-/// Creates a key with the rights of another, or of nobody while the server is open.
+/// Creates a key with the rights of another, or without a key while the server is open.
 pub async fn key(api: &Api, by: Option<&str>, body: Value) -> (String, String) {
     let made = match by {
         Some(token) => with_key(api, token, Method::POST, "/v1/keys", &body).await,
@@ -162,7 +162,7 @@ async fn a_revoked_key_takes_the_keys_with_it_that_it_created_if_that_is_asked_f
     );
 }
 
-/// Else whoever has a token for an hour could make a key for ever.
+/// Otherwise a caller with a token for an hour could create a permanent key.
 #[tokio::test]
 async fn keys_from_a_caller_who_expires_do_not_outlive_the_setting() {
     let issued = super::tokens::Issued::by_file();
@@ -217,7 +217,7 @@ async fn a_rotation_by_a_caller_who_expires_ends_a_key_that_did_not() {
     assert!(by_deputy["key"]["expires_at"].is_string(), "{by_deputy}");
 }
 
-/// A client that is generated from the document takes what the server takes.
+/// A client that is generated from the document accepts the values of the server.
 #[tokio::test]
 async fn the_document_says_which_roles_and_scopes_there_are() {
     let api = api().await;

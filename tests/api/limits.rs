@@ -25,7 +25,7 @@ async fn a_key_has_as_many_requests_and_items_as_it_says() {
     let mut answer = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
     assert_eq!(answer.header("ratelimit-policy"), Some("\"requests\";q=5;w=5;qu=\"requests\""));
     assert!(answer.header("ratelimit").unwrap().starts_with("\"requests\";r="));
-    // A machine may be so slow that some come back.
+    // On a slow machine some units may refill.
     for _ in 0..100 {
         answer = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
         if answer.status == 429 {
@@ -34,7 +34,7 @@ async fn a_key_has_as_many_requests_and_items_as_it_says() {
     }
     answer.refused("rate_limited", "");
     assert!(answer.header("ratelimit").unwrap().starts_with("\"requests\";r=0;"), "{:?}", answer.headers);
-    // Whatever becomes of a limit, others are not bound by it.
+    // With any state of a limit, other callers are not affected.
     for _ in 0..20 {
         let other = with_key(&api, &admin, Method::GET, list, &Value::Null).await;
         other.expect(200);
@@ -51,7 +51,7 @@ async fn a_key_has_as_many_requests_and_items_as_it_says() {
     let waits: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((20..=48).contains(&waits), "the fifty are owed: {waits}");
     with_key(&api, &greedy, Method::GET, list, &Value::Null).await.refused("rate_limited", "");
-    // What is about no item is not bound by that.
+    // An operation without items is not limited by that.
     with_key(&api, &greedy, Method::GET, "/v1/features", &Value::Null).await.expect(200);
     let batch = json!({"requests": [{"entity_type": "user", "feature": "seen", "entity_id": "u"}]});
     with_key(&api, &greedy, Method::POST, "/v1/lists:batchGet", &batch).await.refused("rate_limited", "");
@@ -64,7 +64,7 @@ async fn a_key_has_as_many_requests_and_items_as_it_says() {
     assert!(metrics.contains("liststore_access_refused_total{reason=\"rate_limited\"}"), "{metrics}");
 }
 
-/// Else whoever may nothing could ask without end.
+/// Otherwise a caller without permissions could send any number of requests.
 #[tokio::test]
 async fn what_is_refused_counts_among_the_requests() {
     let api = api().await;
@@ -112,11 +112,11 @@ async fn whoever_goes_on_all_the_same_is_slowed_down() {
     };
     let ((), refused) = tokio::join!(sending, taking);
     assert!(refused > REQUESTS - 100, "{refused}");
-    // A thousand are told at once, and then so many in a second.
+    // A thousand are answered at once, and further ones at the rate.
     assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
-/// Whatever way somebody looks at items or removes them.
+/// With any way of reading or removing items.
 #[tokio::test]
 async fn items_that_are_counted_asked_after_and_removed_are_items_too() {
     let api = api().await;
@@ -154,7 +154,7 @@ async fn items_that_are_counted_asked_after_and_removed_are_items_too() {
 async fn limits_of_the_settings_are_those_of_keys_without_their_own() {
     let limits = [("access.rate_limits.requests_per_second", "1"), ("access.rate_limits.requests_burst", "3")];
     let api = api_with(&limits).await;
-    // Nobody is known here yet, and so nobody is limited.
+    // No caller is known here yet, so none is limited.
     for _ in 0..10 {
         api.get("/v1/features").await.expect(200);
     }
@@ -174,7 +174,7 @@ async fn limits_of_the_settings_are_those_of_keys_without_their_own() {
     for _ in 0..20 {
         with_key(&api, &free, Method::GET, "/v1/features", &Value::Null).await.expect(200);
     }
-    // What it has used stays used when keys are published anew.
+    // The used part stays used when keys are published again.
     with_key(&api, &free, Method::POST, "/v1/keys", &json!({"name": "other", "roles": ["reader"]})).await.expect(201);
     refused().await;
     with_key(&api, &free, Method::DELETE, &format!("/v1/keys/{id}"), &Value::Null).await.expect(200);

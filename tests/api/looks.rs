@@ -127,7 +127,7 @@ async fn what_is_no_question_for_values_is_refused() {
     api.post(&unknown, json!({"values": [1]})).await.refused("feature_not_found", "");
 }
 
-/// The model: what is there now, up to the moment.
+/// The model: the present items, up to the moment.
 #[tokio::test]
 async fn a_list_is_shown_as_of_a_moment() {
     let api = api().await;
@@ -145,7 +145,7 @@ async fn a_list_is_shown_as_of_a_moment() {
                     None => break,
                 }
             }
-            // Ties are in an order of their own.
+            // Ties have a fixed order.
             let times: Vec<_> = walked.iter().map(|n| n / 3).collect();
             assert!(if order == "newest" { times.is_sorted_by(|a, b| a >= b) } else { times.is_sorted() }, "{times:?}");
             walked.sort_unstable();
@@ -157,7 +157,8 @@ async fn a_list_is_shown_as_of_a_moment() {
     assert_eq!(api.values(&both(start + 2, start + 1, start + 5)).await.len(), 6);
     assert_eq!(api.values(&both(start + 5, start + 1, start + 1)).await.len(), 3);
     assert!(api.values(&both(start, start + 1, start + 5)).await.is_empty());
-    // What was removed since is gone, and what was added since with an earlier timestamp is there.
+    // Items that were removed since are missing, and items that were added since with an earlier timestamp are
+    // present.
     api.post(&format!("{list}:remove"), json!({"value": 0})).await.expect(200);
     api.add(&list, &[(start, Value::from(100))]).await;
     let mut values: Vec<_> =

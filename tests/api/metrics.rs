@@ -27,7 +27,7 @@ fn sample(text: &str, series: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')).map(|value| value.parse().unwrap())
 }
 
-/// What the table says of the metrics of one section: name, type, labels.
+/// The metrics of one section in the table: name, type, labels.
 fn documented(section: &str) -> BTreeMap<&'static str, (&'static str, BTreeSet<&'static str>)> {
     let guide = include_str!("../../docs/reference/metrics.md");
     let section = guide.split("\n## ").find(|text| text.starts_with(section)).expect("a section of this name");
@@ -54,7 +54,7 @@ fn assert_as_documented(section: &str, registry: &Registry) {
         }
     }
     for name in documented.keys() {
-        // A name is free exactly if nobody has registered it, counted or not.
+        // A name is free exactly if it is not registered, counted or not.
         let probe = Box::new(IntGauge::new(*name, "probe").unwrap());
         assert!(registry.register(probe).is_err(), "no such metric: {name}");
     }

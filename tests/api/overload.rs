@@ -1,5 +1,5 @@
-//! More connections than there may be, and more in memory than may be held: the server keeps to its
-//! bounds, and tells health.
+//! More connections than allowed, and more memory than allowed: the server stays within its bounds, and answers health
+//! checks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn answer(stream: &mut TcpStream) -> Answer {
     timeout(PATIENCE, Answer::read(stream, false)).await.expect("an answer")
 }
 
-/// Asks once, on a connection of its own.
+/// Sends one request, on a separate connection.
 async fn ask(api: &Api, text: &str) -> Answer {
     let mut stream = connect(api).await;
     send(&mut stream, text).await;
@@ -65,7 +65,7 @@ async fn occupy(api: &Api) -> Vec<TcpStream> {
     while busy.len() < SLOTS {
         let (number, mut stream) = (busy.len(), connect(api).await);
         send(&mut stream, &post(&items("seen", &format!("u{number}")), &one(ago(1), "x").to_string())).await;
-        // It is refused while the last one that told of permits has not ended yet.
+        // It is refused while the previous permit holder has not ended yet.
         let works = tokio::select! {
             () = until("it has a permit", async || metric(api, "liststore_list_permits_in_use").await > number as f64) => true,
             _ = stream.readable() => false,
@@ -130,7 +130,7 @@ async fn a_new_connection_takes_the_place_of_one_that_waits() {
 async fn health_is_told_while_all_connections_are_at_work() {
     let (api, faults) = stalled().await;
     let busy = occupy(&api).await;
-    // Whoever connects and says nothing keeps nobody from asking.
+    // A client that connects and sends nothing keeps no other from sending requests.
     let mut silent = Vec::new();
     for _ in 0..600 {
         silent.push(connect(&api).await);
@@ -172,7 +172,7 @@ async fn all_memory_that_is_held_comes_out_of_one_budget() {
             (0..25).map(|n| json!({"timestamp": ago(100 + part * 100 + n), "value": "x".repeat(60_000)})).collect();
         api.post(&large, json!({ "items": values })).await.expect(200);
     }
-    // Bodies that come half, more than there is room for, and answers that nobody takes.
+    // Incomplete bodies, more than there is room for, and answers that no client reads.
     let mut held = Vec::new();
     let half = "x".repeat(1 << 20);
     for _ in 0..30 {
@@ -192,11 +192,11 @@ async fn all_memory_that_is_held_comes_out_of_one_budget() {
     until("one is refused", async || refused().await).await;
     let used = metric(&api, "liststore_http_buffered_bytes").await;
     assert!(used > 4e6 && used <= (16 << 20) as f64, "{used}");
-    // What is small goes on.
+    // Small requests continue.
     let small = items("seen", "small");
     api.post(&small, one(ago(1), "x")).await.expect(200);
     assert_eq!(api.values(&small).await, ["x"]);
-    // Who asks ahead without end for what is small, and takes nothing, is bounded too.
+    // A client that pipelines small requests without end, and reads nothing, is bounded too.
     let mut ahead = Vec::new();
     for _ in 0..40 {
         let mut stream = connect(&api).await;
@@ -242,7 +242,7 @@ async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
         let answer = answer(&mut stream).await;
         assert_eq!((answer.status, answer.header("connection")), (status, None), "{}", answer.text());
     }
-    // What was refused was not served as well.
+    // A refused request was not also served.
     let counted = async |code: &str, status: u16| {
         let labels = format!("{{code=\"{code}\",operation=\"get_items\",status=\"{status}\"}}");
         metric(&api, &format!("liststore_http_requests_total{labels}")).await
@@ -256,7 +256,7 @@ fn with_key(token: &str, request: &str) -> String {
     request.replacen("\r\n", &format!("\r\nAuthorization: Bearer {token}\r\n"), 1)
 }
 
-/// Strangers take no place from callers with a key, whatever their connections wait for.
+/// Unknown callers take no place from callers with a key, in any state of their connections.
 #[tokio::test]
 async fn callers_without_a_key_lock_out_no_other() {
     let slots = SLOTS.to_string();
@@ -455,7 +455,7 @@ async fn leave_memory(api: &Api, limit: usize, left: usize) -> Vec<TcpStream> {
         send(&mut stream, &(head + &" ".repeat(BODY_BYTES / 2))).await;
         held.push(stream);
     }
-    // A body has memory for what has come, and for as much again.
+    // A body has memory for the received bytes, and for as many again.
     let wanted = (count * BODY_BYTES) as f64;
     until("it is held", async || metric(api, "liststore_http_buffered_bytes").await >= wanted).await;
     held
@@ -618,7 +618,7 @@ async fn one_caller_has_room_for_the_largest_request_in_the_least_memory() {
     }
 }
 
-/// More than one worker can do: what has waited too long is refused, at once and for that alone.
+/// More than one worker can do: requests that waited too long are refused, at once and only for that reason.
 #[tokio::test]
 async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
     const CALLERS: usize = 200;
@@ -628,7 +628,7 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
     let list = items("seen", "u");
     let many: Vec<_> = (0..1_000).map(|n| json!({"timestamp": ago(n), "value": "x"})).collect();
     api.post(&list, json!({ "items": many })).await.expect(200);
-    // Pages with bounds are rendered anew each time.
+    // Pages with bounds are rendered each time.
     let request = get(&format!("{list}?limit=1000&min_timestamp=1"));
     let (refused, served, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let caller = async || {
@@ -647,7 +647,7 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
         }
     };
     let others = async {
-        // All of them wait as long, and what is no load is answered.
+        // All of them wait equally long, and requests that are no load are answered.
         until("so many are refused", async || {
             ask(&api, &get("/livez")).await.expect(200);
             ask(&api, &get("/v1/features")).await.expect(200);
@@ -662,8 +662,8 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
     until("there is room", async || ask(&api, &request).await.status == 200).await;
 }
 
-/// Documents that strangers do not read keep a worker busy. They are no reason to refuse those who have a key, or who
-/// need none.
+/// Documents that unknown callers do not read keep a worker busy. They are no reason to refuse callers with a key, or
+/// callers of an open server.
 #[tokio::test]
 async fn documents_for_strangers_have_no_list_operation_refused() {
     const STRANGERS: usize = 200;

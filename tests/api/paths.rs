@@ -1,4 +1,4 @@
-//! Paths: decoded strictly, segment by segment; what is not there, and what is not done there.
+//! Paths: decoded strictly, segment by segment; missing paths, and methods that a path does not have.
 
 use reqwest::Method;
 use serde_json::json;
@@ -16,7 +16,7 @@ async fn an_entity_id_may_hold_any_character() {
     for id in ids {
         assert_eq!(api.values(&items("seen", id)).await, [id], "{id:?}");
     }
-    // A slash in an ID is data, whatever the case of its digits; others stand for themselves.
+    // A slash in an ID is data, with digits in either case; other encoded characters stand for themselves.
     assert_eq!(api.values("/v1/lists/user/seen/a%2fb/items").await, ["a/b"]);
     assert_eq!(api.values("/v1/lists/user/seen/a+b/items").await, ["a+b"]);
     assert_eq!(api.values("/v1/lists/%75ser/seen/a%20b/items").await, ["a b"]);

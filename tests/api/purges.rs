@@ -18,7 +18,7 @@ pub(super) fn is_on_disk(dir: &Path, marker: &str) -> bool {
         if path.is_dir() {
             return is_on_disk(&path, marker);
         }
-        // What is renamed or removed meanwhile is looked at under its other name, or not there.
+        // A file that is renamed or removed since is read under its other name, or is missing.
         let bytes = std::fs::read(&path).unwrap_or_default();
         bytes.windows(marker.len()).any(|window| window == marker.as_bytes())
     })
@@ -70,7 +70,7 @@ async fn nothing_is_left_of_what_was_purged_and_all_else_stays() {
         (&audit["changes"][0]["target"], &audit["changes"][0]["after"]["job"]),
         (&json!("user.seen"), &json!(id))
     );
-    // The feature goes on, and so does what is kept of it.
+    // The feature continues, and so do its stored items.
     api.add(&items("seen", "u3"), &[(ago(1), "new".into())]).await;
     drop(api);
     let api = server_in(dir.path()).await;
@@ -107,7 +107,7 @@ async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
     assert!(is_on_disk(dir.path(), MARKER));
     assert_eq!(api.post(&format!("/v1/jobs/{id}/resume"), json!({})).await.expect(200)["state"], "waiting");
     until(&api, &id, "running").await;
-    // Stopped in its middle, it goes on by itself.
+    // Interrupted in its middle, it continues automatically.
     drop(api);
     let api = server_in(dir.path()).await;
     api.patch(&format!("/v1/jobs/{id}"), json!({"lists_per_second": null})).await.expect(200);

@@ -1,4 +1,4 @@
-//! Clients that are slow or endless: they end by a bound or a time, and bother nobody else.
+//! Slow or endless clients: a bound or a time limit ends them, and they affect no other.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn drip(stream: TcpStream, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// What the kernel keeps of answers that no client reads is outside of the server's own budget.
+/// The kernel's memory for unread answers is outside of the server's budget.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn answers_that_are_not_read_hold_little_of_the_kernels_memory() {
@@ -81,8 +81,8 @@ async fn heads_that_do_not_come_to_an_end_are_ended() {
     api.get("/livez").await.expect(200);
 }
 
-/// A connection on which all of this was sent, also what the server has refused. It takes that in for a second, in
-/// which a busy machine may not get round to it.
+/// A connection on which all of this was sent, including the part that the server refused. The server reads that for a
+/// second, which may not suffice on a busy machine.
 async fn sent_in_full(api: &Api, head: &[u8], rest: &[u8]) -> TcpStream {
     for _ in 0..10 {
         let (began, mut stream) = (Instant::now(), connect(api).await);
@@ -128,7 +128,7 @@ async fn bodies_that_never_end_are_ended() {
     }
     let mut dripping = connect(&api).await;
     dripping.write_all(&head("Transfer-Encoding: chunked")).await.unwrap();
-    // Others are served meanwhile.
+    // Other clients are served at the same time.
     api.post(&list, one(ago(1), "x")).await.expect(200);
     let dripped = drip(dripping, b"1\r\n \r\n").await;
     assert!(dripped.starts_with("HTTP/1.1 504 ") && dripped.contains("deadline_exceeded"), "{dripped}");

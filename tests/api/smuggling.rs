@@ -1,4 +1,4 @@
-//! Where a request ends: nobody else may read that in another way.
+//! The end of a request: no other reader may find it elsewhere.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ async fn a_request_names_one_host() {
     }
 }
 
-/// Whoever reads a request in another way than the one before us can be made to see two where we see
-/// one, or one where we see two. What can be read in two ways is refused, and nothing after it is read.
+/// If a reader in front of the server reads a request differently, it can see two requests where the server sees one,
+/// or the opposite. Requests that can be read in two ways are refused, and nothing after them is read.
 #[tokio::test]
 async fn what_could_smuggle_a_request_is_refused_and_nothing_after_it_is_done() {
     let api = api().await;

@@ -1,4 +1,4 @@
-//! Requests as bytes on a connection of their own, and what comes back.
+//! Requests as bytes on a separate connection, and their answers.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub async fn connect(api: &Api) -> TcpStream {
 /// All that comes until the server ends the connection.
 pub async fn until_closed(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
-    // What was not read of a request makes the end a reset.
+    // Unread bytes of a request turn the end into a reset.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the server ends the connection");
     String::from_utf8_lossy(&answer).into_owned()
 }

@@ -107,7 +107,7 @@ async fn ask(stream: &mut TlsStream<TcpStream>, method: &str, path: &str, body: 
     Ok(timeout(PATIENCE, Answer::read(&mut all, false)).await.expect("an answer"))
 }
 
-/// Asks for health over a connection of its own.
+/// Requests health over a separate connection.
 async fn health(server: &TestServer, connector: &TlsConnector) -> std::io::Result<u16> {
     let mut stream = connect(server, connector).await?;
     Ok(ask(&mut stream, "GET", "/livez", "").await?.status)
@@ -137,7 +137,7 @@ async fn what_is_asked_over_tls_is_answered_and_nothing_else_is() {
     let _ = timeout(PATIENCE, plain.read_to_end(&mut told)).await.expect("the server ends the connection");
     assert!(!told.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&told));
     assert!(metric(&server, &connector, "liststore_http_tls_handshakes_failed_total").await >= 1.0);
-    // Handshakes that do not come keep nobody out.
+    // Incomplete handshakes keep no other client out.
     let mut silent = Vec::new();
     for _ in 0..100 {
         let mut stream = TcpStream::connect(address(&server)).await.unwrap();
@@ -171,7 +171,7 @@ async fn clients_show_certificates_of_the_authority_that_is_named() {
     }
 }
 
-/// A session that is taken up again would bring along a certificate that nobody checks again.
+/// A resumed session would have a certificate that is not checked again.
 #[tokio::test]
 async fn certificates_are_checked_anew_on_every_connection() {
     let dir = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ async fn certificates_are_checked_anew_on_every_connection() {
     }
 }
 
-/// Whoever shows a certificate is known by it.
+/// A client with a certificate is known by it.
 #[tokio::test]
 async fn changes_are_noted_under_the_name_of_the_certificate() {
     let dir = tempfile::tempdir().unwrap();
@@ -283,7 +283,7 @@ async fn revoked_certificates_are_refused_also_on_open_connections() {
     until_let_in(&server, &feeds, false).await;
     until_answered(&mut open, 401).await;
     assert_eq!(health(&server, &ops).await.unwrap(), 200);
-    // No list: the one before stays in use, and is told of.
+    // Not a list: the previous one stays in use, with a report.
     fs::write(dir.path().join("crl.pem"), "garbage").unwrap();
     let noted = async { while metric(&server, &ops, "liststore_http_tls_files_unusable").await < 1.0 {} };
     timeout(PATIENCE, noted).await.expect("that the list cannot be used is told");

@@ -43,7 +43,7 @@ impl Issued {
         settings(&json!({"jwks_file": self.dir.path().join("jwks.json")}))
     }
 
-    /// A token of somebody in these groups.
+    /// A token of a person in these groups.
     pub fn token(&self, subject: &str, groups: &[&str]) -> String {
         signed(&self.signer, &header("EdDSA"), &claims(subject, groups))
     }
@@ -85,7 +85,7 @@ fn settings(place: &Value) -> String {
     json!([with(&issuer, place)]).to_string()
 }
 
-/// What the issuer's server answers.
+/// The answer of the issuer's server.
 #[derive(Debug, Clone)]
 enum Says {
     Keys(String),
@@ -212,7 +212,7 @@ async fn a_token_of_an_issuer_is_worth_what_its_claims_are() {
     let audit = with_path(&api, &token("root", &["admins"]), "/v1/audit").await.expect(200);
     let by = |n: usize| (audit["changes"][n]["by"].clone(), audit["changes"][n]["on_behalf_of"].clone());
     assert_eq!(by(0), (json!("jwt:ui"), json!("alice")));
-    // A person acts for themselves, whatever they say.
+    // A person acts for themselves, with any statement.
     assert_eq!(by(1), (json!("jwt:root"), Value::Null));
     // A service account of Kubernetes, within its scopes.
     let account = token("system:serviceaccount:feeds:writer", &[]);
@@ -227,7 +227,7 @@ async fn with_path(api: &Api, token: &str, path: &str) -> Answer {
     api.send(Method::GET, path, &[("authorization", &authorization)], b"").await
 }
 
-/// By whoever has the public key, which is everybody.
+/// Signed with the public key, which everyone has.
 #[tokio::test]
 async fn a_public_rsa_key_is_no_shared_secret() {
     let signer = Signer::rsa(2048);
@@ -301,7 +301,7 @@ async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
     assert!(issuer.asked() - asked <= 6, "{}", issuer.asked() - asked);
 }
 
-/// Until it tells its keys for the first time nobody can be known by them.
+/// Until it returns its keys for the first time, no caller can be identified by them.
 #[tokio::test]
 async fn an_issuer_that_comes_late_is_waited_for() {
     let signer = Signer::ed();
@@ -313,8 +313,8 @@ async fn an_issuer_that_comes_late_is_waited_for() {
     until_no_more(503, &api, &token).await.expect(200);
 }
 
-/// Each with an issuer and a server of its own, whose first reading out of turn comes at once, and all at the
-/// same time, since some end by a time limit only.
+/// Each with a separate issuer and server, whose first reading out of turn comes at once, and all at the same time,
+/// because some end only by a time limit.
 #[tokio::test]
 async fn an_issuer_that_is_away_or_lies_changes_nothing() {
     let signer = Signer::ed();
@@ -360,7 +360,7 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
     assert_eq!(elsewhere.asked(), 0, "nobody is followed elsewhere");
 }
 
-/// Whatever took their place in the set, if it is a set at all.
+/// With any keys in their place, if it is a set at all.
 #[tokio::test]
 async fn withdrawn_keys_hold_no_more() {
     let signer = Signer::ed();
@@ -419,7 +419,7 @@ async fn keys_that_cannot_be_read_for_too_long_hold_no_more() {
     until_no_more(503, &api, &token).await.expect(200);
 }
 
-/// What a token points to is not fetched.
+/// Addresses in a token are not fetched.
 #[tokio::test]
 async fn headers_that_name_keys_are_not_followed() {
     let (signer, stranger) = (Signer::ed(), Signer::ed());
@@ -434,7 +434,7 @@ async fn headers_that_name_keys_are_not_followed() {
     assert_eq!(evil.asked(), 0);
 }
 
-/// Whatever strangers send in whatever number: what is kept of it is a number.
+/// For any number of tokens from unknown callers, the server stores only a number.
 #[tokio::test]
 async fn thousands_of_different_bad_tokens_leave_nothing_behind_but_a_count() {
     const TOKENS: usize = 3_000;
@@ -442,7 +442,7 @@ async fn thousands_of_different_bad_tokens_leave_nothing_behind_but_a_count() {
     let api = api_with(&[("access.jwt.issuers", &issued.settings())]).await;
     let admin = issued.token("root", &["admins"]);
     let lines = async || with_path(&api, &admin, "/metrics").await.text().lines().count();
-    // One of each kind, so that all metrics have been told of.
+    // One of each kind, so that all metrics have a value.
     let bad = |n: usize| {
         let subject = format!("mallory-{n}");
         match n % 4 {
@@ -455,7 +455,7 @@ async fn thousands_of_different_bad_tokens_leave_nothing_behind_but_a_count() {
     for n in 0..4 {
         ask(&api, &bad(n)).await.refused("unauthenticated", "");
     }
-    // Asking for them is an operation with metrics of its own.
+    // A request for them is an operation with separate metrics.
     lines().await;
     let before = lines().await;
     let sent = futures_util::stream::iter((0..TOKENS).map(bad)).for_each_concurrent(32, async |token| {

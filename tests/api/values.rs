@@ -1,4 +1,4 @@
-//! The six value types: what is taken, and how it comes back.
+//! The six value types: accepted values, and their returned form.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use super::client::{Api, ago, api, items};
 /// The raw JSON of the value of an answer that has one item.
 async fn stored(api: &Api, feature: &str, raw: &str) -> Result<String, (String, String)> {
     static LISTS: AtomicU32 = AtomicU32::new(0);
-    // Each value has a list of its own.
+    // Each value has a separate list.
     let list = items(feature, &format!("u-{}", LISTS.fetch_add(1, Relaxed)));
     let body = format!(r#"{{"items":[{{"timestamp":{},"value":{raw}}}]}}"#, ago(5));
     let answer = api.send(reqwest::Method::POST, &list, &[], body.as_bytes()).await;

@@ -1,5 +1,4 @@
-//! The log's next segment is made ready by a thread of its own, in either mode: the log's thread would have
-//! to wait for syncs.
+//! A separate thread prepares the log's next segment, in either mode: the log's thread would have to wait for syncs.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Backups of a running store: each holds exactly what was acknowledged when it was asked for, and
-//! perhaps what was written meanwhile; and every byte of it counts.
+//! Backups of a running store: each holds exactly the writes that were acknowledged when it began, and possibly writes
+//! during it; and every byte of it counts.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +41,8 @@ fn assert_whole(disk: &SimDisk, options: &EmbeddedOptions, dir: &Path) {
     assert!(found.problems.is_empty(), "{:?}", found.problems);
 }
 
-/// Changes lists, flushes and merges at random, backs up now and then, and looks at all backups in
-/// the end, after whatever came later.
+/// Changes lists, flushes and compacts at random, makes backups in between, and checks all backups at the end, after
+/// all later changes.
 async fn run(seed: u64, options: EmbeddedOptions) {
     let mut rng = Rng(seed);
     let disk = SimDisk::default();
@@ -68,7 +68,7 @@ async fn run(seed: u64, options: EmbeddedOptions) {
             }
         }
     }
-    // What is backed up outlives the machine's power, and the store that it was taken from.
+    // A backup survives a loss of power, and the store that it was made from.
     opened.store.close().await.unwrap();
     let disk = disk.crashed(&mut rng);
     for (dir, model) in &backups {
@@ -145,7 +145,7 @@ fn a_backup_made_under_load_has_all_that_was_acknowledged_before() {
         let contents = runtime.block_on(contents(&disk, &options, &dir));
         let items: usize = contents.iter().map(Vec::len).sum();
         assert!(items as u64 >= before * ITEMS, "{items} items after {before} adds in {}", dir.display());
-        // One after another: what is there is a beginning of what was added.
+        // One after another: the contents are a prefix of the added items.
         let mut rounds: Vec<_> =
             contents.iter().flatten().map(|item| (START - item.timestamp.as_nanos()) / ITEMS).collect();
         rounds.sort_unstable();

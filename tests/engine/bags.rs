@@ -1,5 +1,5 @@
-//! Bags: a bag and its entries are there together, whatever happens, and a large document is kept, and given back,
-//! as small items are.
+//! Bags: a bag and its entries exist together, in any case, and a large document is stored, and its space freed, like
+//! small items.
 
 use std::rc::Rc;
 
@@ -37,7 +37,7 @@ fn op() -> Operation {
     operation(START, 600)
 }
 
-/// The state of a bag: its stamp, and a document that is told by it.
+/// The state of a bag: its stamp, and a document that it determines.
 fn document(stamp: u64) -> Bytes {
     let len = if stamp.is_multiple_of(9) { 70_000 } else { 20 };
     [stamp.to_string().into_bytes(), vec![b'.'; len]].concat().into()
@@ -73,7 +73,7 @@ fn stamp_at(stamp: u64) -> Timestamp {
     at(START - 1_000_000 + stamp)
 }
 
-/// The stamps of all bags. Their documents, and the entries of all, must be what the stamps say.
+/// The stamps of all bags. Their documents, and the entries of all, must match the stamps.
 async fn checked(session: &Rc<dyn ItemSession>, what: &str) -> Vec<Option<u64>> {
     let mut stamps = Vec::new();
     for bag in 0..BAGS {

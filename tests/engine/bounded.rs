@@ -10,7 +10,7 @@ use crate::bounded_list::BoundedList;
 use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::{Rng, SimDisk};
 
-/// What is shown of all lists.
+/// The retention of all lists.
 type Bound = Arc<Mutex<Retention>>;
 
 fn bind(opened: &Opened, bound: &Bound) {
@@ -44,7 +44,7 @@ fn a_merge_leaves_out_what_lies_beyond_and_what_was_removed_is_none_of_the_newes
             opened.session.add(&op, &list(0), items.to_vec()).await.unwrap();
             opened.store.flush().unwrap();
         }
-        // Removed after the merge's runs were written: what is shown begins below them.
+        // Removed after the compaction's runs were written: the visible part begins below them.
         for n in 590..600 {
             let removed = opened.session.remove_value(&op, &list(0), format!("value-{n}").as_bytes()).await.unwrap();
             assert_eq!(removed, 1);

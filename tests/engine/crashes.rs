@@ -1,6 +1,5 @@
-//! Crashes between any two operations of the disk, and syncs that fail: what was acknowledged is there,
-//! what was not is there whole or not at all, and the next start always succeeds. What a start has shown
-//! outlives whatever comes later.
+//! Crashes between any two operations of the disk, and syncs that fail: acknowledged writes exist, others exist as a
+//! whole or not at all, and the next start always succeeds. The state that a start has shown outlives any later crash.
 
 use std::time::Duration;
 
@@ -79,7 +78,7 @@ async fn run(seed: u64, options: EmbeddedOptions, crash: Crash) {
             _ => disk.killed(),
         };
         let found = contents(&disk, &options).await;
-        // What was read is on the disk now, and not only in the kernel's memory.
+        // The data is on the disk now, and not only in the kernel's memory.
         disk.drop_caches();
         assert_eq!(contents(&disk, &options).await, found, "a start showed what was not on the disk");
         let all_must_be_there = options.fsync == Fsync::Group || crash == Crash::Process;
@@ -184,9 +183,8 @@ proptest! {
     }
 }
 
-/// What is older than the interval is not taken back: while the store is in use, too. Each add begins right
-/// after a sync, and so waits for a whole interval; the machine that tests this may have others to serve,
-/// which only makes it later, and the quickest of many are looked at.
+/// Writes that are older than the interval are not lost, also while the store is in use. Each add begins right after a
+/// sync, and so waits for a whole interval. A busy machine only makes it later, so the quickest of many are checked.
 #[test]
 fn a_loss_of_power_takes_no_more_than_the_interval_in_interval_mode() {
     const INTERVAL: Duration = Duration::from_millis(400);
@@ -241,11 +239,11 @@ fn writes_that_were_synced_on_demand_outlive_a_loss_of_power_in_interval_mode() 
     });
 }
 
-/// What a start finds in the log is shown to readers, synced or not by the process before.
+/// A start shows readers the contents of the log, synced or not by the previous process.
 #[test]
 fn what_was_recovered_after_a_kill_outlives_a_loss_of_power() {
     runtime().block_on(async {
-        // Nothing is synced by itself within the test, nor written to data files.
+        // Nothing is synced automatically within the test, nor written to data files.
         let interval = small_options(Fsync::Interval(Duration::from_secs(3_600)));
         let op = operation(START, 600);
         let disk = SimDisk::default();
@@ -265,10 +263,10 @@ fn what_was_recovered_after_a_kill_outlives_a_loss_of_power() {
     });
 }
 
-/// Linux keeps showing what a failed fsync could not write, and the next fsync succeeds. A server that
-/// was restarted, as its message says, took the end of its log from there, acknowledged more behind it,
-/// and found its log broken once the kernel's memory was gone. Here the end spans several segments, and
-/// the start that writes it again may be cut short, too.
+/// Linux continues to show the bytes that a failed fsync could not write, and the next fsync succeeds. A server that
+/// was restarted, as its message requires, continued from that end of its log, acknowledged more behind it, and found
+/// its log broken once the kernel's memory was gone. Here the end spans several segments, and the start that writes it
+/// again may be interrupted, too.
 #[test]
 fn what_a_failed_fsync_left_in_the_kernels_memory_alone_is_written_again_by_a_start() {
     runtime().block_on(async {

@@ -1,5 +1,4 @@
-//! Damage done to the files: it is named and refused, never guessed around; a log that was cut off
-//! is read as far as it goes.
+//! Damaged files: the damage is named and refused, never guessed around; a log that was cut is read up to its end.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +59,7 @@ fn a_log_that_is_cut_off_anywhere_is_read_as_far_as_it_goes() {
             let items = all(&opened).await.unwrap().len();
             assert!(items >= items_before, "cut at {cut}");
             items_before = items;
-            // What is added now outlives the next start, next to what was kept.
+            // A later add survives the next start, next to the recovered items.
             let new = item(START, b"new", 600);
             opened.session.add(&operation(START, 600), &list(0), vec![new]).await.unwrap();
             drop(opened);
@@ -70,7 +69,7 @@ fn a_log_that_is_cut_off_anywhere_is_read_as_far_as_it_goes() {
     });
 }
 
-/// What the log alone cannot tell from its torn end.
+/// The log alone cannot distinguish this from its torn end.
 #[test]
 fn a_log_that_was_cut_off_after_it_was_closed_is_refused_and_named() {
     runtime().block_on(async {
@@ -98,7 +97,7 @@ fn a_log_that_was_cut_off_after_its_server_was_killed_is_refused_too() {
             let item = item(START - i, format!("value-{i}").as_bytes(), 600);
             opened.session.add(&operation(START, 600), &list(0), vec![item]).await.unwrap();
         }
-        // It is told in the background, soon after it is so.
+        // It is reported in the background, soon after it happens.
         let refused = async {
             loop {
                 let killed = disk.killed();
@@ -118,7 +117,7 @@ fn a_log_that_was_cut_off_after_its_server_was_killed_is_refused_too() {
     });
 }
 
-/// It only helps: without it, the log is what it was.
+/// It only helps: without it, the log is unchanged.
 #[test]
 fn a_broken_note_of_what_is_durable_does_no_harm() {
     runtime().block_on(async {
@@ -285,12 +284,12 @@ fn a_missing_data_file_and_a_missing_or_damaged_manifest_are_refused() {
     });
 }
 
-/// Else the store would begin anew over what the log holds.
+/// Otherwise the store would start empty over the contents of the log.
 #[test]
 fn a_missing_manifest_is_refused_where_only_the_log_has_items() {
     runtime().block_on(async {
         let manifest = Path::new(DIR).join("MANIFEST");
-        // A start goes on in a segment of its own: the first one says only that it is complete.
+        // A start continues in a new segment: the first one only proves that it is complete.
         for missing in [0..0, 0..1, 1..2] {
             let disk = SimDisk::default();
             fill(&disk, 60, false).await;

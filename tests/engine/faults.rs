@@ -56,7 +56,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
                     assert_eq!(page, model.page(i, &op, &everything()));
                 }
                 if round == 1 {
-                    // What was refused does not come back with a start either.
+                    // A refused add does not appear after a start, either.
                     drop(opened);
                     let lost_nothing = disk.killed();
                     lost_nothing.leave_free(None);
@@ -116,7 +116,7 @@ fn a_failed_fsync_is_never_followed_by_an_acknowledgement() {
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
         assert_eq!(page.items.len(), 1, "what may be taken back must not be seen");
         assert!(opened.store.close().await.is_err());
-        // A new start finds what was acknowledged, and takes writes.
+        // A new start finds the acknowledged items, and accepts writes.
         let opened = open(&disk.crashed(&mut Rng(1)), small_options(Fsync::Group)).await;
         let page = opened.session.get(&op, &list(0), &everything()).await.unwrap();
         assert!(page.items.iter().any(|item| *item.value == *b"before"));
@@ -224,7 +224,7 @@ fn a_failed_fsync_stops_interval_mode_too() {
         let opened = open(&disk, small_options(Fsync::Interval(Duration::from_millis(1)))).await;
         disk.fail_syncs();
         let op = operation(START, 600);
-        // It may be acknowledged before the fsync: that is what this mode promises.
+        // It may be acknowledged before the fsync: this mode allows that.
         let _either = carry_out(&opened.session, &op, 0, &add(b"x")).await;
         until(|| opened.store.read_only().is_some()).await;
         let error = carry_out(&opened.session, &op, 0, &Change::RemoveAll).await.unwrap_err();
@@ -307,7 +307,7 @@ fn a_data_file_that_finds_no_room_leaves_nothing_behind() {
     });
 }
 
-/// Nobody else does the work of a thread that panicked: adds would wait for it until they time out.
+/// No other thread does the work of a thread that panicked: adds would wait for it until they time out.
 #[test]
 fn a_panic_of_a_background_thread_ends_writing_and_not_reading() {
     let slow = Fsync::Interval(Duration::from_secs(1));

@@ -119,7 +119,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// What the lists hold, plainly.
+/// The contents of the lists, as a plain map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model(pub BTreeMap<u64, BTreeMap<ItemKey, (Bytes, u64)>>);
 
@@ -223,7 +223,7 @@ pub async fn carry_out(
     }
 }
 
-/// Starts an add: its outcome, and what is to be awaited first.
+/// Starts an add: its outcome, and a future to await first.
 pub fn start_add(
     session: &Rc<dyn ItemSession>,
     op: Operation,

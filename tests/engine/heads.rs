@@ -1,5 +1,5 @@
-//! Heads that hold only the newest items of a longer list: what changes beyond their end, or at it,
-//! must never make a page up from what they happen to hold.
+//! Heads that hold only the newest items of a longer list: changes beyond or at their end must never lead to a page
+//! from the head alone.
 
 use liststore::domain::NewItem;
 use liststore::items::ItemStore;
@@ -12,7 +12,7 @@ use crate::harness::{
 use crate::sim_disk::{Rng, SimDisk};
 
 const TTL_SECS: u64 = 10_000;
-/// Items that the list begins with: several times what a head is filled with for a short page.
+/// The initial items of the list: several times the fill of a head for a short page.
 const ITEMS: u64 = 400;
 
 struct Run {
@@ -120,7 +120,7 @@ fn what_was_removed_stays_away_when_the_clock_is_stepped_back() {
     runtime().block_on(async {
         let Opened { store, session, clock, .. } = open(&SimDisk::default(), small_options(Fsync::Group)).await;
         let (op, range) = (operation(START, TTL_SECS), newest(10));
-        // A cleared list needs no merge to drop what has expired.
+        // A cleared list needs no compaction to drop expired items.
         session.remove_all(&op, &list(0)).await.unwrap();
         session.add(&op, &list(0), vec![item(START, b"value", 10)]).await.unwrap();
         assert_eq!(session.get(&op, &list(0), &range).await.unwrap().items.len(), 1);

@@ -1,5 +1,5 @@
-//! A list that takes most of what is written, with timestamps that rise: merges take its files over as they are, and
-//! no read, whatever came in between and wherever a merge was broken off, tells the difference.
+//! A list with most of the writes, with rising timestamps: compactions adopt its files as they are. No read can notice
+//! that, with any writes in between and with interruptions at any step.
 //!
 //! Once, merges wrote all of such a list again and again, fell behind, and adds waited for them.
 
@@ -70,7 +70,7 @@ fn short_lists_beside_it_are_merged_and_it_is_not() {
     });
 }
 
-/// Mostly adds whose timestamps rise or tie, and now and then whatever is in the way of taking files over.
+/// Mostly adds whose timestamps rise or tie, and sometimes writes that prevent the adoption of files.
 fn hot_changes(rng: &mut Rng, next: &mut u64) -> Vec<(u64, Change)> {
     let mut changes = Vec::new();
     for _ in 0..1 + rng.below(3) {
@@ -131,8 +131,8 @@ fn ties_at_the_ends_of_files_that_are_taken_over_stay_in_order() {
     });
 }
 
-/// A deleted item went with the file that it was in, and what it hid came back: it stood between the last item that was
-/// written and a file that was taken over.
+/// A deleted item disappeared with its file, and a hidden older item returned: it was between the last written item
+/// and an adopted file.
 #[test]
 fn what_is_dropped_in_front_of_a_file_that_is_taken_over_does_not_come_back() {
     runtime().block_on(async {

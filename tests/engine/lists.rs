@@ -1,4 +1,4 @@
-//! Long lists, readers beside writers, and the real disk.
+//! Long lists, concurrent readers and writers, and the real disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

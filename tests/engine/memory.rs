@@ -1,5 +1,5 @@
-//! What `cache_bytes` means: about so much memory is resident, with more lists than have room in it. In a
-//! process of its own, so that nobody else's memory is counted, and with the server's allocator.
+//! The meaning of `cache_bytes`: approximately this much memory is resident, with more lists than fit. In a separate
+//! process, so that no other memory is counted, and with the server's allocator.
 
 use std::pin::pin;
 use std::process::Command;

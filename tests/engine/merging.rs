@@ -18,7 +18,7 @@ use crate::steps::APART;
 #[test]
 fn flushes_that_grow_smaller_and_smaller_do_not_stop_the_store() {
     let (disk, runtime, op) = (SimDisk::default(), runtime(), operation(START, 600));
-    // All in one partition, and enough memory that nothing is flushed by itself.
+    // All in one partition, and enough memory that nothing is flushed automatically.
     let options =
         EmbeddedOptions { list_hash: ListHash::Of(|_| 42), fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
     let opened = runtime.block_on(open(&disk, options));
@@ -51,7 +51,7 @@ fn flushes_and_merges_give_way_to_other_threads() {
     const LISTS: u64 = 20_000;
     const TIMES_MIN: u64 = 10;
     let (disk, runtime) = (SimDisk::default(), runtime());
-    // One partition, and enough memory that nothing is flushed by itself.
+    // One partition, and enough memory that nothing is flushed automatically.
     let options = EmbeddedOptions { list_hash: APART, fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
     let opened = runtime.block_on(open(&disk, options));
     for round in 0..2 {

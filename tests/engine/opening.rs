@@ -16,8 +16,8 @@ use crate::sim_disk::{Rng, SimDisk};
 /// More operations of the disk than an opening takes.
 const OPERATIONS_MAX: u64 = 200;
 
-/// Stops the disk at each operation of an opening in turn, and then at each of the next one: what
-/// is found after either has to be opened, with everything in it.
+/// Stops the disk at each operation of an opening in turn, and then at each of the next one: the state after either
+/// must open with all its contents.
 async fn kill_while_opening(crashed: impl Fn(&SimDisk, &mut Rng) -> SimDisk) {
     let options = small_options(Fsync::Group);
     let mut rng = Rng(1);
@@ -68,7 +68,7 @@ fn a_loss_of_power_while_a_store_opens_leaves_one_that_opens() {
     runtime().block_on(kill_while_opening(SimDisk::crashed));
 }
 
-/// The directories' own names are as much a part of what is kept as the files in them.
+/// The names of the directories are as important as the files in them.
 #[test]
 fn a_first_start_that_is_killed_anywhere_leaves_nothing_that_a_later_loss_of_power_takes() {
     runtime().block_on(async {

@@ -37,9 +37,9 @@ struct Run {
     model: Model,
     rng: Rng,
     now: u64,
-    /// The latest time that was ever shown: what had expired then may be gone for good.
+    /// The latest time that was ever shown: items that had expired by then may be gone permanently.
     latest: u64,
-    /// The last of what was read from memory.
+    /// The last reads from memory.
     read: VecDeque<Read>,
     /// How often it was flushed since merges find no room, if they do not.
     without_room: Option<usize>,
@@ -76,7 +76,7 @@ impl Run {
             }
             5 => {
                 self.now -= self.rng.below(10) * SECOND;
-                // What had expired since may be gone.
+                // Items that have expired since may be gone.
                 self.read.clear();
                 self.set_clock();
             }
@@ -113,7 +113,7 @@ impl Run {
 
     fn operation(&mut self) -> Operation {
         let op = operation(self.now, [4, 15, 60][self.rng.below(3) as usize]);
-        // What a clock that was stepped back shows again may be among the newest or not.
+        // Items that a clock that was stepped back shows again may be among the newest or not.
         let max_items = (self.now >= self.latest).then(|| MaxItems::new(self.rng.below(40)).ok()).flatten();
         Operation { max_items: max_items.filter(|_| self.rng.one_in(3)), ..op }
     }
@@ -160,7 +160,7 @@ impl Run {
             assert_eq!(page, self.model.page(list_number, &op, &range), "{range:?}");
             return;
         }
-        // What had expired by a clock that was stepped back since may be gone or not.
+        // Items that had expired by a clock that was stepped back since may be gone or not.
         let mut page = self.opened().session.get(&op, &key, &everything()).await.unwrap();
         let visible = self.model.visible(list_number, &op);
         let unsure = |item: &liststore::domain::Item| {
@@ -176,7 +176,7 @@ impl Run {
     async fn look(&mut self) {
         let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
         if self.now < self.latest {
-            // What had expired by a clock that was stepped back since may be gone or not.
+            // Items that had expired by a clock that was stepped back since may be gone or not.
             return;
         }
         let (within, session) = (range.bounds(), &self.opened.as_ref().unwrap().session);

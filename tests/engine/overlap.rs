@@ -1,4 +1,4 @@
-//! Removals by value beside adds to the same list: each add comes before the removal or after it.
+//! Removals by value concurrent with adds to the same list: each add comes before the removal or after it.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
         opened.store.flush().unwrap();
 
         let held = disk.hold_syncs();
-        // It adds again what is there, too: a removal that knew only of that would take half of it.
+        // It also adds existing items again: a removal that knew only of those would take half of the add.
         let (first, waits) = start_add(session, op, list(0), vec![of_value(10), of_value(20)]);
         assert!(waits.is_none(), "nothing is in its way");
         let here = list(0);
@@ -72,7 +72,7 @@ fn a_removal_larger_than_the_queue_gets_through_beside_adds_that_wait_for_it() {
                 waiting.spawn_local(waits.expect("the removal has the list to itself"));
                 added.push(outcome);
             }
-            // They get as far as they can.
+            // They proceed as far as they can.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

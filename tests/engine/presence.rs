@@ -91,7 +91,7 @@ fn a_look_that_is_held_up_ends_at_its_deadline() {
     });
 }
 
-/// What nobody can ask is no failure of a look, and all else is.
+/// A closed log is no failure of a look, and everything else is.
 #[test]
 fn only_a_closed_log_cannot_tell() {
     runtime().block_on(async {

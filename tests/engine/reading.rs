@@ -77,7 +77,7 @@ fn a_get_is_answered_between_the_turns_of_walks_that_came_before() {
             disk.hold_data_reads(false);
             "release"
         };
-        // They are begun in this order, and tell in the order in which they end.
+        // They begin in this order, and report the order in which they end.
         let reads: [LocalBoxFuture<'_, &str>; 5] =
             [Box::pin(walk()), Box::pin(walk()), Box::pin(walk()), Box::pin(get()), Box::pin(release())];
         let ended: Vec<_> = reads.into_iter().collect::<FuturesUnordered<_>>().collect().await;
@@ -86,8 +86,8 @@ fn a_get_is_answered_between_the_turns_of_walks_that_came_before() {
     });
 }
 
-/// Pages from the oldest item are read in windows. What a page has no room for begins the next one, also where
-/// smaller items lie above it in the same window.
+/// Pages from the oldest item are read in windows. An item that does not fit into a page begins the next one, also if
+/// smaller items are above it in the same window.
 #[test]
 fn a_large_item_between_small_ones_is_not_passed_over_from_the_oldest_on() {
     const ITEMS: u64 = 2_000;

@@ -1,6 +1,5 @@
-//! A disk that is nearly full. Adds end while a reserve is left; removals are taken, also then; and what
-//! they hide is given back, so that adds are taken again, without a new start. A merge without room stops
-//! nothing.
+//! A nearly full disk. Adds end while a reserve is left; removals are accepted, also then; and their space is freed,
+//! so that adds are accepted again, without a new start. A compaction without room stops nothing.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ async fn add(opened: &Opened, n: u64) -> Result<(), StoreError> {
     opened.session.add(&operation(START, 600), &list(0), vec![item(START - n, &value(n), 600)]).await
 }
 
-/// Adds to one list until that is refused, and tells how many were added.
+/// Adds to one list until a refusal, and returns the number of added items.
 async fn fill(disk: &SimDisk, opened: &Opened) -> u64 {
     disk.leave_free(Some(ROOM_BYTES));
     for n in 0.. {
@@ -100,8 +99,8 @@ fn removals_by_value_of_a_part_of_a_list_give_room_back() {
     });
 }
 
-/// What the store keeps for itself can be taken by others. Then merges wait, and nothing else does, as
-/// long as the runs of a partition are few.
+/// Other programs can use the store's reserve. Then compactions wait, and nothing else does, as long as a partition
+/// has few runs.
 #[test]
 fn a_merge_without_room_blocks_no_write_and_goes_on_once_there_is_some() {
     runtime().block_on(async {

@@ -1,5 +1,5 @@
-//! Space comes back: what a Remove All hides, and lists that nobody can read any more, go with a merge
-//! that comes for them.
+//! Freed space: items that a Remove All hides, and lists that no operation can read any more, are removed by a
+//! compaction for them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::harness::{Opened, START, everything, item, list, open, operation, run
 use crate::sim_disk::SimDisk;
 
 const ITEMS: u64 = 5_000;
-/// Longer than it takes until it is looked again what a merge would give back.
+/// Longer than the interval of checks for reclaimable space.
 const QUIET: Duration = Duration::from_secs(7);
 
 fn options() -> EmbeddedOptions {
@@ -25,7 +25,7 @@ fn options() -> EmbeddedOptions {
 
 /// Bytes of data files.
 fn stored(disk: &SimDisk) -> usize {
-    // Merges remove files meanwhile: names and contents are of one moment.
+    // Compactions remove files at the same time: names and contents must be of one moment.
     let data_files =
         disk.contents().into_iter().filter(|(path, _)| path.extension().is_some_and(|name| name == "items"));
     data_files.map(|(_, content)| content.len()).sum()
@@ -146,7 +146,7 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
         opened.store.compact().unwrap();
         let before = stored(&disk);
         assert!(before > 1_100_000, "{before}");
-        // The bound of all is lowered twice, and the second time nobody runs who could notice.
+        // The bound of all is lowered twice, the second time without a running thread that could notice.
         bound.store(1_000, Ordering::Release);
         until_less_is_stored(&disk, before * 7 / 10).await;
         let count = async |opened: &Opened, list: &ListKey| {

@@ -1,5 +1,5 @@
-//! Merges are done in steps, each of which leaves one file of bounded size: whatever step a merge is
-//! broken off after, the lists are what they were, and so they are once it has gone on to its end.
+//! Compactions work in steps, each of which leaves one file of bounded size: after an interruption at any step, the
+//! lists are unchanged, and so they are after its completion.
 
 use std::time::Duration;
 
@@ -214,7 +214,7 @@ fn long(value: &str) -> Vec<u8> {
     [value.as_bytes(), &[b'.'; 1_000]].concat()
 }
 
-/// Once the mark was dropped with the first part of the list, what it hid in an older run came back.
+/// When the mark was dropped with the first part of the list, the items that it hid in an older run returned.
 #[test]
 fn what_a_clear_mark_hides_stays_hidden_when_the_list_spans_steps() {
     runtime().block_on(async {
@@ -236,7 +236,7 @@ fn what_a_clear_mark_hides_stays_hidden_when_the_list_spans_steps() {
     });
 }
 
-/// Deleted items and those that they hide, and ties, on both sides of each step's end.
+/// Deleted items and the items that they hide, and ties, on both sides of each step's end.
 #[test]
 fn deleted_items_and_ties_on_both_sides_of_a_step_stay_as_they_are() {
     runtime().block_on(async {
@@ -255,9 +255,9 @@ fn deleted_items_and_ties_on_both_sides_of_a_step_stay_as_they_are() {
     });
 }
 
-/// A merge that lacks room is given up for a wider one, which takes over a file of what the first has written: what the
-/// first has consumed stays consumed. Once, items came back that it had dropped, if they stood in the row that it was
-/// broken off in.
+/// A compaction without room is given up for a wider one, which adopts a file that the first has written: the input
+/// that the first has consumed stays consumed. Otherwise items returned that it had dropped, if they were in the row
+/// at which it was interrupted.
 #[test]
 fn what_a_merge_that_was_given_up_has_dropped_does_not_come_back() {
     runtime().block_on(async {

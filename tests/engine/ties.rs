@@ -82,7 +82,7 @@ fn a_walk_among_ties_meets_each_item_once() {
     }
 }
 
-/// The index cannot tell the lists' blocks apart.
+/// The index cannot distinguish the lists' blocks.
 #[test]
 fn a_walk_among_ties_meets_each_item_once_where_hashes_collide() {
     walked_as_the_model_says(ListHash::Of(|_| 42), 9);

@@ -55,7 +55,7 @@ fn members_of_long_sets_are_found_removed_and_added_with_as_few_blocks_as_of_sho
     });
 }
 
-/// What the disk need not be asked for, no write may leave as it was.
+/// Data that need not be requested from the disk must be updated by every write.
 #[test]
 fn a_set_that_is_looked_into_again_and_again_is_found_in_memory_as_every_write_leaves_it() {
     const LONG: u64 = 3_000;
@@ -66,7 +66,7 @@ fn a_set_that_is_looked_into_again_and_again_is_found_in_memory_as_every_write_l
         let session = &opened.session;
         let there = |n: u64| Bytes::from(format!("{n:012}"));
         let all: Vec<_> = (0..LONG + 10).map(there).collect();
-        // As the set itself tells, whose pages do not come from where members are found.
+        // As the set's pages show, which do not come from the index of members.
         let agrees = async |what: &str| {
             let mut standing = BTreeMap::new();
             for item in walk(session, &op, &set).await {

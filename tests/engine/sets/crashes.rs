@@ -1,4 +1,4 @@
-//! What is left of sets after a crash: as all that was acknowledged left them, item by item with its entry.
+//! Sets after a crash: the state of all acknowledged writes, item by item with its entry.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Adds that wait for one set at the same time become one write, and leave what they would leave one after the other.
+//! Adds that wait for one set at the same time become one write, with the result of one after the other.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ impl Started {
     }
 }
 
-/// Adds of few members, over and over, by operations of several moments, each of which sees what it adds.
+/// Adds of few members, repeatedly, by operations of several moments, each of which sees its items.
 fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(Operation, Vec<NewItem>)> {
     // Of adds whose deadlines lie far apart, not all wait together.
     let deadline = op().deadline;
@@ -197,7 +197,7 @@ fn a_session_that_follows_another_sees_what_that_one_has_left_queued() {
             let identity = Identity::Key(keep);
             let (disk, set) = (SimDisk::default(), set(0, identity));
             let opened = open(&disk, small_options(Fsync::Group)).await;
-            // Its table is in memory, and needs no look at what is behind it.
+            // Its table is in memory, and needs no check of the data behind it.
             for _ in 0..40 {
                 let members = (0..4).map(|n| member(identity, n, START + n)).collect();
                 opened.session.add(&op(), &set, members).await.unwrap();

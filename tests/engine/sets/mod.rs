@@ -1,5 +1,5 @@
-//! Sets: an item and its reverse entry are there together, whatever happens, and finding a member costs the
-//! same in a short set as in a long one.
+//! Sets: an item and its reverse entry exist together, in any case, and finding a member costs the same in a short set
+//! as in a long one.
 
 mod backups;
 mod clock_steps;
@@ -167,7 +167,7 @@ fn entries_of_what_a_bounded_set_does_not_show_go_too() {
         // Entries and items are merged one after the other, in any order: in the end both are gone.
         opened.store.compact().unwrap();
         assert_eq!(checked(&opened.session, &op(), &set, "dropped").await, ten);
-        // What was dropped may come again, older than it was.
+        // A dropped member may be added again, older than it was.
         opened.session.add(&op(), &set, vec![member(KEYS, 0, START - 5_000)]).await.unwrap();
         assert_eq!(checked(&opened.session, &op(), &set, "again").await.len(), 11);
         opened.store.close().await.unwrap();

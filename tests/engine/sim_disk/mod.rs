@@ -1,11 +1,10 @@
-//! A disk in memory that forgets what was not synced, tears what it keeps of it, stops at any
-//! operation, fills up, fails to sync, and fails in the middle of a write.
+//! A disk in memory that loses unsynced data, tears the rest, stops at any operation, fills up, fails to sync, and
+//! fails in the middle of a write.
 //!
-//! It does as Linux does where that is unkind. A sync that fails drops what was to be written: it can
-//! still be read, nobody writes it any more, later syncs succeed, and once the cache is dropped or the
-//! power is lost the old bytes are back. A name (of a file or of a directory, created, renamed or
-//! removed) lasts once the directory that it stands in is synced, and with it those that lead there;
-//! after a loss of power each directory has some of its changes, the first ones.
+//! It behaves like Linux at its worst. A failed sync drops its data: the data can still be read, but is never written,
+//! later syncs succeed, and once the cache is dropped or the power is lost the old bytes return. A name (of a file or
+//! of a directory, created, renamed or removed) is durable once its directory is synced, together with the path to it.
+//! After a loss of power each directory has some of its changes, the first ones.
 
 mod operations;
 mod state;
@@ -77,13 +76,13 @@ impl SimDisk {
         Self(Arc::new(Mutex::new(state)), Arc::default())
     }
 
-    /// What the next process finds after this one was killed: all that was written.
+    /// The state for the next process after this one was killed: all written data.
     pub fn killed(&self) -> Self {
         Self::other(self.state().clone())
     }
 
-    /// What is found after a loss of power: all that was synced, and of the rest any sectors of
-    /// files, and of each directory the first so many changes of its names.
+    /// The state after a loss of power: all synced data, any sectors of the other writes to files, and for each
+    /// directory a number of its first changes of names.
     pub fn crashed(&self, rng: &mut Rng) -> Self {
         let mut state = self.state().clone();
         let mut ids: Vec<_> = state.inodes.keys().copied().collect();
@@ -117,7 +116,7 @@ impl SimDisk {
         Self::other(state)
     }
 
-    /// The same after a loss of power that keeps nothing of what was not synced.
+    /// The same after a loss of power that keeps no unsynced data.
     pub fn crashed_hard(&self) -> Self {
         let copy = Self::other(self.state().clone());
         let mut state = copy.state();
@@ -127,7 +126,7 @@ impl SimDisk {
         copy.crashed(&mut Rng(0))
     }
 
-    /// Reads files from the disk from now on: what a failed sync has dropped is gone.
+    /// Reads files from the disk from now on: data that a failed sync has dropped is gone.
     pub fn drop_caches(&self) {
         for inode in self.state().inodes.values_mut() {
             inode.present.clone_from(&inode.durable);
@@ -164,8 +163,8 @@ impl SimDisk {
         self.state().fail_syncs_after(syncs, seed);
     }
 
-    /// Lets syncs fail, as [`Self::fail_syncs`] does, from when these bytes are written on. What the log writes by
-    /// itself before that is still synced.
+    /// Lets syncs fail, as [`Self::fail_syncs`] does, once these bytes are written. The log's own writes before that
+    /// are still synced.
     pub fn fail_syncs_once_written(&self, holding: &[u8]) {
         self.state().syncs_fail_after = Some(holding.to_vec());
     }
@@ -194,13 +193,13 @@ impl SimDisk {
         (state.write_fault, state.writes_fail) = (None, false);
     }
 
-    /// Lets no data file be created until it is told otherwise: whoever tries waits.
+    /// Blocks the creation of data files until it is released: threads that try wait.
     pub fn hold_data_files(&self, held: bool) {
         self.state().data_files_held = held;
         self.1.notify_all();
     }
 
-    /// Lets nothing be read from data files until it is told otherwise: whoever tries waits.
+    /// Blocks reads of data files until it is released: threads that try wait.
     pub fn hold_data_reads(&self, held: bool) {
         self.state().data_reads_held = held;
         self.1.notify_all();
@@ -211,7 +210,7 @@ impl SimDisk {
         self.state().data_reads
     }
 
-    /// Lets merges neither read data files nor create any until it is told otherwise.
+    /// Blocks reads and creations of data files by compactions until it is released.
     pub fn hold_merges(&self, held: bool) {
         self.state().merges_held = held;
         self.1.notify_all();
@@ -222,7 +221,7 @@ impl SimDisk {
         self.state().merges_fail = fail;
     }
 
-    /// Lets no sync of a file return until what this returns is dropped.
+    /// Blocks syncs of files until the returned value is dropped.
     pub fn hold_syncs(&self) -> HeldSyncs {
         self.state().syncs_held = true;
         HeldSyncs(self.clone())
@@ -269,7 +268,7 @@ impl SimDisk {
         state.inodes.insert(id, Inode { durable: bytes.clone(), present: bytes, unsynced: Vec::new() });
     }
 
-    /// A disk of its own with the same content.
+    /// A separate disk with the same content.
     pub fn copy(&self) -> Self {
         self.killed()
     }

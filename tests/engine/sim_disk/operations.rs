@@ -96,8 +96,8 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    /// What a failed one was to keep is kept by the next one that succeeds: a file system with a
-    /// journal has it in there, or takes no more writes at all.
+    /// The next successful sync also stores the changes of a failed one: a file system with a journal has them in
+    /// there, or accepts no more writes at all.
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.need_dir(dir)?;
@@ -177,7 +177,7 @@ impl DiskFile for SimFile {
         let stopped = state.step();
         let grows_by = (offset + bytes.len()).saturating_sub(state.inodes[&self.inode].present.len());
         let full = grows_by > 0 && state.bytes_max.is_some_and(|max| state.used() + grows_by > max);
-        // Whoever stops in the middle of a write has written some of it.
+        // A write that is interrupted has written a part.
         let just_now = state.stop_at.is_some_and(|stop_at| state.operations == stop_at + 1);
         let written = match (stopped.is_err(), full) {
             (false, false) => bytes,

@@ -1,4 +1,4 @@
-//! What is on the disk, what is read of it, and what would be lost.
+//! The data on the disk, the data that is read, and the data that would be lost.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -8,11 +8,11 @@ pub(super) const SECTOR: usize = 512;
 
 #[derive(Clone, Default)]
 pub(super) struct Inode {
-    /// What is on the disk itself.
+    /// The data on the disk.
     pub(super) durable: Vec<u8>,
-    /// What is read.
+    /// The data that is read.
     pub(super) present: Vec<u8>,
-    /// What the next sync writes. What a failed one was to write is neither here nor durable.
+    /// The data that the next sync writes. Data of a failed sync is neither here nor durable.
     pub(super) unsynced: Vec<(usize, Vec<u8>)>,
 }
 
@@ -31,7 +31,7 @@ impl NameChange {
     }
 }
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Node {
     File(u64),
@@ -45,7 +45,7 @@ pub enum WriteFault {
     Fails { lost: usize },
     /// The same, and so does every write after it.
     FailsForGood { lost: usize },
-    /// Whoever writes panics.
+    /// Writers panic.
     Panics,
 }
 
@@ -63,13 +63,13 @@ pub(super) struct State {
     pub(super) syncs_left: Option<u64>,
     pub(super) failed_syncs: u64,
     pub(super) torn: u64,
-    /// What is to be written before they do.
+    /// The bytes after which they fail.
     pub(super) syncs_fail_after: Option<Vec<u8>>,
     pub(super) write_fault: Option<(Vec<u8>, WriteFault)>,
     pub(super) writes_fail: bool,
     pub(super) data_files_held: bool,
     pub(super) data_reads_held: bool,
-    /// Reads of data files, but for those of merges.
+    /// Reads of data files, except those of compactions.
     pub(super) data_reads: u64,
     pub(super) merges_held: bool,
     pub(super) merges_fail: bool,
