@@ -1,10 +1,10 @@
-//! The tests that `docs/explanation/guarantees.md` names for its promises.
+//! The tests that `docs/contributing/promises.md` names for its promises.
 
 use std::collections::BTreeMap;
 
 use crate::sources::{Source, package_files, root, rust_files};
 
-const PAGE: &str = "docs/explanation/guarantees.md";
+const PAGE: &str = "docs/contributing/promises.md";
 const HEADER: &str = "| promise | how it is tested |";
 /// The suite of the unit tests of all packages. All other suites are folders below `tests/`.
 const LIBRARY: &str = "lib";
