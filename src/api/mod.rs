@@ -2,8 +2,10 @@
 //!
 //! An operation ([`operation`]) reads a [`call::Call`], and makes a [`response::Response`] of its reply. The service
 //! is below it, and carries it out. The table of all operations is above it, and the server (`http`), which looks
-//! requests up in the table. This module reads no settings, never holds an actor's address, and decides nothing about lists or
-//! definitions. `docs/reference/api.md` is the API's guide; `GET /openapi.json` its exact form.
+//! requests up in the table.
+//!
+//! This module reads no settings, never holds an actor's address, and decides nothing about lists or definitions.
+//! `docs/reference/api.md` is the API's guide; `GET /openapi.json` its exact form.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -141,7 +143,8 @@ impl ApiState {
         self.metrics.all_answered()
     }
 
-    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows. The table has so many `operations`.
+    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows. `operations` is how many the table
+    /// has.
     pub fn new(
         handles: Handles,
         operations: usize,

@@ -52,6 +52,7 @@ mod purges;
 mod removals;
 mod slow_clients;
 mod smuggling;
+mod snapshots;
 mod sockets;
 mod stopping;
 #[path = "../support/server.rs"]

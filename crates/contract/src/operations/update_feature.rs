@@ -9,8 +9,9 @@ pub static ROW: Row = Row {
     name: "update_feature",
     summary: "Change a feature",
     description: "Absent fields remain unchanged; `labels` is replaced as a whole. Properties of versions, such as \
-                  `ttl`, are those of the default version, and the defaults of later versions. A shorter `ttl` or \
-                  smaller `max_items` hides items immediately. `null` removes a property that a version need not have.",
+                  `ttl`, apply to the default version and are the defaults of later versions. A shorter `ttl` or \
+                  smaller `max_items` hides items immediately. `null` removes a property that a version need not \
+                  have.",
     group: Group::Features,
     permission: Permission::FeaturesWrite,
     subject: Subject::Feature,
