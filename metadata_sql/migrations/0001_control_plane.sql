@@ -60,7 +60,8 @@ CREATE TABLE list_feature_history (
     action        text COLLATE "C" NOT NULL
                   CHECK (action IN ('create_feature', 'update_feature', 'delete_feature',
                                     'create_version', 'update_version', 'delete_version',
-                                    'create_entity_type', 'update_entity_type', 'delete_entity_type')),
+                                    'create_entity_type', 'update_entity_type', 'delete_entity_type',
+                                    'create_index', 'update_index', 'delete_index')),
     entity_type   text COLLATE "C" NOT NULL,
     name          text COLLATE "C" NOT NULL,
     version       text COLLATE "C",

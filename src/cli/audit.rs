@@ -60,12 +60,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let options = &arguments.options;
     let changes = block_on(async { Ok(entries(&options.server.client(None)?, arguments.limit, request).await?.all) })?;
-    let header = ["AT", "BY", "FOR", "ACTION", "TARGET", "VERSION"];
+    let header = ["AT", "BY", "FOR", "ACTION", "TARGET", "VERSION, INDEX"];
     show_all("changes", &changes, options.output, &header, row)
 }
 
 fn row(change: Audited) -> Vec<String> {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let Audited { at, by, on_behalf_of, action, target, version, .. } = change;
-    vec![at, by, or_none(on_behalf_of), action, target, or_none(version)]
+    let Audited { at, by, on_behalf_of, action, target, version, index, .. } = change;
+    vec![at, by, or_none(on_behalf_of), action, target, or_none(version.or(index))]
 }

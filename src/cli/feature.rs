@@ -277,13 +277,19 @@ pub(super) async fn show_history(
 ) -> Result<(), Failure> {
     let request = |page_size| request().query(&PAGE_SIZE, Some(page_size));
     let changes = entries(&options.server.client(None)?, limit as usize, request).await?.all;
-    show_all("history", &changes, options.output, &["AT", "BY", "ACTION", "VERSION", "CHANGE"], |entry: Change| {
-        let change = match (&entry.before, &entry.after) {
-            (Some(before), Some(after)) => differences(before, after),
-            _ => String::new(),
-        };
-        vec![entry.at, entry.by, entry.action, entry.version.unwrap_or_default(), change]
-    })
+    show_all(
+        "history",
+        &changes,
+        options.output,
+        &["AT", "BY", "ACTION", "VERSION, INDEX", "CHANGE"],
+        |entry: Change| {
+            let change = match (&entry.before, &entry.after) {
+                (Some(before), Some(after)) => differences(before, after),
+                _ => String::new(),
+            };
+            vec![entry.at, entry.by, entry.action, entry.version.or(entry.index).unwrap_or_default(), change]
+        },
+    )
 }
 
 /// The fields that a change has changed: `ttl 30d -> 14d`.

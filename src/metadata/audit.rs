@@ -2,9 +2,10 @@
 //! as it was written, with the number of its format.
 
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::definition::FORMATS;
+use crate::domain::index::{Index, Pointer};
 use crate::domain::{Feature, FeatureVersion, IdentityKind};
 use crate::wire;
 
@@ -38,11 +39,25 @@ pub fn feature(feature: &Feature) -> Json {
 
 /// A version of a feature, or an index of bags; whether it is built is part of it.
 pub fn version(version: &FeatureVersion) -> Json {
-    let mut shown = without_identity_of_items(form(&wire::FeatureVersion::from(version)));
-    if let (Some(members), Some(Json::Object(index))) = (shown.as_object_mut(), version.index.as_ref().map(form)) {
-        members.extend(index);
+    if let Some(index) = &version.index {
+        return index_of_bags(version, index);
     }
-    shown
+    without_identity_of_items(form(&wire::FeatureVersion::from(version)))
+}
+
+/// An index of bags, which is stored as a version of them, as the API shows it.
+fn index_of_bags(version: &FeatureVersion, index: &Index) -> Json {
+    let text = |pointer: &Pointer| Json::from(pointer.as_str());
+    let mut form = json!({
+        "name": version.version.as_str(),
+        "properties": index.spec.properties().iter().map(text).collect::<Json>(),
+        "state": if index.is_ready { "ready" } else { "building" },
+        "created_at": version.created_at.to_string(),
+    });
+    if let Some(order_by) = index.spec.order_by() {
+        form["order_by"] = text(order_by);
+    }
+    form
 }
 
 #[cfg(test)]
@@ -52,7 +67,7 @@ mod tests {
     /// Histories hold this. A change of it is another format.
     const FEATURE: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"max_items":7,"name":"seen","owner":"o","timestamp_ahead_max":"none","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z","value_type":"json","versions":[{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","max_items":7,"timestamp_ahead_max":"none","ttl":"3d","version":""}]}"#;
     const ENTITY_TYPE: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"owner":"o","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z"}"#;
-    const INDEX: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","max_items":7,"order_by":"/b","properties":["/a"],"ready":true,"timestamp_ahead_max":"none","ttl":"3d","version":""}"#;
+    const INDEX: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","name":"","order_by":"/b","properties":["/a"],"state":"ready"}"#;
 
     const STORED: &str = r#"{"format":1,"entity_type":"user","name":"seen","value_type":"json","description":"d","owner":"o","labels":{"k":"v"},"versions":[{"version":"","ttl":"3d","max_items":7,"timestamp_ahead_max":"none","description":"x","created_at":"1970-01-01T00:00:00.000000001Z","generation":2,"ttl_max":"4d","revision":3,"index":{"properties":["/a"],"order_by":"/b","ready":true}}],"created_at":"1970-01-01T00:00:00.000000001Z","updated_at":"1970-01-01T00:00:02.000000000Z","ttl_max":"4d","revision":4}"#;
 

@@ -209,7 +209,7 @@ fn create_version(
     let entry = entry(
         revision,
         context,
-        Action::CreateVersion,
+        Action::CreateVersion.of(id),
         Some(new.version.clone()),
         None,
         Some(audit::version(&version)),
@@ -251,7 +251,7 @@ fn with_version(
     let entry = entry(
         revision,
         context,
-        Action::UpdateVersion,
+        Action::UpdateVersion.of(&feature.id),
         Some(version.version.clone()),
         Some(audit::version(&feature.versions[place])),
         Some(audit::version(&version)),
@@ -294,8 +294,14 @@ fn delete_version(
     let (feature, place) = admitted_version(present, id, label, condition)?;
     let mut after = touched(feature, revision, &context);
     let before = after.versions.remove(place);
-    let entry =
-        entry(revision, context, Action::DeleteVersion, Some(label.clone()), Some(audit::version(&before)), None);
+    let entry = entry(
+        revision,
+        context,
+        Action::DeleteVersion.of(id),
+        Some(label.clone()),
+        Some(audit::version(&before)),
+        None,
+    );
     Ok(Transition { id: id.clone(), after: Some(after), began: None, job: None, entry })
 }
 

@@ -236,17 +236,29 @@ pub enum Action {
     CreateEntityType,
     UpdateEntityType,
     DeleteEntityType,
+    CreateIndex,
+    UpdateIndex,
+    DeleteIndex,
 }
 
 impl Action {
-    /// What a change is called, by what it is about: that of bags is one of their entity type.
+    /// The name of a change by its object: a change of bags is one of their entity type, and a version of bags is an
+    /// index.
     fn of(self, id: &FeatureId) -> Self {
         match self {
             Self::CreateFeature if id.is_of_bags() => Self::CreateEntityType,
             Self::UpdateFeature if id.is_of_bags() => Self::UpdateEntityType,
             Self::DeleteFeature if id.is_of_bags() => Self::DeleteEntityType,
+            Self::CreateVersion if id.is_of_bags() => Self::CreateIndex,
+            Self::UpdateVersion if id.is_of_bags() => Self::UpdateIndex,
+            Self::DeleteVersion if id.is_of_bags() => Self::DeleteIndex,
             other => other,
         }
+    }
+
+    /// Whether the version of a change is the name of an index.
+    pub fn is_of_index(self) -> bool {
+        matches!(self, Self::CreateIndex | Self::UpdateIndex | Self::DeleteIndex)
     }
 
     pub fn as_str(self) -> &'static str {
@@ -260,6 +272,9 @@ impl Action {
             Self::CreateEntityType => "create_entity_type",
             Self::UpdateEntityType => "update_entity_type",
             Self::DeleteEntityType => "delete_entity_type",
+            Self::CreateIndex => "create_index",
+            Self::UpdateIndex => "update_index",
+            Self::DeleteIndex => "delete_index",
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::domain::{Limit, Revision, Timestamp};
 use crate::metadata::keys::{self, AuditEntry, AuditFilter};
 use crate::service::{AROUND_BYTES, Caller, Changes, Listed, Service, ServiceError, end_early, json_bytes, within};
 use crate::wire::parameters::{SINCE, UNTIL};
-use crate::wire::{AuditPage, Audited};
+use crate::wire::{Action, AuditPage, Audited};
 
 /// The action that stands for refusals.
 const REFUSE: &str = "refuse";
@@ -118,9 +118,13 @@ fn shown(entry: Entry) -> Audited {
     };
     let (at, by, on_behalf_of) = (entry.at(), entry.by().as_str().to_owned(), entry.by().behalf().map(str::to_owned));
     let (action, target) = (entry.action().to_owned(), entry.target());
-    let version = entry.version().map(ToString::to_string);
+    let label = entry.version().map(ToString::to_string);
+    let is_of_index = [Action::CreateIndex, Action::UpdateIndex, Action::DeleteIndex]
+        .iter()
+        .any(|of_index| of_index.as_str() == action);
+    let (version, index) = if is_of_index { (None, label) } else { (label, None) };
     let (before, after) = entry.states();
-    Audited { at: at.to_string(), by, on_behalf_of, action, target, version, before, after }
+    Audited { at: at.to_string(), by, on_behalf_of, action, target, version, index, before, after }
 }
 
 fn refusal_shown(refusal: Refusal) -> Audited {
@@ -133,6 +137,7 @@ fn refusal_shown(refusal: Refusal) -> Audited {
         action: REFUSE.to_owned(),
         target: operation.to_owned(),
         version: None,
+        index: None,
         before: None,
         after: Some(after),
     }

@@ -77,6 +77,32 @@ fn refused(answer: &Answer, status: u16, code: &str, field: Option<&str>) {
     assert_eq!(body.get("field").and_then(Value::as_str), field, "{}", answer.text());
 }
 
+#[tokio::test]
+async fn the_audit_trail_calls_an_index_an_index() {
+    let api = api().await;
+    let made = create(&api, json!({"name": "by_user", "properties": ["/user_id"], "order_by": "/published"})).await;
+    until_ready(&api, "by_user").await;
+    api.delete("/v1/entity-types/link/indexes/by_user").await;
+    let history = api.get("/v1/entity-types/link/history").await.expect(200);
+    let audit = api.get("/v1/audit?target=link").await.expect(200);
+    for entries in [&history["history"], &audit["changes"]] {
+        let of_index: Vec<_> =
+            entries.as_array().unwrap().iter().filter(|entry| entry.get("index").is_some()).collect();
+        let actions: Vec<_> = of_index.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+        assert_eq!(actions, ["delete_index", "update_index", "create_index"], "{entries}");
+        for entry in of_index {
+            assert_eq!((&entry["index"], entry.get("version")), (&json!("by_user"), None), "{entry}");
+        }
+        let created = &entries[2]["after"];
+        for member in ["name", "properties", "order_by", "state", "created_at"] {
+            assert_eq!(created[member], made[member], "{member}: {created}");
+        }
+        assert_eq!((&entries[1]["after"]["state"], &entries[0]["before"]["state"]), (&json!("ready"), &json!("ready")));
+    }
+    let only = api.get("/v1/audit?action=create_index").await.expect(200);
+    assert_eq!(only["changes"].as_array().unwrap().len(), 1, "{only}");
+}
+
 /// The entity of B. Taylor's article, its two indexes, and a third one while links are written.
 #[tokio::test]
 async fn links_are_found_by_user_by_tag_and_by_what_is_thought_of_later() {

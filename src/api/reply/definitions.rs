@@ -30,12 +30,15 @@ pub(crate) fn history((entries, next_page_token): Listed<HistoryEntry>) -> wire:
 }
 
 fn change(entry: HistoryEntry) -> wire::Change {
+    let label = entry.version.map(|label| label.to_string());
+    let (version, index) = if entry.action.is_of_index() { (None, label) } else { (label, None) };
     wire::Change {
         at: entry.at.to_string(),
         by: entry.by.as_str().to_owned(),
         on_behalf_of: entry.by.behalf().map(str::to_owned),
         action: action(entry.action).as_str().to_owned(),
-        version: entry.version.map(|label| label.to_string()),
+        version,
+        index,
         before: entry.before,
         after: entry.after,
     }
@@ -52,5 +55,8 @@ fn action(action: metadata::Action) -> wire::Action {
         metadata::Action::CreateEntityType => wire::Action::CreateEntityType,
         metadata::Action::UpdateEntityType => wire::Action::UpdateEntityType,
         metadata::Action::DeleteEntityType => wire::Action::DeleteEntityType,
+        metadata::Action::CreateIndex => wire::Action::CreateIndex,
+        metadata::Action::UpdateIndex => wire::Action::UpdateIndex,
+        metadata::Action::DeleteIndex => wire::Action::DeleteIndex,
     }
 }

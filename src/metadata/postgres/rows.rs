@@ -131,7 +131,7 @@ pub(super) fn history_entry(row: HistoryRow) -> Result<HistoryEntry, MetadataErr
     })
 }
 
-const ACTIONS: [Action; 9] = [
+const ACTIONS: [Action; 12] = [
     Action::CreateFeature,
     Action::UpdateFeature,
     Action::DeleteFeature,
@@ -141,6 +141,9 @@ const ACTIONS: [Action; 9] = [
     Action::CreateEntityType,
     Action::UpdateEntityType,
     Action::DeleteEntityType,
+    Action::CreateIndex,
+    Action::UpdateIndex,
+    Action::DeleteIndex,
 ];
 
 fn action_named(text: &str) -> Option<Action> {

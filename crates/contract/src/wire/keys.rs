@@ -293,6 +293,10 @@ pub struct Audited {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Label, inline, required = false)]
     pub version: Option<String>,
+    /// The index of a change of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub index: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub before: Option<serde_json::Value>,

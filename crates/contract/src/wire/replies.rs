@@ -9,7 +9,7 @@ use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{EntityType, texts};
+use super::{EntityType, Index, texts};
 use crate::definition::VersionProperties;
 use crate::domain::{self, TimestampUnit, ValueType};
 
@@ -225,11 +225,15 @@ pub struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub version: Option<String>,
-    /// The feature or version before the change; absent for a creation.
+    /// The index that was created, changed or deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub index: Option<String>,
+    /// The feature, version or index before the change; absent for a creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Definition, required = false)]
     pub before: Option<serde_json::Value>,
-    /// The feature or version after the change; absent for a deletion.
+    /// The feature, version or index after the change; absent for a deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Definition, required = false)]
     pub after: Option<serde_json::Value>,
@@ -248,6 +252,9 @@ pub enum Action {
     CreateEntityType,
     UpdateEntityType,
     DeleteEntityType,
+    CreateIndex,
+    UpdateIndex,
+    DeleteIndex,
 }
 
 impl Action {
@@ -262,21 +269,25 @@ impl Action {
             Self::CreateEntityType => "create_entity_type",
             Self::UpdateEntityType => "update_entity_type",
             Self::DeleteEntityType => "delete_entity_type",
+            Self::CreateIndex => "create_index",
+            Self::UpdateIndex => "update_index",
+            Self::DeleteIndex => "delete_index",
         }
     }
 }
 
-/// A feature, a version or an entity type, as it was then. A feature has all that an entity type has, so that this is
+/// A feature, a version, an entity type or an index, as it was then. A feature has all that an entity type has, so that this is
 /// any of them, and not one of them alone.
 pub struct Definition;
 
 impl PartialSchema for Definition {
     fn schema() -> RefOr<Schema> {
         AnyOfBuilder::new()
-            .description(Some("A feature, a version or an entity type at that time."))
+            .description(Some("A feature, a version, an entity type or an index at that time."))
             .item(Ref::from_schema_name(Feature::name()))
             .item(Ref::from_schema_name(FeatureVersion::name()))
             .item(Ref::from_schema_name(EntityType::name()))
+            .item(Ref::from_schema_name(Index::name()))
             .into()
     }
 }
@@ -286,9 +297,11 @@ impl ToSchema for Definition {
         schemas.push((Feature::name().into(), Feature::schema()));
         schemas.push((FeatureVersion::name().into(), FeatureVersion::schema()));
         schemas.push((EntityType::name().into(), EntityType::schema()));
+        schemas.push((Index::name().into(), Index::schema()));
         Feature::schemas(schemas);
         FeatureVersion::schemas(schemas);
         EntityType::schemas(schemas);
+        Index::schemas(schemas);
     }
 }
 

@@ -114,6 +114,8 @@ const ACTIONS = {
   update_version: ["changed the version", ""], delete_version: ["deleted the version", "bad"],
   create_entity_type: ["created the entity type", "good"], update_entity_type: ["changed the entity type", ""],
   delete_entity_type: ["deleted the entity type", "bad"],
+  create_index: ["created the index", "good"], update_index: ["finished the build of the index", "good"],
+  delete_index: ["dropped the index", "bad"],
   create_key: ["created the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
   purge: ["started a purge of", "bad"], erase_entity: ["erased", "bad"],
   resize_pool: ["resized the", ""], change_log: ["changed the", ""], create_backup: ["created a", "good"],
@@ -123,9 +125,6 @@ const ACTIONS = {
 
 const CREATED = "Initial values";
 const isCreation = ({ action }) => action.startsWith("create_");
-
-/** The indexes of an entity type are versions of its bags, which have properties. */
-const isIndex = ({ before, after }) => Array.isArray((after ?? before)?.properties);
 
 /** Changes, newest first, by day. */
 export function Trail({ changes, target }) {
@@ -146,12 +145,13 @@ export function Trail({ changes, target }) {
             <p>
               <strong class="who-did"><bdi>${change.by}</bdi></strong>
               ${change.on_behalf_of && html` <span class="muted">for <bdi>${change.on_behalf_of}</bdi></span>`}
-              ${" "}${isIndex(change) ? words.replace("version", "index") : words}
+              ${" "}${words}
               ${change.version !== undefined && html` <${Badge}>${change.version || "default"}</${Badge}>`}
+              ${change.index !== undefined && html` <${Badge}>${change.index}</${Badge}>`}
               ${target && change.target && html` <strong><bdi>${change.target}</bdi></strong>`}
               ${" "}<span class="muted when"><${Time} at=${change.at} kind="absolute"/></span>
             </p>
-            ${isUpdate && !changes.length && html`<p class="muted">No fields changed.</p>`}
+            ${isUpdate && !changes.length && change.action !== "update_index" && html`<p class="muted">No fields changed.</p>`}
             ${changes.length > 0 && (isUpdate
               ? html`<${Differences} changes=${changes}/>`
               : html`<details><summary>${isCreation(change) ? CREATED : "Details"}</summary>
