@@ -1,19 +1,17 @@
 //! `liststore entity find`: the bags that an index has under some values, through a server's HTTP API.
 
 use clap::Args;
-use liststore_contract::operations::find_bags;
+use liststore_contract::operations::find_bags_by_body;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::output::{Format, Output};
-use super::pages::{Entries, entries};
 use super::parse::ServerOptions;
-use crate::client::{Request, printable, read};
+use crate::client::{RawPage, Request, printable, read};
 use crate::domain::index::Scalar;
-use crate::domain::{EntityType, Order, VersionLabel};
-use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, VALUE};
+use crate::domain::{EntityType, Limit, Order, VersionLabel};
 
 /// Find bags by an index
 #[derive(Debug, Args)]
@@ -68,14 +66,29 @@ struct Row {
 
 pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { entity_type, index, values, min, max, order, limit, options } = arguments;
-    let request = |limit| {
-        let request = Request::new(&find_bags::ROW, &[entity_type.as_str(), index.as_str()]);
-        let request = values.iter().fold(request, |request, value| request.query(&VALUE, Some(value)));
-        let request = request.query(&MIN, min.as_ref()).query(&MAX, max.as_ref());
-        request.query(&ORDER, Some(order.as_str())).query(&BAGS_LIMIT, Some(limit))
-    };
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let Entries { all: found, next_page_token } = entries(&options.server.client(None)?, limit, request).await?;
+    let (client, limit) = (options.server.client(None)?, usize::try_from(limit).unwrap_or(usize::MAX));
+    let values: Vec<&RawValue> = values
+        .iter()
+        .map(|value| serde_json::from_str(value))
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    let (mut found, mut next_page_token): (Vec<Box<RawValue>>, Option<String>) = (Vec::new(), None);
+    loop {
+        let page_size = (limit - found.len()).min(Limit::PAGE_SIZE_MAX);
+        let mut body = json!({ "values": values, "order": order.as_str(), "limit": page_size });
+        let members = [("min", &min), ("max", &max), ("page_token", &next_page_token)];
+        for (name, text) in members.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
+            body[name] = json!(text);
+        }
+        // In a body, so that values may be long and are in no log of a proxy.
+        let request = Request::new(&find_bags_by_body::ROW, &[entity_type.as_str(), index.as_str()]).body(&body)?;
+        let page: RawPage = client.ask(&request).await?;
+        found.extend(page.entries);
+        next_page_token = page.next_page_token;
+        if next_page_token.is_none() || found.len() >= limit {
+            break;
+        }
+    }
     let mut output = Output::open();
     match options.output {
         Format::Json => output.json(&json!({ "entities": found, "next_page_token": next_page_token }))?,

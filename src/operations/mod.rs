@@ -24,6 +24,7 @@ mod delete_index;
 mod delete_version;
 mod erase_entity;
 mod find_bags;
+mod find_bags_by_body;
 mod get_bag;
 mod get_entity_type;
 mod get_entity_type_history;
@@ -76,7 +77,7 @@ const GET_ITEMS: usize = 0;
 const ADD_ITEMS: usize = 1;
 
 /// All operations. The first path is the one that is asked for most.
-pub static OPERATIONS: [Registered; 65] = [
+pub static OPERATIONS: [Registered; 66] = [
     Registered::of::<GetItems>(),
     Registered::of::<AddItems>(),
     Registered::of::<remove_all_items::RemoveAllItems>(),
@@ -118,6 +119,7 @@ pub static OPERATIONS: [Registered; 65] = [
     Registered::of::<delete_index::DeleteIndex>(),
     Registered::of::<clean_indexes::CleanIndexes>(),
     Registered::of::<FindBags>(),
+    Registered::of::<find_bags_by_body::FindBagsByBody>(),
     Registered::of::<get_bag::GetBag>(),
     Registered::of::<put_bag::PutBag>(),
     Registered::of::<patch_bag::PatchBag>(),

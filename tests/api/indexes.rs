@@ -78,6 +78,42 @@ fn refused(answer: &Answer, status: u16, code: &str, field: Option<&str>) {
 }
 
 #[tokio::test]
+async fn the_values_of_a_find_may_be_in_a_body() {
+    let api = api().await;
+    create(&api, json!({"name": "by_user", "properties": ["/user_id"], "order_by": "/score"})).await;
+    for (id, score) in [("l-1", 1), ("l-2", 2), ("l-3", 3)] {
+        put(&api, id, &json!({"user_id": "a b+c", "score": score})).await;
+    }
+    until_ready(&api, "by_user").await;
+    let path = "/v1/entity-types/link/indexes/by_user/entities:find";
+    let ids = |page: &Value| -> Vec<String> {
+        page["entities"].as_array().unwrap().iter().map(|bag| bag["entity_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let page = api.post(path, json!({"values": ["a b+c"], "limit": 2})).await.expect(200);
+    assert_eq!(ids(&page), ["l-3", "l-2"]);
+    let token = &page["next_page_token"];
+    let rest = api.post(path, json!({"values": ["a b+c"], "limit": 2, "page_token": token})).await.expect(200);
+    assert_eq!((ids(&rest), rest.get("next_page_token")), (vec!["l-1".to_owned()], None));
+    let bounds = json!({"values": ["a b+c"], "min": 2, "max": "2.5", "order": "oldest"});
+    assert_eq!(ids(&api.post(path, bounds).await.expect(200)), ["l-2"]);
+    // What a URL could not hold.
+    let long = json!({"values": ["x".repeat(20_000)]});
+    assert_eq!(ids(&api.post(path, long).await.expect(200)), [""; 0]);
+    for (body, field) in [
+        (json!({}), "values"),
+        (json!({"values": []}), "values"),
+        (json!({"values": ["a", "b"]}), "values"),
+        (json!({"values": [{}]}), "values"),
+        (json!({"values": ["a"], "min": true}), "min"),
+        (json!({"values": ["a"], "order": "up"}), "order"),
+        (json!({"values": ["a"], "limit": 1001}), "limit"),
+        (json!({"values": ["a"], "value": "a"}), "value"),
+    ] {
+        api.post(path, body).await.refused("invalid_argument", field);
+    }
+}
+
+#[tokio::test]
 async fn the_audit_trail_calls_an_index_an_index() {
     let api = api().await;
     let made = create(&api, json!({"name": "by_user", "properties": ["/user_id"], "order_by": "/published"})).await;

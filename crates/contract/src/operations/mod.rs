@@ -26,6 +26,7 @@ pub mod delete_index;
 pub mod delete_version;
 pub mod erase_entity;
 pub mod find_bags;
+pub mod find_bags_by_body;
 pub mod get_bag;
 pub mod get_entity_type;
 pub mod get_entity_type_history;

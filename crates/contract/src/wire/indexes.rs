@@ -3,13 +3,14 @@
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::jobs::lists_per_second;
 use super::object::Object;
 use super::{Bag, Problem, text, texts};
 use crate::domain::index::{PROPERTIES_MAX, Pointer};
-use crate::domain::{IndexSpec, VersionLabel};
+use crate::domain::{IndexSpec, Limit, Order, VersionLabel};
 
 /// What an index is created from.
 #[derive(Debug, Serialize, ToSchema)]
@@ -57,6 +58,57 @@ impl IndexInput {
     pub fn spec(self) -> Result<(VersionLabel, IndexSpec), Problem> {
         let spec = IndexSpec::new(self.properties, self.order_by);
         Ok((self.name, spec.map_err(|invalid| Problem::from(invalid).at("properties"))?))
+    }
+}
+
+/// Which bags to find by an index.
+#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[schema(example = json!({"values": ["GB"], "min": 7.5, "order": "oldest", "limit": 20}))]
+pub struct FindBagsInput {
+    /// A string, number, boolean or null for each property of the index, in order.
+    #[schema(value_type = Vec<serde_json::Value>, min_items = 1, max_items = 8)]
+    pub values: Vec<String>,
+    /// Lower bound in the order of the index: a number, or a time in RFC 3339.
+    #[schema(value_type = serde_json::Value, required = false)]
+    pub min: Option<String>,
+    /// Upper bound in the order of the index.
+    #[schema(value_type = serde_json::Value, required = false)]
+    pub max: Option<String>,
+    /// `newest` (or greatest) first, the default, or `oldest`.
+    #[schema(value_type = String, required = false)]
+    pub order: Option<Order>,
+    /// Maximum number of bags; default 100.
+    #[schema(value_type = u32, minimum = 1, maximum = 1000, required = false)]
+    pub limit: Option<usize>,
+    /// Continue after the page that returned this token.
+    #[schema(value_type = String, required = false)]
+    pub page_token: Option<String>,
+}
+
+impl FindBagsInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let object = Object::read(body, &["values", "min", "max", "order", "limit", "page_token"], &[])?;
+        let refused = || Problem::argument("values", format!("values must be a list of 1 to {PROPERTIES_MAX} values"));
+        let values: Vec<&RawValue> = serde_json::from_str(object.required_raw("values")?).map_err(|_| refused())?;
+        if values.is_empty() || values.len() > PROPERTIES_MAX {
+            return Err(refused());
+        }
+        let bound = |name: &'static str| {
+            let text = object.raw(name).map(|raw| match raw.as_bytes().first() {
+                Some(b'-' | b'0'..=b'9') => Some(raw.to_owned()),
+                _ => serde_json::from_str(raw).ok(),
+            });
+            let refused = || Problem::argument(name, format!("{name} must be a number or a string"));
+            text.map(|text| text.ok_or_else(refused)).transpose()
+        };
+        Ok(Self {
+            values: values.iter().map(|value| value.get().to_owned()).collect(),
+            min: bound("min")?,
+            max: bound("max")?,
+            order: object.optional("order", Order::parse)?,
+            limit: object.optional_number("limit", 1..=Limit::PAGE_SIZE_MAX)?,
+            page_token: object.optional("page_token", |text| Ok(text.to_owned()))?,
+        })
     }
 }
 

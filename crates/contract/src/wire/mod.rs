@@ -48,7 +48,7 @@ pub use batch::{
 pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};
 pub use erasure::{EntityErased, ErasedBag, ErasedList};
 pub use error_code::{CodeRow, ErrorCode};
-pub use indexes::{CleanInput, FoundBags, Index, IndexInput, IndexList, IndexState};
+pub use indexes::{CleanInput, FindBagsInput, FoundBags, Index, IndexInput, IndexList, IndexState};
 pub use item_input::{ItemInput, member_key};
 pub use jobs::{Job, JobPage, JobPatch, PurgeInput};
 pub use keys::{
