@@ -42,7 +42,7 @@ pub(super) struct Import {
     /// Show the changes without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Delete features and versions that are not in the file
+    /// Delete features, versions, entity types and indexes that are not in the file
     #[arg(long)]
     prune: bool,
     #[command(flatten)]

@@ -5,16 +5,26 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use super::entity_types::{self, EntityTypeText, EntityTypes};
 use crate::client::Failure;
 use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Owner, ValueType, VersionLabel};
 use crate::wire::{self, Problem};
 
-/// The file, in the order of entity types and names.
+/// The file, in the order of entity types and names. What it does not mention at all is not compared.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    features: Vec<FeatureText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entity_types: Option<Vec<EntityTypeText>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    features: Option<Vec<FeatureText>>,
+}
+
+/// What a file declares.
+pub(super) struct Declarations {
+    pub entity_types: Option<EntityTypes>,
+    pub features: Option<Definitions>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -122,17 +132,24 @@ impl FeatureText {
     }
 }
 
-/// The text of a file with these features.
-pub(super) fn write(features: &[wire::Feature]) -> Result<String, Failure> {
-    let file = File { features: features.iter().map(FeatureText::of).collect() };
+/// The text of a file with these definitions.
+pub(super) fn write(entity_types: Vec<EntityTypeText>, features: &[wire::Feature]) -> Result<String, Failure> {
+    let entity_types = Some(entity_types).filter(|types| !types.is_empty());
+    let file = File { entity_types, features: Some(features.iter().map(FeatureText::of).collect()) };
     serde_saphyr::to_string(&file).map_err(|error| Failure::failed(format!("cannot write YAML: {error}")))
 }
 
-/// The features of a file, or why it makes no sense.
-pub(super) fn read(text: &str) -> Result<Definitions, Failure> {
+/// The definitions of a file, or why it makes no sense.
+pub(super) fn read(text: &str) -> Result<Declarations, Failure> {
     let file: File = serde_saphyr::from_str_with_options(text, options(text.len()))
         .map_err(|error| Failure::failed(format!("cannot read the file: {error}")))?;
-    parse(file.features)
+    if file.entity_types.is_none() && file.features.is_none() {
+        return Err(Failure::failed("the file has neither features nor entity_types"));
+    }
+    Ok(Declarations {
+        entity_types: file.entity_types.map(entity_types::parse).transpose()?,
+        features: file.features.map(parse).transpose()?,
+    })
 }
 
 /// A file has as many features as its server. Its bounds grow with its length, and not with the expansion of its
@@ -184,7 +201,7 @@ mod tests {
             let feature = format!("{{entity_type: user, name: f{n}, value_type: string, ttl: 30d, labels: {labels}}}");
             writeln!(text, "- {feature}").unwrap();
         }
-        assert_eq!(read(&text).unwrap().len(), FEATURES);
+        assert_eq!(read(&text).unwrap().features.unwrap().len(), FEATURES);
     }
 
     #[test]

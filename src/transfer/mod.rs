@@ -35,6 +35,7 @@ mod training_file;
 mod without_parquet;
 
 mod copy;
+mod entity_types;
 mod export;
 mod training;
 

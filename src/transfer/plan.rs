@@ -3,18 +3,21 @@
 use std::fmt;
 
 use liststore_contract::operations::{
-    create_feature, create_version, delete_feature, delete_version, get_feature, get_version, update_feature,
-    update_version,
+    create_entity_type, create_feature, create_index, create_version, delete_entity_type, delete_feature, delete_index,
+    delete_version, get_entity_type, get_feature, get_version, update_entity_type, update_feature, update_version,
 };
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::definition_file::{self, Declared, DeclaredVersion, Definitions};
 use super::definitions;
+use super::entity_types::{self, DeclaredType, EntityTypes};
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
 use crate::definition::{GivenProperties, VersionProperties};
-use crate::domain::{FeatureId, VersionLabel};
-use crate::wire::{FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch};
+use crate::domain::{EntityType, FeatureId, VersionLabel};
+use crate::wire::{
+    self, EntityTypeInput, EntityTypePatch, FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch,
+};
 
 /// The steps in their order, and the definitions that only the server has.
 #[derive(Debug, Default)]
@@ -47,9 +50,13 @@ enum Action {
 pub struct Change<'a> {
     action: Action,
     entity_type: &'a str,
-    name: &'a str,
+    /// A feature's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<&'a str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     details: &'a str,
 }
@@ -58,19 +65,36 @@ pub struct Change<'a> {
 enum Subject {
     Feature(FeatureId),
     Version(FeatureId, VersionLabel),
+    EntityType(EntityType),
+    Index(EntityType, VersionLabel),
 }
 
 impl Subject {
-    fn feature(&self) -> &FeatureId {
+    fn entity_type(&self) -> &EntityType {
         match self {
-            Self::Feature(id) | Self::Version(id, _) => id,
+            Self::Feature(id) | Self::Version(id, _) => &id.entity_type,
+            Self::EntityType(entity_type) | Self::Index(entity_type, _) => entity_type,
+        }
+    }
+
+    fn feature(&self) -> Option<&FeatureId> {
+        match self {
+            Self::Feature(id) | Self::Version(id, _) => Some(id),
+            Self::EntityType(_) | Self::Index(..) => None,
         }
     }
 
     fn version(&self) -> Option<&VersionLabel> {
         match self {
-            Self::Feature(_) => None,
             Self::Version(_, label) => Some(label),
+            Self::Feature(_) | Self::EntityType(_) | Self::Index(..) => None,
+        }
+    }
+
+    fn index(&self) -> Option<&VersionLabel> {
+        match self {
+            Self::Index(_, name) => Some(name),
+            Self::Feature(_) | Self::Version(..) | Self::EntityType(_) => None,
         }
     }
 }
@@ -80,6 +104,8 @@ impl fmt::Display for Subject {
         match self {
             Self::Feature(id) => write!(f, "{id}"),
             Self::Version(id, label) => write!(f, "{id}, version {label}"),
+            Self::EntityType(entity_type) => write!(f, "entity type {entity_type}"),
+            Self::Index(entity_type, name) => write!(f, "entity type {entity_type}, index {name}"),
         }
     }
 }
@@ -99,7 +125,8 @@ impl fmt::Display for Step {
 
 /// The definitions of a server as a file.
 pub async fn export(client: &Client) -> Result<String, Failure> {
-    definition_file::write(&definitions::features(client, None, None).await?)
+    let entity_types = entity_types::of_server(client).await?;
+    definition_file::write(entity_types, &definitions::features(client, None, None).await?)
 }
 
 impl Plan {
@@ -107,27 +134,113 @@ impl Plan {
     /// be `pruned`.
     pub async fn make(client: &Client, file: &str, pruned: bool) -> Result<Self, Failure> {
         let wanted = definition_file::read(file)?;
-        let present = definition_file::of_server(&definitions::features(client, None, None).await?)?;
-        let mut plan = Self::between(&wanted, &present, pruned)?;
+        let mut plan = Self::default();
+        let types = match &wanted.entity_types {
+            Some(_) => entity_types::parse(entity_types::of_server(client).await?)?,
+            None => EntityTypes::default(),
+        };
+        if let Some(wanted) = &wanted.entity_types {
+            plan.between_types(wanted, &types, pruned)?;
+        }
+        let present = match &wanted.features {
+            Some(_) => definition_file::of_server(&definitions::features(client, None, None).await?)?,
+            None => Definitions::default(),
+        };
+        if let Some(wanted) = &wanted.features {
+            plan.between(wanted, &present, pruned)?;
+        }
         for step in &mut plan.steps {
-            step.guard(client, &present).await?;
+            step.guard(client, &types, &present).await?;
         }
         Ok(plan)
     }
 
-    fn between(wanted: &Definitions, present: &Definitions, pruned: bool) -> Result<Self, Failure> {
-        let mut plan = Self::default();
+    fn between_types(&mut self, wanted: &EntityTypes, present: &EntityTypes, pruned: bool) -> Result<(), Failure> {
+        for (name, wanted) in wanted {
+            let known = present.get(name);
+            match known {
+                None => self.create_type(name, wanted)?,
+                Some(present) => self.change_type(name, wanted, present)?,
+            }
+            for (index, declared) in &wanted.indexes {
+                match known.and_then(|known| known.indexes.get(index)) {
+                    None => {
+                        let request = Request::new(&create_index::ROW, &[name.as_str()]);
+                        let request = request.body(&declared.input(index))?;
+                        self.push(
+                            Action::Create,
+                            Subject::Index(name.clone(), index.clone()),
+                            declared.words(),
+                            request,
+                        );
+                    }
+                    Some(present) if present == declared => {}
+                    Some(present) => {
+                        return Err(Failure::failed(format!(
+                            "the index {index} of {name} has {} instead of {}, which cannot be changed: nothing was \
+                             done; drop it first, or use another name",
+                            present.words(),
+                            declared.words()
+                        )));
+                    }
+                }
+            }
+            let surplus = known.into_iter().flat_map(|known| known.indexes.keys());
+            for index in surplus.filter(|index| !wanted.indexes.contains_key(*index)) {
+                let request = Request::new(&delete_index::ROW, &[name.as_str(), index.as_str()]);
+                self.remove(Subject::Index(name.clone(), index.clone()), request, pruned);
+            }
+        }
+        for name in present.keys().filter(|name| !wanted.contains_key(*name)) {
+            let request = Request::new(&delete_entity_type::ROW, &[name.as_str()]);
+            self.remove(Subject::EntityType(name.clone()), request, pruned);
+        }
+        Ok(())
+    }
+
+    fn create_type(&mut self, name: &EntityType, wanted: &DeclaredType) -> Result<(), ClientError> {
+        let input = EntityTypeInput {
+            entity_type: name.clone(),
+            ttl: Some(wanted.ttl),
+            description: Some(wanted.description.clone()),
+            owner: Some(wanted.owner.clone()),
+            labels: Some(wanted.labels.clone()),
+        };
+        let request = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
+        self.push(Action::Create, Subject::EntityType(name.clone()), format!("ttl {}", wanted.ttl), request);
+        Ok(())
+    }
+
+    fn change_type(&mut self, name: &EntityType, wanted: &DeclaredType, present: &DeclaredType) -> Result<(), Failure> {
+        let mut differences = Vec::new();
+        let patch = EntityTypePatch {
+            ttl: differs("ttl", &wanted.ttl, &present.ttl, &mut differences),
+            description: differs("description", &wanted.description, &present.description, &mut differences),
+            owner: differs("owner", &wanted.owner, &present.owner, &mut differences),
+            labels: (wanted.labels != present.labels).then(|| {
+                differences.push(format!("labels {:?} -> {:?}", present.labels.as_map(), wanted.labels.as_map()));
+                wanted.labels.clone()
+            }),
+        };
+        if !differences.is_empty() {
+            let request = Request::new(&update_entity_type::ROW, &[name.as_str()]).body(&patch)?;
+            self.push(Action::Update, Subject::EntityType(name.clone()), differences.join(", "), request);
+        }
+        Ok(())
+    }
+
+    fn between(&mut self, wanted: &Definitions, present: &Definitions, pruned: bool) -> Result<(), Failure> {
         for (id, wanted) in wanted {
             match present.get(id) {
-                None => plan.create(id, wanted)?,
-                Some(present) => plan.change(id, wanted, present, pruned)?,
+                None => self.create(id, wanted)?,
+                Some(present) => self.change(id, wanted, present, pruned)?,
             }
         }
         for id in present.keys().filter(|id| !wanted.contains_key(id)) {
             let request = Request::of_feature(&delete_feature::ROW, id);
-            plan.remove(Subject::Feature(id.clone()), request, pruned);
+            self.remove(Subject::Feature(id.clone()), request, pruned);
         }
-        Ok(plan)
+        Ok(())
     }
 
     /// Does it all.
@@ -141,9 +254,10 @@ impl Plan {
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         self.steps.iter().map(|Step { action, subject, details, .. }| Change {
             action: *action,
-            entity_type: subject.feature().entity_type.as_str(),
-            name: subject.feature().name.as_str(),
+            entity_type: subject.entity_type().as_str(),
+            name: subject.feature().map(|id| id.name.as_str()),
             version: subject.version().map(VersionLabel::as_str),
+            index: subject.index().map(VersionLabel::as_str),
             details,
         })
     }
@@ -242,7 +356,7 @@ impl Plan {
 impl Step {
     /// Limits the step to the state for which the plan was made: reads an entity tag, and compares the definition that
     /// comes with it.
-    async fn guard(&mut self, client: &Client, planned: &Definitions) -> Result<(), Failure> {
+    async fn guard(&mut self, client: &Client, types: &EntityTypes, planned: &Definitions) -> Result<(), Failure> {
         if self.action == Action::Create {
             return Ok(());
         }
@@ -259,6 +373,14 @@ impl Step {
                 let known = planned.get(id).and_then(|feature| feature.versions.get(label));
                 (etag, known.is_some_and(|known| is_known(known, &present)))
             }
+            Subject::EntityType(name) => {
+                let request = Request::new(&get_entity_type::ROW, &[name.as_str()]);
+                let Response { body, etag } = client.send(&request).await?;
+                let present: wire::EntityType = read(&body)?;
+                (etag, types.get(name).is_some_and(|known| known.is(&present)))
+            }
+            // Nothing of an index but its state changes.
+            Subject::Index(..) => (None, true),
         };
         if !unchanged {
             return Err(Failure::failed(format!("{self}: changed by another client at the same time: run again")));

@@ -70,6 +70,53 @@ fn a_server_that_imports_what_another_exported_has_the_same_definitions() {
 }
 
 #[test]
+fn a_file_has_entity_types_with_their_indexes() {
+    let (one, other) = (Server::start(), Server::start());
+    let create = ["entity-type", "create", "user", "--ttl", "365d", "--owner", "feed-team", "--label", "a=b"];
+    one.ok(&[&create[..], &["-o", "json"]].concat());
+    one.ok(&["entity-type", "create", "card", "-o", "json"]);
+    let index = ["index", "create", "user", "by_city", "--property", "/city", "--order-by", "/score", "--wait"];
+    one.ok(&[&index[..], &["-o", "json"]].concat());
+    let exported = one.ok(&["feature", "export"]);
+    assert!(exported.contains("indexes:") && !exported.contains("null"), "{exported}");
+    let file = other.write("definitions.yaml", &exported);
+    let planned = other.ok(&["feature", "import", &file, "--dry-run"]);
+    let expected = "+ entity type card: ttl 7300d\n\
+                    + entity type user: ttl 365d\n\
+                    + entity type user, index by_city: /city, by /score\n\
+                    3 changes would be made\n";
+    assert_eq!(planned, expected);
+    other.ok(&["feature", "import", &file]);
+    assert_eq!(other.ok(&["feature", "import", &file]), "no changes\n");
+    assert_eq!(other.ok(&["feature", "export"]), exported);
+
+    let changed = other.write("changed.yaml", exported.replace("365d", "30d"));
+    let plan: Value = serde_json::from_str(&other.ok(&["feature", "import", &changed, "-o", "json"])).unwrap();
+    let change = &plan["changes"][0];
+    assert_eq!((&change["action"], &change["entity_type"]), (&"update".into(), &"user".into()), "{plan}");
+    assert_eq!((&change["details"], change.get("name")), (&"ttl 365d -> 30d".into(), None), "{plan}");
+
+    let moved = other.write("moved.yaml", exported.replace("/city", "/town"));
+    let refused = other.run(&["feature", "import", &moved]).failed(1);
+    assert!(refused.contains("the index by_city of user has /city, by /score instead of /town"), "{refused}");
+
+    // A file that does not mention entity types at all leaves them alone.
+    let features = other.write("features.yaml", "features: []\n");
+    assert_eq!(other.ok(&["feature", "import", &features, "--prune"]), "no changes\n");
+    let fewer =
+        other.write("fewer.yaml", "entity_types: [{entity_type: user, ttl: 30d, owner: feed-team, labels: {a: b}}]\n");
+    let kept = other.ok(&["feature", "import", &fewer, "--dry-run"]);
+    assert!(kept.contains("entity type card is not in the file: unchanged"), "{kept}");
+    let pruned = other.ok(&["feature", "import", &fewer, "--prune"]);
+    assert!(
+        pruned.contains("- entity type card\n") && pruned.contains("- entity type user, index by_city\n"),
+        "{pruned}"
+    );
+    let neither = other.write("neither.yaml", "{}\n");
+    assert!(other.run(&["feature", "import", &neither]).failed(1).contains("neither features nor entity_types"));
+}
+
+#[test]
 fn differences_are_shown_and_made_and_nothing_is_deleted_unasked() {
     let server = defined();
     let before = shown(&server);
