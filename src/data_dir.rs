@@ -50,7 +50,7 @@ pub enum DataDirError {
     Foreign { dir: PathBuf, name: String },
     #[error("{} is a file: choose a directory", path.display())]
     File { path: PathBuf },
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}; correct its rights, or choose another directory", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Items(#[from] embedded::OpenError),

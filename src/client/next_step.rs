@@ -10,6 +10,15 @@ use crate::domain::Limit;
 use crate::wire::parameters::PAGE_SIZE;
 use crate::wire::{ErrorCode, Feature};
 
+/// What exists already, and the command that shows it.
+const EXISTING: [(ErrorCode, &str); 5] = [
+    (ErrorCode::FeatureExists, "feature get"),
+    (ErrorCode::VersionExists, "version get"),
+    (ErrorCode::EntityTypeExists, "entity-type get"),
+    (ErrorCode::IndexExists, "index get"),
+    (ErrorCode::KeyExists, "key list"),
+];
+
 impl Client {
     /// The error, with what to try next if that is known. It may ask the server for the names that exist.
     pub(super) async fn with_next_step(&self, request: &Request, error: ClientError) -> ClientError {
@@ -20,6 +29,9 @@ impl Client {
 
     async fn next_step(&self, request: &Request, code: &str, status: u16) -> Option<String> {
         let is = |other: ErrorCode| other.name() == code;
+        if let Some((_, command)) = EXISTING.iter().find(|(existing, _)| is(*existing)) {
+            return Some(format!("`liststore {command}` shows it"));
+        }
         let [entity_type, rest @ ..] = &*request.variables else { return of_caller(status) };
         let name = rest.first().map(String::as_str).unwrap_or_default();
         if is(ErrorCode::FeatureNotFound) {

@@ -68,8 +68,20 @@ const MISTAKES: [(&str, &str); 53] = [
 ];
 
 /// At least one of these is in every answer to a mistake.
-const NEXT_STEPS: [&str; 9] =
-    ["`liststore ", "tip: ", "--", "such as ", "did you mean", "must be ", "choose ", "write ", "correct "];
+const NEXT_STEPS: [&str; 12] = [
+    "`liststore ",
+    "tip: ",
+    "--",
+    "such as ",
+    "did you mean",
+    "must be ",
+    "choose ",
+    "write ",
+    "correct ",
+    "check ",
+    "name a ",
+    "nearest known",
+];
 
 fn answer(server: &Server, locked: &Server, command: &str) -> String {
     let program = liststore(&[]);
@@ -88,7 +100,8 @@ fn answer(server: &Server, locked: &Server, command: &str) -> String {
     let text = text.replace(locked.address(), "127.0.0.1:8081").replace(server.address(), "127.0.0.1:8080");
     let text = text.replace(&format!("{}/", dir.display()), "");
     let seconds = Regex::new(r"\([0-9.]+ s, [0-9]+ rows/s\)").unwrap().replace_all(&text, "(… s)");
-    format!("{}\n[exit status {}]", seconds.trim_end(), output.status.code().unwrap())
+    let timed = Regex::new("\"timestamp\":\"[^\"]*\"").unwrap().replace_all(&seconds, "\"timestamp\":\"…\"");
+    format!("{}\n[exit status {}]", timed.trim_end(), output.status.code().unwrap())
 }
 
 #[test]
@@ -105,16 +118,18 @@ fn each_answer_names_the_next_step() {
     std::fs::create_dir(server.dir.path().join("folder")).unwrap();
     server.write("folder/x", "of another program");
 
-    let mut present = String::new();
+    let (mut present, mut helpless) = (String::new(), Vec::new());
     for (what, command) in MISTAKES {
         let answer = answer(&server, &locked, command);
         let is_mistake = !answer.ends_with("[exit status 0]");
-        assert!(!is_mistake || NEXT_STEPS.iter().any(|step| answer.contains(step)), "{what}: {answer}");
+        let has_step = NEXT_STEPS.iter().any(|step| answer.contains(step));
+        helpless.extend((is_mistake && !has_step).then(|| format!("{what}: {answer}")));
         present.push_str(&format!("# {what}\n$ {command}\n{answer}\n\n"));
     }
     if let Some(path) = std::env::var_os(WRITE_VARIABLE) {
         std::fs::write(path, &present).unwrap();
     }
+    assert!(helpless.is_empty(), "answers without a next step: {helpless:#?}");
     let reviewed = std::fs::read_to_string(repository().join("tests/cli/mistakes.txt")).unwrap();
     let differing = present.lines().zip(reviewed.lines()).find(|(now, then)| now != then);
     assert!(
@@ -146,7 +161,7 @@ fn errors_are_json_where_json_is_asked_for() {
 fn an_export_whose_reader_ends_ends_quietly() {
     let server = Server::start();
     server.feature("seen", "string");
-    let rows: String = (0..20_000).map(|n| format!("u-{n},{},{}\n", 1_760_000_000 + n, "x".repeat(40))).collect();
+    let rows: String = (0..100).map(|n| format!("u,{},{}\n", 1_760_000_000 + n, "x".repeat(40))).collect();
     let file = server.write("rows.csv", format!("entity_id,timestamp,value\n{rows}"));
     server.ok(&["import", "customer", "seen", &file, "--timestamp-unit", "s"]);
     for command in [&["export", "customer", "seen"][..], &["export", "customer", "seen", "--format", "csv"]] {
