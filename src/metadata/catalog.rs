@@ -446,7 +446,7 @@ mod tests {
         let held = catalog.snapshot().unwrap();
         own(&catalog, "seen", 2, 2);
         catalog.publish(&definitions(2, &[]), Timestamp::MIN);
-        assert_eq!(held.version("user", "seen", "").unwrap().retention.ttl.as_secs(), 1);
+        assert_eq!(held.version("user", "seen", "").unwrap().properties.retention().ttl.as_secs(), 1);
         assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
     }
 }

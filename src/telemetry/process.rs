@@ -166,7 +166,7 @@ mod tests {
                 ]
             );
             for family in families.iter().skip(1) {
-                assert!(family.get_metric()[0].get_gauge().value() > 0.0, "{}", family.name());
+                assert!(family.get_metric()[0].get_gauge().get_value() > 0.0, "{}", family.name());
             }
         }
     }
