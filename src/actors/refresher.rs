@@ -15,8 +15,7 @@ use crate::metadata::{MetadataError, MetadataStore, News};
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 /// After each reading, so that a storm of changes elsewhere is read in batches.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long an operation waits for a look-up, and how many may wait.
-const LOOK_UP_WAIT_MAX: Duration = Duration::from_millis(1_000);
+/// How many operations may wait for a look-up.
 const WAITING_MAX: usize = 10_000;
 /// More operations than this do not wait until they may look up: they take the last answer.
 const CROWD: usize = 250;
@@ -30,6 +29,8 @@ pub struct RefreshOptions {
     /// least 1.
     pub look_ups_max: u32,
     pub look_up_interval: Duration,
+    /// How long an operation waits for a look-up.
+    pub look_up_wait_max: Duration,
 }
 
 /// What a reading is to bring.
@@ -158,7 +159,7 @@ impl Refresher {
             return Err("too many operations wait for the metadata store".to_owned());
         };
         let asked = Instant::now();
-        let until = deadline.min(asked + LOOK_UP_WAIT_MAX);
+        let until = deadline.min(asked + self.options.look_up_wait_max);
         let crowded = WAITING_MAX - self.waiting.available_permits() > CROWD;
         let mut last = self.last.subscribe();
         let mut began_min = asked;

@@ -20,6 +20,8 @@ use crate::service::ServiceOptions;
 
 /// What a reading of the definitions may take before a server doubts that it knows all.
 const READING_TIME: Duration = Duration::from_secs(1);
+/// An operation waits at most this long for a look-up of its feature.
+const LOOK_UP_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// `None` without TLS.
 pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
@@ -174,6 +176,7 @@ pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartErr
             retry_delay_max: Duration::from_millis(settings.retry_delay_max_ms),
             look_ups_max: settings.look_ups_max,
             look_up_interval: Duration::from_millis(settings.look_up_interval_ms),
+            look_up_wait_max: LOOK_UP_WAIT_MAX,
         },
         in_step_for: in_step_for(settings),
         stored: dir.map(|dir| stored(dir)).transpose()?,

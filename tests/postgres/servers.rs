@@ -22,7 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Bounds that no test meets unless it means to.
 fn options() -> MetadataOptions {
     let (millis, secs) = (Duration::from_millis, Duration::from_secs);
-    let refresh = RefreshOptions { retry_delay_max: secs(2), look_ups_max: 5, look_up_interval: millis(200) };
+    let refresh = RefreshOptions {
+        retry_delay_max: secs(2),
+        look_ups_max: 5,
+        look_up_interval: millis(200),
+        look_up_wait_max: secs(1),
+    };
     MetadataOptions { permits: 64, timeout: secs(20), refresh, in_step_for: millis(5_000), stored: None }
 }
 
