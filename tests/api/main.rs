@@ -28,22 +28,16 @@ mod features;
 mod forms;
 mod gets;
 mod gone_clients;
-#[path = "../support/guide.rs"]
-mod guide;
 mod headers;
 mod heads;
 mod health;
 mod history;
 mod indexes;
 mod keys;
-#[path = "../support/language.rs"]
-mod language;
 mod limits;
 mod looks;
 mod members;
 mod metrics;
-#[path = "../support/texts.rs"]
-mod odd_texts;
 mod overload;
 mod pages;
 mod paths;
@@ -55,12 +49,10 @@ mod smuggling;
 mod snapshots;
 mod sockets;
 mod stopping;
-#[path = "../support/server.rs"]
-mod support;
-#[path = "../support/tokens.rs"]
-mod test_tokens;
 mod texts;
 mod tls;
 mod tokens;
 mod values;
 mod versions;
+
+use liststore_testkit::{guide, language, server as support, texts as odd_texts, tokens as test_tokens};

@@ -3,9 +3,6 @@
 
 mod attack;
 mod backup;
-#[allow(dead_code, reason = "other tests use more of it")]
-#[path = "../support/bag_checker.rs"]
-mod bag_checker;
 mod bag_faults;
 mod bags;
 mod bench;
@@ -30,16 +27,9 @@ mod keys;
 mod leaks;
 mod log;
 mod mistakes;
-#[path = "../support/texts.rs"]
-mod odd_texts;
 mod operate;
 mod pages;
 mod pipes;
-#[path = "../support/ports.rs"]
-mod ports;
-#[allow(dead_code, reason = "other tests use more of it")]
-#[path = "../support/postgres.rs"]
-mod postgres;
 mod program;
 mod readme;
 mod restores;
@@ -52,3 +42,5 @@ mod times;
 mod training;
 mod transfer;
 mod walkthrough;
+
+use liststore_testkit::{bag_checker, ports, postgres, texts as odd_texts};

@@ -5,13 +5,10 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
+pub use liststore_testkit::secrets;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-
-#[allow(dead_code, clippy::duplicate_mod, reason = "servers in the process of the tests use the rest")]
-#[path = "../support/secrets.rs"]
-pub mod secrets;
 
 /// A machine that is busy with other things is slow, and most tests want every answer.
 const PATIENT: [(&str, &str); 3] = [

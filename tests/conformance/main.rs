@@ -6,8 +6,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "../support/bounded_list.rs"]
-mod bounded_list;
 mod crash;
 mod full_disk;
 mod in_buckets;
@@ -16,16 +14,7 @@ mod lost_writes;
 mod metadata;
 mod stores;
 
-#[path = "../support/cassandra.rs"]
-#[allow(dead_code, reason = "other suites kill nodes and bring them back")]
-mod cassandra;
-
-#[path = "../support/insist.rs"]
-mod insist;
-
-#[path = "../support/postgres.rs"]
-#[allow(dead_code, reason = "other suites stop servers and cut connections")]
-mod postgres;
+use liststore_testkit::{bounded_list, cassandra, insist, postgres};
 
 use std::future::Future;
 

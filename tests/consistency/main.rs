@@ -26,17 +26,7 @@ mod subject;
 mod tools;
 mod workload;
 
-#[path = "../support/cassandra.rs"]
-#[allow(dead_code, reason = "other suites open stores themselves")]
-mod cassandra;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../support/postgres.rs"]
-#[allow(dead_code, reason = "other suites look into databases, and cut connections")]
-mod postgres;
-#[allow(dead_code, reason = "no test here needs all of it")]
-#[path = "../support/proxy.rs"]
-mod proxy;
+use liststore_testkit::{cassandra, ports, postgres, proxy};
 
 use std::process::ExitCode;
 

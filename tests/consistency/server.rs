@@ -7,12 +7,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use liststore_testkit::secrets;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-#[allow(dead_code, reason = "servers in the process of the tests use the rest")]
-#[path = "../support/secrets.rs"]
-mod secrets;
 
 /// How long a start may take: a busy machine is slow, a hanging server is not waited for forever.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

@@ -21,13 +21,9 @@ mod provider;
 mod reference;
 mod served;
 mod sets;
-#[path = "../support/server.rs"]
-#[allow(dead_code, reason = "no test here needs all of it")]
-mod support;
-#[path = "../support/tokens.rs"]
-mod test_tokens;
 mod tutorial;
 
+use liststore_testkit::{server as support, tokens as test_tokens};
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::rc::Rc;

@@ -2,9 +2,6 @@
 //! requests and nodes fail, and what several servers see of each other.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[allow(dead_code, reason = "the tests of the command line use more of it")]
-#[path = "../support/bag_checker.rs"]
-mod bag_checker;
 mod bag_faults;
 mod bags;
 mod buckets;
@@ -17,8 +14,6 @@ mod detection;
 mod forged;
 mod forged_cluster;
 mod forger;
-#[path = "../support/guide.rs"]
-mod guide;
 mod lost_answers;
 mod outage;
 mod permits;
@@ -39,19 +34,8 @@ mod topology;
 mod trims;
 mod walks;
 
-#[path = "../support/cassandra.rs"]
-mod cassandra;
-#[path = "../support/ports.rs"]
-mod ports;
-#[allow(dead_code, reason = "other tests use more of it")]
-#[path = "../support/postgres.rs"]
-mod postgres;
 #[allow(dead_code, reason = "the tests of the command line use more of it")]
 #[path = "../cli/program.rs"]
 mod program;
-#[allow(dead_code, reason = "other tests use more of it")]
-#[path = "../support/proxy.rs"]
-mod proxy;
-#[allow(dead_code, reason = "other tests use more of it")]
-#[path = "../support/server.rs"]
-mod server;
+
+use liststore_testkit::{bag_checker, cassandra, guide, ports, postgres, proxy, server};

@@ -5,8 +5,6 @@ mod ahead;
 mod backups;
 mod bags;
 mod bounded;
-#[path = "../support/bounded_list.rs"]
-mod bounded_list;
 mod crashes;
 mod damage;
 mod entities;
@@ -32,6 +30,8 @@ mod sim_disk;
 mod space;
 mod steps;
 mod ties;
+
+use liststore_testkit::bounded_list;
 
 /// The server's.
 #[global_allocator]

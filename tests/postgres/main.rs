@@ -14,16 +14,4 @@ mod statements;
 mod tls;
 mod writing;
 
-#[path = "../support/insist.rs"]
-mod insist;
-#[path = "../support/pgbouncer.rs"]
-mod pgbouncer;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../support/postgres.rs"]
-mod postgres;
-#[path = "../support/proxy.rs"]
-mod proxy;
-#[allow(dead_code, reason = "other tests use more of it")]
-#[path = "../support/server.rs"]
-mod server;
+use liststore_testkit::{insist, pgbouncer, postgres, proxy, server};

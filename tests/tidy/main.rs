@@ -4,13 +4,12 @@
 mod cycles;
 mod language;
 mod links;
-#[path = "../support/language.rs"]
-mod phrases;
 mod promises;
 mod shape;
 mod sources;
 mod vendored;
 
+use liststore_testkit::language as phrases;
 use sources::{Source, package_files, packages, rust_files};
 
 /// What each module of the server may name of its siblings: `main → cli → app → http → operations → api

@@ -47,9 +47,9 @@ pub fn packages() -> Vec<String> {
     std::iter::once("src".to_owned()).chain(others).collect()
 }
 
-/// The Rust files of all packages, but for their suites and benches.
+/// The Rust files of all packages, but for their suites and benches, and for what suites share.
 pub fn package_files() -> Vec<Source> {
-    packages().iter().flat_map(|folder| rust_files(folder)).collect()
+    packages().iter().filter(|folder| *folder != "crates/testkit/src").flat_map(|folder| rust_files(folder)).collect()
 }
 
 /// The Rust files below a folder of the project; none if it does not exist.

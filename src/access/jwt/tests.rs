@@ -2,16 +2,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use liststore_testkit::tokens::{Signer, header, message, signed, with, with_signature};
 use ring::hmac;
 use serde_json::json;
-use test_tokens::{Signer, header, message, signed, with, with_signature};
 
 use super::*;
 use crate::access::Grant;
 use crate::domain::{Role, Scope};
-
-#[path = "../../../tests/support/tokens.rs"]
-mod test_tokens;
 
 const ISSUER: &str = "https://id.example.org";
 const NOW_SECS: u64 = 1_000_000;

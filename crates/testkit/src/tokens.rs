@@ -1,6 +1,4 @@
 //! Makes tokens, valid and forged ones, for tests of code that must distinguish them.
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 use std::process::Command;
 
 use base64::Engine;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tempfile::TempDir;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/postgres");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgres");
 
 /// Runs the script, and returns its output.
 fn script(arguments: &[&str]) -> String {
@@ -35,21 +35,17 @@ impl Server {
     }
 
     /// One that follows another, with all of its databases, and takes no writes until it is promoted.
-    #[allow(dead_code, reason = "not every suite fails over")]
     pub fn standby_of(primary: &Self) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let url = script(&["standby", dir.path().to_str().unwrap(), primary.path()]);
         end_with_this_process(dir.path());
         Self { dir, url }
     }
-
-    #[allow(dead_code, reason = "not every suite fails over")]
     pub fn promote(&self) {
         script(&["promote", self.path()]);
     }
 
     /// Where its data and its settings are.
-    #[allow(dead_code, reason = "not every suite looks in there")]
     pub fn data(&self) -> std::path::PathBuf {
         self.dir.path().join("data")
     }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use liststore::items::cql::{CqlOptions, migrate};
 use tempfile::TempDir;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/cassandra");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/cassandra");
 
 /// Runs the script, and returns its output.
 fn script(arguments: &[&str]) -> String {

@@ -55,7 +55,6 @@ pub fn is_as_told(answer: &Value, told: &Value, token: &mut String) -> bool {
 }
 
 /// The same of a line of text.
-#[allow(dead_code, reason = "not every page shows tables")]
 pub fn is_line_as_told(line: &str, told: &str) -> bool {
     let mut parts = told.split('…');
     let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else { return false };

@@ -11,9 +11,7 @@ use liststore::domain::{Clock, SystemClock};
 use liststore::telemetry::Log;
 use tokio::sync::oneshot;
 
-#[allow(dead_code, clippy::duplicate_mod, reason = "servers in processes of their own use the rest")]
-#[path = "secrets.rs"]
-mod secrets;
+use crate::secrets;
 
 /// A running server.
 pub struct TestServer {
@@ -100,7 +98,6 @@ impl TestServer {
     }
 
     /// The status of an answer, and its body.
-    #[allow(dead_code, reason = "the tests of the API have a client of their own")]
     pub async fn health(&self, path: &str) -> (u16, serde_json::Value) {
         // The first one to do so wins, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
