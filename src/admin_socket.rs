@@ -4,20 +4,17 @@
 //! leads here. Its mode is 0600 from its first moment on. It replaces a socket that another process left. This is safe
 //! only for the holder of the directory's lock, which the caller ensures.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use liststore_client::local::Address;
+pub use liststore_client::local::NAME;
 use rustix::fs::{Mode, fchmod};
 use tokio::net::UnixSocket;
 
-/// The socket's name in the data directory.
-pub const NAME: &str = "admin.sock";
-/// A longer path has no room in an address (unix(7)).
-const PATH_BYTES_MAX: usize = 107;
 const BACKLOG: u32 = 16;
 
 /// A socket that listens, and is removed in the end.
@@ -53,26 +50,6 @@ impl Drop for AdminSocket {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the local administration socket");
         }
-    }
-}
-
-/// How to bind or reach the socket of a data directory: by its path, or where that is too long by way
-/// of the opened directory, for as long as this is kept.
-#[derive(Debug)]
-pub struct Address {
-    pub path: PathBuf,
-    _dir: Option<File>,
-}
-
-impl Address {
-    pub fn of(data_dir: &Path) -> io::Result<Self> {
-        let path = data_dir.join(NAME);
-        if path.as_os_str().len() <= PATH_BYTES_MAX {
-            return Ok(Self { path, _dir: None });
-        }
-        let dir = File::open(data_dir)?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(NAME);
-        Ok(Self { path, _dir: Some(dir) })
     }
 }
 

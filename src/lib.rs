@@ -11,7 +11,6 @@ pub mod app;
 pub mod background;
 pub mod backup;
 pub mod cli;
-pub mod client;
 pub mod config;
 pub mod console;
 pub mod data_dir;
@@ -19,17 +18,16 @@ pub mod http;
 pub mod import;
 pub mod items;
 pub mod left_out;
-pub mod loadgen;
 pub mod metadata;
 pub mod operations;
-#[cfg(feature = "operator")]
-pub mod operator;
 #[cfg(target_os = "linux")]
 pub mod scheduling;
 pub mod service;
 pub mod telemetry;
-pub mod tls_files;
 pub mod transfer;
 pub mod typed_times;
 
+pub use liststore_bench as loadgen;
+pub use liststore_client as client;
 pub use liststore_contract::{definition, domain, wire};
+pub use liststore_tls as tls_files;

@@ -1,9 +1,4 @@
-//! The form of API keys as services hold them, and how a secret is recognised.
-//!
-//! `ls_<id>_<secret><checksum>`: a public ID of 12 characters of `[0-9a-z]`, a secret of 43 random characters of
-//! `[0-9A-Za-z]` (256 bits), and the CRC-32C of all characters before it, in 6 characters of the same alphabet. The
-//! checksum detects typing errors without a look at any store, and prevents false alarms of secret scanners:
-//! `\bls_[0-9a-z]{12}_[0-9A-Za-z]{49}\b` finds a key, and the checksum confirms it.
+//! The secrets of API keys: how they are made, and how one is recognised. [`key_form`] has their form.
 //!
 //! The server stores the HMAC-SHA-256 of a secret under the key's ID. A slow hash, as for passwords, would add
 //! nothing: 256 random bits cannot be guessed, and a factor of a million would not stop an attacker who could. It
@@ -12,15 +7,9 @@
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::domain::key_form::{self, ALPHABET, ID_ALPHABET, PREFIX, SECRET_LEN, checksum_of};
 use crate::domain::{KeyId, SecretHash};
 
-const PREFIX: &str = "ls_";
-const SECRET_LEN: usize = 43;
-const CHECKSUM_LEN: usize = 6;
-const LEN: usize = PREFIX.len() + KeyId::LEN + 1 + SECRET_LEN + CHECKSUM_LEN;
-const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Of [`ALPHABET`], the characters of an id.
-const ID_ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// Binds the hashes to their use.
 const PURPOSE: &[u8] = b"liststore api key 1 ";
 
@@ -82,16 +71,6 @@ fn random_text(alphabet: &[u8], len: usize) -> Result<String, NoRandomness> {
     Ok(text)
 }
 
-fn checksum_of(text: &[u8]) -> [u8; CHECKSUM_LEN] {
-    let mut rest = crc32c::crc32c(text) as usize;
-    let mut checksum = [b'0'; CHECKSUM_LEN];
-    for place in checksum.iter_mut().rev() {
-        *place = ALPHABET[rest % ALPHABET.len()];
-        rest /= ALPHABET.len();
-    }
-    checksum
-}
-
 fn hash_key(id: KeyId) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &[PURPOSE, id.as_str().as_bytes()].concat())
 }
@@ -106,19 +85,12 @@ pub struct Presented<'t> {
 impl<'t> Presented<'t> {
     /// Reads the form alone; [`Self::is_whole`] looks at the rest.
     pub fn read(text: &'t [u8]) -> Option<Self> {
-        if text.len() != LEN {
-            return None;
-        }
-        let rest = text.strip_prefix(PREFIX.as_bytes())?;
-        let (id, rest) = rest.split_at_checked(KeyId::LEN)?;
-        let id = KeyId::new(std::str::from_utf8(id).ok()?).ok()?;
-        rest.starts_with(b"_").then_some(Self { id, text })
+        key_form::id_of(text).map(|id| Self { id, text })
     }
 
     /// Whether its checksum holds.
     pub fn is_whole(&self) -> bool {
-        let (body, checksum) = self.text.split_at(LEN - CHECKSUM_LEN);
-        checksum == checksum_of(body)
+        key_form::is_whole(self.text)
     }
 
     /// Whether it is the secret of this hash. Takes as long whether or not it is.
@@ -147,16 +119,12 @@ pub fn holds_a_secret(text: &[u8]) -> bool {
     (0..text.len()).any(|at| is_key(&text[at..])) || (has(TOKEN.0) && has(TOKEN.1))
 }
 
-/// Whether a text has the form of a key and a valid checksum. Clients check their key before they send it.
-pub fn is_well_formed(text: &str) -> bool {
-    Presented::read(text.as_bytes()).is_some_and(|presented| presented.is_whole())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::domain::key_form::is_well_formed;
 
     #[test]
     fn a_secret_is_recognised_by_its_hash_and_no_other_is() {
@@ -203,7 +171,7 @@ mod tests {
         let body = "ls_0123456789ab_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg";
         let checksum = String::from_utf8(checksum_of(body.as_bytes()).to_vec()).unwrap();
         let secret = Secret { id: KeyId::new("0123456789ab").unwrap(), text: format!("{body}{checksum}") };
-        assert_eq!(secret.expose().len(), LEN);
+        assert_eq!(secret.expose().len(), key_form::LEN);
         let hash: String = secret.hash().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!((checksum.as_str(), hash.as_str()), (CHECKSUM_OF_FIRST, HASH_OF_FIRST));
     }

@@ -14,7 +14,7 @@ use sources::{Source, package_files, packages, rust_files};
 
 /// What each module of the server may name of its siblings: `main → cli → app → http → operations → api
 /// → service → {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
-const MAY_USE: [(&str, &[&str]); 32] = [
+const MAY_USE: [(&str, &[&str]); 30] = [
     ("domain", &[]),
     ("items", &["domain", "tls_files"]),
     ("metadata", &["domain"]),
@@ -121,12 +121,10 @@ const MAY_USE: [(&str, &[&str]); 32] = [
         ],
     ),
     ("main", &["cli"]),
-    ("operator", &["client", "wire", "domain", "telemetry"]),
-    ("bin", &["operator"]),
 ];
 
 /// Where a package may be named, by the start of a path below the `src/` of the package that names it.
-const CONFINED: [(&str, &[&str]); 12] = [
+const CONFINED: [(&str, &[&str]); 10] = [
     ("actix", &["actors/", "api/", "app/"]),
     ("actix_web", &["actors/", "api/", "app/", "http/", "operations/"]),
     ("actix_http", &["api/", "http/"]),
@@ -136,8 +134,6 @@ const CONFINED: [(&str, &[&str]); 12] = [
     ("sqlx", &["metadata/postgres/"]),
     ("jiff", &["typed_times/"]),
     ("redb", &["metadata/embedded/"]),
-    ("kube", &["operator/"]),
-    ("k8s_openapi", &["operator/"]),
     ("libmimalloc_sys", &["main.rs"]),
 ];
 

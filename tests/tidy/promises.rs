@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sources::{Source, package_files, root, rust_files};
+use crate::sources::{Source, package_files, packages, root, rust_files};
 
 const PAGE: &str = "docs/contributing/promises.md";
 const HEADER: &str = "| promise | how it is tested |";
@@ -35,10 +35,16 @@ pub fn untested() -> Vec<String> {
 /// Whether a suite has a test, given as `suite::function` or `suite::module::function`.
 fn exists<'t>(test: &'t str, suites: &mut BTreeMap<&'t str, Vec<Source>>) -> bool {
     let Some((suite, path)) = test.split_once("::") else { return false };
-    let sources = || if suite == LIBRARY { package_files() } else { rust_files(&format!("tests/{suite}")) };
+    let sources = || if suite == LIBRARY { package_files() } else { suite_files(suite) };
     let sources = suites.entry(suite).or_insert_with(sources);
     let function = path.rsplit("::").next().unwrap_or(path);
     sources.iter().any(|source| has_test(&source.text, path, function))
+}
+
+/// The files of a suite, whichever package has it.
+fn suite_files(suite: &str) -> Vec<Source> {
+    let folders = packages().into_iter().map(|src| format!("{}tests/{suite}", src.trim_end_matches("src")));
+    folders.flat_map(|folder| rust_files(&folder)).collect()
 }
 
 /// Whether a file declares a test: a function with a test attribute, a case of a macro that makes tests, or the quoted

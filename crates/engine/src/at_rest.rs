@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use liststore_contract::domain::{EntityId, FeatureKey, Identity, Item, ListKey, Timestamp};
+use liststore_storage::{Bounds, EntityPlace, Operation};
 
 use super::collect::look::Finder;
 use super::directory::Directory;
@@ -17,8 +19,6 @@ use super::read::Scan;
 use super::read::entities::{Bags, Entities, EntityRead, Part, Told};
 use super::read::tables::View;
 use super::row::seek::Start;
-use liststore_contract::domain::{EntityId, FeatureKey, Identity, Item, ListKey, Timestamp};
-use liststore_storage::{Bounds, EntityPlace, Operation};
 
 /// Lists that one part of a walk returns.
 const PART: usize = 1_000;

@@ -9,6 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use liststore_storage::{ItemBackup, StoreError};
+
 use super::compaction::pace::RateLimit;
 use super::directory::write_format;
 use super::disk::file_id::file_path;
@@ -19,7 +21,6 @@ use super::files::{DataFile, Pace};
 use super::health::unavailable;
 use super::log::copy::{self, Piece};
 use super::log::segment_path;
-use liststore_storage::{ItemBackup, StoreError};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 256 << 10;

@@ -8,6 +8,9 @@
 
 use std::collections::HashMap;
 
+use liststore_contract::domain::{Item, ListKey, Timestamp};
+use liststore_storage::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, Range, StoreError, Swapped};
+
 use super::collect::page::PageBuilder;
 use super::list_id::{BorrowedListId, ListId};
 use super::log::change::{Change, Changes};
@@ -18,8 +21,6 @@ use super::row;
 use super::row::item_changes::ItemChanges;
 use super::row::seek::Start;
 use super::session::{EmbeddedSession, Looked};
-use liststore_contract::domain::{Item, ListKey, Timestamp};
-use liststore_storage::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, Range, StoreError, Swapped};
 
 /// Lists that one write of many swaps changes, unless a single swap changes more: for as long as it takes to apply it,
 /// others of these lists wait.

@@ -6,6 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use liststore_storage::StoreError;
+
 use super::engine::Engine;
 use super::error::WriteError;
 use super::health::{Part, unavailable};
@@ -15,7 +17,6 @@ use super::log::queue::{self, GROUP_WRITES, Placed, Taken, Write, closed};
 use super::log::writer::LogWriter;
 use super::memory::memtable::Memtable;
 use super::options::Fsync;
-use liststore_storage::StoreError;
 #[cfg(target_os = "linux")]
 
 /// A frame takes no more writes beyond this.

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use liststore_contract::domain::{Belonging, FormatError, Formats, StoreId};
+
 use super::disk::file_id::id_of;
 use super::disk::owner::Owner;
 use super::disk::{Disk, LockGuard, create_dirs, read_all, replace, sync_above};
@@ -19,7 +21,6 @@ use super::log::writer::SPARES_MAX;
 use super::log::{segment_of, segment_path, spare_of, spare_path};
 use super::options::ListHash;
 use super::read::tables::Files;
-use liststore_contract::domain::{Belonging, FormatError, Formats, StoreId};
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";

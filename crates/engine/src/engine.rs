@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use liststore_contract::domain::Clock;
+use liststore_storage::{BoundOf, IsUnreachable};
+
 use super::bell::Bell;
 use super::disk::room::Room;
 use super::disk::{Disk, Space};
@@ -25,8 +28,6 @@ use super::options::EmbeddedOptions;
 use super::promises::Erasures;
 use super::read::pool::Pool;
 use super::read::tables::{Files, Tables, View};
-use liststore_contract::domain::Clock;
-use liststore_storage::{BoundOf, IsUnreachable};
 
 /// While room is scarce, removals wait for their flush no longer than this.
 const SCARCE_INTERVAL: Duration = Duration::from_secs(1);

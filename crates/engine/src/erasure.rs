@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use liststore_contract::domain::Timestamp;
+use liststore_storage::StoreError;
+
 use super::engine::Engine;
 use super::error::WriteError;
 use super::health::{Part, unavailable};
 use super::promises::Promise;
-use liststore_contract::domain::Timestamp;
-use liststore_storage::StoreError;
 
 /// A run that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(60);

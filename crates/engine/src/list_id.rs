@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use liststore_contract::domain::{ListKey, ListKeyRef};
 use quick_cache::Equivalent;
 
 use super::options::ListHash;
-use liststore_contract::domain::{ListKey, ListKeyRef};
 
 /// What nearly all lists' bytes have room in: a UUID, and a feature key of nine bytes.
 const USUAL_BYTES: usize = 46;

@@ -3,6 +3,8 @@
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 
+use liststore_contract::domain::ListKey;
+use liststore_storage::StoreError;
 use tokio::time::Instant;
 
 use super::engine::Engine;
@@ -10,8 +12,6 @@ use super::error::ReadError;
 use super::list_id::ListId;
 use super::row::reverse;
 use super::row::seek::Start;
-use liststore_contract::domain::ListKey;
-use liststore_storage::StoreError;
 
 /// Lists that are looked at between two looks at the deadline.
 const LISTS_PER_LOOK: usize = 256;

@@ -6,6 +6,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use liststore_contract::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
+use liststore_storage::{
+    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
+    Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
+};
 
 use super::collect::look::{Counter, Finder};
 use super::collect::page::{self, Collect, Last, Newest, PageBuilder};
@@ -25,11 +30,6 @@ use super::row;
 use super::row::merge;
 use super::row::reverse;
 use super::row::seek::Start;
-use liststore_contract::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
-use liststore_storage::{
-    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
-};
 
 /// Bytes of a list in memory that are read on the arbiter itself.
 const INLINE_BYTES_MAX: usize = 256 << 10;

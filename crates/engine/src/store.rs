@@ -8,6 +8,11 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use liststore_contract::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
+use liststore_storage::{
+    BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
+    StoreError,
+};
 use prometheus::Registry;
 use tokio::time::Instant;
 
@@ -40,11 +45,6 @@ use super::read::pool::Pool;
 use super::read::tables::{Tables, View};
 use super::session::EmbeddedSession;
 use super::{backup, erasure, presence};
-use liststore_contract::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
-use liststore_storage::{
-    BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
-    StoreError,
-};
 
 /// Lists in a directory of this machine.
 pub struct EmbeddedStore {

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use liststore_contract::domain::StoreId;
+
 use super::directory::Directory;
 use super::disk::{Disk, RealDisk};
 use super::error::{Damage, OpenError, ReadError};
@@ -16,7 +18,6 @@ use super::log::replay;
 use super::options::{EmbeddedOptions, ListHash};
 use super::row;
 use super::row::merge::Source;
-use liststore_contract::domain::StoreId;
 
 /// What was found in a directory.
 #[derive(Debug, Default)]

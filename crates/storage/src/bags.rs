@@ -23,10 +23,10 @@
 //! [`Ttl::ENDLESS`]: liststore_contract::domain::Ttl::ENDLESS
 
 use bytes::Bytes;
+use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use uuid::Uuid;
 
 use super::EntityPlace;
-use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
 
 /// The most bytes of a bag as it is stored.
 pub const BAG_BYTES_MAX: usize = liststore_contract::domain::document::DOCUMENT_BYTES_MAX;

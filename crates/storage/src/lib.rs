@@ -12,12 +12,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
-
 use liststore_contract::domain::{
     FeatureKey, Item, ListKey, ListKeyRef, ListKeys, MaxItems, NewItem, Retention, Timestamp, Ttl,
 };
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 pub mod bags;
 pub mod error;

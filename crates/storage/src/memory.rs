@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use liststore_contract::domain::{
+    FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
+};
 
 use super::{
     BagAfter, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession,
     ItemStore, Operation, Range, ReadBag, Removal, StoreError, Swapped, ToAwait,
-};
-use liststore_contract::domain::{
-    FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
 };
 
 #[derive(Debug, Clone)]

@@ -1,7 +1,6 @@
 //! Requests to one list and their answers: values that every store and every caller shares.
 
 use bytes::Bytes;
-
 use liststore_contract::domain::{EntityId, Identity, IdentityKind, Item, ItemKey, MaxItems, Order, Timestamp};
 
 /// Moments between which items are looked at.

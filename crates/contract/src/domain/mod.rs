@@ -20,6 +20,7 @@ pub mod item;
 pub mod item_key;
 pub mod job_id;
 pub mod json;
+pub mod key_form;
 pub mod list;
 pub mod log_mark;
 mod md5_lanes;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use liststore_contract::domain::{Identity, Timestamp};
+use liststore_storage::{Bounds, Count, Operation};
 
 use super::page::{Collect, Next, is_visible};
 use crate::row::{Entry, RowCursor};
-use liststore_contract::domain::{Identity, Timestamp};
-use liststore_storage::{Bounds, Count, Operation};
 
 /// The items that an operation sees between two moments.
 struct Within {

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use liststore_contract::domain::{Identity, Item, Timestamp};
+use liststore_storage::Operation;
 
 use super::page::{self, Collect, Next};
 use crate::row::reverse::Pointer;
 use crate::row::{Entry, RowCursor};
-use liststore_contract::domain::{Identity, Item, Timestamp};
-use liststore_storage::Operation;
 
 /// An item that is stored of a member, whether anybody sees it or not.
 #[derive(Debug, Clone)]

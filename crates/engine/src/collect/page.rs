@@ -1,9 +1,6 @@
 //! Which of a list's items make up a page: bounds, visibility, limits. The same rules for every
 //! source that a page is read from. And how items are offered to whatever else looks for some.
 
-use liststore_contract::domain::{Item, ItemKey, MaxItems, Timestamp};
-use liststore_storage::{ItemPage, Operation, Range};
-
 use super::turn::Turn;
 use crate::error::ReadError;
 use crate::row::merge::Merge;
@@ -11,6 +8,8 @@ use crate::row::seek::{Start, key_of};
 use crate::row::{self, Entry, RowCursor};
 
 use bytes::Bytes;
+use liststore_contract::domain::{Item, ItemKey, MaxItems, Timestamp};
+use liststore_storage::{ItemPage, Operation, Range};
 
 /// Whether more items are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

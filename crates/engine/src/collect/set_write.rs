@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use liststore_contract::domain::{Identity, ItemKey, NewItem, ValueDigest};
+use liststore_storage::Operation;
 
 use super::members::{Met, Present};
 use super::page;
@@ -12,8 +14,6 @@ use crate::list_id::ListId;
 use crate::log::change::{Change, Changes};
 use crate::row::item_changes::ItemChanges;
 use crate::row::reverse::{self, Pointer, ReverseEntry};
-use liststore_contract::domain::{Identity, ItemKey, NewItem, ValueDigest};
-use liststore_storage::Operation;
 
 /// What a write does to the items of a set, and to their entries.
 #[derive(Default)]

@@ -9,6 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use liststore_contract::domain::{MaxItems, Timestamp, Ttl};
+use liststore_storage::{BoundOf, IsUnreachable};
+
 use crate::disk::file_id::FileId;
 use crate::error::ReadError;
 use crate::files::run::Run;
@@ -17,8 +20,6 @@ use crate::read::tables::Files;
 use crate::row::Entry;
 use crate::row::reverse;
 use crate::unreachable::{Asked, key_of};
-use liststore_contract::domain::{MaxItems, Timestamp, Ttl};
-use liststore_storage::{BoundOf, IsUnreachable};
 
 /// Places in a file that are looked at.
 const SAMPLES: usize = 32;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use liststore_contract::domain::ValueDigest;
+
 use super::surplus::{Keep, Surplus};
 use super::take_over::Terms;
 use crate::disk::file_id::FileId;
@@ -12,7 +14,6 @@ use crate::files::{FileWriter, Pace};
 use crate::list_id::ListId;
 use crate::row::merge::Merge;
 use crate::row::reverse;
-use liststore_contract::domain::ValueDigest;
 
 /// Why merged lists were not written.
 #[derive(Debug, thiserror::Error)]

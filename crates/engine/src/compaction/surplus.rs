@@ -10,6 +10,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use liststore_contract::domain::{ItemKey, MaxItems, Ttl};
+use liststore_storage::{BoundOf, Operation};
 use tokio::time::Instant;
 
 use crate::collect::page::{self, Collect, Last, Next};
@@ -22,8 +24,6 @@ use crate::row::reverse::{self, Pointer};
 use crate::row::seek::Start;
 use crate::row::{Entry, Inspected, RowCursor};
 use crate::unreachable::key_of;
-use liststore_contract::domain::{ItemKey, MaxItems, Ttl};
-use liststore_storage::{BoundOf, Operation};
 
 /// Items that may be left beyond what a set shows where its entries are looked at.
 const LEFT_MAX: usize = 64 << 10;

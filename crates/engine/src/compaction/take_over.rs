@@ -4,6 +4,8 @@
 //!
 //! A file is taken over only if a merge would write the same items again. In doubt it is rewritten.
 
+use liststore_contract::domain::ValueDigest;
+
 use crate::error::ReadError;
 use crate::files::DataFile;
 use crate::files::run::Run;
@@ -11,7 +13,6 @@ use crate::list_id::ListId;
 use crate::row::RowCursor;
 use crate::row::merge::Merge;
 use crate::row::seek::Start;
-use liststore_contract::domain::ValueDigest;
 
 /// A file may be so many times smaller than one that ends because it is full: each open file costs memory and a
 /// descriptor. One of so many bytes never is too small: flushes hardly write larger ones.

@@ -1,7 +1,8 @@
 //! Which store log segments and data files belong to.
 
-use super::file_id::FileId;
 use liststore_contract::domain::StoreId;
+
+use super::file_id::FileId;
 
 /// Which store the items belong to. Log segments and data files say so too, but for those that are
 /// older than the store: it was taken in later.

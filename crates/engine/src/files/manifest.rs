@@ -4,13 +4,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use liststore_contract::domain::{StoreId, ValueDigest};
+
 use super::PARTITIONS;
 use crate::disk::file_id::FileId;
 use crate::disk::owner::Owner;
 use crate::disk::{Disk, read_all, replace};
 use crate::error::{Damage, OpenError, WriteError};
 use crate::log::Position;
-use liststore_contract::domain::{StoreId, ValueDigest};
 
 pub const NAME: &str = "MANIFEST";
 const FIRST_LINE: &str = "liststore items manifest";

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use liststore_contract::domain::ItemKey;
 
 use super::{CHECKSUM_LEN, FLAG_CLEARED, Index, MAGIC, Summary, TAIL_LEN, block_checksum};
 use crate::codec::{take_bytes, take_varint, u32_at};
@@ -15,7 +16,6 @@ use crate::list_id::ListId;
 use crate::row::RowCursor;
 use crate::row::merge::Source;
 use crate::row::seek::{Floor, Start, key_of};
-use liststore_contract::domain::ItemKey;
 
 /// An open data file.
 pub struct DataFile {

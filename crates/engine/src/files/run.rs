@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::vec;
 
+use liststore_contract::domain::ItemKey;
+
 use super::manifest::{NamedFile, NamedRun};
 use super::trim::Trim;
 use crate::error::ReadError;
@@ -17,7 +19,6 @@ use crate::options::ListHash;
 use crate::row::RowCursor;
 use crate::row::merge::Source;
 use crate::row::seek::{Floor, Start};
-use liststore_contract::domain::ItemKey;
 
 /// Runs of a partition above which nothing is flushed until some are merged.
 pub const RUNS_MAX: usize = 32;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use liststore_contract::domain::ValueDigest;
 
 use super::DataFile;
 use super::reader::take_entry;
@@ -15,7 +16,6 @@ use crate::options::ListHash;
 use crate::row::merge::Source;
 use crate::row::seek::Start;
 use crate::row::{self, Entry, RowCursor};
-use liststore_contract::domain::ValueDigest;
 
 impl DataFile {
     /// The list that a block begins with.

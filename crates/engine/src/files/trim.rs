@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
+use liststore_contract::domain::ValueDigest;
+
 use crate::list_id::ListId;
 use crate::row::seek::Start;
-use liststore_contract::domain::ValueDigest;
 
 /// A place in the order of lists and items: only what comes after it counts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use liststore_contract::domain::ValueDigest;
 
 use super::{BLOCK_BYTES, DataFile, FLAG_CLEARED, Index, MAGIC, ROW_BYTES, Summary, block_checksum};
 use crate::codec::put_varint;
@@ -13,7 +14,6 @@ use crate::error::WriteError;
 use crate::list_id::ListId;
 use crate::row::reverse;
 use crate::row::{Entry, Inspected, RowBuilder, RowCursor};
-use liststore_contract::domain::ValueDigest;
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use liststore_contract::domain::StoreId;
+
 use super::frame::{FrameBuffer, Kind, SEGMENT_HEADER_LEN, SegmentHeader, frame_at, new_salt};
 use super::{Position, segment_path};
 use crate::disk::{Disk, read_all};
 use crate::error::{Damage, ReadError};
-use liststore_contract::domain::StoreId;
 
 /// A piece of a segment's copy, and where in the segment it stands.
 #[derive(Debug)]

@@ -14,7 +14,6 @@ use crate::options::ListHash;
 use crate::row;
 
 use bytes::Bytes;
-
 use liststore_contract::domain::StoreId;
 
 pub const SEGMENT_HEADER_LEN: usize = 64;

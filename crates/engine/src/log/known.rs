@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use liststore_contract::domain::StoreId;
+
 use super::Position;
 use crate::disk::{Disk, DiskFile, read_all};
-use liststore_contract::domain::StoreId;
 
 pub const NAME: &str = "DURABLE";
 /// How often it is written, at most.

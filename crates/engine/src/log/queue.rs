@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use liststore_contract::domain::Invalid;
+use liststore_storage::{Done, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use super::change::Changes;
-use liststore_contract::domain::Invalid;
-use liststore_storage::{Done, StoreError};
 
 /// Bytes of memory that one permit of the queue stands for.
 const UNIT_BYTES: usize = 256;

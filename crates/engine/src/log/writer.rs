@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use liststore_contract::domain::StoreId;
+
 use super::frame::{END_LEN, FRAME_HEADER_LEN, FrameBuffer, Kind, SEGMENT_HEADER_LEN, SegmentHeader, new_salt};
 use super::{Position, segment_path, spare_path};
 use crate::disk::{Disk, DiskFile};
 use crate::error::WriteError;
-use liststore_contract::domain::StoreId;
 
 /// A new segment grows by so many zeros at a time, so that most syncs have no size to record.
 const GROWTH_BYTES: u64 = 1 << 20;

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
+use liststore_contract::domain::Timestamp;
+use liststore_storage::{ItemPage, Operation, Range};
 
 use crate::collect::page;
 use crate::collect::turn::Turn;
@@ -10,8 +12,6 @@ use crate::error::ReadError;
 use crate::log::change::Change;
 use crate::row::merge::Merge;
 use crate::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
-use liststore_contract::domain::Timestamp;
-use liststore_storage::{ItemPage, Operation, Range};
 
 /// Bytes of a row of head items, at most. Longer ones end earlier.
 const BYTES_MAX: usize = 64 << 10;

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use liststore_contract::domain::Order;
+use liststore_storage::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -27,8 +29,6 @@ use crate::collect::page;
 use crate::list_id::{BorrowedListId, ListId};
 use crate::log::change::{Change, ListChange};
 use crate::row::Entry;
-use liststore_contract::domain::Order;
-use liststore_storage::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 
 /// Items that a head is filled with at least, if the list has them.
 const ITEMS_MIN: usize = 64;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
+use liststore_contract::domain::{Identity, ValueDigest};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,7 +22,6 @@ use crate::collect::page::{Collect, Next};
 use crate::list_id::{BorrowedListId, ListId};
 use crate::log::change::Change;
 use crate::row::{Entry, Malformed, RowCursor};
-use liststore_contract::domain::{Identity, ValueDigest};
 
 /// What an item's value costs in memory beside its bytes: an estimate.
 const VALUE_OVERHEAD: usize = 48;

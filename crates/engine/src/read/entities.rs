@@ -5,6 +5,9 @@
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use liststore_contract::domain::{EntityId, FeatureKey, Item};
+use liststore_storage::{Bounds, Count, EntityPlace, ItemPage, Operation, Range};
+
 use super::tables::View;
 use crate::collect::look::Counter;
 use crate::collect::page::{self, Collect, Next, PageBuilder};
@@ -17,8 +20,6 @@ use crate::options::ListHash;
 use crate::row::merge::Merge;
 use crate::row::reverse;
 use crate::row::seek::Start;
-use liststore_contract::domain::{EntityId, FeatureKey, Item};
-use liststore_storage::{Bounds, Count, EntityPlace, ItemPage, Operation, Range};
 
 /// Lists that one part looks at, of whatever feature.
 const LISTS_MAX: usize = 10_000;

@@ -9,13 +9,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use liststore_contract::domain::{FeatureKey, Item, ListKeys};
+use liststore_storage::Operation;
 
 use crate::list_id::BorrowedListId;
 use crate::memory::head::Head;
 use crate::memory::heads::Heads;
 use crate::options::ListHash;
-use liststore_contract::domain::{FeatureKey, Item, ListKeys};
-use liststore_storage::Operation;
 
 /// Longer documents share the memory of their rows.
 const COPIED_BYTES_MAX: usize = 1 << 10;

@@ -10,6 +10,8 @@ pub mod tables;
 
 use std::sync::Arc;
 
+use liststore_storage::{ItemPage, Operation, Range};
+
 use super::collect::page::{self, Collect, Next, PageBuilder};
 use super::collect::turn::Turn;
 use super::error::ReadError;
@@ -18,7 +20,6 @@ use super::memory::head::{Head, HeadReader};
 use super::memory::heads;
 use super::row::merge::Merge;
 use super::row::seek::Start;
-use liststore_storage::{ItemPage, Operation, Range};
 use tables::{InMemory, View};
 
 /// Reads a page, and the list's head if the page begins at the newest item. What it reads was fixed when

@@ -8,6 +8,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use liststore_contract::domain::{Item, ItemKey, Timestamp};
+use liststore_storage::{ItemPage, Operation, Range};
+
 use super::tables::{InMemory, View};
 use crate::collect::page::{self, Collect, Last, Next, is_visible};
 use crate::collect::turn::Turn;
@@ -16,8 +19,6 @@ use crate::list_id::ListId;
 use crate::row::merge::Merge;
 use crate::row::seek::{Floor, Start};
 use crate::row::{Entry, RowCursor};
-use liststore_contract::domain::{Item, ItemKey, Timestamp};
-use liststore_storage::{ItemPage, Operation, Range};
 
 /// Items that a block, or the items between two bookmarks, are taken for.
 const ITEMS_OF_STEP: usize = 128;

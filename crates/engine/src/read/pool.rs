@@ -8,10 +8,9 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use liststore_storage::StoreError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
-
-use liststore_storage::StoreError;
 
 /// Reads that may wait for a thread.
 const QUEUE_MAX: usize = 1024;

@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use liststore_contract::domain::Identity;
+use liststore_contract::domain::MaxItems;
+use liststore_storage::{Operation, Removal};
 
 use super::tables::View;
 use crate::collect::page;
@@ -14,9 +17,6 @@ use crate::row::merge::Merge;
 use crate::row::reverse::{self, Pointer, ReverseEntry};
 use crate::row::seek::Start;
 use crate::row::{Entry, RowBuilder};
-use liststore_contract::domain::Identity;
-use liststore_contract::domain::MaxItems;
-use liststore_storage::{Operation, Removal};
 
 /// A removal is done in parts of at most about so many bytes: its memory must not grow with its list,
 /// and other writes wait while a part is written.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use liststore_contract::domain::ItemKey;
 
 use crate::disk::Disk;
 use crate::disk::file_id::{FileId, file_path};
@@ -21,7 +22,6 @@ use crate::memory::memtable::{Memtable, Snapshot};
 use crate::row::Malformed;
 use crate::row::merge::{self, MemorySource, Merge, Source};
 use crate::row::seek::{Floor, Start};
-use liststore_contract::domain::ItemKey;
 
 /// The runs of data files by partition, newest first.
 #[derive(Clone)]

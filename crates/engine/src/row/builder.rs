@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use bytes::Bytes;
+use liststore_contract::domain::{NewItem, ValueDigest};
 
 use super::cursor::{Inspected, RowCursor, digest_of};
 use super::joining::Opened;
 use super::{DELETED, DIGEST, DIGEST_LEN, Entry, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
 use crate::codec::{put_varint, zigzag};
-use liststore_contract::domain::{NewItem, ValueDigest};
 
 /// What the integers before an item's value take, about.
 const INTEGERS_LEN: usize = 12;

@@ -6,10 +6,10 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytes::Bytes;
+use liststore_contract::domain::ValueDigest;
 
 use super::{DELETED, DIGEST_LEN, Entry, LEN_SHIFT, Malformed, SAME_VALUE, has_digest, has_other_life};
 use crate::codec::{take_varint, unzigzag};
-use liststore_contract::domain::ValueDigest;
 
 /// How many items a row says that it has.
 pub fn count(row: &[u8]) -> u64 {

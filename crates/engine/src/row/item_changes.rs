@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 
 use bytes::Bytes;
+use liststore_contract::domain::{ItemKey, Timestamp, ValueDigest};
 
 use super::RowBuilder;
-use liststore_contract::domain::{ItemKey, Timestamp, ValueDigest};
 
 /// What the integers before an item's value take, about.
 const INTEGERS_LEN: usize = 12;

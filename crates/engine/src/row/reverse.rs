@@ -14,12 +14,12 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use bytes::Bytes;
+use liststore_contract::domain::ValueDigest;
 
 use super::seek::Start;
 use super::{Entry, RowBuilder};
 use crate::list_id::ListId;
 use crate::options::ListHash;
-use liststore_contract::domain::ValueDigest;
 
 /// What the bytes of a reverse list have behind those of its set. No set's bytes end like that: there is no
 /// entity without a name, nor a name with this in it.

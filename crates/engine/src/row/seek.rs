@@ -6,10 +6,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
-
-use crate::row::{self, Bookmark, Malformed, RowCursor};
 use liststore_contract::domain::{ItemKey, Timestamp, ValueDigest};
 use liststore_storage::Range;
+
+use crate::row::{self, Bookmark, Malformed, RowCursor};
 
 /// Items between two bookmarks: of a list that is read page by page, and of one in which single places are
 /// looked at.

@@ -3,10 +3,10 @@
 use std::cmp::{Ordering, Reverse};
 
 use bytes::Bytes;
+use liststore_contract::domain::{ItemKey, NewItem, Timestamp, ValueDigest};
 use proptest::prelude::*;
 
 use super::*;
-use liststore_contract::domain::{ItemKey, NewItem, Timestamp, ValueDigest};
 
 fn unpack(row: Bytes) -> Result<Vec<(u64, u64, bool, Bytes)>, Malformed> {
     let mut cursor = RowCursor::new(row)?;

@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use hashbrown::HashSet;
+use liststore_contract::domain::{ListKey, NewItem};
+use liststore_storage::{Done, Operation, SetAdd, StoreError, ToAwait};
 
 use crate::collect::members::Met;
 use crate::collect::set_write::SetWrite;
 use crate::log::change::Changes;
 use crate::log::queue::Part;
 use crate::session::EmbeddedSession;
-use liststore_contract::domain::{ListKey, NewItem};
-use liststore_storage::{Done, Operation, SetAdd, StoreError, ToAwait};
 
 /// Adds that become one write.
 struct Together {

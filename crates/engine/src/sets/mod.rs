@@ -5,6 +5,8 @@ pub mod search;
 
 use bytes::Bytes;
 use hashbrown::HashSet;
+use liststore_contract::domain::{Identity, Item, ListKey};
+use liststore_storage::{Operation, Removal, StoreError};
 use tokio::time::Instant;
 
 use super::collect::members::{MemberFinder, Met};
@@ -19,8 +21,6 @@ use super::read::tables::InMemory;
 use super::row::reverse;
 use super::row::seek::Start;
 use super::session::{EmbeddedSession, Looked};
-use liststore_contract::domain::{Identity, Item, ListKey};
-use liststore_storage::{Operation, Removal, StoreError};
 use search::{Held, MemberSearch};
 
 /// Members of a set in memory that are looked up on the arbiter itself.

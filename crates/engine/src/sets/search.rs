@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use liststore_contract::domain::Identity;
 
 use crate::collect::members::{Met, Present};
 use crate::collect::turn::Turn;
@@ -14,7 +15,6 @@ use crate::read::tables::{InMemory, View};
 use crate::row::merge::Merge;
 use crate::row::reverse::{self, Pointer};
 use crate::row::seek::Start;
-use liststore_contract::domain::Identity;
 
 /// What a look at a place costs of a turn, in sources that are opened.
 const LOOK_COST: usize = 2;

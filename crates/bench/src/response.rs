@@ -1,0 +1,48 @@
+//! A server's answer, in either protocol.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use liststore_contract::domain::Timestamp;
+
+/// One whole response at the beginning of the bytes received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// Bytes that it takes, its head included.
+    pub bytes: usize,
+    pub body: Range<usize>,
+    pub outcome: Outcome,
+    /// Whether the connection may be used again.
+    pub keep_alive: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// An error, by the server's own code.
+    Refused {
+        code: String,
+        retryable: bool,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parsed {
+    Complete(Response),
+    /// More bytes are needed; the total number, if it is known yet.
+    Partial {
+        bytes: Option<usize>,
+    },
+}
+
+/// An answer that cannot be understood. The connection is of no more use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub String);
+
+/// An item as an answer shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenItem<'a> {
+    pub timestamp: Timestamp,
+    pub value: Cow<'a, [u8]>,
+}

@@ -1,0 +1,174 @@
+//! The loop: checks each pool when it or its Deployment changes, and every few seconds, because pods do not report a
+//! restart with the size of their settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::iter;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::Action;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use liststore_contract::domain::Clock;
+
+use super::cluster::{MANAGER, Namespace, ReadyPod};
+use super::decide::{Decision, Look, Notice, Observed, PodView, READY, decide};
+use super::pods::Pods;
+use super::resource::ListActorPool;
+
+/// Between two looks at a pool that nothing is heard of.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// The same while something is under way.
+const LOOK_INTERVAL_BUSY: Duration = Duration::from_secs(2);
+/// After a look that failed: the API server may be away.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Pods that are asked, or resized, at once.
+const PODS_AT_ONCE: usize = 16;
+
+/// A pool, or why an object of that kind is none: one that cannot be read must not keep others from being so.
+type AnyPool = DeserializeGuard<ListActorPool>;
+
+struct Operator {
+    client: Client,
+    /// All pools of the namespace.
+    known: Store<AnyPool>,
+    recorder: Recorder,
+    pods: Pods,
+    clock: Arc<dyn Clock>,
+}
+
+/// Runs until a signal stops it.
+pub async fn run(client: Client, namespace: &str, pods: Pods, clock: Arc<dyn Clock>) {
+    let pools: Api<AnyPool> = Api::namespaced(client.clone(), namespace);
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let controller = Controller::new(pools, watcher::Config::default());
+    let known = controller.store();
+    let all = known.clone();
+    let of_deployment = move |deployment: Deployment| {
+        let refers = |pool: &Arc<AnyPool>| {
+            pool.0.as_ref().is_ok_and(|pool| pool.spec.deployment_ref.name == deployment.name_any())
+        };
+        all.state().into_iter().filter(refers).map(|pool| ObjectRef::from_obj(&*pool)).collect::<Vec<_>>()
+    };
+    let reporter = Reporter { controller: MANAGER.to_owned(), instance: None };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let operator = Arc::new(Operator { client, known, recorder, pods, clock });
+    controller
+        .watches(deployments, watcher::Config::default(), of_deployment)
+        .shutdown_on_signal()
+        .run(reconcile, on_failure, operator)
+        .for_each(|looked| async move {
+            if let Err(error) = looked {
+                tracing::debug!(%error, "reconciliation failed or the object is gone");
+            }
+        })
+        .await;
+}
+
+async fn reconcile(pool: Arc<AnyPool>, operator: Arc<Operator>) -> kube::Result<Action> {
+    match &pool.0 {
+        Ok(pool) => operator.look_at(pool).await,
+        Err(invalid) => {
+            tracing::warn!(pool = pool.name_any(), error = %invalid, "cannot parse this ListActorPool");
+            Ok(Action::await_change())
+        }
+    }
+}
+
+fn on_failure(pool: Arc<AnyPool>, error: &kube::Error, _operator: Arc<Operator>) -> Action {
+    tracing::warn!(pool = pool.name_any(), %error, "cannot reconcile a pool: retrying");
+    Action::requeue(RETRY_DELAY)
+}
+
+impl Operator {
+    async fn look_at(&self, pool: &ListActorPool) -> kube::Result<Action> {
+        if pool.metadata.deletion_timestamp.is_some() {
+            // Its Deployment stays as it is.
+            return Ok(Action::await_change());
+        }
+        let (name, spec) = (pool.name_any(), &pool.spec);
+        let namespace = Namespace::new(&self.client, &pool.namespace().unwrap_or_default());
+        let deployment = namespace.deployment(&spec.deployment_ref.name).await?;
+        let ready = match &deployment {
+            // Without one, any pod of the namespace would be taken for the pool's.
+            Some(deployment) if !deployment.selector.is_empty() => namespace.ready_pods(&deployment.selector).await?,
+            _ => Vec::new(),
+        };
+        let pods = iter(ready.clone()).map(|ReadyPod { name, address }| async move {
+            PodView { name, pool: self.pods.ask(address, spec.admin_port).await }
+        });
+        let pods = pods.buffer_unordered(PODS_AT_ONCE).collect().await;
+        let before = pool.status.clone().unwrap_or_default();
+        let now = self.clock.now().to_string();
+        let taken_by = self.older_than(pool);
+        let taken_by = taken_by.as_deref();
+        let look = Look { spec, generation: pool.metadata.generation, before: &before, now: &now, taken_by };
+        let Decision { scale_to, resize, status, notices } = decide(&look, &Observed { deployment, pods });
+
+        // The status comes first, with the selector: autoscalers read it before there is anything to scale.
+        if status != before {
+            namespace.tell(&name, &status).await?;
+        }
+        if let Some(replicas) = scale_to {
+            namespace.scale(&spec.deployment_ref.name, replicas).await?;
+            tracing::info!(pool = name, replicas, "scaled");
+        }
+        let due = ready.into_iter().filter(|pod| resize.contains(&pod.name)).collect();
+        let failed = self.resize(pool, due).await;
+        join_all(notices.into_iter().chain(failed).map(|notice| self.publish(pool, notice))).await;
+        let is_busy = status.condition(READY).is_none_or(|told| told.status != "True");
+        Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
+    }
+
+    /// The oldest other pool that names the same Deployment, if that is older than this one.
+    fn older_than(&self, pool: &ListActorPool) -> Option<String> {
+        let age = |pool: &ListActorPool| (pool.metadata.creation_timestamp.clone(), pool.name_any());
+        let pools = self.known.state();
+        let others = pools.iter().filter_map(|other| other.0.as_ref().ok());
+        let rivals = others.filter(|other| {
+            other.spec.deployment_ref == pool.spec.deployment_ref && other.metadata.deletion_timestamp.is_none()
+        });
+        let oldest = rivals.map(age).min()?;
+        (oldest < age(pool)).then_some(oldest.1)
+    }
+
+    /// Returns the failures. The next look finds the pods that were not resized.
+    async fn resize(&self, pool: &ListActorPool, due: Vec<ReadyPod>) -> Vec<Notice> {
+        let spec = &pool.spec;
+        let resizing = iter(due).map(|ReadyPod { name, address }| async move {
+            let resized = self.pods.resize(address, spec.admin_port, spec.actors_per_pod).await;
+            match resized {
+                Ok(()) => {
+                    tracing::info!(pod = name, actors = spec.actors_per_pod, "resized");
+                    None
+                }
+                Err(reason) => {
+                    tracing::warn!(pod = name, reason, "a pod was not resized: retrying");
+                    let note = format!("{name}: {reason}");
+                    Some(Notice { is_warning: true, reason: "NotResized", note })
+                }
+            }
+        });
+        resizing.buffer_unordered(PODS_AT_ONCE).filter_map(|failed| async move { failed }).collect().await
+    }
+
+    /// Events are for people. A pool works without them.
+    async fn publish(&self, pool: &ListActorPool, notice: Notice) {
+        let event = Event {
+            type_: if notice.is_warning { EventType::Warning } else { EventType::Normal },
+            reason: notice.reason.to_owned(),
+            // The API's bound is a kilobyte.
+            note: Some(notice.note.chars().take(250).collect()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &pool.object_ref(&())).await {
+            tracing::debug!(%error, "cannot publish an event");
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Decides from the observed state what to do for a pool, and what to report: a pure function.
+
+use super::resource::{Limit, ListActorPoolSpec};
+use super::status::{Condition, PoolStatus};
+
+pub const READY: &str = "Ready";
+pub const LIMITED: &str = "ScalingLimited";
+
+/// The observed state of a pool's Deployment and pods.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// None where there is none.
+    pub deployment: Option<DeploymentView>,
+    /// The ready ones.
+    pub pods: Vec<PodView>,
+}
+
+#[derive(Debug, Clone)]
+pub struct DeploymentView {
+    /// Pods that it is to have.
+    pub wanted: i32,
+    pub replicas: i32,
+    pub ready: i32,
+    pub selector: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct PodView {
+    pub name: String,
+    pub pool: PodPool,
+}
+
+/// A pod's answer about its list actors.
+#[derive(Debug, Clone)]
+pub enum PodPool {
+    Has {
+        actors: i32,
+        /// It is changing their number.
+        is_resizing: bool,
+    },
+    /// For this reason it does not.
+    Silent(String),
+}
+
+/// The time and the object of a look.
+#[derive(Debug, Clone)]
+pub struct Look<'a> {
+    pub spec: &'a ListActorPoolSpec,
+    pub generation: Option<i64>,
+    /// The status of the previous look.
+    pub before: &'a PoolStatus,
+    /// In RFC 3339.
+    pub now: &'a str,
+    /// An older pool that names the same Deployment, which is that one's alone.
+    pub taken_by: Option<&'a str>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Give the Deployment so many replicas.
+    pub scale_to: Option<i32>,
+    /// Give the pods of these names `actorsPerPod` list actors.
+    pub resize: Vec<String>,
+    pub status: PoolStatus,
+    pub notices: Vec<Notice>,
+}
+
+/// An event for readers of the object's events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub is_warning: bool,
+    pub reason: &'static str,
+    pub note: String,
+}
+
+pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
+    let (spec, name) = (look.spec, &look.spec.deployment_ref.name);
+    if let Some(older) = look.taken_by {
+        let message = format!("the Deployment {name} belongs to the pool {older}: delete one of the two pools");
+        return without_deployment(look, "DeploymentTaken", message);
+    }
+    let Some(deployment) = &observed.deployment else {
+        let message = format!("the Deployment {name} does not exist in this namespace");
+        return without_deployment(look, "DeploymentMissing", message);
+    };
+    let (desired, limit) = spec.allowed();
+    let scale_to = (deployment.wanted != desired).then_some(desired);
+    // More actors have to wait for pods that are one too many for them.
+    let fits = spec.most_by_budget().is_none_or(|most| deployment.replicas <= most);
+    let is_due = |pod: &&PodView| match pod.pool {
+        PodPool::Has { actors, is_resizing: false } => {
+            actors > spec.actors_per_pod || (actors < spec.actors_per_pod && fits)
+        }
+        _ => false,
+    };
+    let resize: Vec<_> = observed.pods.iter().filter(is_due).map(|pod| pod.name.clone()).collect();
+    let told = observed.pods.iter().filter_map(|pod| match pod.pool {
+        PodPool::Has { actors, .. } => Some(actors),
+        PodPool::Silent(_) => None,
+    });
+    let at_size = told.clone().filter(|actors| *actors == spec.actors_per_pod).count();
+    let (is_ready, reason, message) = readiness(spec, deployment, observed, desired, at_size);
+    let mut status = PoolStatus {
+        observed_generation: look.generation,
+        replicas: Some(deployment.replicas),
+        ready_replicas: Some(deployment.ready),
+        desired_replicas: Some(desired),
+        selector: Some(deployment.selector.clone()),
+        actors: Some(told.fold(0, i32::saturating_add)),
+        pods_at_size: i32::try_from(at_size).ok(),
+        conditions: vec![condition(look, READY, is_ready, reason, message)],
+    };
+    let (is_limited, reason, message) = limitation(spec, desired, limit);
+    status.conditions.push(condition(look, LIMITED, is_limited, reason, message));
+    let mut notices = changes(look.before, &status);
+    notices.extend(scale_to.map(|to| Notice {
+        is_warning: false,
+        reason: "Scaled",
+        note: format!("{} pods instead of {}", to, deployment.wanted),
+    }));
+    if !resize.is_empty() {
+        let note = format!("{} list actors for {}", spec.actors_per_pod, resize.join(", "));
+        notices.push(Notice { is_warning: false, reason: "Resizing", note });
+    }
+    Decision { scale_to, resize, status, notices }
+}
+
+/// The previous state stays, because autoscalers continue to read it.
+fn without_deployment(look: &Look<'_>, reason: &str, message: String) -> Decision {
+    let status = PoolStatus {
+        observed_generation: look.generation,
+        replicas: Some(0),
+        ready_replicas: Some(0),
+        desired_replicas: Some(look.spec.allowed().0),
+        // An autoscaler refuses an empty one, and says so more loudly than it would without pods.
+        selector: look.before.selector.clone().or_else(|| Some("liststore.dev/deployment=missing".to_owned())),
+        actors: Some(0),
+        pods_at_size: Some(0),
+        conditions: vec![condition(look, READY, false, reason, message)],
+    };
+    let notices = changes(look.before, &status);
+    Decision { scale_to: None, resize: Vec::new(), status, notices }
+}
+
+fn readiness(
+    spec: &ListActorPoolSpec,
+    deployment: &DeploymentView,
+    observed: &Observed,
+    desired: i32,
+    at_size: usize,
+) -> (bool, &'static str, String) {
+    let silent = observed.pods.iter().find_map(|pod| match &pod.pool {
+        PodPool::Silent(reason) => Some(format!("{}: {reason}", pod.name)),
+        PodPool::Has { .. } => None,
+    });
+    let DeploymentView { replicas, ready, .. } = *deployment;
+    if replicas != desired {
+        return (false, "Scaling", format!("{replicas} pods, {desired} desired"));
+    }
+    if ready < desired {
+        return (false, "PodsNotReady", format!("{ready} of {desired} pods are ready"));
+    }
+    if let Some(silent) = silent {
+        return (false, "PodsUnreachable", silent);
+    }
+    if at_size < observed.pods.len() || observed.pods.len() < desired.max(0) as usize {
+        let actors = spec.actors_per_pod;
+        return (false, "ResizingPods", format!("{at_size} of {desired} pods have {actors} list actors"));
+    }
+    (true, "AsWanted", format!("{desired} pods with {} list actors each", spec.actors_per_pod))
+}
+
+fn limitation(spec: &ListActorPoolSpec, desired: i32, limit: Option<Limit>) -> (bool, &'static str, String) {
+    let wanted = spec.replicas;
+    let by = |what: &str| format!("{wanted} pods requested, {what} allows {desired}");
+    match limit {
+        None => (false, "WithinBounds", format!("{wanted} pods requested and allowed")),
+        Some(Limit::MinReplicas) => (true, "TooFewReplicas", by("minReplicas")),
+        Some(Limit::MaxReplicas) => (true, "TooManyReplicas", by("maxReplicas")),
+        Some(Limit::SessionBudget) => (true, "SessionBudget", by("sessionBudget")),
+    }
+}
+
+/// The time of the last transition stays for as long as the status does.
+fn condition(look: &Look<'_>, kind: &str, is_so: bool, reason: &str, message: String) -> Condition {
+    let status = if is_so { "True" } else { "False" };
+    let before = look.before.condition(kind).filter(|before| before.status == status);
+    Condition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        observed_generation: look.generation,
+        last_transition_time: before.map_or_else(|| look.now.to_owned(), |before| before.last_transition_time.clone()),
+    }
+}
+
+/// Changes that people should notice without watching the conditions.
+fn changes(before: &PoolStatus, after: &PoolStatus) -> Vec<Notice> {
+    const TOLD: [(&str, &str, bool); 7] = [
+        (READY, "AsWanted", false),
+        (READY, "DeploymentMissing", true),
+        (READY, "DeploymentTaken", true),
+        (READY, "PodsUnreachable", true),
+        (LIMITED, "TooManyReplicas", true),
+        (LIMITED, "TooFewReplicas", true),
+        (LIMITED, "SessionBudget", true),
+    ];
+    let news = |(kind, reason, is_warning): (&str, &'static str, bool)| {
+        let after = after.condition(kind).filter(|after| after.reason == reason)?;
+        let is_news = before.condition(kind).is_none_or(|before| before.reason != reason);
+        is_news.then(|| Notice { is_warning, reason, note: after.message.clone() })
+    };
+    TOLD.into_iter().filter_map(news).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{DeploymentRef, SessionBudget};
+
+    const BEFORE: &str = "2026-01-01T00:00:00Z";
+    const NOW: &str = "2026-01-01T00:01:00Z";
+
+    fn spec() -> ListActorPoolSpec {
+        ListActorPoolSpec {
+            deployment_ref: DeploymentRef { name: "liststore".to_owned() },
+            replicas: 3,
+            min_replicas: 1,
+            max_replicas: 10,
+            actors_per_pod: 2,
+            admin_port: 9090,
+            session_budget: None,
+        }
+    }
+
+    fn deployment(wanted: i32, replicas: i32, ready: i32) -> Option<DeploymentView> {
+        Some(DeploymentView { wanted, replicas, ready, selector: "app=liststore".to_owned() })
+    }
+
+    fn pods(actors: &[i32]) -> Vec<PodView> {
+        let pod = |(number, actors): (usize, &i32)| PodView {
+            name: format!("p-{number}"),
+            pool: PodPool::Has { actors: *actors, is_resizing: false },
+        };
+        actors.iter().enumerate().map(pod).collect()
+    }
+
+    fn look(spec: &ListActorPoolSpec, before: &PoolStatus, observed: &Observed) -> Decision {
+        decide(&Look { spec, generation: Some(7), before, now: NOW, taken_by: None }, observed)
+    }
+
+    fn reason<'a>(decision: &'a Decision, kind: &str) -> (&'a str, &'a str) {
+        let condition = decision.status.condition(kind).unwrap();
+        (&condition.status, &condition.reason)
+    }
+
+    fn reasons(decision: &Decision) -> Vec<&str> {
+        decision.notices.iter().map(|notice| notice.reason).collect()
+    }
+
+    #[test]
+    fn a_pool_that_is_as_wanted_is_left_alone_and_told_of_once() {
+        let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
+        let first = look(&spec(), &PoolStatus::default(), &observed);
+        assert_eq!((first.scale_to, first.resize.len()), (None, 0));
+        assert_eq!(reason(&first, READY), ("True", "AsWanted"));
+        assert_eq!((first.status.actors, first.status.selector.as_deref()), (Some(6), Some("app=liststore")));
+        assert_eq!((first.status.observed_generation, reasons(&first)), (Some(7), vec!["AsWanted"]));
+        let again = decide(
+            &Look {
+                spec: &spec(),
+                generation: Some(7),
+                before: &first.status,
+                now: "2026-01-01T09:00:00Z",
+                taken_by: None,
+            },
+            &observed,
+        );
+        assert_eq!((&again.status, again.notices.len()), (&first.status, 0), "nothing to be written");
+    }
+
+    #[test]
+    fn replicas_are_brought_within_the_bounds() {
+        for (wanted, to, limited) in [
+            (3, None, "WithinBounds"),
+            (12, Some(10), "TooManyReplicas"),
+            (5, Some(5), "WithinBounds"),
+            (0, Some(1), "TooFewReplicas"),
+        ] {
+            let spec = ListActorPoolSpec { replicas: wanted, ..spec() };
+            let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
+            let decision = look(&spec, &PoolStatus::default(), &observed);
+            assert_eq!((decision.scale_to, reason(&decision, LIMITED).1), (to, limited), "{wanted}");
+            let is_ready = to.is_none();
+            assert_eq!(reason(&decision, READY).0 == "True", is_ready, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn a_budget_bounds_pods_and_holds_back_actors_until_there_is_room() {
+        let budget = Some(SessionBudget { max: 24, nodes: 3 });
+        // Two actors: four pods. Four actors: two pods.
+        let spec = ListActorPoolSpec { replicas: 9, session_budget: budget, ..spec() };
+        let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
+        let decision = look(&spec, &PoolStatus::default(), &observed);
+        assert_eq!((decision.scale_to, reason(&decision, LIMITED)), (Some(4), ("True", "SessionBudget")));
+        let more_actors = ListActorPoolSpec { actors_per_pod: 4, ..spec.clone() };
+        let decision = look(&more_actors, &PoolStatus::default(), &observed);
+        assert_eq!((decision.scale_to, decision.resize.len()), (Some(2), 0), "three pods with four are too many");
+        let fewer = Observed { deployment: deployment(2, 2, 2), pods: pods(&[2, 2]) };
+        assert_eq!(look(&more_actors, &PoolStatus::default(), &fewer).resize, ["p-0", "p-1"]);
+        let fewer_actors = ListActorPoolSpec { actors_per_pod: 1, ..spec };
+        assert_eq!(look(&fewer_actors, &PoolStatus::default(), &observed).resize.len(), 3);
+    }
+
+    #[test]
+    fn pods_of_another_size_are_resized_once_and_silent_ones_told_of() {
+        let mut observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[1, 2, 1]) };
+        let decision = look(&spec(), &PoolStatus::default(), &observed);
+        assert_eq!(
+            (decision.resize, decision.status.pods_at_size),
+            (vec!["p-0".to_owned(), "p-2".to_owned()], Some(1))
+        );
+        observed.pods[0].pool = PodPool::Has { actors: 1, is_resizing: true };
+        observed.pods[2].pool = PodPool::Silent("refused".to_owned());
+        let decision = look(&spec(), &PoolStatus::default(), &observed);
+        assert!(decision.resize.is_empty());
+        assert_eq!(reason(&decision, READY), ("False", "PodsUnreachable"));
+        assert_eq!(reasons(&decision), ["PodsUnreachable"]);
+        assert!(decision.notices[0].note.contains("p-2: refused"));
+    }
+
+    #[test]
+    fn a_missing_deployment_is_told_of_and_nothing_else_done() {
+        let decision = look(&spec(), &PoolStatus::default(), &Observed::default());
+        assert_eq!((decision.scale_to, decision.resize.len()), (None, 0));
+        assert_eq!(
+            (reason(&decision, READY), reasons(&decision)),
+            (("False", "DeploymentMissing"), vec!["DeploymentMissing"])
+        );
+        assert!(decision.status.selector.is_some(), "an autoscaler asks for it from the start");
+        let before = PoolStatus { selector: Some("app=liststore".to_owned()), ..decision.status };
+        let again = look(&spec(), &before, &Observed::default());
+        assert_eq!((again.status.selector, again.notices.len()), (Some("app=liststore".to_owned()), 0));
+    }
+
+    /// Else two pools that ask for different numbers would scale it up and down without end.
+    #[test]
+    fn the_deployment_of_another_pool_is_left_alone() {
+        let observed = Observed { deployment: deployment(5, 5, 5), pods: pods(&[1, 1, 1, 1, 1]) };
+        let (spec, before) = (spec(), PoolStatus::default());
+        let taken = Look { spec: &spec, generation: Some(7), before: &before, now: NOW, taken_by: Some("older") };
+        let decision = decide(&taken, &observed);
+        assert_eq!((decision.scale_to, decision.resize.len()), (None, 0));
+        assert_eq!(reason(&decision, READY), ("False", "DeploymentTaken"));
+        assert_eq!(reasons(&decision), ["DeploymentTaken"]);
+        assert!(decision.notices[0].note.contains("the pool older"));
+        assert_eq!(look(&spec, &decision.status, &observed).scale_to, Some(3), "it is its own by now");
+    }
+
+    #[test]
+    fn a_transition_has_its_time_and_keeps_it() {
+        let observed = Observed { deployment: deployment(3, 3, 2), pods: pods(&[2, 2]) };
+        let mut before = look(&spec(), &PoolStatus::default(), &observed).status;
+        assert_eq!(before.condition(READY).unwrap().reason, "PodsNotReady");
+        for condition in &mut before.conditions {
+            condition.last_transition_time = BEFORE.to_owned();
+        }
+        let same = look(&spec(), &before, &observed).status;
+        assert_eq!(same.condition(READY).unwrap().last_transition_time, BEFORE);
+        let whole = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
+        let ready = look(&spec(), &before, &whole).status;
+        assert_eq!(ready.condition(READY).unwrap().last_transition_time, NOW);
+        assert_eq!(ready.condition(LIMITED).unwrap().last_transition_time, BEFORE);
+    }
+}
