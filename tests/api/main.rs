@@ -44,6 +44,7 @@ mod paths;
 mod pool;
 mod purges;
 mod removals;
+mod sdk;
 mod slow_clients;
 mod smuggling;
 mod snapshots;

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::fmt::Display;
 use std::time::Duration;
 
-use liststore_contract::wire::{HealthRead, ProblemBody};
+use liststore_contract::wire::{ErrorCode, HealthRead, ProblemBody};
 use reqwest::StatusCode;
 use rustls::CertificateError;
 
@@ -119,6 +119,11 @@ fn advice_about(fault: &CertificateError) -> &'static str {
 }
 
 impl ClientError {
+    /// Whether the server has refused the request with this code.
+    pub fn has_code(&self, code: ErrorCode) -> bool {
+        matches!(self, Self::Problem(problem) if problem.details.code == code.name())
+    }
+
     pub fn of_transport(url: &impl Display, error: &reqwest::Error) -> Self {
         let url = url.to_string();
         let reason = root_cause(error);

@@ -1,11 +1,34 @@
-//! The HTTP client of the commands, imports and the load generator: requests, retries, and errors in
-//! one line.
+//! An async client of Liststore.
+//!
+//! A [`Client`] has typed calls for lists ([`Client::list`]), for bags ([`Client::bag`]) and for definitions of features
+//! ([`Client::create_feature`]). Each other operation is a [`Request`] by its row in
+//! [`liststore_contract::operations`].
+//!
+//! ```no_run
+//! use liststore_client::domain::{Clock, SystemClock};
+//! use liststore_client::{Client, Get, ListName, NewItem, Retries, ServerUrl};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(ServerUrl::parse("http://127.0.0.1:8080")?, None, Retries::PATIENT)?;
+//! let presented = ListName::new("user", "story_presented", "u-123")?;
+//! let list = client.list(&presented);
+//! list.add(&[NewItem::new(SystemClock.now(), &"story-17")?]).await?;
+//! for item in list.get(&Get { limit: Some(50), ..Get::default() }).await?.items {
+//!     println!("{} {}", item.timestamp, item.value::<String>()?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! It speaks the documented API and nothing else. It must never send a request a second time whose
 //! first sending may have changed something, unless the request says that repeating it is safe.
 
+mod bags;
 mod error;
 mod failure;
+mod features;
+mod items;
+mod lists;
 pub mod local;
 mod next_step;
 mod printable;
@@ -30,8 +53,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+pub use bags::{Bag, Condition, StoredBag};
 pub use error::{ClientError, Problem};
 pub use failure::Failure;
+pub use features::FeaturePage;
+pub use items::{Item, ItemPage, NewItem};
+pub use lists::{Get, List, ListName, Pages, Within};
+pub use liststore_contract::{definition, domain, operations, wire};
 pub use printable::{escaped, printable};
 pub use request::Request;
 pub use retries::Retries;
@@ -44,6 +72,8 @@ use local::Address;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A connection to one server, and what to show there. Cheap to use from many tasks at once.
+#[derive(Debug)]
 pub struct Client {
     http: reqwest::Client,
     url: ServerUrl,
@@ -55,6 +85,7 @@ pub struct Client {
     _local: Option<Address>,
 }
 
+/// An answer of success.
 #[derive(Debug)]
 pub struct Response {
     pub body: Bytes,
@@ -80,6 +111,7 @@ pub struct RawPage {
 }
 
 impl Client {
+    /// A client of the server at a URL. An author is named in the audit trail.
     pub fn new(url: ServerUrl, author: Option<Author>, retries: Retries) -> Result<Self, ClientError> {
         Self::build(url, author, retries, None)
     }
