@@ -25,11 +25,7 @@ impl Operation for AddItems<'_> {
         Ok(AddItems { list, items })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: AddItems<'r>,
-    ) -> Result<AddOutcome, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: AddItems<'_>) -> Result<AddOutcome, ServiceError> {
         let deadline = service.deadline(caller);
         let AddItems { list, items } = request;
         caller.take_items(items.len())?;

@@ -25,11 +25,7 @@ impl Operation for BatchAdd {
         BatchAddInput::read(&call.body)
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        input: BatchAddInput<'r>,
-    ) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, input: BatchAddInput<'_>) -> Result<Self::Reply, ServiceError> {
         let mut requests = input.requests;
         let requests = requests.iter_mut().map(|request| {
             let AddRequest { entity_type, feature, version, entity_id, items } =

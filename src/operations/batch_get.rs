@@ -25,11 +25,7 @@ impl Operation for BatchGet {
         BatchGetInput::read(&call.body)
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        input: BatchGetInput<'r>,
-    ) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, input: BatchGetInput<'_>) -> Result<Self::Reply, ServiceError> {
         let requests = input.requests.iter().map(|request| {
             let request = request.as_ref().map_err(ServiceError::malformed)?;
             let GetRequest { entity_type, feature, version, entity_id, .. } = request;

@@ -42,7 +42,7 @@ impl Operation for BatchGetBags {
         Ok(Self { entities: entities.collect(), lists })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Self::Reply, ServiceError> {
         service.batch_get_bags(caller, request.entities, request.lists).await
     }
 

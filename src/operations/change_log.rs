@@ -31,7 +31,7 @@ impl Operation for ChangeLog {
         LogInput::read(&call.body)
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: LogInput) -> Result<LogState, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: LogInput) -> Result<LogState, ServiceError> {
         let LogInput { filter, access } = request;
         let invalid = |text: String| ServiceError::Invalid { field: "filter", invalid: Invalid::argument(text) };
         if let Some(filter) = &filter {

@@ -37,7 +37,7 @@ impl Operation for CleanIndexes {
     }
 
     /// Makes a job that checks all bags and entries, and repairs what does not agree.
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Job, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Job, ServiceError> {
         let Self { entity_type, index: name, lists_per_second } = request;
         let id = FeatureId::of_bags(entity_type);
         let found = within(caller, Changes::Nothing, service.metadata.feature(id.clone())).await?;

@@ -40,10 +40,10 @@ impl Operation for ContainsItems<'_> {
         Ok(ContainsItems { list, within: Bounds::of(min_timestamp, max_timestamp), values })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ContainsItems<'r>,
+    async fn run(
+        service: &Service,
+        caller: &Caller,
+        request: ContainsItems<'_>,
     ) -> Result<ValuesContained, ServiceError> {
         let ContainsItems { list, within, values } = request;
         caller.take_items(values.len())?;

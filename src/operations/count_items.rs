@@ -37,7 +37,7 @@ impl Operation for CountItems<'_> {
         Ok(CountItems { list: call.list(version)?, within: Bounds::of(min_timestamp, max_timestamp), max })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: CountItems<'r>) -> Result<Count, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: CountItems<'_>) -> Result<Count, ServiceError> {
         let CountItems { list, within, max } = request;
         caller.take_items(1)?;
         let deadline = service.deadline(caller);

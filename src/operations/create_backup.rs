@@ -28,7 +28,7 @@ impl Operation for CreateBackup {
 
     /// Neither a caller's deadline nor its leaving ends a backup: it goes on to its end. The backup has its own entry,
     /// so that the trail of a server that is started on it shows where it comes from.
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, dir: PathBuf) -> Result<Backup, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, dir: PathBuf) -> Result<Backup, ServiceError> {
         let shown = json!({"server": service.options.server_name, "dir": dir.display().to_string()});
         let (metadata, backups, by) = (service.metadata.clone(), service.backups.clone(), caller.author());
         let work = async move {

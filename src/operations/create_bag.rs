@@ -29,7 +29,7 @@ impl Operation for CreateBag {
         Ok(Self { entity_type, document: read_document(&call.body)? })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<StoredBag, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<StoredBag, ServiceError> {
         service.create_bag(caller, request.entity_type, request.document).await
     }
 

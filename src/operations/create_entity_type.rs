@@ -33,7 +33,7 @@ impl Operation for CreateEntityType {
         Ok(new)
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, new: NewFeature) -> Result<Feature, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, new: NewFeature) -> Result<Feature, ServiceError> {
         decide(&caller.principal, ROW.permission, Resource::EntityType(new.id.entity_type.as_str()))?;
         Ok(service.change(caller, Change::CreateFeature(new)).await?.into_feature()?)
     }

@@ -37,7 +37,7 @@ impl Operation for CreateFeature {
         Ok(new)
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, new: NewFeature) -> Result<Feature, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, new: NewFeature) -> Result<Feature, ServiceError> {
         let FeatureId { entity_type, name } = &new.id;
         let resource = Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() };
         decide(&caller.principal, ROW.permission, resource)?;

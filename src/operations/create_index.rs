@@ -32,7 +32,7 @@ impl Operation for CreateIndex {
         Ok(Self { entity_type, name, spec })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<IndexView, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<IndexView, ServiceError> {
         let Self { entity_type, name, spec } = request;
         let id = FeatureId::of_bags(entity_type);
         let change = Change::CreateVersion { id, new: NewVersion::index(name, spec) };

@@ -37,7 +37,7 @@ impl Operation for CreateKey {
         Ok(Self { name, roles, scopes, limits, lifetime: expires })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, new: Self) -> Result<(ApiKey, Secret), ServiceError> {
+    async fn run(service: &Service, caller: &Caller, new: Self) -> Result<(ApiKey, Secret), ServiceError> {
         let secret = Secret::generate()?;
         let Self { name, roles, scopes, limits, lifetime } = new;
         let lifetime = match service.lifetime_max(caller, lifetime)? {

@@ -32,7 +32,7 @@ impl Operation for CreateVersion {
         Ok(Self { id, new })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<VersionChanged, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<VersionChanged, ServiceError> {
         let Self { id, new } = request;
         Ok(service.change(caller, Change::CreateVersion { id, new }).await?.into_version()?)
     }

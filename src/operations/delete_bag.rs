@@ -24,7 +24,7 @@ impl Operation for DeleteBag {
         Ok(Self { entity: call.entity()?, conditions: bag_conditions(call.headers)? })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<(), ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<(), ServiceError> {
         service.delete_bag(caller, request.entity, request.conditions).await
     }
 

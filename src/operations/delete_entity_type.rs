@@ -29,7 +29,7 @@ impl Operation for DeleteEntityType {
         Ok(Self { entity_type: call.entity_type()?, condition })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Timestamp, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Timestamp, ServiceError> {
         let Self { entity_type, condition } = request;
         service.delete(caller, Change::DeleteFeature { id: FeatureId::of_bags(entity_type), condition }).await
     }

@@ -29,7 +29,7 @@ impl Operation for DeleteFeature {
         Ok(Self { id: call.feature_id()?, condition })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Timestamp, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Timestamp, ServiceError> {
         let Self { id, condition } = request;
         service.delete(caller, Change::DeleteFeature { id, condition }).await
     }

@@ -29,7 +29,7 @@ impl Operation for DeleteIndex {
         Ok(Self { entity_type: call.entity_type()?, name: call.index_name()?, condition })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<(), ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<(), ServiceError> {
         let Self { entity_type, name, condition } = request;
         let id = FeatureId::of_bags(entity_type);
         let (jobs, metadata, by) = (service.jobs.clone(), service.metadata.clone(), caller.author());

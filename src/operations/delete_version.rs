@@ -30,7 +30,7 @@ impl Operation for DeleteVersion {
         Ok(Self { id: call.feature_id()?, version: call.version_label()?, condition })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Timestamp, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Timestamp, ServiceError> {
         let Self { id, version, condition } = request;
         service.delete(caller, Change::DeleteVersion { id, version, condition }).await
     }

@@ -26,7 +26,7 @@ impl Operation for EraseEntity {
         Ok(Self { entity: call.entity()?, conditions: bag_conditions(call.headers)? })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Receipt, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Receipt, ServiceError> {
         service.erase_entity(caller, request.entity, request.conditions).await
     }
 

@@ -41,11 +41,7 @@ impl Operation for FindBags<'_> {
         })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: FindBags<'r>,
-    ) -> Result<BagsFound, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: FindBags<'_>) -> Result<BagsFound, ServiceError> {
         service.find_bags(caller, request).await
     }
 

@@ -31,7 +31,7 @@ impl Operation for GetBag {
         Ok(Self { entity: call.entity()?, lists: joined_lists(lists.as_deref())? })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Bag, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Bag, ServiceError> {
         service.get_bag(caller, request.entity, request.lists).await
     }
 

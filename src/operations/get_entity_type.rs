@@ -21,11 +21,7 @@ impl Operation for GetEntityType {
         call.entity_type()
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        entity_type: EntityType,
-    ) -> Result<Feature, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, entity_type: EntityType) -> Result<Feature, ServiceError> {
         service.feature(caller, FeatureId::of_bags(entity_type)).await
     }
 

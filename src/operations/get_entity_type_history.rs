@@ -32,10 +32,10 @@ impl Operation for GetEntityTypeHistory<'_> {
         Ok(GetEntityTypeHistory { entity_type: call.entity_type()?, page_size, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: GetEntityTypeHistory<'r>,
+    async fn run(
+        service: &Service,
+        caller: &Caller,
+        request: GetEntityTypeHistory<'_>,
     ) -> Result<Listed<HistoryEntry>, ServiceError> {
         let GetEntityTypeHistory { entity_type, page_size, page_token } = request;
         service.get_history(caller, FeatureId::of_bags(entity_type), page_size, page_token.as_deref()).await

@@ -21,7 +21,7 @@ impl Operation for GetFeature {
         call.feature_id()
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, id: FeatureId) -> Result<Feature, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, id: FeatureId) -> Result<Feature, ServiceError> {
         service.feature(caller, id).await
     }
 

@@ -32,10 +32,10 @@ impl Operation for GetHistory<'_> {
         Ok(GetHistory { id: call.feature_id()?, page_size, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: GetHistory<'r>,
+    async fn run(
+        service: &Service,
+        caller: &Caller,
+        request: GetHistory<'_>,
     ) -> Result<Listed<HistoryEntry>, ServiceError> {
         service.get_history(caller, request.id, request.page_size, request.page_token.as_deref()).await
     }

@@ -26,7 +26,7 @@ impl Operation for GetIndex {
         Ok(Self { entity_type: call.entity_type()?, name: call.index_name()? })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<IndexView, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<IndexView, ServiceError> {
         let Self { entity_type, name } = request;
         let found = service.indexes(caller, entity_type.clone()).await?;
         let found = found.into_iter().find(|index| index.name == name);

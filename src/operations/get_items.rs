@@ -37,11 +37,7 @@ impl Operation for GetItems<'_> {
         Ok(GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: GetItems<'r>,
-    ) -> Result<RenderedPage, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: GetItems<'_>) -> Result<RenderedPage, ServiceError> {
         caller.take_items(1)?;
         service.check_moment(request.as_of)?;
         // What is known and kept costs no look at the time.

@@ -22,7 +22,7 @@ impl Operation for GetJob {
         call.job_id()
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, id: JobId) -> Result<Job, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, id: JobId) -> Result<Job, ServiceError> {
         service.job_in_sight(caller, id).await
     }
 

@@ -24,7 +24,7 @@ impl Operation for GetKey {
         call.key_id()
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, id: KeyId) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, id: KeyId) -> Result<Self::Reply, ServiceError> {
         let keys = within(caller, Changes::Nothing, service.metadata.keys()).await?;
         let created = created_by(id, &keys);
         let key = keys.into_iter().find(|key| key.id == id).ok_or(MetadataError::KeyNotFound(id))?;

@@ -21,7 +21,7 @@ impl Operation for GetLog {
         Ok(Self)
     }
 
-    async fn run<'r>(service: &'r Service, _caller: &'r Caller, _request: Self) -> Result<LogState, ServiceError> {
+    async fn run(service: &Service, _caller: &Caller, _request: Self) -> Result<LogState, ServiceError> {
         Ok(service.log.state())
     }
 

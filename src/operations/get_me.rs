@@ -22,7 +22,7 @@ impl Operation for GetMe {
         Ok(Self)
     }
 
-    async fn run<'r>(_service: &'r Service, caller: &'r Caller, _request: Self) -> Result<Principal, ServiceError> {
+    async fn run(_service: &Service, caller: &Caller, _request: Self) -> Result<Principal, ServiceError> {
         Ok(caller.principal.clone())
     }
 

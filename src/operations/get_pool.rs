@@ -21,7 +21,7 @@ impl Operation for GetPool {
         Ok(Self)
     }
 
-    async fn run<'r>(service: &'r Service, _caller: &'r Caller, _request: Self) -> Result<PoolView, ServiceError> {
+    async fn run(service: &Service, _caller: &Caller, _request: Self) -> Result<PoolView, ServiceError> {
         Ok(service.lists.view())
     }
 

@@ -27,7 +27,7 @@ impl Operation for GetVersion {
         Ok(Self { id, version })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<FeatureVersion, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<FeatureVersion, ServiceError> {
         let Self { id, version } = request;
         let mut feature = service.feature(caller, id).await?;
         let found = feature.versions.iter().position(|known| known.version == version);

@@ -46,11 +46,7 @@ impl Operation for ListAudit<'_> {
         Ok(ListAudit { filter, page_size: page_size(size.as_deref())?, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ListAudit<'r>,
-    ) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: ListAudit<'_>) -> Result<Self::Reply, ServiceError> {
         let ListAudit { filter, page_size, page_token } = request;
         let (since, until) = (filter.since, filter.until);
         let texts = [filter.by.clone(), filter.target.clone(), filter.action.clone()];

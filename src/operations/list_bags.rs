@@ -31,11 +31,7 @@ impl Operation for ListBags<'_> {
         Ok(ListBags { entity_type: call.entity_type()?, page_size, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ListBags<'r>,
-    ) -> Result<Listed<EntityId>, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: ListBags<'_>) -> Result<Listed<EntityId>, ServiceError> {
         let ListBags { entity_type, page_size, page_token } = request;
         let deadline = service.deadline(caller);
         let found = service.bags_of(&entity_type, deadline).await?;

@@ -35,10 +35,10 @@ impl Operation for ListEntities<'_> {
         Ok(ListEntities { id: call.feature_id()?, version, page_size, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ListEntities<'r>,
+    async fn run(
+        service: &Service,
+        caller: &Caller,
+        request: ListEntities<'_>,
     ) -> Result<Listed<EntityId>, ServiceError> {
         let ListEntities { id, version, page_size, page_token } = request;
         let deadline = service.deadline(caller);

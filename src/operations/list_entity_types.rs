@@ -34,10 +34,10 @@ impl Operation for ListEntityTypes<'_> {
         Ok(ListEntityTypes { filter, page_size, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ListEntityTypes<'r>,
+    async fn run(
+        service: &Service,
+        caller: &Caller,
+        request: ListEntityTypes<'_>,
     ) -> Result<Listed<Feature>, ServiceError> {
         service.list_features(caller, request.filter, request.page_size, request.page_token.as_deref()).await
     }

@@ -39,10 +39,10 @@ impl Operation for ListFeatures<'_> {
         Ok(ListFeatures { filter, page_size, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ListFeatures<'r>,
+    async fn run(
+        service: &Service,
+        caller: &Caller,
+        request: ListFeatures<'_>,
     ) -> Result<Listed<Feature>, ServiceError> {
         service.list_features(caller, request.filter, request.page_size, request.page_token.as_deref()).await
     }

@@ -22,7 +22,7 @@ impl Operation for ListIndexes {
         call.entity_type()
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, of: EntityType) -> Result<Vec<IndexView>, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, of: EntityType) -> Result<Vec<IndexView>, ServiceError> {
         service.indexes(caller, of).await
     }
 

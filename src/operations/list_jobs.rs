@@ -33,11 +33,7 @@ impl Operation for ListJobs<'_> {
         Ok(ListJobs { page_size: page_size(size.as_deref())?, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ListJobs<'r>,
-    ) -> Result<Listed<Job>, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: ListJobs<'_>) -> Result<Listed<Job>, ServiceError> {
         let ListJobs { page_size, page_token } = request;
         let after = page_token.map(|token| JobWalk.resume(&token)).transpose();
         let after = after.map_err(ServiceError::invalid("page_token"))?;

@@ -31,11 +31,7 @@ impl Operation for ListKeys<'_> {
         Ok(ListKeys { page_size: page_size(size.as_deref())?, page_token })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: ListKeys<'r>,
-    ) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: ListKeys<'_>) -> Result<Self::Reply, ServiceError> {
         let ListKeys { page_size, page_token } = request;
         let after = page_token.map(|token| KeyWalk.resume(token.as_ref())).transpose();
         let after = after.map_err(ServiceError::invalid("page_token"))?;

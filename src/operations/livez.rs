@@ -22,7 +22,7 @@ impl Operation for Livez {
         Ok(Self)
     }
 
-    async fn run<'r>(_service: &'r Service, _caller: &'r Caller, request: Self) -> Result<Self, ServiceError> {
+    async fn run(_service: &Service, _caller: &Caller, request: Self) -> Result<Self, ServiceError> {
         Ok(request)
     }
 

@@ -35,11 +35,7 @@ impl Operation for LookupItems<'_> {
         Ok(LookupItems { list: call.list(version)?, input: LookupInput::read(&call.body)? })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        request: LookupItems<'r>,
-    ) -> Result<MembersFound, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: LookupItems<'_>) -> Result<MembersFound, ServiceError> {
         let LookupItems { list, input } = request;
         caller.take_items(input.len())?;
         let deadline = service.deadline(caller);

@@ -31,7 +31,7 @@ impl Operation for PatchBag {
         Ok(Self { entity, patch: read_document(&call.body)?, conditions })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Bag, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Bag, ServiceError> {
         let Self { entity, patch, conditions } = request;
         service.patch_bag(caller, entity, patch, conditions).await
     }

@@ -25,7 +25,7 @@ impl Operation for PurgeEntityType {
         Ok(Purge { id, version: None, deleted_only, lists_per_second })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, purge: Purge) -> Result<Job, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, purge: Purge) -> Result<Job, ServiceError> {
         service.purge(caller, purge).await
     }
 

@@ -24,7 +24,7 @@ impl Operation for PurgeFeature {
         Ok(Purge { id, version, deleted_only, lists_per_second })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, purge: Purge) -> Result<Job, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, purge: Purge) -> Result<Job, ServiceError> {
         service.purge(caller, purge).await
     }
 

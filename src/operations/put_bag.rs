@@ -30,7 +30,7 @@ impl Operation for PutBag {
         Ok(Self { entity, document: read_document(&call.body)?, conditions })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<StoredBag, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<StoredBag, ServiceError> {
         let Self { entity, document, conditions } = request;
         service.put_bag(caller, entity, document, conditions).await
     }

@@ -21,7 +21,7 @@ impl Operation for RemoveAllItems {
         call.list(version)
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, list: ListName<'r>) -> Result<(), ServiceError> {
+    async fn run(service: &Service, caller: &Caller, list: ListName<'_>) -> Result<(), ServiceError> {
         caller.take_items(1)?;
         let deadline = service.deadline(caller);
         let found = service.resolve(&list, deadline).await?;

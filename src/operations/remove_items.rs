@@ -32,7 +32,7 @@ impl Operation for RemoveItems<'_> {
         Ok(RemoveItems { list: call.list(version)?, removal: RemoveItemsInput::read(&call.body)? })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: RemoveItems<'r>) -> Result<u64, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: RemoveItems<'_>) -> Result<u64, ServiceError> {
         let RemoveItems { list, removal } = request;
         let named = match &removal {
             RemoveItemsInput::Items(named) => named.items.len(),

@@ -31,7 +31,7 @@ impl Operation for ResizePool {
         Ok(Resize { actors, permits_per_actor })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, resize: Resize) -> Result<PoolView, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, resize: Resize) -> Result<PoolView, ServiceError> {
         let deadline = Instant::now() + caller.patience(RESIZE_TIMEOUT);
         tracing::info!(by = %caller.principal, ?resize, "list pool resize requested");
         let before = service.lists.view().size;

@@ -23,7 +23,7 @@ impl Operation for ResumeJob {
         call.job_id()
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, id: JobId) -> Result<Job, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, id: JobId) -> Result<Job, ServiceError> {
         service.command_job(caller, id, Command::Resume).await
     }
 

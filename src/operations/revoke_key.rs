@@ -30,7 +30,7 @@ impl Operation for RevokeKey {
         Ok(Self { created_keys: flag(&CREATED_KEYS, created_keys.as_deref())?, id: call.key_id()? })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Self::Reply, ServiceError> {
         service.revoke_key(caller, request.id, request.created_keys).await
     }
 

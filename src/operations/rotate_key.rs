@@ -33,11 +33,7 @@ impl Operation for RotateKey {
         Ok(Self { id, overlap: overlap.unwrap_or(Ttl::DAY), lifetime: expires })
     }
 
-    async fn run<'r>(
-        service: &'r Service,
-        caller: &'r Caller,
-        rotation: Self,
-    ) -> Result<(ApiKey, Secret), ServiceError> {
+    async fn run(service: &Service, caller: &Caller, rotation: Self) -> Result<(ApiKey, Secret), ServiceError> {
         let Self { id, overlap, lifetime } = rotation;
         let secret = Secret::generate_for(id)?;
         let expires_by = service.lifetime_max(caller, lifetime)?.map(|longest| service.after(longest));

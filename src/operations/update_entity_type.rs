@@ -35,7 +35,7 @@ impl Operation for UpdateEntityType {
         Ok(Self { entity_type, patch, condition })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Feature, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Feature, ServiceError> {
         let Self { entity_type, patch, condition } = request;
         let id = FeatureId::of_bags(entity_type);
         Ok(service.change(caller, Change::UpdateFeature { id, patch, condition }).await?.into_feature()?)

@@ -32,7 +32,7 @@ impl Operation for UpdateFeature {
         Ok(Self { id, patch, condition })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Feature, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Feature, ServiceError> {
         let Self { id, patch, condition } = request;
         Ok(service.change(caller, Change::UpdateFeature { id, patch, condition }).await?.into_feature()?)
     }

@@ -30,7 +30,7 @@ impl Operation for UpdateJob {
         Ok(Self { id, command: Command::Rate(lists_per_second) })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<Job, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Job, ServiceError> {
         service.command_job(caller, request.id, request.command).await
     }
 

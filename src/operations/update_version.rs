@@ -33,7 +33,7 @@ impl Operation for UpdateVersion {
         Ok(Self { id, version, patch, condition })
     }
 
-    async fn run<'r>(service: &'r Service, caller: &'r Caller, request: Self) -> Result<FeatureVersion, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, request: Self) -> Result<FeatureVersion, ServiceError> {
         let Self { id, version, patch, condition } = request;
         let change = Change::UpdateVersion { id, version, patch, condition };
         Ok(service.change(caller, change).await?.into_version()?.version)
