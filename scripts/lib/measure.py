@@ -267,7 +267,7 @@ def install_redis():
 
 
 def release_binary(given):
-    """The binary to measure: the one that was named, or a release build of this tree."""
+    """The binary to measure: the one that was named, or a build of this tree by the profile `dist`."""
     if given:
         return Path(given).resolve()
     note("building a release binary")
