@@ -5,10 +5,8 @@ use std::num::NonZeroU32;
 use clap::Args;
 use liststore_contract::operations::clean_indexes;
 
-use super::definitions::ChangeOptions;
-use super::entity_type;
+use super::definitions::{ChangeOptions, entity_type_names};
 use super::failure::Failure;
-use super::index;
 use super::jobs::{Wait, begin};
 use crate::client::Request;
 use crate::domain::{EntityType, VersionLabel};
@@ -34,7 +32,7 @@ pub(super) struct Arguments {
     #[arg(value_parser = EntityType::new)]
     entity_type: Option<EntityType>,
     /// Only this index
-    #[arg(long, value_parser = index::name, requires = "entity_type")]
+    #[arg(long, value_parser = super::parse::index_name, requires = "entity_type")]
     index: Option<VersionLabel>,
     /// Maximum number of bags and entries to check per second
     #[arg(long, value_name = "LISTS")]
@@ -51,7 +49,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = options.client()?;
     let types = match entity_type {
         Some(entity_type) => vec![entity_type.to_string()],
-        None => entity_type::names(&client).await?,
+        None => entity_type_names(&client).await?,
     };
     for entity_type in types {
         let input = CleanInput { index: index.clone(), lists_per_second };

@@ -1,13 +1,18 @@
 //! Arguments that the commands of definitions share: features and their versions, entity types, indexes.
 
 use clap::Args;
+use liststore_contract::operations::{get_feature, list_entity_types, list_indexes};
 use liststore_contract::row::Row;
+use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::output::Format;
+use super::pages::entries;
 use super::parse::{self, Author, ServerOptions};
-use crate::client::{Client, Request};
-use crate::domain::{Description, EntityType, Labels, Owner};
+use crate::client::{Client, Request, read};
+use crate::domain::{Description, EntityType, FeatureId, Labels, Owner, VersionLabel};
+use crate::wire::parameters::PAGE_SIZE;
+use crate::wire::{self, Feature, IndexList};
 
 /// An entity type.
 #[derive(Debug, Clone, Args)]
@@ -21,6 +26,25 @@ impl EntityTypeArgument {
     pub(super) fn request(&self, operation: &'static Row) -> Request {
         Request::new(operation, &[self.entity_type.as_str()])
     }
+}
+
+/// The labels of a feature's versions.
+pub(super) async fn labels(client: &Client, id: &FeatureId) -> Result<Vec<VersionLabel>, Failure> {
+    let found: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;
+    Ok(found.versions.iter().filter_map(|version| VersionLabel::new(&version.version).ok()).collect())
+}
+
+/// The names of all entity types.
+pub(super) async fn entity_type_names(client: &Client) -> Result<Vec<String>, Failure> {
+    let request = |page_size| Request::new(&list_entity_types::ROW, &[]).query(&PAGE_SIZE, Some(page_size));
+    let name = |raw: &RawValue| Ok(read::<wire::EntityType>(raw.get().as_bytes())?.entity_type);
+    entries(client, usize::MAX, request).await?.all.iter().map(|raw| name(raw)).collect()
+}
+
+/// The names of the indexes of an entity type.
+pub(super) async fn index_names(client: &Client, of: &EntityTypeArgument) -> Result<Vec<String>, Failure> {
+    let found: IndexList = client.ask(&of.request(&list_indexes::ROW)).await?;
+    Ok(found.indexes.into_iter().map(|index| index.name).collect())
 }
 
 /// What a definition tells people.

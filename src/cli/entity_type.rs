@@ -10,14 +10,14 @@ use liststore_contract::operations::{
 use serde_json::value::RawValue;
 
 use super::confirm::Yes;
-use super::definitions::{ChangeOptions, Condition, EntityTypeArgument, Retold, Told};
+use super::definitions::{ChangeOptions, Condition, EntityTypeArgument, Retold, Told, index_names};
 use super::failure::Failure;
 use super::feature::{show_deleted, show_history, shown_labels};
 use super::jobs::{Wait, begin};
 use super::output::{Format, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, ServerOptions};
-use super::{block_on, extent, index};
+use super::{block_on, extent};
 use crate::client::{Client, Request, Response, read};
 use crate::domain::Ttl;
 use crate::wire::parameters::{PAGE_SIZE, TYPE_TEXT};
@@ -202,12 +202,6 @@ async fn get(Get { which, options }: Get) -> Result<(), Failure> {
     show_type(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
-/// The names of all entity types.
-pub(super) async fn names(client: &Client) -> Result<Vec<String>, Failure> {
-    let name = |raw: &RawValue| Ok(read::<EntityType>(raw.get().as_bytes())?.entity_type);
-    all(client, None).await?.iter().map(|raw| name(raw)).collect()
-}
-
 /// All entity types that a text stands in.
 async fn all(client: &Client, query: Option<&String>) -> Result<Vec<Box<RawValue>>, Failure> {
     let request = |page_size| {
@@ -241,7 +235,7 @@ async fn delete(Delete { which, yes, condition, options }: Delete) -> Result<(),
     let (client, name) = (options.client()?, &which.entity_type);
     yes.confirm(async {
         client.send(&which.request(&get_entity_type::ROW)).await?;
-        let (bags, indexes) = (extent::of_bags(&client, name).await?, index::names(&client, &which).await?);
+        let (bags, indexes) = (extent::of_bags(&client, name).await?, index_names(&client, &which).await?);
         let indexes = counted(indexes.len() as u64, "index");
         Ok(format!("Delete the entity type {name} with {bags} and {indexes}? This cannot be undone."))
     })

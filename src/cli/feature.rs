@@ -8,15 +8,15 @@ use liststore_contract::operations::{
 };
 
 use super::confirm::Yes;
-use super::definitions::{ChangeOptions, Condition, Retold, Told};
+use super::definitions::{ChangeOptions, Condition, Retold, Told, labels};
 use super::failure::Failure;
 use super::output::{Format, Output, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, entities, extent, feature_files, purge};
-use crate::client::{Client, Request, Response, read};
+use crate::client::{Request, Response, read};
 use crate::definition::VersionProperties;
-use crate::domain::{EntityType, FeatureId, Ttl, ValueType, VersionLabel};
+use crate::domain::{EntityType, Ttl, ValueType};
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, TEXT};
 use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
 
@@ -256,12 +256,6 @@ async fn delete(Delete { feature, yes, condition, options }: Delete) -> Result<(
     .await?;
     let request = Request::of_feature(&delete_feature::ROW, &id).if_match(condition.if_match);
     show_deleted(&client.send(&request).await?, &id.to_string(), options.output())
-}
-
-/// The labels of a feature's versions.
-pub(super) async fn labels(client: &Client, id: &FeatureId) -> Result<Vec<VersionLabel>, Failure> {
-    let found: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;
-    Ok(found.versions.iter().filter_map(|version| VersionLabel::new(&version.version).ok()).collect())
 }
 
 async fn history(History { feature, limit, options }: History) -> Result<(), Failure> {

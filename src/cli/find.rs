@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
     /// The index's name
-    #[arg(value_name = "INDEX", value_parser = super::index::name)]
+    #[arg(value_name = "INDEX", value_parser = super::parse::index_name)]
     index: VersionLabel,
     /// A value for each property of the index, in order; may be given several times
     #[arg(long = "value", value_name = "VALUE", required = true, allow_hyphen_values = true, value_parser = value)]

@@ -14,7 +14,7 @@ use super::confirm::Yes;
 use super::definitions::{ChangeOptions, Condition, EntityTypeArgument};
 use super::failure::Failure;
 use super::output::{Format, Output, show, show_all};
-use super::parse::ServerOptions;
+use super::parse::{self, ServerOptions};
 use super::{block_on, clean, extent};
 use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::VersionLabel;
@@ -54,7 +54,7 @@ struct Named {
     #[command(flatten)]
     of: EntityTypeArgument,
     /// The index's name
-    #[arg(value_name = "INDEX", value_parser = name)]
+    #[arg(value_name = "INDEX", value_parser = parse::index_name)]
     name: VersionLabel,
 }
 
@@ -62,10 +62,6 @@ impl Named {
     fn request(&self, operation: &'static Row) -> Request {
         Request::new(operation, &[self.of.entity_type.as_str(), self.name.as_str()])
     }
-}
-
-pub(super) fn name(text: &str) -> Result<VersionLabel, String> {
-    VersionLabel::of_index(text).map_err(|invalid| invalid.to_string())
 }
 
 /// Create an index; existing bags are added in the background
@@ -177,12 +173,6 @@ async fn list(List { of, options }: List) -> Result<(), Failure> {
     let request = of.request(&list_indexes::ROW);
     let Indexes { indexes } = options.server.client(None)?.ask(&request).await?;
     show_all("indexes", &indexes, options.output, &HEADER, row)
-}
-
-/// The names of the indexes of an entity type.
-pub(super) async fn names(client: &Client, of: &EntityTypeArgument) -> Result<Vec<String>, Failure> {
-    let Indexes { indexes } = client.ask(&of.request(&list_indexes::ROW)).await?;
-    indexes.iter().map(|index| Ok(read::<Index>(index.get().as_bytes())?.name)).collect()
 }
 
 async fn drop_index(Drop { index, yes, condition, options }: Drop) -> Result<(), Failure> {

@@ -148,6 +148,10 @@ pub(super) fn time(text: &str) -> Result<Timestamp, String> {
     Ok(read.at)
 }
 
+pub(super) fn index_name(text: &str) -> Result<VersionLabel, String> {
+    VersionLabel::of_index(text).map_err(|invalid| invalid.to_string())
+}
+
 pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::parse(text).map_err(|e| e.to_string())
 }

@@ -6,10 +6,9 @@ use clap::Args;
 use liststore_contract::operations::purge_feature;
 
 use super::confirm::Yes;
-use super::definitions::ChangeOptions;
+use super::definitions::{ChangeOptions, labels};
 use super::extent;
 use super::failure::Failure;
-use super::feature::labels;
 use super::jobs::{Wait, begin};
 use super::parse::FeatureArguments;
 use crate::client::Request;

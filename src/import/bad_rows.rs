@@ -11,7 +11,7 @@ use csv::ByteRecord;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::csv_file::CsvDialect;
+use super::dialect::CsvDialect;
 use super::row::RawRow;
 use super::source::{FileFormat, Source};
 use crate::client::Failure;

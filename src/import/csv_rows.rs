@@ -2,7 +2,8 @@
 
 use csv::ByteRecord;
 
-use super::csv_file::{CsvDialect, CsvFile};
+use super::csv_file::CsvFile;
+use super::dialect::CsvDialect;
 use super::input::Input;
 use super::row::{Row, Step, Unreadable};
 use super::shape::Shape;
@@ -93,7 +94,7 @@ fn find(file: &CsvFile, name: &str, option: &str) -> Result<usize, String> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::csv_file::CsvEscape;
+    use super::super::dialect::CsvEscape;
     use super::super::shape::tests::shape;
     use super::*;
     use crate::domain::ValueType;

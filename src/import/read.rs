@@ -6,7 +6,8 @@ use std::thread;
 use tokio::sync::oneshot;
 
 use super::buffer::{Buffer, NotBuffered};
-use super::csv_file::{CsvDialect, OPEN_END};
+use super::csv_file::OPEN_END;
+use super::dialect::CsvDialect;
 use super::groups::RowOrigin;
 use super::input::Input;
 use super::row::{Row, Step, Unreadable};

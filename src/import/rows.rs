@@ -2,8 +2,8 @@
 
 use csv::ByteRecord;
 
-use super::csv_file::CsvDialect;
 use super::csv_rows::CsvRows;
+use super::dialect::CsvDialect;
 use super::input::Input;
 use super::ndjson_rows::NdjsonRows;
 use super::row::{RawRow, Row, Step, Unreadable};
@@ -66,7 +66,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::coding::FileCoding;
-    use super::super::csv_file::{CsvEscape, EXPORT_COLUMNS};
+    use super::super::csv_file::EXPORT_COLUMNS;
+    use super::super::dialect::CsvEscape;
     use super::super::shape::Columns;
     use super::*;
     use crate::domain::ValueType;

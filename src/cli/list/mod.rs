@@ -85,7 +85,8 @@ impl Values {
 /// Moments between which items are looked at.
 #[derive(Debug, Args)]
 struct BoundsArguments {
-    /// Only items at or after this time, such as 2024-08-29, "2024-08-29 16:44", -7d or nanoseconds since the Unix epoch
+    /// Only items at or after this time, such as 2024-08-29, "2024-08-29 16:44", -7d or nanoseconds since the Unix
+    /// epoch
     #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     min_timestamp: Option<Timestamp>,
     /// Only items at or before this time

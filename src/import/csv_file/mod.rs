@@ -10,10 +10,10 @@ mod quotes;
 
 use csv::{ByteRecord, ReaderBuilder};
 
+use super::dialect::{CsvDialect, CsvEscape};
 use super::input::Input;
 use super::row::Unreadable;
 use line_starts::LineStarts;
-pub use quotes::{CsvDialect, CsvEscape};
 use quotes::{QuoteError, Quotes};
 
 /// The columns of an export; the last one only where items have keys.
