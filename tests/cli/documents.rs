@@ -69,7 +69,7 @@ fn check_of_a_directory_prints_one_document() {
     let findings = found["findings"].as_array().unwrap();
     let parts: Vec<_> = findings.iter().map(|finding| finding["part"].as_str().unwrap()).collect();
     assert_eq!(parts, ["items", "log", "metadata", "agreement"]);
-    assert_eq!(findings[2]["found"], "1 features, 1 change in their history");
+    assert_eq!(findings[2]["found"], "1 features, 1 changes in their history");
     let nowhere = dir.path().join("nowhere").to_str().unwrap().to_owned();
     let said = run(&["check", "--dir", &nowhere, "--output", "json"]);
     let found = document(&said.out);

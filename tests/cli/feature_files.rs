@@ -129,7 +129,7 @@ fn differences_are_shown_and_made_and_nothing_is_deleted_unasked() {
     assert_eq!(shown(&server), before);
     let done = server.ok(&["feature", "import", &file]);
     assert!(done.contains("customer.clicks is not in the file: unchanged"), "{done}");
-    assert!(done.ends_with("1 change were made\n"), "{done}");
+    assert!(done.ends_with("1 change was made\n"), "{done}");
     let after = shown(&server);
     assert_eq!((after.len(), &after[1]["owner"], &after[1]["description"]), (2, &"feed".into(), &"".into()));
     assert_eq!(after[1]["versions"].as_array().unwrap().len(), 2);
