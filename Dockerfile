@@ -25,7 +25,7 @@ RUN mkdir -p /image/data /image/usr/local/bin /image/etc/ssl/certs \
 
 # `docker build --target operator -t liststore-operator .`
 FROM compile AS compile-operator
-RUN SQLX_OFFLINE=true cargo rustc --profile dist --locked --features operator --bin liststore-operator \
+RUN SQLX_OFFLINE=true cargo rustc --profile dist --locked --package liststore-operator --bin liststore-operator \
       -- -C target-feature=+crt-static \
  && cp target/dist/liststore-operator /image/usr/local/bin/
 

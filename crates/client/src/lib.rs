@@ -1,7 +1,7 @@
 //! An async client of Liststore.
 //!
-//! A [`Client`] has typed calls for lists ([`Client::list`]), for bags ([`Client::bag`]) and for definitions of features
-//! ([`Client::create_feature`]). Each other operation is a [`Request`] by its row in
+//! A [`Client`] has typed calls for lists ([`Client::list`]), for bags ([`Client::bag`]) and for definitions of
+//! features ([`Client::create_feature`]). Each other operation is a [`Request`] by its row in
 //! [`liststore_contract::operations`].
 //!
 //! ```no_run
