@@ -19,11 +19,14 @@ CREATE TABLE list_feature (
     entity_type text COLLATE "C" NOT NULL CHECK (entity_type ~ '^[A-Za-z0-9_.-]{1,128}$'),
     name        text COLLATE "C" NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{0,128}$'),
     definition  jsonb NOT NULL
-                CHECK (definition->>'entity_type' = entity_type AND definition->>'name' = name),
+                CHECK (definition->>'entity_type' IS NOT DISTINCT FROM entity_type
+                   AND definition->>'name' IS NOT DISTINCT FROM name),
     description text COLLATE "C" GENERATED ALWAYS AS (definition->>'description') STORED,
     owner       text COLLATE "C" GENERATED ALWAYS AS (definition->>'owner') STORED,
     PRIMARY KEY (entity_type, name),
-    CHECK (definition->>'format' IS NOT NULL AND jsonb_array_length(definition->'versions') > 0)
+    CHECK (jsonb_typeof(definition->'format') IS NOT DISTINCT FROM 'number'
+       AND jsonb_typeof(definition->'versions') IS NOT DISTINCT FROM 'array'
+       AND definition->'versions'->0 IS NOT NULL)
 );
 
 COMMENT ON TABLE list_feature IS

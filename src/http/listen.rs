@@ -301,8 +301,8 @@ struct Dispatched {
 /// Where the paths of lists and bags begin.
 const LOAD: [&str; 2] = ["/v1/lists", "/v1/entities"];
 
-/// How the path begins, and ends, by which bags are found. A type or an index with the name of its end is as quick.
-const FINDS: (&str, &str) = ("/v1/entity-types/", "/entities");
+/// How the paths begin, and end, by which bags are found. A type or an index with the name of an end is as quick.
+const FINDS: (&str, [&str; 2]) = ("/v1/entity-types/", ["/entities", "/entities:find"]);
 
 fn is_load(path: &str) -> bool {
     LOAD.iter().any(|begin| path.starts_with(begin))
@@ -310,7 +310,8 @@ fn is_load(path: &str) -> bool {
 
 /// Whether a framework would cost a target more than what is done for it. Its query does not count.
 fn is_hot(target: &str) -> bool {
-    is_load(target) || target.starts_with(FINDS.0) && cut(target, b'?').0.ends_with(FINDS.1)
+    let finds = |path: &str| FINDS.1.iter().any(|end| path.ends_with(end));
+    is_load(target) || target.starts_with(FINDS.0) && finds(cut(target, b'?').0)
 }
 
 impl http1::Handler for Worker {

@@ -1,6 +1,6 @@
 //! Get many bags.
 
-use super::parts::{ANY, BODY, json};
+use super::parts::{ANY, BODY, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{JOINED_LISTS, Parameter};
@@ -24,7 +24,7 @@ pub static ROW: Row = Row {
     query: &QUERY,
     request: Some(Type::of::<BatchGetBagsInput>()),
     replies: &[json(200, "One result for each request.", Type::of::<BatchGetBagsResults>())],
-    errors: &[ANY, BODY, &[ErrorCode::Draining]],
+    errors: &[ANY, WRITE, BODY, &[ErrorCode::Draining]],
     counts_items: true,
     ..Row::DEFAULT
 };

@@ -1,6 +1,6 @@
 //! Find bags by an index, with values in the body.
 
-use super::parts::{ANY, BODY, json};
+use super::parts::{ANY, BODY, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::{ErrorCode, FindBagsInput, FoundBags, Type};
@@ -20,6 +20,7 @@ pub static ROW: Row = Row {
     replies: &[json(200, "A page of bags.", Type::of::<FoundBags>())],
     errors: &[
         ANY,
+        WRITE,
         BODY,
         &[
             ErrorCode::EntityTypeNotFound,
