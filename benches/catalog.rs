@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use liststore::definition::VersionProperties;
+use liststore::definition::{Feature, FeatureVersion};
 use liststore::domain::{
-    EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Revision, Timestamp, Ttl, ValueType,
-    VersionLabel,
+    EntityType, FeatureId, FeatureName, Generation, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use liststore::metadata::postgres::{PostgresOptions, PostgresStore, migrate};
 use liststore::metadata::{Catalog, Definitions, MetadataStore};

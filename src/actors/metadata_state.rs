@@ -12,7 +12,8 @@ use super::refresher::{Extent, Refresher};
 use super::stored_catalog::StoredCatalog;
 use super::waiting_changes::WaitingChanges;
 use crate::access::KeyRing;
-use crate::domain::{Clock, Feature, Revision, Timestamp};
+use crate::definition::Feature;
+use crate::domain::{Clock, Revision, Timestamp};
 use crate::metadata::catalog::{Collected, Published};
 use crate::metadata::{Applied, Catalog, MetadataError, MetadataStore};
 

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::StartError;
+use crate::definition::{Feature, FeatureVersion};
 use crate::domain::index::{Document, ENTRIES_MAX, Entry};
-use crate::domain::{Clock, Feature, FeatureId, FeatureKey, FeatureVersion, ListKey, SystemClock, Ttl};
+use crate::domain::{Clock, FeatureId, FeatureKey, ListKey, SystemClock, Ttl};
 use crate::items::Operation;
 use crate::items::embedded::{AtRest, OpenError};
 use crate::metadata::embedded::Verified;

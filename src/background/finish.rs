@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::hold::{Held, Lost};
 use super::jobs::Jobs;
-use crate::domain::{Feature, FeatureVersion};
+use crate::definition::{Feature, FeatureVersion};
 use crate::metadata::jobs::{JobState, Target};
 use crate::metadata::{Change, MetadataError};
 

@@ -8,7 +8,8 @@
 use md5::{Digest, Md5};
 
 use super::jobs::{Jobs, room_for};
-use crate::domain::{Author, FeatureId, FeatureKey, FeatureVersion, JobId};
+use crate::definition::FeatureVersion;
+use crate::domain::{Author, FeatureId, FeatureKey, JobId};
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, Progress, Target, Task, TaskKind};
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::change::Transition;
 use super::{Change, MetadataError};
-use crate::domain::{Feature, FeatureId, FeatureVersion, Revision, Timestamp, Ttl, VersionLabel};
+use crate::definition::{Feature, FeatureVersion};
+use crate::domain::{FeatureId, Revision, Timestamp, Ttl, VersionLabel};
 
 /// A change that was made, or that would have changed nothing.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,9 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::definition::FORMATS;
+use crate::definition::{Feature, FeatureVersion};
+use crate::domain::IdentityKind;
 use crate::domain::index::{Index, Pointer};
-use crate::domain::{Feature, FeatureVersion, IdentityKind};
 use crate::wire;
 
 /// The number of the form below.

@@ -7,7 +7,8 @@ use super::{
     Change, ChangeContext, Deleted, FeaturePatch, MetadataError, MetadataStore, NewFeature, NewVersion, Precondition,
     VersionChanged, VersionPatch,
 };
-use crate::domain::{Feature, FeatureId, VersionLabel};
+use crate::definition::Feature;
+use crate::domain::{FeatureId, VersionLabel};
 
 #[async_trait]
 pub trait Calls {

@@ -11,7 +11,8 @@ use arc_swap::ArcSwapOption;
 pub use super::table::CatalogVersion;
 use super::table::Table;
 use super::{Changes, Definitions};
-use crate::domain::{Feature, FeatureId, Revision, Timestamp};
+use crate::definition::Feature;
+use crate::domain::{FeatureId, Revision, Timestamp};
 
 /// Why a look-up found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

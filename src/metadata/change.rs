@@ -12,8 +12,9 @@ use super::{
     Action, Change, ChangeContext, FeaturePatch, HistoryEntry, MetadataError, NewFeature, NewVersion, Precondition,
     VersionPatch, audit,
 };
+use crate::definition::{Feature, FeatureVersion};
 use crate::domain::index::INDEXES_MAX;
-use crate::domain::{Feature, FeatureId, FeatureVersion, Generation, Index, JobId, Revision, VersionLabel};
+use crate::domain::{FeatureId, Generation, Index, JobId, Revision, VersionLabel};
 
 /// What is to be written for one change.
 #[derive(Debug, Clone, PartialEq)]

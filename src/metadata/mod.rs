@@ -9,9 +9,10 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde::Serialize;
 
+use crate::definition::Feature;
 use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, Generation, IndexSpec, JobId, Labels, Limit, Owner, Revision,
+    Author, Description, EntityType, FeatureId, Generation, IndexSpec, JobId, Labels, Limit, Owner, Revision,
     Timestamp, Ttl, ValueType, VersionLabel,
 };
 pub use crate::wire::{FeaturePatch, VersionPatch};

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::definition::VersionProperties;
-use crate::domain::{Feature, FeatureId, FeatureKey, FeatureVersion, Index, ValueType, VersionLabel};
+use crate::definition::{Feature, FeatureVersion};
+use crate::domain::{FeatureId, FeatureKey, Index, ValueType, VersionLabel};
 
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
 const SHARDS: usize = 256;

@@ -10,7 +10,7 @@ use crate::api::call::{Call, HandlerResult};
 use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::reply;
-use crate::domain::Feature;
+use crate::definition::Feature;
 use crate::metadata::{Change, NewFeature};
 use crate::service::{Caller, Service, ServiceError};
 use crate::wire::EntityTypeInput;

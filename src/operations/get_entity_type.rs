@@ -7,7 +7,8 @@ use crate::api::call::{Call, HandlerResult};
 use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::reply;
-use crate::domain::{EntityType, Feature, FeatureId};
+use crate::definition::Feature;
+use crate::domain::{EntityType, FeatureId};
 use crate::service::{Caller, Service, ServiceError};
 
 pub struct GetEntityType;

@@ -7,7 +7,8 @@ use crate::api::call::{Call, HandlerResult};
 use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::reply;
-use crate::domain::{FeatureId, FeatureVersion, VersionLabel};
+use crate::definition::FeatureVersion;
+use crate::domain::{FeatureId, VersionLabel};
 use crate::metadata::MetadataError;
 use crate::service::{Caller, Service, ServiceError};
 

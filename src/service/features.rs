@@ -3,8 +3,9 @@
 use super::page_end::{AROUND_BYTES, end_early, json_bytes};
 use super::{Caller, Changes, Listed, Service, ServiceError, within};
 use crate::access::{Permission, Resource, decide};
+use crate::definition::Feature;
 use crate::domain::page::{FeatureWalk, HistoryWalk};
-use crate::domain::{Feature, FeatureId, Limit, Timestamp};
+use crate::domain::{FeatureId, Limit, Timestamp};
 use crate::metadata::{Applied, Change, FeatureFilter, HistoryEntry, MetadataError, Page};
 use crate::wire;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::domain::{FeatureVersion, Timestamp, VersionLabel};
+use crate::definition::FeatureVersion;
+use crate::domain::{Timestamp, VersionLabel};
 use crate::metadata::jobs::{Job, JobState};
 use crate::wire::IndexState;
 

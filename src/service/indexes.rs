@@ -3,7 +3,8 @@
 use super::index_view::IndexView;
 use super::{Caller, Changes, Service, ServiceError, within};
 use crate::background::job_of;
-use crate::domain::{EntityType, Feature, FeatureId, FeatureVersion, Timestamp};
+use crate::definition::{Feature, FeatureVersion};
+use crate::domain::{EntityType, FeatureId, Timestamp};
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, Target, TaskKind};
 use crate::wire::IndexState;

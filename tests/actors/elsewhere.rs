@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use liststore::domain::{ApiKey, Author, EntityType, Feature, FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
+use liststore::definition::Feature;
+use liststore::domain::{ApiKey, Author, EntityType, FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
 use liststore::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};

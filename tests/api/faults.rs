@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::app::Stores;
+use liststore::definition::Feature;
 use liststore::domain::{
-    ApiKey, EntityType, Feature, FeatureId, FeatureKey, Item, JobId, KeyId, Limit, ListKey, NewItem, Revision,
-    SystemClock, Timestamp,
+    ApiKey, EntityType, FeatureId, FeatureKey, Item, JobId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock,
+    Timestamp,
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError};
+use liststore::definition::Feature;
 use liststore::definition::{GivenProperties, VersionProperties};
 use liststore::domain::{
-    Author, EntityType, Feature, FeatureId, FeatureName, SystemClock, Timestamp, Ttl, ValueType, VersionLabel,
+    Author, EntityType, FeatureId, FeatureName, SystemClock, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use liststore::metadata::postgres::{PostgresOptions, PostgresStore};
 use liststore::metadata::{Change, ChangeContext, MetadataError, NewFeature, NewVersion, Precondition};

@@ -17,7 +17,8 @@ use sources::{Source, package_files, packages, rust_files};
 const MAY_USE: [(&str, &[&str]); 30] = [
     ("domain", &[]),
     ("items", &["domain", "tls_files"]),
-    ("metadata", &["domain"]),
+    // The audit trail keeps definitions as replies show them.
+    ("metadata", &["wire", "domain"]),
     ("access", &["domain"]),
     ("actors", &["access", "items", "metadata", "domain"]),
     ("background", &["actors", "items", "metadata", "domain"]),

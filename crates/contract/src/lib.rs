@@ -5,9 +5,10 @@
 //! has a file for each operation, with its [`row`]. The server, the commands and the operator share them. This
 //! package names no server, no store and no framework.
 
-pub mod definition;
 pub mod domain;
 pub mod operations;
 pub mod permission;
 pub mod row;
 pub mod wire;
+
+pub use wire::definition;

@@ -141,17 +141,17 @@ pub type IsUnreachable = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// finds or counts is among the items that are visible at one moment of it. Bounds, limits and page tokens select among
 /// these.
 ///
-/// An item beyond `max_items`, by any operation or by the answer of [`ItemStore::bound`], may be reclaimed from then on.
-/// As long as it is not reclaimed, it becomes visible again when items before it are removed or expire, or when
+/// An item beyond `max_items`, by any operation or by the answer of [`ItemStore::bound`], may be reclaimed from then
+/// on. As long as it is not reclaimed, it becomes visible again when items before it are removed or expire, or when
 /// `max_items` is raised. An item that was never beyond the bound is never reclaimed for it.
 ///
 /// # Sets
 /// A list with another identity ([`ListKey::identity`]) than that of items is a set. Its items are members
-/// ([`Identity::member`](liststore_contract::domain::Identity::member)), and for every reader, at any moment, a member is
-/// in it at most once. [`Keep::replaces`](liststore_contract::domain::Keep::replaces) decides between the visible item of
-/// a member and each new one, in any order, so that the order of adds does not change the result. An item that is not
-/// visible by the add's `now` and `ttl` counts as missing. It is never shown again once its member was added again, with
-/// any later TTL. After a removal, a member is as if it had never been there.
+/// ([`Identity::member`](liststore_contract::domain::Identity::member)), and for every reader, at any moment, a member
+/// is in it at most once. [`Keep::replaces`](liststore_contract::domain::Keep::replaces) decides between the visible
+/// item of a member and each new one, in any order, so that the order of adds does not change the result. An item that
+/// is not visible by the add's `now` and `ttl` counts as missing. It is never shown again once its member was added
+/// again, with any later TTL. After a removal, a member is as if it had never been there.
 ///
 /// Items of sets are stored and ordered by their stored bytes
 /// ([`Identity`](liststore_contract::domain::Identity)): everywhere here an item's `value`, and the digest in its item

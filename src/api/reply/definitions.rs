@@ -7,7 +7,7 @@ use super::super::headers::etag;
 use super::super::json::json;
 use super::super::response::Response;
 use super::text;
-use crate::domain::{Feature, FeatureVersion};
+use crate::definition::{Feature, FeatureVersion};
 use crate::metadata::{self, HistoryEntry};
 use crate::service::Listed;
 use crate::wire;

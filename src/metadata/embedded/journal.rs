@@ -15,9 +15,8 @@ use super::place::{self, PLACES, Place};
 use super::server_changes::SERVER_CHANGES;
 use super::tables::{FEATURES, Failure, GENERATIONS, HISTORY, META};
 use super::{JournalError, Opened, Opener, erasures, items_at, jobs, keys, records, server_changes, trail};
-use crate::domain::{
-    Belonging, Feature, FeatureId, FormatError, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp,
-};
+use crate::definition::Feature;
+use crate::domain::{Belonging, FeatureId, FormatError, JobId, KeyId, Limit, LogMark, Revision, StoreId, Timestamp};
 use crate::metadata::change::Transition;
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::change::KeyTransition;

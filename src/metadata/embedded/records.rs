@@ -5,9 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{
-    EntityType, Feature, FeatureId, FeatureName, Generation, Invalid, Revision, Timestamp, VersionLabel,
-};
+use crate::definition::Feature;
+use crate::domain::{EntityType, FeatureId, FeatureName, Generation, Invalid, Revision, Timestamp, VersionLabel};
 use crate::metadata::keys::record::{Broken, author};
 use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
 

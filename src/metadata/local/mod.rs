@@ -17,9 +17,9 @@ use super::{
     Applied, Change, ChangeContext, Changes, EachDefinition, FeatureFilter, Frozen, HeldUp, HistoryEntry,
     LastGeneration, MetadataError, MetadataStore, Page, Snapshot,
 };
+use crate::definition::{Feature, FeatureVersion};
 use crate::domain::{
-    ApiKey, EntityType, Feature, FeatureId, FeatureVersion, Generation, JobId, KeyId, Limit, Revision, Timestamp,
-    VersionLabel,
+    ApiKey, EntityType, FeatureId, Generation, JobId, KeyId, Limit, Revision, Timestamp, VersionLabel,
 };
 
 mod jobs;

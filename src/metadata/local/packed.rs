@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::definition::VersionProperties;
+use crate::definition::{Feature, FeatureVersion};
 use crate::domain::{
-    Description, EntityType, Feature, FeatureId, FeatureName, FeatureVersion, Generation, Labels, Limit, Owner,
-    Revision, Timestamp, Ttl, ValueType, VersionLabel,
+    Description, EntityType, FeatureId, FeatureName, Generation, Labels, Limit, Owner, Revision, Timestamp, Ttl,
+    ValueType, VersionLabel,
 };
 use crate::metadata::{FeatureFilter, MetadataError, Page};
 

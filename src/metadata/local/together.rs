@@ -2,7 +2,8 @@
 //! them at once. Nobody sees any of them before that.
 
 use super::{Inner, Journal, State};
-use crate::domain::{Feature, FeatureId, Generation, JobId, Revision, VersionLabel};
+use crate::definition::Feature;
+use crate::domain::{FeatureId, Generation, JobId, Revision, VersionLabel};
 use crate::metadata::change::{self, Transition};
 use crate::metadata::jobs::Job;
 use crate::metadata::{Applied, Change, ChangeContext, MetadataError};

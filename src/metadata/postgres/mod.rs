@@ -57,7 +57,8 @@ use super::{
     Applied, Change, ChangeContext, Changes, Definitions, EachDefinition, FeatureFilter, HistoryEntry, LastGeneration,
     MetadataError, MetadataStore, News, Page, change,
 };
-use crate::domain::{EntityType, Feature, FeatureId, Limit, Revision};
+use crate::definition::Feature;
+use crate::domain::{EntityType, FeatureId, Limit, Revision};
 
 /// More changed features than this are read as a whole reload.
 const CHANGES_MAX: usize = 2_000;

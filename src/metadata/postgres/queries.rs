@@ -9,7 +9,8 @@ use sqlx::PgConnection;
 use super::error::Failure;
 use super::rows::{self, FeatureRow, HistoryRow};
 use super::unnamed::Unnamed;
-use crate::domain::{EntityType, Feature, FeatureId, Generation, Limit, Revision, VersionLabel};
+use crate::definition::Feature;
+use crate::domain::{EntityType, FeatureId, Generation, Limit, Revision, VersionLabel};
 use crate::metadata::jobs::{self, Job};
 use crate::metadata::{FeatureFilter, HistoryEntry, LastGeneration, MetadataError, Page};
 

@@ -4,9 +4,8 @@
 
 use serde_json::Value as Json;
 
-use crate::domain::{
-    EntityType, Feature, FeatureId, FeatureName, Generation, Invalid, Revision, Timestamp, VersionLabel,
-};
+use crate::definition::Feature;
+use crate::domain::{EntityType, FeatureId, FeatureName, Generation, Invalid, Revision, Timestamp, VersionLabel};
 use crate::metadata::keys::record::author;
 use crate::metadata::{Action, HistoryEntry, LastGeneration, MetadataError};
 

@@ -14,7 +14,8 @@ use super::connections::Connections;
 use super::error::{Failure, commit_was_undone, with_unknown_outcome};
 use super::options::{BEGIN, CALL_TIME_MAX};
 use super::queries;
-use crate::domain::{Feature, FeatureId, Generation, Revision, VersionLabel};
+use crate::definition::Feature;
+use crate::domain::{FeatureId, Generation, Revision, VersionLabel};
 use crate::metadata::MetadataError;
 use crate::metadata::change::Transition;
 

@@ -1,7 +1,8 @@
 //! Features: creation, change, deletion.
 
+use liststore::definition::FeatureVersion;
 use liststore::definition::{GivenProperties, VersionProperties};
-use liststore::domain::{AheadMax, FeatureVersion, Generation, MaxItems, ValueType, VersionLabel};
+use liststore::domain::{AheadMax, Generation, MaxItems, ValueType, VersionLabel};
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition};
 
 use super::MetadataBackend;

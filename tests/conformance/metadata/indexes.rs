@@ -1,7 +1,8 @@
 //! Indexes of bags: versions of an entity type's bags, with a generation each.
 
+use liststore::definition::FeatureVersion;
 use liststore::domain::index::{INDEXES_MAX, IndexSpec, Pointer};
-use liststore::domain::{FeatureVersion, Generation, JobId, Revision};
+use liststore::domain::{Generation, JobId, Revision};
 use liststore::metadata::jobs::{Job, JobState, Target, Task, TaskKind};
 use liststore::metadata::{
     Applied, Calls, Change, MetadataError, MetadataStore, NewVersion, Precondition, VersionPatch,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use liststore::definition::Feature;
 use liststore::definition::{GivenProperties, VersionProperties};
 use liststore::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Revision, Timestamp, Ttl,
-    ValueType, VersionLabel,
+    Author, Description, EntityType, FeatureId, FeatureName, Labels, Limit, Owner, Revision, Timestamp, Ttl, ValueType,
+    VersionLabel,
 };
 use liststore::metadata::{
     Calls, ChangeContext, FeaturePatch, HistoryEntry, MetadataStore, NewFeature, NewVersion, Precondition, VersionPatch,

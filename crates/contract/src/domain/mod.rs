@@ -34,7 +34,6 @@ pub mod token;
 pub mod ttl;
 pub mod value;
 
-pub use crate::definition::{Feature, FeatureVersion};
 pub use access_log::AccessLog;
 pub use ahead_max::AheadMax;
 pub use api_key::{ApiKey, KeyId, KeyName, KeyState, PreviousSecret, SecretHash};

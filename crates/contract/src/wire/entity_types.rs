@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::jobs::{deleted_only, lists_per_second};
 use super::object::Object;
 use super::{Problem, texts};
+use crate::definition;
 use crate::domain::{self, Description, Labels, Owner, Ttl};
 
 /// The definition of a new entity type.
@@ -122,8 +123,8 @@ pub struct EntityType {
     pub updated_at: String,
 }
 
-impl From<&domain::Feature> for EntityType {
-    fn from(bags: &domain::Feature) -> Self {
+impl From<&definition::Feature> for EntityType {
+    fn from(bags: &definition::Feature) -> Self {
         Self {
             entity_type: bags.id.entity_type.to_string(),
             ttl: bags.properties().ttl.to_string(),

@@ -10,6 +10,8 @@ mod add_body;
 mod bags;
 mod batch;
 mod batch_body;
+mod changes;
+pub mod definition;
 mod entity_types;
 mod erasure;
 mod error_code;
@@ -45,6 +47,7 @@ pub use batch::{
     AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
     BatchGetResults, BatchItem, GetRequest, PageResult, RequestFailed, Requests,
 };
+pub use changes::{Action, Change, HistoryPage};
 pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};
 pub use erasure::{EntityErased, ErasedBag, ErasedList};
 pub use error_code::{CodeRow, ErrorCode};
@@ -64,8 +67,8 @@ pub use lookup::{LookupInput, LookupKeysInput, LookupValuesInput};
 pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
-    Action, Added, Backup, Change, Check, Contained, ContainedValue, Counted, Deleted, EntityPage, Feature,
-    FeaturePage, FeatureVersion, Found, Health, HealthRead, HistoryPage, Item, ItemPage, Removed,
+    Added, Backup, Check, Contained, ContainedValue, Counted, Deleted, EntityPage, Feature, FeaturePage,
+    FeatureVersion, Found, Health, HealthRead, Item, ItemPage, Removed,
 };
 pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, VersionInput, VersionPatch};
 

@@ -5,13 +5,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::AnyOfBuilder;
-use utoipa::openapi::{Ref, RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
-use super::{EntityType, Index, texts};
-use crate::definition::VersionProperties;
-use crate::domain::{self, TimestampUnit, ValueType};
+use super::texts;
+use crate::definition::{self, VersionProperties};
+use crate::domain::{TimestampUnit, ValueType};
 
 /// A page of items, in the requested order.
 #[derive(ToSchema)]
@@ -141,8 +139,8 @@ pub struct Feature {
     pub updated_at: String,
 }
 
-impl From<&domain::Feature> for Feature {
-    fn from(feature: &domain::Feature) -> Self {
+impl From<&definition::Feature> for Feature {
+    fn from(feature: &definition::Feature) -> Self {
         Self {
             entity_type: feature.id.entity_type.to_string(),
             name: feature.id.name.to_string(),
@@ -170,8 +168,8 @@ pub struct FeatureVersion {
     pub created_at: String,
 }
 
-impl From<&domain::FeatureVersion> for FeatureVersion {
-    fn from(version: &domain::FeatureVersion) -> Self {
+impl From<&definition::FeatureVersion> for FeatureVersion {
+    fn from(version: &definition::FeatureVersion) -> Self {
         Self {
             version: version.version.to_string(),
             properties: version.properties.clone(),
@@ -196,113 +194,6 @@ pub struct FeaturePage {
 pub struct Deleted {
     #[schema(value_type = texts::ExpiryEstimate, inline)]
     pub items_expire_by: String,
-}
-
-/// A page of an audit trail, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct HistoryPage {
-    pub history: Vec<Change>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
-    pub next_page_token: Option<String>,
-}
-
-/// A change to a feature, to one of its versions, or to an entity type.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct Change {
-    #[schema(value_type = texts::Timestamp, inline)]
-    pub at: String,
-    /// `key:` and the name of the API key, or `local`. On an open server, the `Liststore-User` of the request or
-    /// `anonymous`.
-    pub by: String,
-    /// The `Liststore-User` of a request with an API key, which is not verified.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub on_behalf_of: Option<String>,
-    #[schema(value_type = Action)]
-    pub action: String,
-    /// The version that was created, changed or deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub version: Option<String>,
-    /// The index that was created, changed or deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub index: Option<String>,
-    /// The feature, version or index before the change; absent for a creation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Definition, required = false)]
-    pub before: Option<serde_json::Value>,
-    /// The feature, version or index after the change; absent for a deletion.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Definition, required = false)]
-    pub after: Option<serde_json::Value>,
-}
-
-/// What kind of change it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
-#[schema(rename_all = "snake_case")]
-pub enum Action {
-    CreateFeature,
-    UpdateFeature,
-    DeleteFeature,
-    CreateVersion,
-    UpdateVersion,
-    DeleteVersion,
-    CreateEntityType,
-    UpdateEntityType,
-    DeleteEntityType,
-    CreateIndex,
-    UpdateIndex,
-    DeleteIndex,
-}
-
-impl Action {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CreateFeature => "create_feature",
-            Self::UpdateFeature => "update_feature",
-            Self::DeleteFeature => "delete_feature",
-            Self::CreateVersion => "create_version",
-            Self::UpdateVersion => "update_version",
-            Self::DeleteVersion => "delete_version",
-            Self::CreateEntityType => "create_entity_type",
-            Self::UpdateEntityType => "update_entity_type",
-            Self::DeleteEntityType => "delete_entity_type",
-            Self::CreateIndex => "create_index",
-            Self::UpdateIndex => "update_index",
-            Self::DeleteIndex => "delete_index",
-        }
-    }
-}
-
-/// A feature, a version, an entity type or an index, as it was then. A feature has all that an entity type has, so that this is
-/// any of them, and not one of them alone.
-pub struct Definition;
-
-impl PartialSchema for Definition {
-    fn schema() -> RefOr<Schema> {
-        AnyOfBuilder::new()
-            .description(Some("A feature, a version, an entity type or an index at that time."))
-            .item(Ref::from_schema_name(Feature::name()))
-            .item(Ref::from_schema_name(FeatureVersion::name()))
-            .item(Ref::from_schema_name(EntityType::name()))
-            .item(Ref::from_schema_name(Index::name()))
-            .into()
-    }
-}
-
-impl ToSchema for Definition {
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((Feature::name().into(), Feature::schema()));
-        schemas.push((FeatureVersion::name().into(), FeatureVersion::schema()));
-        schemas.push((EntityType::name().into(), EntityType::schema()));
-        schemas.push((Index::name().into(), Index::schema()));
-        Feature::schemas(schemas);
-        FeatureVersion::schemas(schemas);
-        EntityType::schemas(schemas);
-        Index::schemas(schemas);
-    }
 }
 
 /// A backup that was made.

@@ -14,9 +14,10 @@ use redb::backends::FileBackend;
 use redb::{Builder, StorageBackend, TableDefinition};
 
 use super::*;
+use crate::definition::Feature;
 use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{
-    Author, Description, EntityType, Feature, FeatureId, FeatureName, Labels, Limit, Owner, Timestamp, Ttl, ValueType,
+    Author, Description, EntityType, FeatureId, FeatureName, Labels, Limit, Owner, Timestamp, Ttl, ValueType,
 };
 use crate::metadata::{Calls, ChangeContext, Definitions, Frozen, MetadataStore, NewFeature, Precondition};
 

@@ -116,7 +116,7 @@ impl Feature {
     fn checked(mut self) -> Result<Self, Invalid> {
         let is_ordered = self.versions.is_sorted_by(|a, b| a.version < b.version);
         if !is_ordered || self.versions.first().is_none_or(|first| !first.version.is_default()) {
-            return Err(Invalid::argument("the default version must come first, and all others in order"));
+            return Err(Invalid::argument("the default version must come first, and the other versions in order"));
         }
         for version in &mut self.versions {
             version.properties = version.properties.clone().checked().map_err(|error| error.invalid)?;
