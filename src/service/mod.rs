@@ -1,8 +1,8 @@
 //! What the server does, below the operations: what several of them need to be carried out.
 //!
 //! The function of an operation ([`crate::operations`]) gets the [`Service`] and a [`Caller`]. This module has the
-//! parts that operations share, and the long ones. It knows no HTTP, except for the JSON of a page of items: the page cache
-//! keeps pages as they are rendered.
+//! parts that operations share, and the long ones. It knows no HTTP, except for the JSON of a page
+//! of items: the page cache keeps pages as they are rendered.
 
 mod bag;
 mod bag_conditions;
