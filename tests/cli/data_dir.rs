@@ -295,7 +295,7 @@ fn a_directory_of_an_earlier_release_becomes_a_store_and_keeps_everything() {
     }
     let (items, dir) = read(dir);
     assert_eq!(items, [3; 3]);
-    assert_eq!(fs::read_to_string(dir.path().join("data/items/FORMAT")).unwrap(), "liststore items 4\n");
+    assert_eq!(fs::read_to_string(dir.path().join("data/items/FORMAT")).unwrap(), "liststore items 1\n");
     let before = fs::read_to_string(dir.path().join("data/STORE")).unwrap();
     let (items, dir) = read(dir);
     assert_eq!(items, [3; 3]);

@@ -19,8 +19,11 @@ fn import(server: &Server, feature: &str, files: &[&str], more: &[&str]) -> Said
 fn the_first_bad_row_ends_the_import_with_its_file_and_line() {
     let server = Server::start();
     server.feature("f", "string");
-    let good = server.write("good.csv", "user,at,v\r\nu,1,a\r\n\r\nu,2,\"two\nlines\"\r\n");
-    let bad = server.write("bad.csv", "user,at,v\r\nu,3,a\r\n\r\n\"u\",\"4\",\"two\nlines\"\r\nu,then,c\r\nu,9,d\r\n");
+    let good = server.write("good.csv", "user,at,v\r\nu,1700000001,a\r\n\r\nu,1700000002,\"two\nlines\"\r\n");
+    let bad = server.write(
+        "bad.csv",
+        "user,at,v\r\nu,1700000003,a\r\n\r\n\"u\",\"1700000004\",\"two\nlines\"\r\nu,then,c\r\nu,1700000009,d\r\n",
+    );
     let said = import(&server, "f", &[&good, &bad], &["--value-column", "v"]);
     assert_eq!(said.status, 1, "{said:?}");
     assert!(said.out.starts_with("5 rows: ") && said.out.contains(" 1 bad "), "{said:?}");
