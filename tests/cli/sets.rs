@@ -51,7 +51,7 @@ fn a_member_is_added_looked_up_and_removed_by_its_key() {
     );
     assert_eq!(get(&server, "").lines().count(), 1);
     let shown = server.ok(&["feature", "get", "status", "suspended"]);
-    assert!(shown.contains("identity     key, newest"), "{shown}");
+    assert!(shown.contains("identity     key\nkeep         newest\n"), "{shown}");
 }
 
 #[test]

@@ -292,6 +292,6 @@ fn a_spine_that_was_cut_off_is_refused_and_leaves_nothing_under_the_name() {
     fs::remove_file(&out).unwrap();
     let escaped = server.write("s.csv", format!("{head}a,{BASE},\"\\\"hi\\\"\"\n"));
     assert!(join(&escaped, &[]).failed(1).contains("--csv-escape backslash"));
-    assert_eq!(join(&escaped, &["--csv-escape", "backslash"]).ok(), "1 row with 1 items\n");
+    assert_eq!(join(&escaped, &["--csv-escape", "backslash"]).ok(), "1 row with 1 item\n");
     assert_eq!(lines(&fs::read_to_string(&out).unwrap())[0]["label"], "\"hi\"");
 }

@@ -17,8 +17,6 @@ use super::log::queue::{self, GROUP_WRITES, Placed, Taken, Write, closed};
 use super::log::writer::LogWriter;
 use super::memory::memtable::Memtable;
 use super::options::Fsync;
-#[cfg(target_os = "linux")]
-
 /// A frame takes no more writes beyond this.
 const GROUP_BYTES: usize = 1 << 20;
 /// How often the thread looks for something to do when nobody writes, until there is nothing left.

@@ -115,7 +115,7 @@ const ACTIONS = {
   create_entity_type: ["created the entity type", "good"], update_entity_type: ["changed the entity type", ""],
   delete_entity_type: ["deleted the entity type", "bad"],
   create_index: ["created the index", "good"], update_index: ["finished the build of the index", "good"],
-  delete_index: ["dropped the index", "bad"],
+  delete_index: ["deleted the index", "bad"],
   create_key: ["created the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
   purge: ["started a purge of", "bad"], erase_entity: ["erased", "bad"],
   resize_pool: ["resized the", ""], change_log: ["changed the", ""], create_backup: ["created a", "good"],
