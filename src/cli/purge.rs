@@ -18,7 +18,7 @@ use crate::wire::PurgeInput;
 const EXAMPLES: &str = "\
 Examples:
   liststore feature purge user story_presented --wait
-  liststore feature purge user story_presented --version v2 --lists-per-second 500
+  liststore feature purge user story_presented --lists-per-second 500
   liststore feature purge user story_presented --deleted-only --yes
 
 The server runs a background job that survives restarts: liststore jobs shows,
