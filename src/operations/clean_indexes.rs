@@ -62,7 +62,7 @@ impl Operation for CleanIndexes {
             metadata.note_server_change(change, by).await.map_err(Broken::Begun)?;
             Ok(job)
         };
-        Ok(within(caller, Changes::Definitions, to_its_end(asking)).await?)
+        within(caller, Changes::Definitions, to_its_end(asking)).await
     }
 
     fn reply(call: &Call<'_>, job: Job) -> HandlerResult {

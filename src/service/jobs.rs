@@ -49,7 +49,7 @@ impl Service {
             };
             jobs.create_noted(task, by, note).await.map_err(Broken::AtFirst)
         };
-        Ok(within(caller, Changes::Definitions, to_its_end(asking)).await?)
+        within(caller, Changes::Definitions, to_its_end(asking)).await
     }
 
     /// One of a feature that the caller may not see is told of as one that is not there: its id says nothing of the
@@ -68,7 +68,7 @@ impl Service {
         tracing::info!(by = %caller.principal, job = %id, ?command, "job command received");
         let (jobs, by) = (self.jobs.clone(), caller.author());
         let commanding = async move { jobs.command(id, command, by).await.map_err(Broken::AtFirst) };
-        Ok(within(caller, Changes::Definitions, to_its_end(commanding)).await?)
+        within(caller, Changes::Definitions, to_its_end(commanding)).await
     }
 }
 

@@ -28,7 +28,7 @@ impl Service {
             }
             Ok((key, created))
         };
-        Ok(within(caller, Changes::Definitions, to_its_end(revoking)).await?)
+        within(caller, Changes::Definitions, to_its_end(revoking)).await
     }
 
     /// The longest lifetime that a caller may give to a key, if it is bounded. Refuses a longer one.

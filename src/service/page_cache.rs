@@ -85,7 +85,7 @@ impl Weighter<Key, Entry> for ByBytes {
 
 /// Shared by all threads.
 #[derive(Debug)]
-pub(super) struct PageCache {
+pub(crate) struct PageCache {
     pages: Arc<Cache<Key, Entry, ByBytes>>,
     hits: IntCounter,
 }

@@ -47,10 +47,6 @@ impl RowName<'_> {
         value.map_err(|_| self.broken(column))
     }
 
-    pub(super) fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, MetadataError> {
-        value.ok_or_else(|| self.broken(column))
-    }
-
     pub(super) fn unsigned(&self, column: &'static str, number: i64) -> Result<u64, MetadataError> {
         u64::try_from(number).map_err(|_| self.broken(column))
     }
