@@ -245,7 +245,8 @@ mod tests {
         let shown = commands.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let mut shown: Vec<_> = shown.chain(["help"]).collect();
         let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        (shown.sort_unstable(), grouped.sort_unstable());
+        shown.sort_unstable();
+        grouped.sort_unstable();
         assert_eq!(grouped, shown);
     }
 
