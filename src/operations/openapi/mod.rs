@@ -19,6 +19,7 @@ use crate::api::document::Document;
 use crate::api::json::json_text;
 use crate::api::operation::Operation;
 use crate::api::problem::{self, ErrorCode, Problem};
+use crate::definition::GivenProperties;
 use crate::service::{Caller, Service, ServiceError};
 use crate::wire::parameters::{self, Parameter};
 use crate::wire::{ProblemBody, Type};
@@ -56,6 +57,7 @@ fn document() -> Value {
         path[operation.method.as_str().to_lowercase()] = described;
     }
     schemas.join_parts();
+    schemas.close_requests();
     let tags = Group::ALL.map(|group| json!({"name": group.name(), "description": group.description()}));
     json!({
         "openapi": "3.1.0",
@@ -131,8 +133,26 @@ impl Schemas {
             if name == FEATURE_INPUT {
                 join(whole, &json!({"required": ["ttl"]}));
             }
+            if name.ends_with("Patch")
+                && let Some(properties) = whole.get_mut("properties").and_then(Value::as_object_mut)
+            {
+                properties.retain(|name, _| GivenProperties::FIXED.iter().all(|(fixed, _)| fixed != name));
+            }
         }
         self.0.retain(|name, _| !joined.contains(name));
+    }
+
+    /// Bodies of requests have no other members than those that are named.
+    fn close_requests(&mut self) {
+        for (name, schema) in &mut self.0 {
+            let is_request = name.ends_with("Input") || name.ends_with("Patch");
+            if let Some(schema) = schema.as_object_mut()
+                && is_request
+                && schema.contains_key("properties")
+            {
+                schema.entry("additionalProperties").or_insert(json!(false));
+            }
+        }
     }
 }
 

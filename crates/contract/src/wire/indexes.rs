@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, Schema, SchemaType, Type};
 
 use super::jobs::lists_per_second;
-use super::object::Object;
+use super::object;
 use super::{Bag, Problem, text, texts};
 use crate::domain::index::{PROPERTIES_MAX, Pointer};
 use crate::domain::{IndexSpec, Limit, Order, VersionLabel};
@@ -37,7 +38,7 @@ fn pointers<S: Serializer>(pointers: &[Pointer], serializer: S) -> Result<S::Ok,
 
 impl IndexInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["name", "properties", "order_by"], &[])?;
+        let object = object::Object::read(body, &["name", "properties", "order_by"], &[])?;
         let raw = object.required_raw("properties")?;
         let texts: Vec<String> = serde_json::from_str(raw)
             .map_err(|_| Problem::argument("properties", "properties must be a list of strings"))?;
@@ -66,13 +67,13 @@ impl IndexInput {
 #[schema(example = json!({"values": ["GB"], "min": 7.5, "order": "oldest", "limit": 20}))]
 pub struct FindBagsInput {
     /// A string, number, boolean or null for each property of the index, in order.
-    #[schema(value_type = Vec<serde_json::Value>, min_items = 1, max_items = 8)]
+    #[schema(schema_with = values)]
     pub values: Vec<String>,
     /// Lower bound in the order of the index: a number, or a time in RFC 3339.
-    #[schema(value_type = serde_json::Value, required = false)]
+    #[schema(schema_with = bound, required = false)]
     pub min: Option<String>,
     /// Upper bound in the order of the index.
-    #[schema(value_type = serde_json::Value, required = false)]
+    #[schema(schema_with = bound, required = false)]
     pub max: Option<String>,
     /// `newest` (or greatest) first, the default, or `oldest`.
     #[schema(value_type = String, required = false)]
@@ -85,9 +86,25 @@ pub struct FindBagsInput {
     pub page_token: Option<String>,
 }
 
+fn of_types(types: &[Type]) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(types.iter().cloned().collect::<SchemaType>())
+}
+
+fn values() -> Schema {
+    let value: Object = of_types(&[Type::String, Type::Number, Type::Boolean, Type::Null]).build();
+    let description = "A string, number, boolean or null for each property of the index, in order.";
+    let values = ArrayBuilder::new().items(value).min_items(Some(1)).max_items(Some(PROPERTIES_MAX));
+    values.description(Some(description)).into()
+}
+
+fn bound() -> Schema {
+    let description = "Lower or upper bound in the order of the index: a number, or a time in RFC 3339.";
+    of_types(&[Type::Number, Type::String]).description(Some(description)).into()
+}
+
 impl FindBagsInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["values", "min", "max", "order", "limit", "page_token"], &[])?;
+        let object = object::Object::read(body, &["values", "min", "max", "order", "limit", "page_token"], &[])?;
         let refused = || Problem::argument("values", format!("values must be a list of 1 to {PROPERTIES_MAX} values"));
         let values: Vec<&RawValue> = serde_json::from_str(object.required_raw("values")?).map_err(|_| refused())?;
         if values.is_empty() || values.len() > PROPERTIES_MAX {
@@ -129,7 +146,7 @@ pub struct CleanInput {
 
 impl CleanInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["index", "lists_per_second"], &[])?;
+        let object = object::Object::read(body, &["index", "lists_per_second"], &[])?;
         Ok(Self {
             index: object.optional("index", VersionLabel::of_index)?,
             lists_per_second: lists_per_second(&object)?,
