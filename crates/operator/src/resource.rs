@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_definition_in_k8s_is_this_one() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/k8s/operator/crd.yaml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../k8s/operator/crd.yaml");
         let told = "is not what `liststore-operator crd` prints: write that there";
         let kept: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         assert_eq!(kept, serde_json::to_value(ListActorPool::crd()).unwrap(), "{path} {told}");
