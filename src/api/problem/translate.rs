@@ -50,7 +50,7 @@ impl From<BagError> for Problem {
     }
 }
 
-/// A refusal tells the caller's own key and what it lacks, and nothing of what is stored.
+/// A refusal names the key of the caller and the missing permission, and no stored data.
 impl From<Denied> for Problem {
     fn from(denied: Denied) -> Self {
         let code = match denied {
@@ -157,7 +157,7 @@ impl From<MetadataError> for Problem {
     }
 }
 
-/// Whoever asks for backups may use the data directory, and may know what its disk says.
+/// A caller that may make backups may use the data directory, and may see the errors of its disk.
 impl From<BackupError> for Problem {
     fn from(error: BackupError) -> Self {
         let text = error.to_string();

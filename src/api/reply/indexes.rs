@@ -1,4 +1,4 @@
-//! Indexes, and what is found by them, as answers.
+//! Replies with indexes, and with the bags that an index finds.
 
 use actix_web::http::header::ETAG;
 

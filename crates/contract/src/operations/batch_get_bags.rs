@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{JOINED_LISTS, Parameter};
 use crate::wire::{BatchGetBagsInput, BatchGetBagsResults, ErrorCode, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 1] = [JOINED_LISTS];
 
 pub static ROW: Row = Row {

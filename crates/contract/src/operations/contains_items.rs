@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{MAX_TIMESTAMP, MIN_TIMESTAMP, Parameter, VERSION};
 use crate::wire::{Contained, ContainsInput, ErrorCode, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 3] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP];
 
 pub static ROW: Row = Row {
@@ -23,7 +23,7 @@ pub static ROW: Row = Row {
     query: &QUERY,
     request: Some(Type::of::<ContainsInput<'static>>()),
     replies: &[json(200, "One result for each value.", Type::of::<Contained>())],
-    // A browser's page of another site is not told from one that writes.
+    // The server cannot distinguish a page of another site that reads from one that writes.
     errors: &[ANY, WRITE, LIST, BODY, &[ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp]],
     counts_items: true,
     ..Row::DEFAULT

@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{COUNT_MAX, MAX_TIMESTAMP, MIN_TIMESTAMP, Parameter, VERSION};
 use crate::wire::{Counted, ErrorCode, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 4] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, COUNT_MAX];
 
 pub static ROW: Row = Row {

@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, PAGE_TOKEN, Parameter, VALUE};
 use crate::wire::{ErrorCode, FoundBags, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 6] = [VALUE, MIN, MAX, ORDER, BAGS_LIMIT, PAGE_TOKEN];
 
 pub static ROW: Row = Row {

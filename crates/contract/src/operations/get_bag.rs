@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
 use crate::wire::parameters::{BAG_IF_NONE_MATCH, JOINED_LISTS, Parameter, REQUEST_ID, TIMEOUT};
 use crate::wire::{Bag, ErrorCode, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 1] = [JOINED_LISTS];
 
 pub static ROW: Row = Row {

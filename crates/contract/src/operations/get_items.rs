@@ -6,7 +6,7 @@ use crate::row::{Content, Effect, Group, Method, ReplyForm, Row, Subject};
 use crate::wire::parameters::{AS_OF, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN, Parameter, VERSION};
 use crate::wire::{ErrorCode, ItemPage, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 7] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, AS_OF, ORDER, LIMIT, PAGE_TOKEN];
 
 const ETAG: (&str, &str) = ("ETag", "The page's entity tag.");

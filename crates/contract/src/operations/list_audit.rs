@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, PAGE_SIZE, PAGE_TOKEN, Parameter, SINCE, UNTIL};
 use crate::wire::{AuditPage, ErrorCode, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 7] = [AUDIT_BY, AUDIT_TARGET, AUDIT_ACTION, SINCE, UNTIL, PAGE_SIZE, PAGE_TOKEN];
 
 pub static ROW: Row = Row {

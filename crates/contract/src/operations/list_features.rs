@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN, Parameter, TEXT};
 use crate::wire::{ErrorCode, FeaturePage, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 4] = [ENTITY_TYPE, TEXT, PAGE_SIZE, PAGE_TOKEN];
 
 pub static ROW: Row = Row {

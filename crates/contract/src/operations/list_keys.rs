@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, Parameter};
 use crate::wire::{ErrorCode, KeyPage, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 2] = [PAGE_SIZE, PAGE_TOKEN];
 
 pub static ROW: Row = Row {

@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{Parameter, VERSION};
 use crate::wire::{ErrorCode, Found, LookupInput, Type};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 1] = [VERSION];
 
 pub static ROW: Row = Row {

@@ -5,7 +5,7 @@ use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
 use crate::wire::parameters::{Parameter, VERSION};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 1] = [VERSION];
 
 pub static ROW: Row = Row {

@@ -6,7 +6,7 @@ use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::ErrorCode;
 use crate::wire::parameters::{CREATED_KEYS, Parameter};
 
-/// What its query takes, in the order in which it is read.
+/// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 1] = [CREATED_KEYS];
 
 pub static ROW: Row = Row {
