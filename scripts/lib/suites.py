@@ -40,7 +40,9 @@ IDLE_TIME = LIBRARIES | {"engine", "operator", "tidy", "bin liststore", "bin lis
 NICE = {"cql": -5} | dict.fromkeys(IDLE_TIME, 19)
 # Suites with a harness of their own, which does not know `--report-time`.
 OWN_HARNESS = {"console", "consistency"}
-ENDED = re.compile(rb"^test (?P<name>\S+)\s.*?(?:ok|FAILED)(?: <(?P<seconds>[\d.]+)s>)?\s*$")
+# What a test prints itself stands between its name and its result.
+BEGAN = re.compile(rb"^test (?P<name>\S+)\s+\.\.\.")
+ENDED = re.compile(rb"(?:^|\.\.\. )(?:ok|FAILED)(?: <(?P<seconds>[\d.]+)s>)?\s*$")
 
 
 def programs(messages):
@@ -78,15 +80,17 @@ def run(name, executable, folder, log):
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    tests, previous = [], time.monotonic()
+    tests, test, previous = [], None, time.monotonic()
     for line in process.stdout:
         log.write(line)
-        if ended := ENDED.match(line):
+        if began := BEGAN.match(line):
+            test = began["name"].decode()
+        if test and (ended := ENDED.search(line)):
             now = time.monotonic()
             # A harness without times runs one test after the other.
             seconds = float(ended["seconds"]) if ended["seconds"] else now - previous
-            tests.append((seconds, f"{name} {ended['name'].decode()}"))
-            previous = now
+            tests.append((seconds, f"{name} {test}"))
+            test, previous = None, now
     return process.wait(), tests
 
 

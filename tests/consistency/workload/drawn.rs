@@ -20,7 +20,7 @@ impl World {
         }
         if kind == Kind::Expiring && rng.u8(0..4) > 0 {
             let ttl = TTLS_SECS[rng.usize(0..TTLS_SECS.len())] * NANOS_PER_SEC;
-            return wall - ttl + rng.u64(0..3 * NANOS_PER_SEC) - NANOS_PER_SEC;
+            return wall - ttl + rng.u64(0..NANOS_PER_SEC) - NANOS_PER_SEC / 4;
         }
         self.on_grid(rng)
     }
