@@ -1,25 +1,27 @@
-//! Calls about bags, and the entries by which they are found.
+//! Calls about bags, and about the entries by which they are found.
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use super::list_calls::token_of_walk;
 use super::list_error::ListError;
-use super::list_pool::{Effect, ListPool, token_of_walk};
-use super::messages::{BagEntities, Bags, EnterBags, FinishSwap, GetBag, SwapBag, UnfinishedSwaps};
+use super::list_pool::ListPool;
+use super::turns::Turn;
+use super::work::{Terms, Turns};
 use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
 use crate::items::{
-    BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, Operation, ReadBag, SwapId, SwapLook, SwapPage, Swapped,
+    BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, ReadBag, SwapId, SwapLook, SwapPage, Swapped,
 };
 
 impl ListPool {
-    /// The visible bag, or that there is none, if the store can tell at once from memory, on this thread.
+    /// The visible bag, or the fact that there is none, if the store has it in memory. Runs on this thread.
     pub fn bag_from_memory(&self, bag: ListKeyRef<'_>, ttl: Ttl, deadline: Instant) -> Option<Option<Item>> {
-        self.inner.store.bag_from_memory(&Operation::new(self.inner.clock.now(), ttl, deadline), bag)
+        self.inner.store.bag_from_memory(&self.operation(ttl, deadline), bag)
     }
 
-    /// The same of several bags, in the order of the entries whose values are the IDs of their entities.
+    /// The same for several bags, in the order of the entries whose values are the IDs of their entities.
     pub fn bags_from_memory(
         &self,
         feature_key: &FeatureKey,
@@ -27,11 +29,10 @@ impl ListPool {
         ttl: Ttl,
         deadline: Instant,
     ) -> Vec<Option<Option<Item>>> {
-        let op = Operation::new(self.inner.clock.now(), ttl, deadline);
-        self.inner.store.bags_from_memory(&op, feature_key, entries)
+        self.inner.store.bags_from_memory(&self.operation(ttl, deadline), feature_key, entries)
     }
 
-    /// The visible bag, if there is one: from memory if the store can, else through the bag's actor.
+    /// The visible bag, if there is one: from memory if the store can, or else through the bag's actor.
     pub async fn bag(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<Option<Item>, ListError> {
         if let Some(found) = self.bag_from_memory(list.borrowed(), ttl, deadline) {
             return Ok(found);
@@ -47,12 +48,12 @@ impl ListPool {
         self.bag_through_actor(list, ttl, deadline).await
     }
 
-    /// The visible bag through its actor, where it is known not to be in memory.
+    /// The visible bag through its actor, for a caller that has already tried to read from memory.
     pub async fn bag_through_actor(&self, list: ListKey, ttl: Ttl, deadline: Instant) -> Result<ReadBag, ListError> {
-        self.send(list, ttl.into(), deadline, Effect::Read, |envelope| GetBag { envelope }).await
+        self.read(list, ttl, deadline, async |session, op, list| session.bag(op, list).await).await
     }
 
-    /// Puts a bag in the place of another, if that is the one that is there.
+    /// Replaces a bag, if it is still the one that was read.
     pub async fn swap_bag(
         &self,
         list: ListKey,
@@ -60,10 +61,14 @@ impl ListPool {
         swap: BagSwap,
         deadline: Instant,
     ) -> Result<Swapped, ListError> {
-        self.send(list, ttl.into(), deadline, Effect::Write, |envelope| SwapBag { envelope, swap }).await
+        self.write(list, Turn::Alone, ttl, deadline, async move |session, op, list| {
+            session.swap_bag(op, list, swap).await
+        })
+        .await
     }
 
-    /// The entities of the bags of a type, from a place on: for who looks at each, since some may have no visible bag.
+    /// The entities of the bags of a type, from a place on, for a caller that reads each bag: some may have no visible
+    /// bag.
     pub async fn bag_entities(
         &self,
         feature_key: FeatureKey,
@@ -73,8 +78,10 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<EntityPage, ListError> {
         let token = token_of_walk(&feature_key, from.as_ref());
-        let message = |permit| BagEntities { feature_key, ttl, from, limit, deadline, permit };
-        self.deliver(token, deadline, Effect::Read, message).await
+        self.deliver(token, Terms::of_read(ttl, deadline), async move |session, op| {
+            session.bag_entities(op, &feature_key, from.as_ref(), limit).await
+        })
+        .await
     }
 
     /// The visible bags of a type, from a place on: [`Self::entities`] and [`Self::bag`] together.
@@ -87,12 +94,14 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<BagPage, ListError> {
         let token = token_of_walk(&feature_key, from.as_ref());
-        let message = |permit| Bags { feature_key, ttl, from, limit, deadline, permit };
-        self.deliver(token, deadline, Effect::Read, message).await
+        self.deliver(token, Terms::of_read(ttl, deadline), async move |session, op| {
+            session.bags(op, &feature_key, from.as_ref(), limit).await
+        })
+        .await
     }
 
-    /// Adds entries for bags that are still those that were read, each bag once, and tells in their order what became
-    /// of them: together where the store writes many lists as one. A failure may leave some of them done.
+    /// Adds entries for bags that are still the ones that were read, each bag once, and returns the outcomes in their
+    /// order. A store that writes many lists as one adds them together. A failure may leave some done.
     pub async fn enter_bags(
         &self,
         bags: Vec<BagEntries>,
@@ -114,8 +123,11 @@ impl ListPool {
         }
         let entered = of_seats.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
         let entered = entered.map(async |(seat, (places, bags))| {
-            let message = |permit| EnterBags { bags, ttl, deadline, permit };
-            let swapped = self.deliver_to(Arc::clone(&routing), seat, deadline, Effect::Write, message).await?;
+            let turns = Turns::AloneOnEach(bags.iter().map(|bag| bag.bag.clone()).collect());
+            let (routing, terms) = (Arc::clone(&routing), Terms::of_write(ttl, deadline, turns));
+            let entering =
+                self.deliver_to(routing, seat, terms, async move |session, op| session.enter_bags(op, bags).await);
+            let swapped = entering.await?;
             Ok::<_, ListError>(places.into_iter().zip(swapped))
         });
         for entered in join_all(entered).await {
@@ -131,14 +143,20 @@ impl ListPool {
 
     /// Swaps of bags whose entries may not be written: a part of a look at them.
     pub async fn unfinished_swaps(&self, look: SwapLook, deadline: Instant) -> Result<SwapPage, ListError> {
-        // Each look is another actor's.
+        // Each look runs in another actor.
         let token = Token::of_bytes(&look.number.to_be_bytes());
-        self.deliver(token, deadline, Effect::Read, |permit| UnfinishedSwaps { look, deadline, permit }).await
+        self.deliver(token, Terms::of_read(Ttl::ENDLESS, deadline), async move |session, op| {
+            session.unfinished_swaps(op, look).await
+        })
+        .await
     }
 
-    /// Says that the entries of a swap are written.
+    /// Records that the entries of a swap are written.
     pub async fn finish_swap(&self, swap: SwapId, deadline: Instant) -> Result<(), ListError> {
         let token = Token::of_bytes(swap.id.as_bytes());
-        self.deliver(token, deadline, Effect::Write, |permit| FinishSwap { swap, deadline, permit }).await
+        self.deliver(token, Terms::of_write(Ttl::ENDLESS, deadline, Turns::None), async move |session, op| {
+            session.finish_swap(op, swap).await
+        })
+        .await
     }
 }

@@ -4,23 +4,19 @@
 //! cloned address has a free slot in it and `send` goes past it. An operation waits a short, bounded
 //! time for a permit of its actor, and takes it along until the store has finished with it.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actix::dev::ToEnvelope;
-use actix::{Addr, Handler, MailboxError, Message};
+use actix::{Addr, MailboxError};
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use prometheus::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::list_error::ListError;
-use super::messages::{
-    Add, AddOutcome, AheadBound, Contains, Count, Entities, Envelope, Get, Lookup, Remove, RemoveAll,
-};
 use super::permit::Permit;
 use super::pool_metrics::{Found, PoolMetrics};
 use super::pool_size::{PoolView, Resize, Resizing};
@@ -29,12 +25,11 @@ use super::resize::Resizer;
 use super::routing::{Routing, Seat};
 use super::slot::{Slot, SlotState};
 use super::staff::Staff;
+use super::turns::Turn;
+use super::work::{Add, AddOutcome, AheadBound, Effect, Terms, Turns, Work};
 use crate::access::Limiter;
-use crate::domain::{AheadMax, Clock, FeatureKey, Item, ListKey, Retention, Timestamp, Token, Value};
-use crate::items::{
-    self, Bounds, EntityPage, EntityPlace, Erased, ItemPage, ItemStore, Operation, PageInMemory, PermitCounts, Range,
-    Removal, StateToken, StoreError, Validity,
-};
+use crate::domain::{AheadMax, Clock, ListKey, Retention, Timestamp, Token, Value};
+use crate::items::{Erased, ItemSession, ItemStore, Operation, PermitCounts, StoreError};
 
 /// Looks at many lists at once that are under way, at most.
 const LOOKS_MAX: usize = 4;
@@ -49,13 +44,6 @@ pub struct PoolOptions {
     pub permit_wait: Duration,
     /// How far the timestamp of an added item may be ahead of the server's clock, where its version does not say.
     pub timestamp_ahead_max: AheadMax,
-}
-
-/// Whether an operation that was cut off may have changed something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
-    Read,
-    Write,
 }
 
 /// The pool of list actors. Cheap to clone; all clones are the same pool.
@@ -203,53 +191,6 @@ impl ListPool {
         self.inner.store.erase_in_time()
     }
 
-    /// The state that a list is in, if its store can tell it at once.
-    pub fn state(&self, list: &ListKey) -> Option<StateToken> {
-        self.inner.store.state(list)
-    }
-
-    /// Get List Items, if the store can do so at once from memory, on this thread.
-    pub fn get_from_memory(
-        &self,
-        list: &ListKey,
-        retention: impl Into<Retention>,
-        range: &Range,
-        deadline: Instant,
-    ) -> Option<(ItemPage, Option<Validity>)> {
-        let op = Operation::new(self.inner.clock.now(), retention, deadline);
-        let PageInMemory { page, validity } = self.inner.store.get_from_memory(&op, list, range)?;
-        Some((page, validity))
-    }
-
-    /// Get List Items: from memory if the store can, else through the list's actor. Tells for how long the
-    /// page is the answer, if that is known.
-    pub async fn get(
-        &self,
-        list: &ListKey,
-        retention: impl Into<Retention>,
-        range: Range,
-        deadline: Instant,
-    ) -> Result<(ItemPage, Option<Validity>), ListError> {
-        let retention = retention.into();
-        if let Some(found) = self.get_from_memory(list, retention, &range, deadline) {
-            return Ok(found);
-        }
-        let page = self.get_through_actor(list, retention, range, deadline).await?;
-        Ok((page, None))
-    }
-
-    /// Get List Items through the list's actor, where the page is known not to be in memory.
-    pub async fn get_through_actor(
-        &self,
-        list: &ListKey,
-        retention: impl Into<Retention>,
-        range: Range,
-        deadline: Instant,
-    ) -> Result<ItemPage, ListError> {
-        let message = |envelope| Get { envelope, range };
-        self.send(list.clone(), retention.into(), deadline, Effect::Read, message).await
-    }
-
     /// Add List Items: all or none. `ahead_max` is the version's own bound on timestamps, if it has one.
     #[expect(
         clippy::disallowed_methods,
@@ -267,7 +208,10 @@ impl ListPool {
         let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
         let (reply, replied) = oneshot::channel();
         address.do_send(Add {
-            envelope: Envelope { list, retention: retention.into(), deadline, permit },
+            list,
+            retention: retention.into(),
+            deadline,
+            permit,
             items,
             ahead_max: AheadBound::of(ahead_max, self.inner.timestamp_ahead_max),
             reply,
@@ -282,142 +226,63 @@ impl ListPool {
         }
     }
 
-    /// The newest visible item of each of these values within the bounds, in the order of the values.
-    pub async fn contains(
-        &self,
-        list: ListKey,
-        retention: impl Into<Retention>,
-        within: Bounds,
-        values: Vec<Bytes>,
-        deadline: Instant,
-    ) -> Result<Vec<Option<Timestamp>>, ListError> {
-        self.send(list, retention.into(), deadline, Effect::Read, |envelope| Contains { envelope, within, values })
-            .await
-    }
-
-    /// The visible item of each of these members of a set, in the order of the members.
-    pub async fn lookup(
-        &self,
-        list: ListKey,
-        retention: impl Into<Retention>,
-        members: Vec<Bytes>,
-        deadline: Instant,
-    ) -> Result<Vec<Option<Item>>, ListError> {
-        let retention = retention.into();
-        let op = Operation::new(self.inner.clock.now(), retention, deadline);
-        if let Some(found) = self.inner.store.lookup_from_memory(&op, &list, &members) {
-            return Ok(found);
-        }
-        self.send(list, retention, deadline, Effect::Read, |envelope| Lookup { envelope, members }).await
-    }
-
-    /// How many visible items there are within the bounds, as far as `max`.
-    pub async fn count(
-        &self,
-        list: ListKey,
-        retention: impl Into<Retention>,
-        within: Bounds,
-        max: u64,
-        deadline: Instant,
-    ) -> Result<items::Count, ListError> {
-        self.send(list, retention.into(), deadline, Effect::Read, |envelope| Count { envelope, within, max }).await
-    }
-
-    /// Remove List Items. Returns how many visible items went.
-    pub async fn remove(
-        &self,
-        list: ListKey,
-        retention: impl Into<Retention>,
-        removal: Removal,
-        deadline: Instant,
-    ) -> Result<u64, ListError> {
-        self.send(list, retention.into(), deadline, Effect::Write, |envelope| Remove { envelope, removal }).await
-    }
-
-    /// Remove All List Items.
-    pub async fn remove_all(
+    /// Runs an operation that only reads a list: in the list's actor, with its session.
+    pub async fn read<T: Send + 'static>(
         &self,
         list: ListKey,
         retention: impl Into<Retention>,
         deadline: Instant,
-    ) -> Result<(), ListError> {
-        self.send(list, retention.into(), deadline, Effect::Write, |envelope| RemoveAll { envelope }).await
+        run: impl AsyncFnOnce(&dyn ItemSession, &Operation, &ListKey) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ListError> {
+        let token = list.token();
+        let run = async move |session: &dyn ItemSession, op: &Operation| run(session, op, &list).await;
+        self.deliver(token, Terms::of_read(retention, deadline), run).await
     }
 
-    /// The entities that have lists of a feature version with visible items, from a place on.
-    pub async fn entities(
-        &self,
-        feature_key: FeatureKey,
-        retention: impl Into<Retention>,
-        from: Option<EntityPlace>,
-        limit: usize,
-        deadline: Instant,
-    ) -> Result<EntityPage, ListError> {
-        let retention = retention.into();
-        let token = token_of_walk(&feature_key, from.as_ref());
-        let message = |permit| Entities { feature_key, retention, from, limit, deadline, permit };
-        self.deliver(token, deadline, Effect::Read, message).await
-    }
-
-    pub(super) async fn send<M, T>(
+    /// Runs an operation that writes to a list: in the list's actor, with its session, in a turn.
+    pub async fn write<T: Send + 'static>(
         &self,
         list: ListKey,
-        retention: Retention,
+        turn: Turn,
+        retention: impl Into<Retention>,
         deadline: Instant,
-        effect: Effect,
-        message: impl FnOnce(Envelope) -> M,
-    ) -> Result<T, ListError>
-    where
-        M: Message<Result = Result<T, ListError>> + Send + 'static,
-        T: Send + 'static,
-        ListActor: Handler<M>,
-        <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
-    {
-        let message = |list, permit| message(Envelope { list, retention, deadline, permit });
-        self.deliver(list.token(), deadline, effect, |permit| message(list, permit)).await
+        run: impl AsyncFnOnce(&dyn ItemSession, &Operation, &ListKey) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ListError> {
+        let (token, turns) = (list.token(), Turns::On(list.clone(), turn));
+        let run = async move |session: &dyn ItemSession, op: &Operation| run(session, op, &list).await;
+        self.deliver(token, Terms::of_write(retention, deadline, turns), run).await
     }
 
-    pub(super) async fn deliver<M, T>(
+    /// Runs an operation in the actor of a token.
+    pub(super) async fn deliver<T: Send + 'static>(
         &self,
         token: Token,
-        deadline: Instant,
-        effect: Effect,
-        message: impl FnOnce(Permit) -> M,
-    ) -> Result<T, ListError>
-    where
-        M: Message<Result = Result<T, ListError>> + Send + 'static,
-        T: Send + 'static,
-        ListActor: Handler<M>,
-        <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
-    {
-        let (routing, seat) = self.route(token, deadline).await?;
-        self.deliver_to(routing, seat, deadline, effect, message).await
+        terms: Terms,
+        run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ListError> {
+        let (routing, seat) = self.route(token, terms.deadline).await?;
+        self.deliver_to(routing, seat, terms, run).await
     }
 
-    /// To the actor of a seat.
-    pub(super) async fn deliver_to<M, T>(
+    /// Runs an operation in the actor of a seat.
+    pub(super) async fn deliver_to<T: Send + 'static>(
         &self,
         routing: Arc<Routing>,
         seat: usize,
-        deadline: Instant,
-        effect: Effect,
-        message: impl FnOnce(Permit) -> M,
-    ) -> Result<T, ListError>
-    where
-        M: Message<Result = Result<T, ListError>> + Send + 'static,
-        T: Send + 'static,
-        ListActor: Handler<M>,
-        <ListActor as actix::Actor>::Context: ToEnvelope<ListActor, M>,
-    {
+        terms: Terms,
+        run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ListError> {
+        let (deadline, outcome_unknown) = (terms.deadline, terms.effect == Effect::Write);
         let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
-        match timeout_at(deadline, address.send(message(permit))).await {
+        let sent = address.send(Work { terms, permit, run, answer: PhantomData });
+        match timeout_at(deadline, sent).await {
             Ok(Ok(result)) => result,
             Ok(Err(MailboxError::Closed | MailboxError::Timeout)) => {
-                // The operation's future panicked; the actor itself may live on.
+                // The operation's future panicked. The actor itself may continue.
                 slot.look();
-                Err(ListError::Panicked { outcome_unknown: effect == Effect::Write })
+                Err(ListError::Panicked { outcome_unknown })
             }
-            Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: effect == Effect::Write }),
+            Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown }),
         }
     }
 
@@ -497,12 +362,6 @@ impl ListPool {
         drained &= timeout_at(until, inner.store.idle()).await.is_ok();
         drained & inner.staff.dismiss_all().await
     }
-}
-
-/// Each part of a walk is another actor's.
-pub(super) fn token_of_walk(feature_key: &FeatureKey, from: Option<&EntityPlace>) -> Token {
-    let hash = from.map_or(0, |from| from.hash);
-    Token::of_bytes(&[feature_key.as_str().as_bytes(), &hash.to_be_bytes()].concat())
 }
 
 fn reason_of(state: &SlotState) -> String {

@@ -1,16 +1,16 @@
-//! The actors, and the handles through which everybody else reaches them.
+//! The actors, and their handles.
 //!
-//! Nobody outside this module sees an actor's address: routes hold a [`ListPool`] and a
-//! [`MetadataHandle`], which bound what is in flight and answer within a deadline.
+//! No other module sees an actor's address. Routes hold a [`ListPool`] and a [`MetadataHandle`], which bound the
+//! operations in flight and answer within a deadline.
 
 mod bag_calls;
 mod definition_changes;
 mod key_calls;
 mod key_uses;
 mod list_actor;
+mod list_calls;
 mod list_error;
 mod list_pool;
-mod messages;
 mod metadata_actor;
 mod metadata_handle;
 mod metadata_state;
@@ -27,13 +27,14 @@ mod stored_catalog;
 mod turns;
 mod waiting_adds;
 mod waiting_changes;
+mod work;
 
 pub use list_error::ListError;
 pub use list_pool::{ListPool, PoolOptions};
-pub use messages::AddOutcome;
 pub use metadata_handle::{MetadataHandle, MetadataOptions, ResolveError};
 pub use pool_size::{PoolSize, PoolView, Resize};
 pub use refresher::RefreshOptions;
 pub use slot::SlotState;
 pub use stored_catalog::StoredCatalogOptions;
-pub use turns::TurnTaking;
+pub use turns::{ListTurns, Turn, TurnTaken};
+pub use work::AddOutcome;

@@ -34,16 +34,16 @@ const WAITING_MAX: usize = 8;
 
 struct Call {
     resize: Resize,
-    turn: Arc<Turn>,
+    claim: Arc<Claim>,
     reply: oneshot::Sender<Result<(), ListError>>,
 }
 
-/// Of a change that waits for its turn: it is begun, or its caller takes it back, whichever comes first.
+/// The claim on a waiting change: either the pool begins it, or its caller withdraws it.
 #[derive(Default)]
-struct Turn(AtomicBool);
+struct Claim(AtomicBool);
 
-impl Turn {
-    /// Whether it is the asker's.
+impl Claim {
+    /// Whether the caller of this function is the first.
     fn take(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
@@ -59,8 +59,8 @@ impl Resizer {
         let (calls, mut called) = mpsc::channel::<Call>(WAITING_MAX);
         let pool = Arc::downgrade(pool);
         actix::spawn(async move {
-            while let Some(Call { resize, turn, reply }) = called.recv().await {
-                if !turn.take() {
+            while let Some(Call { resize, claim, reply }) = called.recv().await {
+                if !claim.take() {
                     continue;
                 }
                 let Some(pool) = Weak::upgrade(&pool) else { return };
@@ -75,8 +75,8 @@ impl Resizer {
     /// Asks for a change, and returns when it is made. One whose turn has not come by the deadline is not made.
     pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
         let (reply, replied) = oneshot::channel();
-        let turn = Arc::new(Turn::default());
-        match timeout_at(deadline, self.0.send(Call { resize, turn: Arc::clone(&turn), reply })).await {
+        let claim = Arc::new(Claim::default());
+        match timeout_at(deadline, self.0.send(Call { resize, claim: Arc::clone(&claim), reply })).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ListError::Draining),
             Err(_) => return Err(ListError::Resizing),
@@ -84,7 +84,7 @@ impl Resizer {
         match timeout_at(deadline, replied).await {
             Ok(Ok(done)) => done,
             Ok(Err(_)) => Err(ListError::Draining),
-            Err(_) if turn.take() => Err(ListError::Resizing),
+            Err(_) if claim.take() => Err(ListError::Resizing),
             Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: true }),
         }
     }

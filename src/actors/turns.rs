@@ -1,19 +1,17 @@
-//! Keeps removals of some items apart from the other writes to their list.
+//! Turns: which operations on one list must not overlap.
 //!
-//! A removal first looks for the items that it takes and then removes them. Of two that overlap, both would
-//! count the same item; and in some stores any write in between would be lost in part. So a removal has
-//! its list to itself, against those writes that its store names ([`RemovalTurns`]), from before it looks
-//! until it is through. Other writes go on beside each other. A list has one actor that writes it, hence
-//! this once for each actor is enough. Reads do not pass here.
+//! A removal of some items first finds the items and then removes them. Two overlapping removals would both count the
+//! same item, and in some stores a write in between would be lost in part. So a removal has its list
+//! [alone](Turn::Alone) from before its search until its end. Other writes [share](Turn::Shared) their list. Reads take
+//! no turn. A list has one actor that writes to it, so turns exist once for each actor.
 //!
-//! A swap of a bag compares it with what was read, and has it to itself against all else that writes it.
+//! A swap of a bag compares the bag with the one that was read, and has the bag alone.
 //!
-//! Adds to sets look for the members that are there first, and so take turns as removals do, with all else that
-//! writes the set. Those that wait for one set with nothing else between them have one turn together, and go to the
-//! store together.
+//! An add to a set first finds the present members, and so has the set alone. Adds that wait for the same set with no
+//! other write between them share one turn, and go to the store together.
 //!
-//! Whoever has a turn may wait for room in the store. So nobody may have that room who still waits for a
-//! turn: a write waits here first, and goes to the store then.
+//! An operation that has a turn may wait for room in the store. So an operation that still waits for its turn must not
+//! hold such room: a write takes its turn first, and goes to the store after that.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,37 +20,59 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use async_trait::async_trait;
-use bytes::Bytes;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::{Instant, timeout_at};
 
 use super::waiting_adds::WaitingAdds;
-use crate::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
-use crate::items::{
-    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, ReadBag, Removal, RemovalTurns, SetAdd, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
-};
+use crate::domain::{ListKey, NewItem};
+use crate::items::{Done, ItemSession, Operation, RemovalTurns, SetAdd, StoreError, ToAwait};
 
-/// A session whose removals take turns.
-pub struct TurnTaking {
+/// The turn that an operation takes on its list, from before it goes to the store until the store has finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// For reads, and for writes that no other operation can disturb.
+    None,
+    /// Next to all operations but those that have the list alone.
+    Shared,
+    /// With no other operation that takes a turn.
+    Alone,
+}
+
+impl Turn {
+    /// The turn of an operation that removes all items of a list.
+    pub fn to_clear(list: &ListKey) -> Self {
+        if list.identity().is_set() || list.feature_key.is_of_bags() { Self::Alone } else { Self::Shared }
+    }
+}
+
+/// A turn that was taken. It ends when this is dropped, on any thread.
+pub enum TurnTaken {
+    None,
+    Shared(Shared),
+    Alone(Alone),
+    /// On several lists.
+    AloneOnEach(Vec<Alone>),
+}
+
+/// The turns of the lists of one session.
+pub struct ListTurns {
     session: Rc<dyn ItemSession>,
     lists: Arc<Lists>,
-    /// Of sets the adds that wait behind all else that does.
+    /// By set: the adds that wait behind all other writes.
     waiting: RefCell<HashMap<Arc<[u8]>, Together>>,
 }
 
 type Together = Rc<RefCell<WaitingAdds>>;
 
-/// The lists, by their bytes, that removals have to themselves or wait for. Holds no more of them than
-/// operations in flight name. A turn may end on any thread.
+/// The lists, by their bytes, on which an operation has a turn or waits for one. At most as many as operations in
+/// flight name.
 #[derive(Default)]
 struct Lists(Mutex<HashMap<Arc<[u8]>, Wanted>>);
 
 #[derive(Default)]
 struct Wanted {
     lock: Arc<RwLock<()>>,
-    /// How many wait for it or have it.
+    /// How many operations wait for it or have it.
     by: usize,
 }
 
@@ -63,44 +83,106 @@ impl Lists {
     }
 }
 
-/// A list's lock while somebody waits for it or has it; the last to leave takes it away.
+/// The lock of a list while an operation waits for it or has it. The last one removes it.
 struct Lock {
     lists: Arc<Lists>,
     list: Arc<[u8]>,
     lock: Arc<RwLock<()>>,
 }
 
-/// A turn beside others of its kind.
-struct Shared {
-    // Dropped in this order: the lock looks whether it was the last.
+/// A turn next to others of its kind.
+pub struct Shared {
+    // Dropped in this order: the lock checks whether it was the last.
     _guard: OwnedRwLockReadGuard<()>,
+    _lock: Lock,
+}
+
+/// A turn alone.
+pub struct Alone {
+    _guard: OwnedRwLockWriteGuard<()>,
     _lock: Lock,
 }
 
 type AwaitedTurn = Pin<Box<dyn Future<Output = OwnedRwLockWriteGuard<()>>>>;
 
-/// A turn alone.
-struct Alone {
-    _guard: OwnedRwLockWriteGuard<()>,
-    _lock: Lock,
-}
-
-impl TurnTaking {
-    pub fn around(session: Rc<dyn ItemSession>) -> Rc<dyn ItemSession> {
-        Rc::new(Self::new(session))
+impl ListTurns {
+    pub fn of(session: Rc<dyn ItemSession>) -> Rc<Self> {
+        Rc::new(Self { session, lists: Arc::default(), waiting: RefCell::default() })
     }
 
-    fn new(session: Rc<dyn ItemSession>) -> Self {
-        Self { session, lists: Arc::default(), waiting: RefCell::default() }
+    pub fn session(&self) -> &dyn ItemSession {
+        &*self.session
     }
 
-    /// Whether a write that is through at once needs no turn.
+    /// Takes a turn on a list, as soon as it is free.
+    pub async fn take(&self, turn: Turn, list: &ListKey, deadline: Instant) -> Result<TurnTaken, StoreError> {
+        Ok(match turn {
+            Turn::None => TurnTaken::None,
+            // Only removals have a list alone, and they need not be kept apart from writes that share it.
+            Turn::Shared if self.session.removal_turns() == RemovalTurns::BetweenRemovals => TurnTaken::None,
+            Turn::Shared => TurnTaken::Shared(self.shared(list, deadline).await?),
+            Turn::Alone => TurnTaken::Alone(self.alone(list, deadline).await?),
+        })
+    }
+
+    /// Takes a turn alone on each of these lists.
+    pub async fn take_each(&self, lists: &[ListKey], deadline: Instant) -> Result<TurnTaken, StoreError> {
+        // Each once, and always in the same order, so that two operations never wait for each other.
+        let mut lists: Vec<&ListKey> = lists.iter().collect();
+        lists.sort_unstable_by_key(|list| list.bytes());
+        lists.dedup();
+        let mut turns = Vec::with_capacity(lists.len());
+        for list in lists {
+            turns.push(self.alone(list, deadline).await?);
+        }
+        Ok(TurnTaken::AloneOnEach(turns))
+    }
+
+    /// Starts an add in its turn, as [`ItemSession::start_add`] does.
+    pub fn start_add(
+        self: &Rc<Self>,
+        op: Operation,
+        list: ListKey,
+        items: Vec<NewItem>,
+        done: Done,
+    ) -> Option<ToAwait> {
+        if list.identity().is_set() {
+            return Rc::clone(self).start_add_to_set(list, SetAdd { op, items, done });
+        }
+        let session = Rc::clone(&self.session);
+        if session.removal_turns() == RemovalTurns::BetweenRemovals {
+            return session.start_add(op, list, items, done);
+        }
+        if self.is_free(&list) {
+            let to_await = session.start_add(op, list.clone(), items, done)?;
+            // It is not among the list's writes yet: until it is, no operation may have the list alone.
+            let turn = self.shared_at_once(&list);
+            return Some(Box::pin(async move {
+                to_await.await;
+                drop(turn);
+            }));
+        }
+        let turns = Rc::clone(self);
+        Some(Box::pin(async move {
+            match turns.shared(&list, op.deadline).await {
+                Ok(turn) => {
+                    if let Some(to_await) = session.start_add(op, list, items, done) {
+                        to_await.await;
+                    }
+                    drop(turn);
+                }
+                Err(late) => done(Err(late)),
+            }
+        }))
+    }
+
+    /// Whether a write that ends at once needs no turn.
     fn is_free(&self, list: &ListKey) -> bool {
         let lists = self.lists.wanted();
         lists.is_empty() || !lists.contains_key(list.bytes())
     }
 
-    /// To be waited for by whoever comes now: adds that come later wait behind.
+    /// The lock of a list, for an operation that comes now. Later adds to a set wait behind it.
     fn lock(&self, list: &ListKey) -> Lock {
         self.no_more_join(list);
         let mut lists = self.lists.wanted();
@@ -130,7 +212,7 @@ impl TurnTaking {
 }
 
 /// Adds to sets.
-impl TurnTaking {
+impl ListTurns {
     fn start_add_to_set(self: Rc<Self>, list: ListKey, add: SetAdd) -> Option<ToAwait> {
         let Err(add) = self.join(&list, add) else { return None };
         let lock = self.lock(&list);
@@ -138,7 +220,7 @@ impl TurnTaking {
             return self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]);
         }
         let mut turn: AwaitedTurn = Box::pin(Arc::clone(&lock.lock).write_owned());
-        // Asked for now, and not when somebody gets round to waiting: turns come in the order of adds and removals.
+        // Requested now, not at the first await: turns come in the order of adds and removals.
         match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(guard) => self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]),
             Poll::Pending => {
@@ -184,7 +266,7 @@ impl TurnTaking {
         }
     }
 
-    /// Others may wait in the place of those whose turn has come.
+    /// Lets later adds wait together, now that these have their turn.
     fn forget_waiting(&self, list: &ListKey, waiting: &Together) {
         let mut all = self.waiting.borrow_mut();
         if all.get(list.bytes()).is_some_and(|others| Rc::ptr_eq(others, waiting)) {
@@ -192,13 +274,13 @@ impl TurnTaking {
         }
     }
 
-    /// Adds to a set, and keeps it for these adds until the next ones see what came of them.
+    /// Adds to a set, which these adds have alone until later ones see their effect.
     fn add_alone(&self, turn: Alone, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
         let turn = Arc::new(turn);
         let with_turn = |SetAdd { op, items, done }| {
             let turn = Arc::clone(&turn);
             let done: Done = Box::new(move |result| {
-                // First: whoever hears of it and adds again need not wait for what is over.
+                // First, so that a caller who adds again after the answer does not wait for this turn.
                 drop(turn);
                 done(result);
             });
@@ -228,151 +310,19 @@ fn late() -> StoreError {
     StoreError::Timeout { outcome_unknown: false }
 }
 
-#[async_trait(?Send)]
-impl ItemSession for TurnTaking {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
-        self.session.get(op, list, range).await
-    }
-
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
-        let session = Rc::clone(&self.session);
-        if list.identity().is_set() {
-            return self.start_add_to_set(list, SetAdd { op, items, done });
-        }
-        if session.removal_turns() == RemovalTurns::BetweenRemovals {
-            return session.start_add(op, list, items, done);
-        }
-        if self.is_free(&list) {
-            let to_await = session.start_add(op, list.clone(), items, done)?;
-            // It is not in its place yet: nobody may have the list alone until it is.
-            let turn = self.shared_at_once(&list);
-            return Some(Box::pin(async move {
-                to_await.await;
-                drop(turn);
-            }));
-        }
-        Some(Box::pin(async move {
-            match self.shared(&list, op.deadline).await {
-                Ok(turn) => {
-                    if let Some(to_await) = session.start_add(op, list, items, done) {
-                        to_await.await;
-                    }
-                    drop(turn);
-                }
-                Err(late) => done(Err(late)),
-            }
-        }))
-    }
-
-    async fn contains(
-        &self,
-        op: &Operation,
-        list: &ListKey,
-        within: &Bounds,
-        values: &[Bytes],
-    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        self.session.contains(op, list, within, values).await
-    }
-
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
-        self.session.lookup(op, list, members).await
-    }
-
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
-        self.session.count(op, list, within, max).await
-    }
-
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
-        let _turn = self.alone(list, op.deadline).await?;
-        self.session.remove(op, list, removal).await
-    }
-
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
-        if list.identity().is_set() || list.feature_key.is_of_bags() {
-            let _turn = self.alone(list, op.deadline).await?;
-            return self.session.remove_all(op, list).await;
-        }
-        let _turn = match self.session.removal_turns() {
-            RemovalTurns::BetweenRemovals => None,
-            RemovalTurns::BetweenWrites => Some(self.shared(list, op.deadline).await?),
-        };
-        self.session.remove_all(op, list).await
-    }
-
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
-        self.session.bag(op, list).await
-    }
-
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
-        let _turn = self.alone(list, op.deadline).await?;
-        self.session.swap_bag(op, list, swap).await
-    }
-
-    async fn bags(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<BagPage, StoreError> {
-        self.session.bags(op, feature_key, from, limit).await
-    }
-
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
-        // Each once, and in one order: so nobody who waits for one has another that is waited for.
-        let mut lists: Vec<&ListKey> = bags.iter().map(|bag| &bag.bag).collect();
-        lists.sort_unstable_by_key(|list| list.bytes());
-        lists.dedup();
-        let mut turns = Vec::with_capacity(lists.len());
-        for list in lists {
-            turns.push(self.alone(list, op.deadline).await?);
-        }
-        self.session.enter_bags(op, bags).await
-    }
-
-    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
-        self.session.unfinished_swaps(op, look).await
-    }
-
-    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError> {
-        self.session.finish_swap(op, swap).await
-    }
-
-    async fn entities(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<EntityPage, StoreError> {
-        self.session.entities(op, feature_key, from, limit).await
-    }
-
-    async fn bag_entities(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<EntityPage, StoreError> {
-        self.session.bag_entities(op, feature_key, from, limit).await
-    }
-
-    fn removal_turns(&self) -> RemovalTurns {
-        self.session.removal_turns()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use bytes::Bytes;
     use futures_util::future::join_all;
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::domain::{EntityId, EntityType, FeatureId, FeatureName, Generation, Identity, Keep, Ttl, VersionLabel};
-    use crate::items::EntryChange;
+    use crate::domain::{
+        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Identity, Keep, Timestamp, Ttl,
+        VersionLabel,
+    };
     use crate::items::memory::MemoryStore;
 
     fn list(entity_id: &str) -> ListKey {
@@ -385,33 +335,27 @@ mod tests {
         Instant::now() + Duration::from_millis(20)
     }
 
-    /// Many bags wait until each is free, and nothing is done before.
+    /// The turns come in one order, whatever the order of the lists.
     #[tokio::test]
-    async fn bags_that_are_entered_are_kept_from_others_all_together() {
-        let store = Rc::new(MemoryStore::default());
-        let turns = TurnTaking::new(store);
-        let op = |deadline| Operation::new(Timestamp::from_nanos(9).unwrap(), Ttl::MAX, deadline);
-        let entered = |entity_id: &str| {
-            let added = vec![NewItem { timestamp: Timestamp::MIN, value: "u".into(), expires_at: u64::MAX }];
-            let entries = vec![EntryChange { list: list("entries"), removed: Vec::new(), added }];
-            BagEntries { bag: list(entity_id), stamp: Timestamp::from_nanos(1).unwrap(), entries }
-        };
-        // In one order, whatever the order that they are given in.
-        let both = || vec![entered("u-2"), entered("u-1")];
+    async fn turns_on_several_lists_wait_until_each_is_free() {
+        let turns = ListTurns::of(Rc::new(MemoryStore::default()));
+        let (both, reversed) = ([list("u-2"), list("u-1")], [list("u-1"), list("u-2"), list("u-1")]);
         let other = turns.alone(&list("u-2"), soon()).await.unwrap();
-        let late = turns.enter_bags(&op(soon()), both()).await;
+        let late = turns.take_each(&both, soon()).await;
         assert!(matches!(late, Err(StoreError::Timeout { outcome_unknown: false })));
         assert!(turns.is_free(&list("u-1")));
         drop(other);
         let later = Instant::now() + Duration::from_secs(60);
-        // There are no such bags.
-        assert_eq!(turns.enter_bags(&op(later), both()).await.unwrap(), [Swapped::Lost; 2]);
+        let taken = turns.take_each(&both, later).await.unwrap();
+        assert!(turns.take_each(&reversed, soon()).await.is_err());
+        drop(taken);
+        drop(turns.take_each(&reversed, later).await.unwrap());
         assert!(turns.lists.wanted().is_empty());
     }
 
     #[tokio::test]
     async fn a_removal_is_alone_and_adds_are_not() {
-        let turns = TurnTaking::new(Rc::new(MemoryStore::default()));
+        let turns = ListTurns::of(Rc::new(MemoryStore::default()));
         let (here, there) = (list("u-1"), list("u-2"));
         let adding = turns.shared(&here, soon()).await.unwrap();
         assert!(turns.alone(&here, soon()).await.is_err(), "while an add waits for its place");
@@ -423,7 +367,7 @@ mod tests {
         let late = turns.alone(&here, soon()).await;
         assert!(matches!(late, Err(StoreError::Timeout { outcome_unknown: false })));
         let elsewhere = turns.alone(&there, soon()).await.unwrap();
-        // Whoever waits goes on once the removal is through, adds beside each other.
+        // Waiting adds continue together once the removal has ended.
         let later = Instant::now() + Duration::from_secs(60);
         let ((), first, second) = tokio::join!(
             async {
@@ -448,18 +392,18 @@ mod tests {
     /// An add to a set that has begun to wait, and what comes of it.
     type Begun = (oneshot::Receiver<Result<(), StoreError>>, Option<ToAwait>);
 
-    fn begin(turns: &Rc<TurnTaking>, set: &ListKey, value: &'static str, millis: u64) -> Begun {
+    fn begin(turns: &Rc<ListTurns>, set: &ListKey, value: &'static str, millis: u64) -> Begun {
         let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_millis(millis));
         let items = vec![NewItem { timestamp: Timestamp::MIN, value: value.into(), expires_at: u64::MAX }];
         let (reply, added) = oneshot::channel();
         let done: Done = Box::new(|result| reply.send(result).unwrap());
-        (added, Rc::clone(turns).start_add(op, set.clone(), items, done))
+        (added, turns.start_add(op, set.clone(), items, done))
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_add_that_is_late_before_its_turn_is_refused_and_those_beside_it_are_not() {
         let store = Rc::new(MemoryStore::default());
-        let (turns, set) = (Rc::new(TurnTaking::new(Rc::clone(&store) as Rc<dyn ItemSession>)), set("u-1"));
+        let (turns, set) = (ListTurns::of(Rc::clone(&store) as Rc<dyn ItemSession>), set("u-1"));
         let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(60));
         let alone = turns.alone(&set, op.deadline).await.unwrap();
         let (first, first_waits) = begin(&turns, &set, "first", 90);
@@ -486,7 +430,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn adds_that_are_all_late_leave_the_turn_to_others() {
-        let turns = Rc::new(TurnTaking::new(Rc::new(MemoryStore::default())));
+        let turns = ListTurns::of(Rc::new(MemoryStore::default()));
         let (here, there) = (set("u-1"), set("u-2"));
         let alone = turns.alone(&here, Instant::now() + Duration::from_secs(60)).await.unwrap();
         let ((one, waits), (other, none)) = (begin(&turns, &here, "one", 30), begin(&turns, &here, "other", 20));

@@ -43,9 +43,12 @@ impl Operation for CountItems<'_> {
         let deadline = service.deadline(caller);
         let found = service.resolve(&list, deadline).await?;
         let list = ListKey::new(found.feature_key, list.entity_id);
+        let max = max.get() as u64;
         let counted = service
             .lists_of(caller)
-            .count(list, found.properties.retention(), within, max.get() as u64, deadline)
+            .read(list, found.properties.retention(), deadline, async move |session, op, list| {
+                session.count(op, list, &within, max).await
+            })
             .await?;
         caller.owe_items((counted.items as usize).saturating_sub(1));
         Ok(counted)

@@ -3,6 +3,7 @@
 use liststore_contract::operations::remove_items::{QUERY, ROW};
 use liststore_contract::row::Row;
 
+use crate::actors::Turn;
 use crate::api::call::{Call, HandlerResult};
 use crate::api::operation::Operation;
 use crate::api::problem::Problem;
@@ -58,7 +59,12 @@ impl Operation for RemoveItems<'_> {
             }
         };
         let list = ListKey::new(found.feature_key, list.entity_id);
-        let removed = service.lists_of(caller).remove(list, found.properties.retention(), removal, deadline).await?;
+        let (lists, retention) = (service.lists_of(caller), found.properties.retention());
+        let removed = lists
+            .write(list, Turn::Alone, retention, deadline, async move |session, op, list| {
+                session.remove(op, list, &removal).await
+            })
+            .await?;
         caller.owe_items((removed as usize).saturating_sub(named));
         Ok(removed)
     }

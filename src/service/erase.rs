@@ -165,7 +165,7 @@ async fn clear(
         return ErasedList { outcome: Err(error), ..list };
     }
     let key = ListKey::new(list.key(), entity_id.clone());
-    // Whatever its items' TTL is or was: all of them go.
+    // Regardless of the TTL: all items are removed.
     let cleared = lists.remove_all(key, Ttl::MAX, deadline()).await;
     ErasedList { outcome: cleared.map_err(ListError::into), ..list }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use liststore::actors::TurnTaking;
 use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Identity, Item, ItemKey, ListKey,
     ManualClock, MaxItems, NewItem, Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
 use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait};
+use liststore_testkit::in_turn::InTurn;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -107,7 +107,7 @@ async fn try_open_at(disk: &SimDisk, options: EmbeddedOptions, now: u64) -> Resu
     let clock = Arc::new(ManualClock::at(at(now)));
     let registry = prometheus::Registry::new();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options, clock.clone(), &registry)?;
-    let session = TurnTaking::around(store.open_session().await.unwrap());
+    let session = InTurn::around(store.open_session().await.unwrap());
     Ok(Opened { store, session, clock, registry })
 }
 

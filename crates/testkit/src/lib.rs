@@ -10,6 +10,7 @@ pub mod bounded_list;
 #[cfg(feature = "cql")]
 pub mod cassandra;
 pub mod guide;
+pub mod in_turn;
 #[cfg(feature = "postgres")]
 pub mod insist;
 pub mod language;

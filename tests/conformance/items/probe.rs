@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use liststore::actors::TurnTaking;
 use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, MaxItems, NewItem,
     Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, Validity};
+use liststore_testkit::in_turn::InTurn;
 use tokio::time::Instant;
 
 use super::Backend;
@@ -84,7 +84,7 @@ impl Probe {
     }
 
     pub async fn of(store: Arc<dyn ItemStore>, list: ListKey, base: Timestamp, ttl: Ttl) -> Self {
-        let session = TurnTaking::around(store.open_session().await.unwrap());
+        let session = InTurn::around(store.open_session().await.unwrap());
         Self { store, session, list, base, ttl, read: Rc::default() }
     }
 

@@ -202,7 +202,7 @@ fn a_session_that_follows_another_sees_what_that_one_has_left_queued() {
                 let members = (0..4).map(|n| member(identity, n, START + n)).collect();
                 opened.session.add(&op(), &set, members).await.unwrap();
             }
-            let next = liststore::actors::TurnTaking::around(opened.store.open_session().await.unwrap());
+            let next = liststore_testkit::in_turn::InTurn::around(opened.store.open_session().await.unwrap());
             let Opened { store, session, .. } = opened;
             let held = disk.hold_syncs();
             let mut left = Started::default();

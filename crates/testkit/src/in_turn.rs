@@ -1,0 +1,116 @@
+//! A session whose operations take turns as those of a list actor do: for suites that use a store without a pool.
+
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use liststore::actors::{ListTurns, Turn};
+use liststore::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
+use liststore::items::{
+    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
+    Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+};
+
+pub struct InTurn(Rc<ListTurns>);
+
+impl InTurn {
+    pub fn around(session: Rc<dyn ItemSession>) -> Rc<dyn ItemSession> {
+        Rc::new(Self(ListTurns::of(session)))
+    }
+}
+
+#[async_trait(?Send)]
+impl ItemSession for InTurn {
+    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+        self.0.session().get(op, list, range).await
+    }
+
+    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+        self.0.start_add(op, list, items, done)
+    }
+
+    async fn contains(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        within: &Bounds,
+        values: &[Bytes],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        self.0.session().contains(op, list, within, values).await
+    }
+
+    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+        self.0.session().lookup(op, list, members).await
+    }
+
+    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+        self.0.session().count(op, list, within, max).await
+    }
+
+    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+        let _turn = self.0.take(Turn::Alone, list, op.deadline).await?;
+        self.0.session().remove(op, list, removal).await
+    }
+
+    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+        let _turn = self.0.take(Turn::to_clear(list), list, op.deadline).await?;
+        self.0.session().remove_all(op, list).await
+    }
+
+    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+        self.0.session().bag(op, list).await
+    }
+
+    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+        let _turn = self.0.take(Turn::Alone, list, op.deadline).await?;
+        self.0.session().swap_bag(op, list, swap).await
+    }
+
+    async fn bags(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<BagPage, StoreError> {
+        self.0.session().bags(op, feature_key, from, limit).await
+    }
+
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        let lists: Vec<_> = bags.iter().map(|bag| bag.bag.clone()).collect();
+        let _turns = self.0.take_each(&lists, op.deadline).await?;
+        self.0.session().enter_bags(op, bags).await
+    }
+
+    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
+        self.0.session().unfinished_swaps(op, look).await
+    }
+
+    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError> {
+        self.0.session().finish_swap(op, swap).await
+    }
+
+    async fn entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.0.session().entities(op, feature_key, from, limit).await
+    }
+
+    async fn bag_entities(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<EntityPage, StoreError> {
+        self.0.session().bag_entities(op, feature_key, from, limit).await
+    }
+
+    fn removal_turns(&self) -> RemovalTurns {
+        self.0.session().removal_turns()
+    }
+}
