@@ -23,6 +23,7 @@ const SEGMENTS_MAX: usize = 6;
 /// Something that a path leads to, with its operations.
 #[derive(Debug)]
 struct Resource {
+    path: &'static str,
     segments: Vec<Segment>,
     operations: Vec<(&'static str, OperationId)>,
 }
@@ -36,7 +37,7 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
         let entry = (row.method.as_str(), OperationId::new(place, row));
         match resources.iter_mut().find(|resource| resource.segments == segments) {
             Some(resource) => resource.operations.push(entry),
-            None => resources.push(Resource { segments, operations: vec![entry] }),
+            None => resources.push(Resource { path: row.path, segments, operations: vec![entry] }),
         }
     }
     resources
@@ -95,9 +96,80 @@ pub enum Found<'p> {
     Options(String),
 }
 
+/// The refusal of a path that leads nowhere. It names the nearest path of the table, if one is near.
+fn no_such_path(path: &str) -> Problem {
+    let detail = nearest(path).map_or_else(
+        || "no such path: see /openapi.json".to_owned(),
+        |known| format!("no such path: did you mean {known}? All paths are in /openapi.json"),
+    );
+    Problem::new(ErrorCode::NotFound, detail)
+}
+
+/// The path of the table that a mistyped one was likely meant to be.
+fn nearest(path: &str) -> Option<&'static str> {
+    let segments: Vec<_> = path.strip_prefix('/')?.split('/').take(SEGMENTS_MAX + 2).collect();
+    // What a caller sends must not cost more than a look at the table.
+    if segments.len() > SEGMENTS_MAX + 1 || segments.iter().any(|segment| segment.len() > MISTYPED_BYTES_MAX) {
+        return None;
+    }
+    let alike = RESOURCES.iter().filter(|resource| names_what_was_sent(&resource.segments, &segments));
+    let rated = alike.map(|resource| (distance(&resource.segments, &segments), resource.path));
+    let (distance, known) = rated.min_by_key(|(distance, _)| *distance)?;
+    (distance <= DISTANCE_MAX).then_some(known)
+}
+
+/// Whether some segment that was sent is about a fixed one, beyond the version of the API.
+fn names_what_was_sent(known: &[Segment], sent: &[&str]) -> bool {
+    let mut names = known.iter().filter(|expected| matches!(expected, Segment::Fixed(text) if *text != "v1"));
+    names.any(|expected| sent.iter().any(|segment| replacement(*expected, segment) < FAR))
+}
+
+/// A segment that is longer was not mistyped.
+const MISTYPED_BYTES_MAX: usize = 512;
+/// What a missing segment and a superfluous one count, in characters.
+const SEGMENT_COST: usize = 3;
+/// Paths that are further apart have nothing to do with each other.
+const DISTANCE_MAX: usize = 5;
+
+/// How many characters and segments two paths differ by: the edit distance of their segments (Wagner and Fischer, 1974).
+fn distance(known: &[Segment], sent: &[&str]) -> usize {
+    let cost_of = |segment: &str| if segment.is_empty() { 1 } else { SEGMENT_COST };
+    let mut row: Vec<usize> = Vec::with_capacity(sent.len() + 1);
+    row.push(0);
+    for segment in sent {
+        row.push(row.last().copied().unwrap_or_default() + cost_of(segment));
+    }
+    for expected in known {
+        let missing = if let Segment::Fixed(text) = expected { text.len().min(SEGMENT_COST) } else { SEGMENT_COST };
+        let mut before = row[0];
+        row[0] += missing;
+        for (place, segment) in sent.iter().enumerate() {
+            let replaced = before + replacement(*expected, segment);
+            before = row[place + 1];
+            row[place + 1] = replaced.min(before + missing).min(row[place] + cost_of(segment));
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// What it costs to read a segment as another one. Fixed ones of which more than half differs are not the same.
+fn replacement(expected: Segment, sent: &str) -> usize {
+    match expected {
+        Segment::Variable(_) => usize::from(sent.is_empty()) * SEGMENT_COST,
+        Segment::Fixed(text) if sent.len() > 2 * text.len() => FAR,
+        Segment::Fixed(text) => {
+            let distance = strsim::osa_distance(text, sent);
+            if 2 * distance <= text.len() { distance } else { FAR }
+        }
+    }
+}
+
+/// More than any path is apart that has a nearest one.
+const FAR: usize = 100;
+
 /// Finds what a method and a raw, still encoded path ask for.
 pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
-    let nothing_here = || Problem::new(ErrorCode::NotFound, "no such path: see /openapi.json");
+    let nothing_here = || no_such_path(path);
     if path == "*" && method == Method::OPTIONS {
         return Ok(Found::Options(ALL_METHODS.to_owned()));
     }
@@ -194,6 +266,43 @@ mod tests {
         assert_eq!(operation(Method::GET, "/v1/lists/a/b/c/items:remove"), Err(ErrorCode::MethodNotAllowed));
         for path in ["/v1/lists/a/b/%FF/items", "/v1/lists/a/b/%C3/items", "/%2", "/%zz"] {
             assert_eq!(operation(Method::GET, path), Err(ErrorCode::InvalidArgument), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_path_has_a_nearest_one() {
+        let items = "/v1/lists/{entity_type}/{feature}/{entity_id}/items";
+        for (path, expected) in [
+            ("/v1/list/user/seen/u-1/items", items),
+            ("/v1/lists/user/seen/u-1", items),
+            ("/lists/user/seen/u-1/items", items),
+            ("/v1/lists/user/seen/u-1/item", items),
+            ("/v1/lists/user/seen/u-1/items/", items),
+            ("/v1/lists/user/seen/u-1/items:remve", "/v1/lists/{entity_type}/{feature}/{entity_id}/items:remove"),
+            ("/v1/feature", "/v1/features"),
+            ("/v1/features/", "/v1/features"),
+            ("/v2/features", "/v1/features"),
+            ("/features", "/v1/features"),
+            ("/v1/features/user/seen/version", "/v1/features/{entity_type}/{name}/versions"),
+            ("/v1/entitytypes/user", "/v1/entity-types/{entity_type}"),
+            ("/livez/", "/livez"),
+            ("/openapi", "/openapi.json"),
+        ] {
+            assert_eq!(nearest(path), Some(expected), "{path}");
+        }
+        let long = format!("/v1/features/{}", "x".repeat(MISTYPED_BYTES_MAX + 1));
+        for path in [
+            "/",
+            "/v1/nothing",
+            "/favicon.ico",
+            "/robots.txt",
+            "/wp-admin/setup.php",
+            "/v1",
+            "*",
+            "/a/b/c/d/e/f/g/h/i",
+            &long,
+        ] {
+            assert_eq!(nearest(path), None, "{path}");
         }
     }
 

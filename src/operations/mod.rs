@@ -47,6 +47,7 @@ mod list_features;
 mod list_indexes;
 mod list_jobs;
 mod list_keys;
+mod list_lists;
 mod livez;
 mod lookup_items;
 mod metrics;
@@ -77,17 +78,18 @@ const GET_ITEMS: usize = 0;
 const ADD_ITEMS: usize = 1;
 
 /// All operations. The first path is the one that is asked for most.
-pub static OPERATIONS: [Registered; 66] = [
+pub static OPERATIONS: [Registered; 67] = [
     Registered::of::<GetItems>(),
     Registered::of::<AddItems>(),
-    Registered::of::<remove_all_items::RemoveAllItems>(),
-    Registered::of::<remove_items::RemoveItems>(),
-    Registered::of::<count_items::CountItems>(),
-    Registered::of::<contains_items::ContainsItems>(),
-    Registered::of::<lookup_items::LookupItems>(),
-    Registered::of::<list_entities::ListEntities>(),
     Registered::of::<batch_get::BatchGet>(),
     Registered::of::<batch_add::BatchAdd>(),
+    Registered::of::<remove_items::RemoveItems>(),
+    Registered::of::<lookup_items::LookupItems>(),
+    Registered::of::<contains_items::ContainsItems>(),
+    Registered::of::<count_items::CountItems>(),
+    Registered::of::<remove_all_items::RemoveAllItems>(),
+    Registered::of::<list_lists::ListLists>(),
+    Registered::of::<list_entities::ListEntities>(),
     Registered::of::<erase_entity::EraseEntity>(),
     Registered::of::<purge_feature::PurgeFeature>(),
     Registered::of::<list_jobs::ListJobs>(),

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::error::ServiceError;
 use super::page_cache::RenderedPage;
-use crate::domain::{EntityId, EntityType, FeatureName, Limit, PageToken, Timestamp};
+use crate::domain::{EntityId, EntityType, FeatureKey, FeatureName, Limit, PageToken, Timestamp, ValueType};
+use crate::metadata::catalog::CatalogVersion;
 
 /// An entity, as callers name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,25 @@ pub struct EntityName {
 pub struct JoinedList {
     pub feature: FeatureName,
     pub limit: Limit,
+}
+
+/// A list of an entity that has visible items.
+#[derive(Debug)]
+pub struct HeldList {
+    pub feature: String,
+    pub version: String,
+    pub value_type: ValueType,
+    /// When its newest item happened.
+    pub newest: Timestamp,
+}
+
+impl HeldList {
+    /// That of a version; none if its key has another form.
+    pub(super) fn of(version: &CatalogVersion, newest: Timestamp) -> Option<Self> {
+        let (id, label, _) = FeatureKey::parse(version.feature_key.as_str())?;
+        let value_type = version.value_type;
+        Some(Self { feature: id.name.to_string(), version: label.to_string(), value_type, newest })
+    }
 }
 
 /// A bag that was found.

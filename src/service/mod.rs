@@ -11,6 +11,7 @@ mod batch;
 mod begun;
 mod changes;
 mod entities;
+mod entity_lists;
 mod erase;
 mod error;
 mod features;
@@ -46,7 +47,7 @@ use crate::telemetry::Log;
 
 use page_cache::PageCache;
 
-pub use bag::{Bag, BagsFound, EntityName, FoundBag, JoinedList, StoredBag};
+pub use bag::{Bag, BagsFound, EntityName, FoundBag, HeldList, JoinedList, StoredBag};
 pub use bag_conditions::{BagConditions, BagError, BagTags};
 pub(crate) use begun::{Broken, to_its_end};
 pub(crate) use changes::broke_off;

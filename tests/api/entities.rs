@@ -1,10 +1,12 @@
-//! `GET /v1/features/{entity_type}/{name}/entities`.
+//! Which entities have lists of a feature version, and which lists an entity has.
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
 
-use super::client::{Api, ago, api, items, one};
+use super::client::{Api, ago, api, api_with, items, one};
+use super::keys::{admin, key, with_key};
 
 async fn walk(api: &Api, path: &str, page_size: usize) -> Vec<String> {
     let (mut met, mut next) = (Vec::new(), String::new());
@@ -57,4 +59,101 @@ async fn the_entities_of_a_version_are_listed_page_by_page() {
         api.get(&other.replace(' ', "%20")).await.refused(code, field);
     }
     api.get(&format!("{path}version=v3")).await.refused("version_not_found", "");
+}
+
+/// The feature, version and newest time of each list of an entity, page by page.
+async fn lists_of(api: &Api, token: Option<&str>, entity: &str, page_size: usize) -> Vec<[String; 3]> {
+    let (mut found, mut next) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/entities/user/{entity}/lists?page_size={page_size}{next}");
+        let page = match token {
+            Some(token) => with_key(api, token, Method::GET, &path, &Value::Null).await.expect(200),
+            None => api.get(&path).await.expect(200),
+        };
+        let lists = page["lists"].as_array().unwrap();
+        assert!(lists.len() <= page_size);
+        let text = |list: &Value, name: &str| list[name].as_str().unwrap().to_owned();
+        found.extend(lists.iter().map(|list| ["feature", "version", "newest_timestamp"].map(|name| text(list, name))));
+        let Some(token) = page["next_page_token"].as_str() else { return found };
+        next = format!("&page_token={token}");
+    }
+}
+
+#[tokio::test]
+async fn the_lists_of_an_entity_are_listed_page_by_page() {
+    for store in ["embedded", "memory"] {
+        let api = api_with(&[("items.store", store)]).await;
+        assert_eq!(lists_of(&api, None, "u-1", 10).await, [[""; 3]; 0], "{store}");
+        for number in 0..20 {
+            api.feature(&format!("f{number:02}"), "string", "30d").await;
+        }
+        api.feature("short", "int64", "5s").await;
+        api.post("/v1/features/user/f03/versions", json!({"version": "v/2"})).await.expect(201);
+        for (feature, secs) in [("f03", 60), ("f03", 10), ("f07", 20), ("f19", 30)] {
+            api.post(&items(feature, "u-1"), one(ago(secs), format!("v{secs}"))).await.expect(200);
+        }
+        api.post(&format!("{}?version=v/2", items("f03", "u-1")), one("2026-11-20T00:00:00Z", "x")).await.expect(200);
+        api.post(&items("f08", "u-2"), one(ago(10), "of another entity")).await.expect(200);
+        api.post(&items("f09", "u-1"), one(ago(10), "removed")).await.expect(200);
+        assert_eq!(api.delete(&items("f09", "u-1")).await.status, 204);
+        api.post(&items("short", "u-1"), one(ago(6), 1)).await.expect(200);
+        let expected = [["f03", ""], ["f03", "v/2"], ["f07", ""], ["f19", ""]];
+        for page_size in [1, 3, 4, 1_000] {
+            let found = lists_of(&api, None, "u-1", page_size).await;
+            let names: Vec<_> = found.iter().map(|[feature, version, _]| [&**feature, version]).collect();
+            assert_eq!(names, expected, "{store} {page_size}");
+            assert_eq!(found[1][2], "2026-11-20T00:00:00.000000000Z");
+        }
+        // A deleted feature has no lists.
+        api.delete("/v1/features/user/f07").await.expect(200);
+        assert_eq!(lists_of(&api, None, "u-1", 2).await.len(), 3, "{store}");
+    }
+}
+
+#[tokio::test]
+async fn the_lists_of_an_entity_are_those_that_the_caller_may_read() {
+    let api = api().await;
+    for feature in ["a1", "b1", "a2"] {
+        api.feature(feature, "string", "30d").await;
+        api.post(&items(feature, "u-1"), one(ago(10), "a")).await.expect(200);
+    }
+    let admin = admin(&api).await;
+    let of = |scope: &str| json!({"name": "r", "roles": ["reader"], "scopes": [scope]});
+    for (scope, expected) in [("user.a*", vec!["a1", "a2"]), ("user.b1", vec!["b1"]), ("customer.*", vec![])] {
+        let (reader, _) = key(&api, Some(&admin), of(scope)).await;
+        let found = lists_of(&api, Some(&reader), "u-1", 1).await;
+        assert_eq!(found.into_iter().map(|[feature, ..]| feature).collect::<Vec<_>>(), expected, "{scope}");
+    }
+    api.get("/v1/entities/user/u-1/lists").await.refused("unauthenticated", "");
+}
+
+#[tokio::test]
+async fn a_page_token_of_lists_is_of_one_entity() {
+    let api = api().await;
+    for feature in ["a", "b"] {
+        api.feature(feature, "string", "30d").await;
+        api.post(&items(feature, "u-1"), one(ago(10), "a")).await.expect(200);
+    }
+    let page = api.get("/v1/entities/user/u-1/lists?page_size=1").await.expect(200);
+    let token = page["next_page_token"].as_str().unwrap();
+    for (path, field, code) in [
+        (format!("u-2/lists?page_token={token}"), "page_token", "invalid_page_token"),
+        ("u-1/lists?page_token=x".to_owned(), "page_token", "invalid_page_token"),
+        ("u-1/lists?page_size=0".to_owned(), "page_size", "invalid_argument"),
+        ("u-1/lists?version=v".to_owned(), "version", "invalid_argument"),
+        ("%00/lists".to_owned(), "entity_id", "invalid_argument"),
+    ] {
+        api.get(&format!("/v1/entities/user/{path}")).await.refused(code, field);
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_leads_nowhere_names_the_nearest_one() {
+    let api = api().await;
+    let answer = api.get("/v1/list/user/seen/u-1/items").await;
+    answer.refused("not_found", "");
+    assert_eq!(
+        answer.json()["detail"],
+        "no such path: did you mean /v1/lists/{entity_type}/{feature}/{entity_id}/items? All paths are in /openapi.json"
+    );
 }

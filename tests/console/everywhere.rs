@@ -47,7 +47,7 @@ const PAGES: [(&str, &str); 42] = [
     ("/console/access/audit", "created the feature"),
     ("/console/access/audit?action=refuse", "No recent refusals"),
     ("/docs", "API reference"),
-    ("/docs/create_feature", "Create List Feature"),
+    ("/docs/create_feature", "Create a feature"),
     ("/docs/get_items", "Try it"),
     ("/docs/errors", "Error codes"),
     ("/docs/errors/etag_mismatch", "What to do"),

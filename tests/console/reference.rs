@@ -15,7 +15,7 @@ pub async fn a_call_is_read_about_and_tried(page: Rc<Page>) {
     page.the("heading", "API reference").await;
     page.is_accessible().await;
     page.open(&api.url("/docs/get_items")).await;
-    page.the("heading", "Get List Items").await;
+    page.the("heading", "Get list items").await;
     page.sees("feature_not_found").await;
     page.fill("feature", "seen").await;
     page.fill("entity_id", "u-1").await;
@@ -23,7 +23,7 @@ pub async fn a_call_is_read_about_and_tried(page: Rc<Page>) {
     page.sees("\"a-value\"").await;
     page.is_accessible().await;
     page.open(&api.url("/docs/create_feature")).await;
-    page.the("heading", "Create List Feature").await;
+    page.the("heading", "Create a feature").await;
     page.sees("value_type").await;
     page.is_accessible().await;
 }

@@ -69,6 +69,8 @@ fn document() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
         },
         "tags": tags,
+        // The paths have no order. The table begins with what is used most.
+        "x-order": OPERATIONS.iter().map(|operation| operation.row.name).collect::<Vec<_>>(),
         "paths": paths,
         "components": {"schemas": schemas.0, "securitySchemes": security_schemes()},
         "x-errors": errors::table(),

@@ -235,6 +235,30 @@ impl EntityWalk<'_> {
     }
 }
 
+/// A walk over the lists of an entity, by their feature keys.
+#[derive(Debug, Clone, Copy)]
+pub struct ListWalk<'a> {
+    pub entity_type: &'a EntityType,
+    pub entity_id: &'a EntityId,
+}
+
+impl ListWalk<'_> {
+    /// The token of the page after the one that ended with `last`.
+    pub fn token_after(&self, last: &FeatureKey) -> PageToken {
+        self.bound(|binding| PageToken::seal(last.as_str().as_bytes(), binding))
+    }
+
+    /// The text of the key after which the page of this token starts.
+    pub fn resume(&self, token: &str) -> Result<String, Invalid> {
+        let payload = self.bound(|binding| PageToken::open(token, binding))?;
+        String::from_utf8(payload).map_err(|_| damaged_token())
+    }
+
+    fn bound<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
+        with(&[b"lists", self.entity_type.as_str().as_bytes(), self.entity_id.as_str().as_bytes()])
+    }
+}
+
 fn damaged_token() -> Invalid {
     Invalid::page_token("not a page token of this listing")
 }

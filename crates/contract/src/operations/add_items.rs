@@ -11,7 +11,7 @@ pub const QUERY: [Parameter; 1] = [VERSION];
 
 pub static ROW: Row = Row {
     name: "add_items",
-    summary: "Add List Items",
+    summary: "Add list items",
     description: "Adds all items or none. Adding the same timestamp and value again does not create a second item, \
                   so retries are safe. In a set, each value or key occurs once. Items that have already expired \
                   are counted but not stored.",

@@ -7,7 +7,7 @@ use crate::wire::{BatchAddInput, BatchAddResults, Type};
 
 pub static ROW: Row = Row {
     name: "batch_add",
-    summary: "Add List Items to many lists",
+    summary: "Add items to many lists",
     description: "Each request is atomic on its own. Requests for the same list are applied in order. Returns one \
                   result for each request, in order, with status 200 even if some failed. An invalid name, ID, key \
                   or timestamp is a problem of its request only.",

@@ -7,7 +7,7 @@ use crate::wire::{BatchGetInput, BatchGetResults, Type};
 
 pub static ROW: Row = Row {
     name: "batch_get",
-    summary: "Get List Items of many lists",
+    summary: "Get items of many lists",
     description: "Returns a page or a problem for each request, in order. Identical requests are read once. All \
                   requests share one deadline and the size limit of one response. A list that no longer fits has \
                   the problem `response_too_large`: request it again. An invalid name, ID or timestamp is a \

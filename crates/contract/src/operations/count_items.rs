@@ -11,7 +11,7 @@ pub const QUERY: [Parameter; 4] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, COUNT_
 
 pub static ROW: Row = Row {
     name: "count_items",
-    summary: "Count List Items",
+    summary: "Count list items",
     description: "Counts the visible items within the bounds, up to `max`, and reports whether there are more.",
     group: Group::Lists,
     permission: Permission::ListsRead,

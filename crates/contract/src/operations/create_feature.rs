@@ -7,7 +7,7 @@ use crate::wire::{ErrorCode, Feature, FeatureInput, Type};
 
 pub static ROW: Row = Row {
     name: "create_feature",
-    summary: "Create List Feature",
+    summary: "Create a feature",
     description: "Creates the feature with its default version. A feature that is created again after a deletion \
                   starts empty.",
     group: Group::Features,

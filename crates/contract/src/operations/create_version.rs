@@ -7,7 +7,7 @@ use crate::wire::{ErrorCode, FeatureVersion, Type, VersionInput};
 
 pub static ROW: Row = Row {
     name: "create_version",
-    summary: "Create List Feature Version",
+    summary: "Create a version",
     description: "A version has separate lists. It copies the properties that the body leaves out, such as `ttl`, from \
                   the feature.",
     group: Group::Versions,

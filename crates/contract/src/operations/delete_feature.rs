@@ -7,7 +7,7 @@ use crate::wire::{Deleted, ErrorCode, Type};
 
 pub static ROW: Row = Row {
     name: "delete_feature",
-    summary: "Delete List Feature",
+    summary: "Delete a feature",
     description: "Deletes the feature with all its versions. Its items become unreachable and leave the store as \
                   they expire.",
     group: Group::Features,

@@ -21,7 +21,7 @@ const UNCHANGED: ReplyForm =
 
 pub static ROW: Row = Row {
     name: "get_items",
-    summary: "Get List Items",
+    summary: "Get list items",
     description: "Newest first. Equal timestamps are ordered by item key, descending. `order=oldest` reverses this \
                   order. A list without writes is empty. A page may have fewer than `limit` items: rely on the \
                   token, not on the count. With `Accept: application/x-ndjson`, the response has one item per line \

@@ -7,7 +7,7 @@ use crate::wire::{LogState, Type};
 
 pub static ROW: Row = Row {
     name: "get_log",
-    summary: "Show the log's configuration",
+    summary: "Get the log's configuration",
     description: "Returns this server's log filter and the requests that it logs.",
     group: Group::Operations,
     permission: Permission::ServerRead,

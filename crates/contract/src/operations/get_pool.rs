@@ -7,7 +7,7 @@ use crate::wire::{Pool, Type};
 
 pub static ROW: Row = Row {
     name: "get_pool",
-    summary: "Show the pool of list actors",
+    summary: "Get the pool of list actors",
     description: "Returns the size of this server's pool, the states of its actors and the permits in use.",
     group: Group::Operations,
     permission: Permission::ServerRead,

@@ -7,7 +7,7 @@ use crate::wire::{ErrorCode, Health, Type};
 
 pub static ROW: Row = Row {
     name: "livez",
-    summary: "Liveness",
+    summary: "Check liveness",
     description: "Does not check databases, because a restart does not fix an unavailable database.",
     group: Group::Health,
     permission: Permission::Open,

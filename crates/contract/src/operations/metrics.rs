@@ -6,7 +6,7 @@ use crate::wire::ErrorCode;
 
 pub static ROW: Row = Row {
     name: "metrics",
-    summary: "Metrics in Prometheus' text format",
+    summary: "Get metrics in Prometheus' text format",
     group: Group::Health,
     permission: Permission::ServerRead,
     subject: Subject::Server,

@@ -49,6 +49,7 @@ pub mod list_features;
 pub mod list_indexes;
 pub mod list_jobs;
 pub mod list_keys;
+pub mod list_lists;
 pub mod livez;
 pub mod lookup_items;
 pub mod metrics;

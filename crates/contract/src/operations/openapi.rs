@@ -7,7 +7,7 @@ use crate::wire::{ErrorCode, Type};
 
 pub static ROW: Row = Row {
     name: "openapi",
-    summary: "The OpenAPI document",
+    summary: "Get the OpenAPI document",
     group: Group::Health,
     permission: Permission::Open,
     subject: Subject::Server,

@@ -7,7 +7,7 @@ use crate::wire::{ErrorCode, Health, Type};
 
 pub static ROW: Row = Row {
     name: "readyz",
-    summary: "Readiness",
+    summary: "Check readiness",
     description: "`fail`: no live list actor, an actor that is still starting, no catalog yet, or the server is \
                   stopping. `warn`: the server works, but some list actors, the metadata store or writes are \
                   unavailable.",

@@ -10,7 +10,7 @@ pub const QUERY: [Parameter; 1] = [VERSION];
 
 pub static ROW: Row = Row {
     name: "remove_all_items",
-    summary: "Remove All List Items",
+    summary: "Remove all list items",
     group: Group::Lists,
     permission: Permission::ListsWrite,
     subject: Subject::Feature,

@@ -11,7 +11,7 @@ pub const QUERY: [Parameter; 1] = [VERSION];
 
 pub static ROW: Row = Row {
     name: "remove_items",
-    summary: "Remove List Items",
+    summary: "Remove list items",
     description: "Removes all items with a value, up to 1,000 items by timestamp and value, all items between two \
                   timestamps (inclusive, one of them optional), or up to 1,000 items of a keyed set by key.",
     group: Group::Lists,

@@ -67,8 +67,8 @@ pub use lookup::{LookupInput, LookupKeysInput, LookupValuesInput};
 pub use pool::{Pool, PoolInput, PoolPermits};
 pub use problem::{Problem, ProblemBody};
 pub use replies::{
-    Added, Backup, Check, Contained, ContainedValue, Counted, Deleted, EntityPage, Feature, FeaturePage,
-    FeatureVersion, Found, Health, HealthRead, Item, ItemPage, Removed,
+    Added, Backup, Check, Contained, ContainedValue, Counted, Deleted, EntityList, EntityLists, EntityPage, Feature,
+    FeaturePage, FeatureVersion, Found, Health, HealthRead, Item, ItemPage, Removed,
 };
 pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, VersionInput, VersionPatch};
 

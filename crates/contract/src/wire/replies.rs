@@ -115,6 +115,30 @@ pub struct EntityPage {
     pub next_page_token: Option<String>,
 }
 
+/// A page of the lists that an entity has.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EntityLists {
+    /// By feature and version.
+    pub lists: Vec<EntityList>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    pub next_page_token: Option<String>,
+}
+
+/// A list of the entity with visible items.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EntityList {
+    #[schema(value_type = texts::Name, inline)]
+    pub feature: String,
+    #[schema(value_type = texts::Label, inline)]
+    pub version: String,
+    #[schema(value_type = texts::ValueType)]
+    pub value_type: ValueType,
+    // When its newest visible item happened.
+    #[schema(value_type = texts::Timestamp, inline)]
+    pub newest_timestamp: String,
+}
+
 /// A list feature with all its versions, the default one first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Feature {
