@@ -155,6 +155,7 @@ mod tests {
             (Role::Reader, &["open", "known", "lists:read", "features:read"][..]),
             (Role::Writer, &["open", "known", "lists:read", "lists:write", "features:read"]),
             (Role::Editor, &["open", "known", "features:read", "features:write"]),
+            (Role::Scaler, &["open", "known", "pools:write"]),
             (Role::Operator, &["open", "known", "features:read", "pools:write", "server:read", "server:write"]),
             (
                 Role::Admin,

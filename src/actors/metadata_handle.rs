@@ -21,7 +21,7 @@ use super::waiting_changes::WaitingChanges;
 use crate::access::KeyRing;
 use crate::definition::Feature;
 use crate::domain::{Author, Clock, EntityType, FeatureId, JobId, Limit, Revision, Timestamp};
-use crate::metadata::catalog::{CatalogVersion, Missing};
+use crate::metadata::catalog::{CatalogVersion, Missing, Snapshot};
 use crate::metadata::jobs::Job;
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
 use crate::metadata::keys::server_changes::ServerChange;
@@ -171,6 +171,12 @@ impl MetadataHandle {
     /// How long ago a moment was.
     pub fn age_of(&self, moment: Timestamp) -> Duration {
         Duration::from_nanos(self.clock.now().as_nanos().saturating_sub(moment.as_nanos()))
+    }
+
+    /// How long ago the catalog was last known to match the store. If no other process changes the store, the catalog
+    /// always matches it.
+    pub fn age_of_catalog(&self, snapshot: &Snapshot) -> Duration {
+        if self.store.is_shared() { self.age_of(snapshot.synced_at()) } else { Duration::ZERO }
     }
 
     /// Whether the catalog has all that the store had lately. Who made a change elsewhere waits until every server

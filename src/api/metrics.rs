@@ -196,7 +196,7 @@ impl ApiMetrics {
         self.catalog_stored.set(i64::from(snapshot.is_stored()));
         self.catalog_loaded.set(1);
         self.catalog_revision.set(i64::try_from(snapshot.revision().0).unwrap_or(i64::MAX));
-        self.catalog_age_seconds.set(metadata.age_of(snapshot.synced_at()).as_secs_f64());
+        self.catalog_age_seconds.set(metadata.age_of_catalog(&snapshot).as_secs_f64());
     }
 
     /// Counts a connection until what is returned is dropped.

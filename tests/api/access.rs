@@ -63,7 +63,7 @@ fn example(document: &Value, operation: &Row) -> Value {
 /// The credentials of a caller: an API key and a token. None for a caller without any.
 async fn credentials(api: &Api, issued: &Issued) -> Vec<(Who, Vec<String>)> {
     let by = issued.token("root", &["admins"]);
-    let all_roles = ["reader", "writer", "editor", "operator", "admin"];
+    let all_roles = ["reader", "writer", "editor", "scaler", "operator", "admin"];
     let (admin, _) = key(api, Some(&by), json!({"name": "admin", "roles": ["admin"]})).await;
     let (expiring, _) = key(api, Some(&by), json!({"name": "e", "roles": ["admin"], "expires": "1s"})).await;
     let (revoked, id) = key(api, Some(&by), json!({"name": "r", "roles": ["admin"]})).await;

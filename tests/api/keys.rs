@@ -270,7 +270,9 @@ async fn the_document_says_which_roles_and_scopes_there_are() {
         assert_eq!(made == 201, is_described("Scope", scope), "{scope}: {made}");
         assert!(matches!(made, 201 | 400), "{scope}: {made}");
     }
-    for (number, role) in ["reader", "writer", "editor", "operator", "admin", "", "Reader", "root"].iter().enumerate() {
+    for (number, role) in
+        ["reader", "writer", "editor", "scaler", "operator", "admin", "", "Reader", "root"].iter().enumerate()
+    {
         let made = status(role, "*", 100 + number).await;
         assert_eq!(made == 201, is_described("Role", role), "{role}: {made}");
     }

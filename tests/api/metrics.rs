@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use liststore::app::Stores;
-use liststore::domain::SystemClock;
+use liststore::domain::{ManualClock, SystemClock, Timestamp};
 use liststore::items::ItemStore;
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
 use liststore::items::memory::MemoryStore;
@@ -113,6 +113,40 @@ async fn the_metrics_of_the_postgres_metadata_store_are_documented() {
     };
     let _postgres = PostgresStore::open(&options, &registry).unwrap();
     assert_as_documented("With the Postgres metadata store", &registry);
+}
+
+/// An alert on this age must not fire on a server that no other process can change.
+#[tokio::test]
+async fn embedded_definitions_are_current_at_any_time() {
+    let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(1_724_949_845_000_000_000).unwrap()));
+    let stores = Stores {
+        items: Arc::new(MemoryStore::default()),
+        metadata: Arc::new(memory_store()),
+        registry: telemetry::registry().unwrap(),
+        data_dir: None,
+    };
+    let mut server = spawn_with(settings(&[]), Arc::clone(&clock) as _, stores).await;
+    server.ready().await;
+    let api = Api::of(server).await;
+    clock.set(Timestamp::from_nanos(1_724_949_845_000_000_000 + 86_400_000_000_000).unwrap());
+    let text = api.get("/metrics").await.text();
+    assert_eq!(sample(&text, "liststore_catalog_age_seconds"), Some(0.0));
+}
+
+#[tokio::test]
+async fn the_disk_of_the_embedded_store_is_measured() {
+    let registry = Registry::new();
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = EmbeddedStore::open(EmbeddedOptions::new(dir.path()), Arc::new(SystemClock), &registry).unwrap();
+    let value = |name: &str| {
+        let families = registry.gather();
+        let family = families.iter().find(|family| family.name() == name).unwrap();
+        family.get_metric()[0].get_gauge().get_value()
+    };
+    let (free, size) = (value("liststore_disk_free_bytes"), value("liststore_disk_size_bytes"));
+    assert!(free > 0.0 && free <= size, "{free} of {size}");
+    assert_eq!(value("liststore_read_only"), 0.0);
+    embedded.close().await.unwrap();
 }
 
 #[tokio::test]

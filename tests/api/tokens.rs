@@ -73,7 +73,7 @@ fn key_set(keys: &[Value]) -> String {
 
 /// The value of `access.jwt.issuers`, for an issuer whose keys are there.
 fn settings(place: &Value) -> String {
-    let all_roles = ["reader", "writer", "editor", "operator", "admin"];
+    let all_roles = ["reader", "writer", "editor", "scaler", "operator", "admin"];
     let rules = json!([
         {"claim": "groups", "value": "admins", "roles": ["admin"]},
         {"claim": "groups", "value": "readers", "roles": ["reader"]},

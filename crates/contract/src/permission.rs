@@ -75,6 +75,7 @@ impl Permission {
             Role::Reader => matches!(self, Self::ListsRead | Self::FeaturesRead),
             Role::Writer => matches!(self, Self::ListsRead | Self::ListsWrite | Self::FeaturesRead),
             Role::Editor => matches!(self, Self::FeaturesRead | Self::FeaturesWrite),
+            Role::Scaler => matches!(self, Self::PoolsWrite),
             Role::Operator => {
                 matches!(self, Self::FeaturesRead | Self::PoolsWrite | Self::ServerRead | Self::ServerWrite)
             }

@@ -23,7 +23,7 @@ use super::log::queue::CommitQueue;
 use super::log::writer::Progress;
 use super::memory::heads::Heads;
 use super::memory::memtable::Memtable;
-use super::metrics::{Memory, Metrics};
+use super::metrics::{Memory, Metrics, Readings};
 use super::options::EmbeddedOptions;
 use super::promises::Erasures;
 use super::read::pool::Pool;
@@ -117,6 +117,15 @@ impl Engine {
         let frozen = view.frozen.as_ref().map_or(0, |frozen| frozen.bytes());
         let pending_bytes = (view.active.bytes() + frozen) as u64;
         Memory { pending_bytes, head_bytes: self.heads.weight(), index_bytes: view.files.index_bytes() }
+    }
+
+    /// What the gauges show at a scrape.
+    pub fn readings(&self) -> Readings {
+        Readings {
+            memory: self.memory(),
+            space: self.disk.space(&self.dir).ok(),
+            is_read_only: self.read_only().is_some(),
+        }
     }
 
     /// Looks how much room there is: `None` if the disk does not say.

@@ -4,6 +4,8 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
 
+use super::disk::Space;
+
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pub commit_groups: IntCounter,
@@ -103,45 +105,79 @@ pub struct Memory {
     pub index_bytes: u64,
 }
 
-/// Gauges that are read when somebody asks for them.
-struct MemoryGauges<F> {
+/// The readings of the gauges at a scrape.
+#[derive(Debug, Clone, Copy)]
+pub struct Readings {
+    pub memory: Memory,
+    /// `None` if the disk does not report it.
+    pub space: Option<Space>,
+    /// Whether some or all writes are refused.
+    pub is_read_only: bool,
+}
+
+/// Gauges that are read at each scrape.
+struct Gauges<F> {
     pending_bytes: IntGauge,
     head_bytes: IntGauge,
     index_bytes: IntGauge,
+    read_only: IntGauge,
+    disk_free_bytes: IntGauge,
+    disk_size_bytes: IntGauge,
     /// `None` once the store is gone.
     read: F,
 }
 
-/// Registers the gauges of memory.
-pub fn register_memory(
+/// Registers the gauges that are read at each scrape.
+pub fn register_gauges(
     registry: &Registry,
-    read: impl Fn() -> Option<Memory> + Send + Sync + 'static,
+    read: impl Fn() -> Option<Readings> + Send + Sync + 'static,
 ) -> Result<(), prometheus::Error> {
     let pending_help = "Memory of the memtable: items not yet flushed to data files.";
-    registry.register(Box::new(MemoryGauges {
+    registry.register(Box::new(Gauges {
         pending_bytes: IntGauge::new("liststore_pending_bytes", pending_help)?,
         head_bytes: IntGauge::new("liststore_head_bytes", "Memory of list heads, and of sets by member.")?,
         index_bytes: IntGauge::new("liststore_index_bytes", "Memory of the indexes and filters of data files.")?,
+        read_only: IntGauge::new("liststore_read_only", "1 while the item store refuses some or all writes, else 0.")?,
+        disk_free_bytes: IntGauge::new(
+            "liststore_disk_free_bytes",
+            "Free bytes on the file system of the item store.",
+        )?,
+        disk_size_bytes: IntGauge::new(
+            "liststore_disk_size_bytes",
+            "Size of the file system of the item store in bytes.",
+        )?,
         read,
     }))
 }
 
-impl<F> MemoryGauges<F> {
-    fn gauges(&self) -> [&IntGauge; 3] {
-        [&self.pending_bytes, &self.head_bytes, &self.index_bytes]
+impl<F> Gauges<F> {
+    fn all(&self) -> [&IntGauge; 6] {
+        let Self { pending_bytes, head_bytes, index_bytes, read_only, disk_free_bytes, disk_size_bytes, .. } = self;
+        [pending_bytes, head_bytes, index_bytes, read_only, disk_free_bytes, disk_size_bytes]
     }
 }
 
-impl<F: Fn() -> Option<Memory> + Send + Sync> Collector for MemoryGauges<F> {
+impl<F: Fn() -> Option<Readings> + Send + Sync> Collector for Gauges<F> {
     fn desc(&self) -> Vec<&Desc> {
-        self.gauges().iter().flat_map(|gauge| gauge.desc()).collect()
+        self.all().iter().flat_map(|gauge| gauge.desc()).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Some(memory) = (self.read)() else { return Vec::new() };
-        for (gauge, bytes) in self.gauges().iter().zip([memory.pending_bytes, memory.head_bytes, memory.index_bytes]) {
-            gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        }
-        self.gauges().iter().flat_map(|gauge| gauge.collect()).collect()
+        let Some(Readings { memory, space, is_read_only }) = (self.read)() else { return Vec::new() };
+        let values = [
+            Some(memory.pending_bytes),
+            Some(memory.head_bytes),
+            Some(memory.index_bytes),
+            Some(u64::from(is_read_only)),
+            space.map(|space| space.free),
+            space.map(|space| space.total),
+        ];
+        let shown = self.all().into_iter().zip(values).filter_map(|(gauge, value)| value.map(|value| (gauge, value)));
+        shown
+            .flat_map(|(gauge, value)| {
+                gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+                gauge.collect()
+            })
+            .collect()
     }
 }

@@ -146,7 +146,7 @@ impl EmbeddedStore {
         }
         engine.files_changed();
         let measured = Arc::downgrade(&engine);
-        metrics::register_memory(registry, move || Some(measured.upgrade()?.memory()))?;
+        metrics::register_gauges(registry, move || Some(measured.upgrade()?.readings()))?;
         let store = Self { engine, running: Mutex::new(Running { lock: Some(lock), ..Running::default() }) };
         store.start(log)?;
         Ok(store)

@@ -10,12 +10,13 @@ pub enum Role {
     Reader,
     Writer,
     Editor,
+    Scaler,
     Operator,
     Admin,
 }
 
 impl Role {
-    pub const ALL: [Self; 5] = [Self::Reader, Self::Writer, Self::Editor, Self::Operator, Self::Admin];
+    pub const ALL: [Self; 6] = [Self::Reader, Self::Writer, Self::Editor, Self::Scaler, Self::Operator, Self::Admin];
 
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
@@ -29,6 +30,7 @@ impl Role {
             Self::Reader => "reader",
             Self::Writer => "writer",
             Self::Editor => "editor",
+            Self::Scaler => "scaler",
             Self::Operator => "operator",
             Self::Admin => "admin",
         }

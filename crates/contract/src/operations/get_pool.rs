@@ -10,7 +10,7 @@ pub static ROW: Row = Row {
     summary: "Get the pool of list actors",
     description: "Returns the size of this server's pool, the states of its actors and the permits in use.",
     group: Group::Operations,
-    permission: Permission::ServerRead,
+    permission: Permission::PoolsWrite,
     subject: Subject::Server,
     effect: Effect::Read,
     method: Method::Get,

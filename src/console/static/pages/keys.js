@@ -9,7 +9,7 @@ import { useLoad, useTask } from "../ui/use.js";
 
 const ROLES = {
   reader: "reads lists and features", writer: "reads and changes lists", editor: "changes features",
-  operator: "reads metrics and features", admin: "full access, including keys",
+  scaler: "resizes the pool", operator: "reads metrics and features", admin: "full access, including keys",
 };
 const STATES = { active: "good", expired: "warn", revoked: "bad" };
 const OPEN = "/v1/keys";
