@@ -141,6 +141,10 @@ impl Client {
             .user_agent(concat!("liststore/", env!("CARGO_PKG_VERSION")));
         // A proxy of the environment is for servers elsewhere.
         let builder = if url.is_loopback() { builder.no_proxy() } else { builder };
+        let builder = match url.address() {
+            Some((host, address)) => builder.no_proxy().resolve(host, address),
+            None => builder,
+        };
         let builder = match &local {
             Some(address) => builder.unix_socket(&*address.path),
             None => builder,

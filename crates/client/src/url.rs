@@ -1,6 +1,7 @@
 //! The parts of the server's URL that the commands need.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use reqwest::Url;
 
@@ -13,6 +14,7 @@ pub struct ServerUrl {
     url: Url,
     token: Option<Token>,
     tls: Tls,
+    address: Option<SocketAddr>,
 }
 
 impl ServerUrl {
@@ -26,7 +28,7 @@ impl ServerUrl {
         if url.query().is_some() || url.fragment().is_some() {
             return Err("must not have a query or fragment".to_owned());
         }
-        Ok(Self { url, token: None, tls: Tls::default() })
+        Ok(Self { url, token: None, tls: Tls::default(), address: None })
     }
 
     /// The same, with an API key or a token to show there.
@@ -41,6 +43,17 @@ impl ServerUrl {
     /// The same, with other certificates than the system's for `https`.
     pub fn with_tls(self, tls: Tls) -> Self {
         Self { tls, ..self }
+    }
+
+    /// The same, at this address whatever the name resolves to, and never through a proxy. A certificate is still
+    /// checked for the name.
+    pub fn at(self, address: SocketAddr) -> Self {
+        Self { address: Some(address), ..self }
+    }
+
+    /// The host's name, and the address that it stands for, if one was given.
+    pub(super) fn address(&self) -> Option<(&str, SocketAddr)> {
+        self.url.host_str().zip(self.address)
     }
 
     /// Which certificates to use, if it is `https`.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use liststore_contract::domain::SystemClock;
 use super::controller;
 use super::log;
 use super::pods::Pods;
+use super::probes::{self, Progress};
 use super::resource::ListActorPool;
 
 /// Scales Deployments of Liststore and their list actors as ListActorPool objects specify.
@@ -39,9 +41,15 @@ struct Run {
     /// The namespace [default: from the kubeconfig, or the pod's namespace]
     #[arg(long, env = "LISTSTORE_OPERATOR_NAMESPACE")]
     namespace: Option<String>,
-    /// A file with an API key with the role operator; without it, pods must be open
+    /// A file with an API key with the role scaler; without it, pods must be open
     #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// A PEM file with the trusted authorities, for pools with adminTls [default: those of the system]
+    #[arg(long, env = "LISTSTORE_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// The address of /livez, /readyz and /metrics
+    #[arg(long, env = "LISTSTORE_OPERATOR_LISTEN", value_name = "ADDRESS", default_value = "0.0.0.0:8081")]
+    listen: SocketAddr,
     /// The log filter, such as info or liststore=debug,warn
     #[arg(long, env = "LISTSTORE__LOG__FILTER", default_value = "info")]
     log_filter: String,
@@ -75,7 +83,7 @@ fn print_definition() -> Result<(), String> {
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
 
-fn look_after(Run { namespace, token_file, log_filter }: Run) -> Result<(), String> {
+fn look_after(Run { namespace, token_file, ca_file, listen, log_filter }: Run) -> Result<(), String> {
     log::init(&log_filter)?;
     // Two libraries would each choose one.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -89,7 +97,11 @@ fn look_after(Run { namespace, token_file, log_filter }: Run) -> Result<(), Stri
         })?;
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         tracing::info!(namespace, "reconciling the pools of this namespace");
-        controller::run(client, &namespace, Pods::new(token_file), Arc::new(SystemClock)).await;
+        let progress = Arc::new(Progress::default());
+        let probes = tokio::spawn(probes::serve(probes::bind(listen).await?, Arc::clone(&progress)));
+        let pods = Pods::new(token_file, ca_file);
+        controller::run(client, &namespace, pods, progress, Arc::new(SystemClock)).await;
+        probes.abort();
         tracing::info!("stopped");
         Ok(())
     })

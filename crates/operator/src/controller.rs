@@ -11,14 +11,15 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use liststore_contract::domain::Clock;
 
 use super::cluster::{MANAGER, Namespace, ReadyPod};
 use super::decide::{Decision, Look, Notice, Observed, PodView, READY, decide};
-use super::pods::Pods;
+use super::pods::{Pods, Target};
+use super::probes::{PoolHealth, Progress};
 use super::resource::ListActorPool;
 
 /// Between two looks at a pool that nothing is heard of.
@@ -35,30 +36,35 @@ type AnyPool = DeserializeGuard<ListActorPool>;
 
 struct Operator {
     client: Client,
-    /// All pools of the namespace.
-    known: Store<AnyPool>,
     recorder: Recorder,
     pods: Pods,
+    progress: Arc<Progress>,
     clock: Arc<dyn Clock>,
 }
 
 /// Runs until a signal stops it.
-pub async fn run(client: Client, namespace: &str, pods: Pods, clock: Arc<dyn Clock>) {
+pub async fn run(client: Client, namespace: &str, pods: Pods, progress: Arc<Progress>, clock: Arc<dyn Clock>) {
     let pools: Api<AnyPool> = Api::namespaced(client.clone(), namespace);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let controller = Controller::new(pools, watcher::Config::default());
-    let known = controller.store();
-    let all = known.clone();
+    let (known, listed) = (controller.store(), controller.store());
     let of_deployment = move |deployment: Deployment| {
         let refers = |pool: &Arc<AnyPool>| {
             pool.0.as_ref().is_ok_and(|pool| pool.spec.deployment_ref.name == deployment.name_any())
         };
-        all.state().into_iter().filter(refers).map(|pool| ObjectRef::from_obj(&*pool)).collect::<Vec<_>>()
+        known.state().into_iter().filter(refers).map(|pool| ObjectRef::from_obj(&*pool)).collect::<Vec<_>>()
     };
     let reporter = Reporter { controller: MANAGER.to_owned(), instance: None };
     let recorder = Recorder::new(client.clone(), reporter);
-    let operator = Arc::new(Operator { client, known, recorder, pods, clock });
-    controller
+    let health = listed.clone();
+    progress.show_pools(move || health.state().iter().filter_map(|pool| pool.0.as_ref().ok()).map(health_of).collect());
+    let listing = async {
+        if listed.wait_until_ready().await.is_ok() {
+            progress.listed();
+        }
+    };
+    let operator = Arc::new(Operator { client, recorder, pods, progress: Arc::clone(&progress), clock });
+    let looking = controller
         .watches(deployments, watcher::Config::default(), of_deployment)
         .shutdown_on_signal()
         .run(reconcile, on_failure, operator)
@@ -66,13 +72,22 @@ pub async fn run(client: Client, namespace: &str, pods: Pods, clock: Arc<dyn Clo
             if let Err(error) = looked {
                 tracing::debug!(%error, "reconciliation failed or the object is gone");
             }
-        })
-        .await;
+        });
+    let _ended = futures_util::future::join(looking, listing).await;
+}
+
+fn health_of(pool: &ListActorPool) -> PoolHealth {
+    let ready = pool.status.as_ref().and_then(|status| status.condition(READY));
+    PoolHealth { name: pool.name_any(), is_ready: ready.is_some_and(|ready| ready.status == "True") }
 }
 
 async fn reconcile(pool: Arc<AnyPool>, operator: Arc<Operator>) -> kube::Result<Action> {
     match &pool.0 {
-        Ok(pool) => operator.look_at(pool).await,
+        Ok(pool) => {
+            let looked = operator.look_at(pool).await;
+            operator.progress.looked(looked.is_ok());
+            looked
+        }
         Err(invalid) => {
             tracing::warn!(pool = pool.name_any(), error = %invalid, "cannot parse this ListActorPool");
             Ok(Action::await_change())
@@ -95,27 +110,33 @@ impl Operator {
         let namespace = Namespace::new(&self.client, &pool.namespace().unwrap_or_default());
         let deployment = namespace.deployment(&spec.deployment_ref.name).await?;
         let ready = match &deployment {
-            // Without one, any pod of the namespace would be taken for the pool's.
-            Some(deployment) if !deployment.selector.is_empty() => namespace.ready_pods(&deployment.selector).await?,
+            // Without a selector, any pod of the namespace would match.
+            Some(deployment) if deployment.names(&name) && !deployment.selector.is_empty() => {
+                namespace.ready_pods(deployment).await?
+            }
             _ => Vec::new(),
         };
         let pods = iter(ready.clone()).map(|ReadyPod { name, address }| async move {
-            PodView { name, pool: self.pods.ask(address, spec.admin_port).await }
+            PodView { name, pool: self.pods.ask(&Target::new(address, spec)).await }
         });
         let pods = pods.buffer_unordered(PODS_AT_ONCE).collect().await;
         let before = pool.status.clone().unwrap_or_default();
         let now = self.clock.now().to_string();
-        let taken_by = self.older_than(pool);
-        let taken_by = taken_by.as_deref();
-        let look = Look { spec, generation: pool.metadata.generation, before: &before, now: &now, taken_by };
-        let Decision { scale_to, resize, status, notices } = decide(&look, &Observed { deployment, pods });
+        let look = Look { name: &name, spec, generation: pool.metadata.generation, before: &before, now: &now };
+        let Decision { adopt, scale_to, resize, status, notices } = decide(&look, &Observed { deployment, pods });
 
-        // The status comes first, with the selector: autoscalers read it before there is anything to scale.
+        // Before the status, which changes the version of the object.
+        if let Some(replicas) = adopt {
+            namespace.adopt(pool, replicas).await?;
+            tracing::info!(pool = name, replicas, "adopted the replicas of the Deployment");
+        }
+        // Before a change of the Deployment, with the selector: autoscalers read it before there is anything to scale.
         if status != before {
             namespace.tell(&name, &status).await?;
         }
         if let Some(replicas) = scale_to {
             namespace.scale(&spec.deployment_ref.name, replicas).await?;
+            self.progress.scaled();
             tracing::info!(pool = name, replicas, "scaled");
         }
         let due = ready.into_iter().filter(|pod| resize.contains(&pod.name)).collect();
@@ -125,23 +146,12 @@ impl Operator {
         Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
     }
 
-    /// The oldest other pool that names the same Deployment, if that is older than this one.
-    fn older_than(&self, pool: &ListActorPool) -> Option<String> {
-        let age = |pool: &ListActorPool| (pool.metadata.creation_timestamp.clone(), pool.name_any());
-        let pools = self.known.state();
-        let others = pools.iter().filter_map(|other| other.0.as_ref().ok());
-        let rivals = others.filter(|other| {
-            other.spec.deployment_ref == pool.spec.deployment_ref && other.metadata.deletion_timestamp.is_none()
-        });
-        let oldest = rivals.map(age).min()?;
-        (oldest < age(pool)).then_some(oldest.1)
-    }
-
     /// Returns the failures. The next look finds the pods that were not resized.
     async fn resize(&self, pool: &ListActorPool, due: Vec<ReadyPod>) -> Vec<Notice> {
         let spec = &pool.spec;
         let resizing = iter(due).map(|ReadyPod { name, address }| async move {
-            let resized = self.pods.resize(address, spec.admin_port, spec.actors_per_pod).await;
+            let resized = self.pods.resize(&Target::new(address, spec), spec.actors_per_pod).await;
+            self.progress.resized(resized.is_ok());
             match resized {
                 Ok(()) => {
                     tracing::info!(pod = name, actors = spec.actors_per_pod, "resized");

@@ -15,13 +15,26 @@ pub struct Observed {
     pub pods: Vec<PodView>,
 }
 
+/// The annotation by which a Deployment names the pool that may scale it.
+pub const POOL: &str = "liststore.dev/pool";
+
 #[derive(Debug, Clone)]
 pub struct DeploymentView {
+    pub uid: String,
+    /// The pool that it names in its annotation.
+    pub pool: Option<String>,
     /// Pods that it is to have.
     pub wanted: i32,
     pub replicas: i32,
     pub ready: i32,
     pub selector: String,
+}
+
+impl DeploymentView {
+    /// Whether its owner lets this pool scale it.
+    pub fn names(&self, pool: &str) -> bool {
+        self.pool.as_deref() == Some(pool)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -45,18 +58,20 @@ pub enum PodPool {
 /// The time and the object of a look.
 #[derive(Debug, Clone)]
 pub struct Look<'a> {
+    /// The name of the pool.
+    pub name: &'a str,
     pub spec: &'a ListActorPoolSpec,
     pub generation: Option<i64>,
     /// The status of the previous look.
     pub before: &'a PoolStatus,
     /// In RFC 3339.
     pub now: &'a str,
-    /// An older pool that names the same Deployment, which is that one's alone.
-    pub taken_by: Option<&'a str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
+    /// Write this number of replicas into the pool, which has none.
+    pub adopt: Option<i32>,
     /// Give the Deployment so many replicas.
     pub scale_to: Option<i32>,
     /// Give the pods of these names `actorsPerPod` list actors.
@@ -75,15 +90,19 @@ pub struct Notice {
 
 pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
     let (spec, name) = (look.spec, &look.spec.deployment_ref.name);
-    if let Some(older) = look.taken_by {
-        let message = format!("the Deployment {name} belongs to the pool {older}: delete one of the two pools");
-        return without_deployment(look, "DeploymentTaken", message);
-    }
     let Some(deployment) = &observed.deployment else {
         let message = format!("the Deployment {name} does not exist in this namespace");
         return without_deployment(look, "DeploymentMissing", message);
     };
-    let (desired, limit) = spec.allowed();
+    if !deployment.names(look.name) {
+        let message = format!(
+            "the Deployment {name} does not name this pool: kubectl annotate deployment/{name} {POOL}={}",
+            look.name
+        );
+        return without_deployment(look, "NotOptedIn", message);
+    }
+    let requested = spec.replicas.unwrap_or(deployment.wanted);
+    let (desired, limit) = spec.allowed(requested, deployment.wanted);
     let scale_to = (deployment.wanted != desired).then_some(desired);
     // More actors have to wait for pods that are one too many for them.
     let fits = spec.most_by_budget().is_none_or(|most| deployment.replicas <= most);
@@ -99,7 +118,10 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
         PodPool::Silent(_) => None,
     });
     let at_size = told.clone().filter(|actors| *actors == spec.actors_per_pod).count();
-    let (is_ready, reason, message) = readiness(spec, deployment, observed, desired, at_size);
+    let (is_ready, reason, message) = match limit {
+        Some(Limit::NoBudget) => (false, "BudgetTooSmall", too_small(spec)),
+        _ => readiness(spec, deployment, observed, desired, at_size),
+    };
     let mut status = PoolStatus {
         observed_generation: look.generation,
         replicas: Some(deployment.replicas),
@@ -110,9 +132,15 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
         pods_at_size: i32::try_from(at_size).ok(),
         conditions: vec![condition(look, READY, is_ready, reason, message)],
     };
-    let (is_limited, reason, message) = limitation(spec, desired, limit);
+    let (is_limited, reason, message) = limitation(spec, requested, desired, limit);
     status.conditions.push(condition(look, LIMITED, is_limited, reason, message));
     let mut notices = changes(look.before, &status);
+    let adopt = spec.replicas.is_none().then_some(deployment.wanted);
+    notices.extend(adopt.map(|number| Notice {
+        is_warning: false,
+        reason: "Adopted",
+        note: format!("the pool has the {number} replicas of the Deployment {name}"),
+    }));
     notices.extend(scale_to.map(|to| Notice {
         is_warning: false,
         reason: "Scaled",
@@ -122,7 +150,7 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
         let note = format!("{} list actors for {}", spec.actors_per_pod, resize.join(", "));
         notices.push(Notice { is_warning: false, reason: "Resizing", note });
     }
-    Decision { scale_to, resize, status, notices }
+    Decision { adopt, scale_to, resize, status, notices }
 }
 
 /// The previous state stays, because autoscalers continue to read it.
@@ -131,7 +159,7 @@ fn without_deployment(look: &Look<'_>, reason: &str, message: String) -> Decisio
         observed_generation: look.generation,
         replicas: Some(0),
         ready_replicas: Some(0),
-        desired_replicas: Some(look.spec.allowed().0),
+        desired_replicas: look.spec.replicas,
         // An autoscaler refuses an empty one, and says so more loudly than it would without pods.
         selector: look.before.selector.clone().or_else(|| Some("liststore.dev/deployment=missing".to_owned())),
         actors: Some(0),
@@ -139,7 +167,7 @@ fn without_deployment(look: &Look<'_>, reason: &str, message: String) -> Decisio
         conditions: vec![condition(look, READY, false, reason, message)],
     };
     let notices = changes(look.before, &status);
-    Decision { scale_to: None, resize: Vec::new(), status, notices }
+    Decision { adopt: None, scale_to: None, resize: Vec::new(), status, notices }
 }
 
 fn readiness(
@@ -170,14 +198,28 @@ fn readiness(
     (true, "AsWanted", format!("{desired} pods with {} list actors each", spec.actors_per_pod))
 }
 
-fn limitation(spec: &ListActorPoolSpec, desired: i32, limit: Option<Limit>) -> (bool, &'static str, String) {
-    let wanted = spec.replicas;
+/// Why a budget does not suffice for one pod.
+fn too_small(spec: &ListActorPoolSpec) -> String {
+    let (max, sessions) = (spec.session_budget.as_ref().map_or(0, |budget| budget.max), spec.sessions_per_pod());
+    format!(
+        "sessionBudget.max is {max}, but one pod opens {} sessions: raise it or lower actorsPerPod",
+        sessions.unwrap_or_default()
+    )
+}
+
+fn limitation(
+    spec: &ListActorPoolSpec,
+    wanted: i32,
+    desired: i32,
+    limit: Option<Limit>,
+) -> (bool, &'static str, String) {
     let by = |what: &str| format!("{wanted} pods requested, {what} allows {desired}");
     match limit {
         None => (false, "WithinBounds", format!("{wanted} pods requested and allowed")),
         Some(Limit::MinReplicas) => (true, "TooFewReplicas", by("minReplicas")),
         Some(Limit::MaxReplicas) => (true, "TooManyReplicas", by("maxReplicas")),
         Some(Limit::SessionBudget) => (true, "SessionBudget", by("sessionBudget")),
+        Some(Limit::NoBudget) => (true, "SessionBudget", too_small(spec)),
     }
 }
 
@@ -197,11 +239,12 @@ fn condition(look: &Look<'_>, kind: &str, is_so: bool, reason: &str, message: St
 
 /// Changes that people should notice without watching the conditions.
 fn changes(before: &PoolStatus, after: &PoolStatus) -> Vec<Notice> {
-    const TOLD: [(&str, &str, bool); 7] = [
+    const TOLD: [(&str, &str, bool); 8] = [
         (READY, "AsWanted", false),
         (READY, "DeploymentMissing", true),
-        (READY, "DeploymentTaken", true),
+        (READY, "NotOptedIn", true),
         (READY, "PodsUnreachable", true),
+        (READY, "BudgetTooSmall", true),
         (LIMITED, "TooManyReplicas", true),
         (LIMITED, "TooFewReplicas", true),
         (LIMITED, "SessionBudget", true),
@@ -225,17 +268,25 @@ mod tests {
     fn spec() -> ListActorPoolSpec {
         ListActorPoolSpec {
             deployment_ref: DeploymentRef { name: "liststore".to_owned() },
-            replicas: 3,
+            replicas: Some(3),
             min_replicas: 1,
             max_replicas: 10,
             actors_per_pod: 2,
             admin_port: 9090,
+            admin_tls: None,
             session_budget: None,
         }
     }
 
     fn deployment(wanted: i32, replicas: i32, ready: i32) -> Option<DeploymentView> {
-        Some(DeploymentView { wanted, replicas, ready, selector: "app=liststore".to_owned() })
+        Some(DeploymentView {
+            uid: "u-1".to_owned(),
+            pool: Some("lists".to_owned()),
+            wanted,
+            replicas,
+            ready,
+            selector: "app=liststore".to_owned(),
+        })
     }
 
     fn pods(actors: &[i32]) -> Vec<PodView> {
@@ -247,7 +298,7 @@ mod tests {
     }
 
     fn look(spec: &ListActorPoolSpec, before: &PoolStatus, observed: &Observed) -> Decision {
-        decide(&Look { spec, generation: Some(7), before, now: NOW, taken_by: None }, observed)
+        decide(&Look { name: "lists", spec, generation: Some(7), before, now: NOW }, observed)
     }
 
     fn reason<'a>(decision: &'a Decision, kind: &str) -> (&'a str, &'a str) {
@@ -269,11 +320,11 @@ mod tests {
         assert_eq!((first.status.observed_generation, reasons(&first)), (Some(7), vec!["AsWanted"]));
         let again = decide(
             &Look {
+                name: "lists",
                 spec: &spec(),
                 generation: Some(7),
                 before: &first.status,
                 now: "2026-01-01T09:00:00Z",
-                taken_by: None,
             },
             &observed,
         );
@@ -288,7 +339,7 @@ mod tests {
             (5, Some(5), "WithinBounds"),
             (0, Some(1), "TooFewReplicas"),
         ] {
-            let spec = ListActorPoolSpec { replicas: wanted, ..spec() };
+            let spec = ListActorPoolSpec { replicas: Some(wanted), ..spec() };
             let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
             let decision = look(&spec, &PoolStatus::default(), &observed);
             assert_eq!((decision.scale_to, reason(&decision, LIMITED).1), (to, limited), "{wanted}");
@@ -301,7 +352,7 @@ mod tests {
     fn a_budget_bounds_pods_and_holds_back_actors_until_there_is_room() {
         let budget = Some(SessionBudget { max: 24, nodes: 3 });
         // Two actors: four pods. Four actors: two pods.
-        let spec = ListActorPoolSpec { replicas: 9, session_budget: budget, ..spec() };
+        let spec = ListActorPoolSpec { replicas: Some(9), session_budget: budget, ..spec() };
         let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
         let decision = look(&spec, &PoolStatus::default(), &observed);
         assert_eq!((decision.scale_to, reason(&decision, LIMITED)), (Some(4), ("True", "SessionBudget")));
@@ -345,18 +396,56 @@ mod tests {
         assert_eq!((again.status.selector, again.notices.len()), (Some("app=liststore".to_owned()), 0));
     }
 
-    /// Else two pools that ask for different numbers would scale it up and down without end.
+    /// A pool that is created next to a service in use must not change the service.
     #[test]
-    fn the_deployment_of_another_pool_is_left_alone() {
-        let observed = Observed { deployment: deployment(5, 5, 5), pods: pods(&[1, 1, 1, 1, 1]) };
+    fn a_pool_without_replicas_adopts_the_number_of_the_deployment() {
+        let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
+        let spec = ListActorPoolSpec { replicas: None, ..spec() };
+        let decision = look(&spec, &PoolStatus::default(), &observed);
+        assert_eq!((decision.adopt, decision.scale_to), (Some(3), None));
+        assert_eq!((reason(&decision, READY), decision.status.desired_replicas), (("True", "AsWanted"), Some(3)));
+        assert!(reasons(&decision).contains(&"Adopted"));
+        let adopted = ListActorPoolSpec { replicas: Some(3), ..spec.clone() };
+        assert_eq!(look(&adopted, &PoolStatus::default(), &observed).adopt, None);
+        // Explicit bounds are a request.
+        let bounded = ListActorPoolSpec { max_replicas: 2, ..spec };
+        let decision = look(&bounded, &PoolStatus::default(), &observed);
+        assert_eq!((decision.adopt, decision.scale_to), (Some(3), Some(2)));
+    }
+
+    #[test]
+    fn a_budget_that_is_too_small_for_one_pod_changes_nothing_and_is_not_ready() {
+        for (min_replicas, replicas) in [(0, Some(3)), (1, Some(1)), (0, None)] {
+            let session_budget = Some(SessionBudget { max: 5, nodes: 3 });
+            let spec = ListActorPoolSpec { min_replicas, replicas, session_budget, ..spec() };
+            let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
+            let decision = look(&spec, &PoolStatus::default(), &observed);
+            assert_eq!((decision.scale_to, decision.resize.len()), (None, 0), "{replicas:?}");
+            assert_eq!(reason(&decision, READY), ("False", "BudgetTooSmall"));
+            assert_eq!(reason(&decision, LIMITED), ("True", "SessionBudget"));
+            assert!(decision.notices[0].note.contains("one pod opens 6 sessions"), "{:?}", decision.notices);
+        }
+        // A pool at zero asks for no sessions.
+        let session_budget = Some(SessionBudget { max: 5, nodes: 3 });
+        let off = ListActorPoolSpec { min_replicas: 0, replicas: Some(0), session_budget, ..spec() };
+        let observed = Observed { deployment: deployment(0, 0, 0), pods: Vec::new() };
+        assert_eq!(reason(&look(&off, &PoolStatus::default(), &observed), READY), ("True", "AsWanted"));
+    }
+
+    #[test]
+    fn a_deployment_that_does_not_name_the_pool_is_left_alone() {
         let (spec, before) = (spec(), PoolStatus::default());
-        let taken = Look { spec: &spec, generation: Some(7), before: &before, now: NOW, taken_by: Some("older") };
-        let decision = decide(&taken, &observed);
-        assert_eq!((decision.scale_to, decision.resize.len()), (None, 0));
-        assert_eq!(reason(&decision, READY), ("False", "DeploymentTaken"));
-        assert_eq!(reasons(&decision), ["DeploymentTaken"]);
-        assert!(decision.notices[0].note.contains("the pool older"));
-        assert_eq!(look(&spec, &decision.status, &observed).scale_to, Some(3), "it is its own by now");
+        for named in [None, Some("other".to_owned())] {
+            let mut deployment = deployment(5, 5, 5);
+            deployment.as_mut().unwrap().pool = named;
+            let observed = Observed { deployment, pods: pods(&[1, 1, 1, 1, 1]) };
+            let decision = look(&spec, &before, &observed);
+            assert_eq!((decision.adopt, decision.scale_to, decision.resize.len()), (None, None, 0));
+            assert_eq!((reason(&decision, READY), reasons(&decision)), (("False", "NotOptedIn"), vec!["NotOptedIn"]));
+            assert!(decision.notices[0].note.contains("liststore.dev/pool=lists"));
+        }
+        let observed = Observed { deployment: deployment(5, 5, 5), pods: pods(&[1, 1, 1, 1, 1]) };
+        assert_eq!(look(&spec, &before, &observed).scale_to, Some(3));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | `pods` | asking a server for its pool of list actors, and for another size |
 //! | `cluster` | reading and writing objects of Kubernetes |
 //! | `controller` | the loop: when a pool is looked at again |
+//! | `probes` | health and metrics of the operator |
 //! | `cli` | the command line |
 //! | `log` | how lines of the log look |
 //!
@@ -20,5 +21,6 @@ mod controller;
 mod decide;
 mod log;
 mod pods;
+mod probes;
 mod resource;
 mod status;

@@ -34,17 +34,19 @@ use super::status::PoolStatus;
 #[x_kube(
     validation = Rule::new("self.minReplicas <= self.maxReplicas").message("minReplicas must not be above maxReplicas"),
     validation = Rule::new(
-        "!has(self.sessionBudget) || self.minReplicas * self.actorsPerPod * self.sessionBudget.nodes <= \
-         self.sessionBudget.max"
-    ).message("sessionBudget.max is too small for minReplicas pods with actorsPerPod list actors on all nodes")
+        "!has(self.sessionBudget) || (self.minReplicas > 0 ? self.minReplicas : 1) * self.actorsPerPod * \
+         self.sessionBudget.nodes <= self.sessionBudget.max"
+    ).message(
+        "sessionBudget.max is too small for minReplicas pods, or for one, with actorsPerPod list actors on all nodes"
+    )
 )]
 pub struct ListActorPoolSpec {
     pub deployment_ref: DeploymentRef,
     /// The desired number of pods, which `kubectl scale` and autoscalers change. It is clamped to the bounds and the
-    /// budget.
-    #[serde(default = "one")]
+    /// budget. Without it, the operator writes the present number of the Deployment here.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000))]
-    pub replicas: i32,
+    pub replicas: Option<i32>,
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 1_000))]
     pub min_replicas: i32,
@@ -58,6 +60,9 @@ pub struct ListActorPoolSpec {
     #[serde(default = "admin_port")]
     #[schemars(range(min = 1, max = 65_535))]
     pub admin_port: i32,
+    /// How to check the pods' certificate, if that port has TLS: `http.listen` with `http.tls`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_tls: Option<AdminTls>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_budget: Option<SessionBudget>,
 }
@@ -67,6 +72,15 @@ pub struct ListActorPoolSpec {
 pub struct DeploymentRef {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
+}
+
+/// TLS at the port for pool changes. The operator's option `--ca-file` has the authorities.
+#[derive(KubeSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct AdminTls {
+    /// A name in the pods' certificate, such as the name of their Service.
+    #[schemars(length(min = 1, max = 253))]
+    pub server_name: String,
 }
 
 /// The limit of sessions with the database: pods × actors × nodes.
@@ -93,27 +107,31 @@ fn admin_port() -> i32 {
 }
 
 impl ListActorPoolSpec {
-    /// The number of pods nearest to the one that is wanted that the bounds and the budget allow, and what keeps
-    /// it from being that one.
-    pub fn allowed(&self) -> (i32, Option<Limit>) {
-        let in_bounds = self.replicas.min(self.max_replicas).max(self.min_replicas);
-        let (most, by_budget) = match self.most_by_budget() {
-            Some(most) if most < in_bounds => (most, true),
-            _ => (in_bounds, false),
-        };
+    /// The number of pods nearest to the requested one that the bounds and the budget allow, and what keeps it from
+    /// being that one. A budget too small for one pod leaves the `present` number.
+    pub fn allowed(&self, requested: i32, present: i32) -> (i32, Option<Limit>) {
+        let in_bounds = requested.min(self.max_replicas).max(self.min_replicas);
+        match self.most_by_budget() {
+            Some(0) if in_bounds > 0 => return (present, Some(Limit::NoBudget)),
+            Some(most) if most < in_bounds => return (most, Some(Limit::SessionBudget)),
+            _ => {}
+        }
         let limit = match () {
-            () if by_budget => Some(Limit::SessionBudget),
-            () if in_bounds < self.replicas => Some(Limit::MaxReplicas),
-            () if in_bounds > self.replicas => Some(Limit::MinReplicas),
+            () if in_bounds < requested => Some(Limit::MaxReplicas),
+            () if in_bounds > requested => Some(Limit::MinReplicas),
             () => None,
         };
-        (most, limit)
+        (in_bounds, limit)
+    }
+
+    /// Sessions that one pod opens with all nodes, if they are limited.
+    pub fn sessions_per_pod(&self) -> Option<i32> {
+        Some(self.session_budget.as_ref()?.nodes.saturating_mul(self.actors_per_pod).max(1))
     }
 
     /// How many pods of the wanted size the budget has sessions for.
     pub fn most_by_budget(&self) -> Option<i32> {
-        let SessionBudget { max, nodes } = self.session_budget.as_ref()?;
-        Some(max / nodes.saturating_mul(self.actors_per_pod).max(1))
+        Some(self.session_budget.as_ref()?.max / self.sessions_per_pod()?)
     }
 }
 
@@ -123,6 +141,8 @@ pub enum Limit {
     MinReplicas,
     MaxReplicas,
     SessionBudget,
+    /// The budget does not suffice for one pod.
+    NoBudget,
 }
 
 #[cfg(test)]

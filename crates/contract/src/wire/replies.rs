@@ -251,6 +251,8 @@ pub struct Health {
 pub struct HealthRead {
     pub status: String,
     #[serde(default)]
+    pub checks: BTreeMap<String, String>,
+    #[serde(default)]
     pub reasons: BTreeMap<String, String>,
 }
 
