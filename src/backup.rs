@@ -3,21 +3,67 @@
 //!
 //! It knows neither HTTP nor settings, nor the formats of the stores.
 
-use std::fs::{self, DirBuilder, File};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Gauge, Registry};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::data_dir::{Part, note_copy};
-use crate::domain::StoreId;
+use crate::domain::{Clock, StoreId, Timestamp};
 use crate::items::embedded::RealDisk;
 use crate::items::{ItemBackup, ItemStore, StoreError};
 use crate::metadata::{Frozen, MetadataError, MetadataStore};
+
+/// The place in the data directory for backups that a command reads, sends away and removes. Hard links need the same
+/// file system.
+pub const OUTGOING: &str = "outgoing";
+/// The file in the data directory that has the time of the last complete backup, in nanoseconds since the Unix epoch.
+const LAST: &str = "last-backup";
+
+/// Notes that a backup of this data directory was completed.
+pub fn note_finished(data_dir: &Path, at: Timestamp) -> io::Result<()> {
+    let partial = data_dir.join(format!("{LAST}.partial"));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    file.write_all(at.as_nanos().to_string().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&partial, data_dir.join(LAST))
+}
+
+/// When the last backup of a data directory was completed, if there was one.
+fn last_finished(data_dir: &Path) -> Option<Timestamp> {
+    let nanos = fs::read_to_string(data_dir.join(LAST)).ok()?.trim().parse().ok()?;
+    Timestamp::from_nanos(nanos).ok()
+}
+
+/// Shows the age of the last backup, which another process may have made.
+struct BackupAge {
+    gauge: Gauge,
+    data_dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    /// Without any backup, the age counts from here.
+    started: Timestamp,
+}
+
+impl Collector for BackupAge {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauge.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let last = last_finished(&self.data_dir).unwrap_or(self.started);
+        let nanos = self.clock.now().as_nanos().saturating_sub(last.as_nanos());
+        self.gauge.set(Duration::from_nanos(nanos).as_secs_f64());
+        self.gauge.collect()
+    }
+}
 
 /// Why there is no backup.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -85,14 +131,36 @@ struct Shared {
     scope: Scope,
     items: Arc<dyn ItemStore>,
     metadata: Arc<dyn MetadataStore>,
+    clock: Arc<dyn Clock>,
     /// Held while a backup is made.
     running: Arc<Mutex<()>>,
     stopping: AtomicBool,
 }
 
 impl Backups {
-    pub fn new(scope: Scope, items: Arc<dyn ItemStore>, metadata: Arc<dyn MetadataStore>) -> Self {
-        Self(Arc::new(Shared { scope, items, metadata, running: Arc::default(), stopping: AtomicBool::new(false) }))
+    pub fn new(
+        scope: Scope,
+        items: Arc<dyn ItemStore>,
+        metadata: Arc<dyn MetadataStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (running, stopping) = (Arc::default(), AtomicBool::new(false));
+        Self(Arc::new(Shared { scope, items, metadata, clock, running, stopping }))
+    }
+
+    /// Registers the age of the last backup, if there is anything to back up.
+    pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        let Shared { scope, clock, .. } = &*self.0;
+        if scope.items.is_err() {
+            return Ok(());
+        }
+        let help = "Time since the last complete backup, or since the start of a server without one.";
+        registry.register(Box::new(BackupAge {
+            gauge: Gauge::new("liststore_backup_age_seconds", help)?,
+            data_dir: scope.data_dir.clone(),
+            clock: Arc::clone(clock),
+            started: clock.now(),
+        }))
     }
 
     /// Makes a backup in `dir`, an absolute path that leads nowhere yet or to an empty directory.
@@ -134,6 +202,12 @@ impl Shared {
                 return Err(if self.is_stopping() { BackupError::Stopping } else { error });
             }
         };
+        // An outgoing one is complete once it has left: its command notes that.
+        if !place.is_outgoing
+            && let Err(error) = note_finished(&self.scope.data_dir, self.clock.now())
+        {
+            tracing::warn!(%error, "cannot note the time of this backup");
+        }
         let backup = Backup { dir: place.dir, items, definitions: self.scope.definitions, took: began.elapsed() };
         tracing::info!(dir = %backup.dir.display(), took = ?backup.took, "backup finished");
         Ok(backup)
@@ -172,6 +246,7 @@ struct TargetDir {
     dir: PathBuf,
     parent: PathBuf,
     partial: PathBuf,
+    is_outgoing: bool,
 }
 
 impl TargetDir {
@@ -204,7 +279,10 @@ impl TargetDir {
         // Compares directories by identity: a path can lead into one through links and mounts.
         let same = |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
         let data = fs::metadata(data_dir).map_err(|error| failed("look at", data_dir, &error))?;
-        if dir.ancestors().any(|above| fs::metadata(above).is_ok_and(|above| same(&above, &data))) {
+        let is_data = |dir: &Path| fs::metadata(dir).is_ok_and(|dir| same(&dir, &data));
+        let is_outgoing =
+            parent.file_name().is_some_and(|name| name == OUTGOING) && parent.parent().is_some_and(is_data);
+        if !is_outgoing && dir.ancestors().any(|above| fs::metadata(above).is_ok_and(|above| same(&above, &data))) {
             let text = format!("{} is in the data directory: name a directory elsewhere", dir.display());
             return Err(BackupError::UnfitDir(text));
         }
@@ -236,7 +314,7 @@ impl TargetDir {
             )),
             _ => failed("create the directory", &partial, &error),
         })?;
-        Ok(Self { parent, partial, dir })
+        Ok(Self { parent, partial, dir, is_outgoing })
     }
 
     /// Gives a whole backup its name, durably.
@@ -262,7 +340,7 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::domain::{Author, EntityType, FeatureId, Timestamp};
+    use crate::domain::{Author, EntityType, FeatureId, ManualClock, Timestamp};
     use crate::items::ItemSession;
     use crate::metadata::embedded::{RedbJournal, open};
     use crate::metadata::local::LocalStore;
@@ -320,8 +398,18 @@ mod tests {
         let before = Arc::clone(&metadata);
         std::thread::spawn(move || create(&*before, "before")).join().unwrap();
         let scope = Scope { data_dir, items: Ok(()), definitions: true, store: None };
-        let backups = Backups::new(scope, Arc::new(Items(Arc::clone(&metadata))), Arc::clone(&metadata) as _);
+        let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(1_000_000_000).unwrap()));
+        let items = Arc::new(Items(Arc::clone(&metadata)));
+        let backups = Backups::new(scope, items, Arc::clone(&metadata) as _, Arc::clone(&clock) as _);
+        let registry = Registry::new();
+        backups.register(&registry).unwrap();
+        let age = || registry.gather()[0].get_metric()[0].get_gauge().get_value();
+        clock.set(Timestamp::from_nanos(61_000_000_000).unwrap());
+        assert!((age() - 60.0).abs() < 1e-6, "no backup since the start: {}", age());
         backups.make(to.clone()).await.unwrap();
+        assert!(age().abs() < 1e-6, "{}", age());
+        clock.set(Timestamp::from_nanos(66_000_000_000).unwrap());
+        assert!((age() - 5.0).abs() < 1e-6, "{}", age());
         let restored = open(&to).unwrap();
         for (name, is_restored) in [("before", true), ("meanwhile", false)] {
             let id = FeatureId::of_bags(EntityType::new(name).unwrap());

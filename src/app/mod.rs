@@ -200,8 +200,9 @@ impl Application {
             permit_wait: Duration::from_millis(settings.items.permit_wait_ms),
             timestamp_ahead_max: settings.items.timestamp_ahead_max,
         };
-        let backups =
-            Backups::new(stores::backup_scope(settings, data_dir.as_ref()), Arc::clone(&items), Arc::clone(&metadata));
+        let scope = stores::backup_scope(settings, data_dir.as_ref());
+        let backups = Backups::new(scope, Arc::clone(&items), Arc::clone(&metadata), Arc::clone(&clock));
+        backups.register(&registry).map_err(StartError::Metrics)?;
         let entrance = access::entrance(settings, &*metadata).await?;
         let definitions = Arc::clone(&metadata);
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata)?)

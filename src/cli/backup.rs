@@ -1,38 +1,60 @@
 //! `liststore backup`: has a running server write a backup of its data directory.
 
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use liststore_contract::operations::create_backup;
+use serde::Serialize;
 
+use super::archive::{self, Extent};
 use super::block_on;
 use super::failure::Failure;
-use super::output::{Format, show};
+use super::output::{Format, Output, show};
 use super::parse::Author;
-use crate::client::{Client, Request, Retries, read};
+use crate::backup::{OUTGOING, note_finished};
+use crate::client::{Client, Request, Response, Retries, read};
+use crate::domain::{Clock, SystemClock, Timestamp};
 use crate::wire::{Backup, BackupInput};
 
 /// A backup to another file system copies everything: give it time, but not for ever.
 const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+/// How the names of backups in a folder begin. The time follows, so that they sort by age.
+const PREFIX: &str = "liststore-";
+const ARCHIVE: &str = ".tar";
+const PARTIAL: &str = ".partial";
 
 const EXAMPLES: &str = "\
 Examples:
   liststore backup /var/backups/liststore/monday
   liststore check --dir /var/backups/liststore/monday
-  liststore serve --data-dir /var/backups/liststore/monday
+  liststore backup /var/backups/liststore --keep 7
+  liststore backup --stream | ssh backup-host 'cat > monday.tar'
+  liststore backup --stream /mnt/backups --keep 7
 
 The server writes the backup: run this command on the server's machine, as the
 server's user. A backup on the file system of the data directory takes little
-time and space because data files are hard-linked. To restore a backup, start a
-server on it or on a copy of it.";
+time and space because data files are hard-linked. With --stream, the command
+reads such a backup, sends it as a tar archive and removes it. `liststore
+restore` brings a backup back.";
 
 /// Back up the embedded stores of a running server
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The directory for the backup: empty or new
-    dir: PathBuf,
+    /// The directory for the backup: empty or new. With --keep or --stream, the folder in which the
+    /// backup gets a name with its time
+    #[arg(required_unless_present = "stream")]
+    dir: Option<PathBuf>,
+    /// Write a tar archive, to the folder or else to standard output
+    #[arg(long)]
+    stream: bool,
+    /// Keep this many backups in the folder, and remove older ones
+    #[arg(long, value_name = "NUMBER", requires = "dir", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
     /// The data directory of the running server
     #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
     data_dir: PathBuf,
@@ -43,17 +65,104 @@ pub(super) struct Arguments {
     output: Format,
 }
 
+/// An archive that was written to a folder.
+#[derive(Serialize)]
+struct Archived {
+    file: String,
+    files: u64,
+    bytes: u64,
+    definitions: bool,
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let dir = std::path::absolute(&arguments.dir)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.dir.display())))?;
-    if dir.to_str().is_none() {
-        return Err(Failure::Usage(format!("{} is not UTF-8: name another directory", dir.display())));
+    let folder = arguments.dir.as_deref().map(absolute).transpose()?;
+    match (folder, arguments.stream, arguments.keep) {
+        (Some(folder), false, None) => make(arguments, folder),
+        (Some(folder), false, Some(keep)) => {
+            let name = name_of(SystemClock.now());
+            create(&folder)?;
+            make(arguments, folder.join(name))?;
+            prune(&folder, keep)
+        }
+        (Some(folder), true, keep) => {
+            create(&folder)?;
+            archive_in(arguments, &folder)?;
+            keep.map_or(Ok(()), |keep| prune(&folder, keep))
+        }
+        (None, ..) => to_standard_output(arguments),
     }
+}
+
+fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(dir).map_err(|error| Failure::Usage(format!("{}: {error}", dir.display())))?;
+    if absolute.to_str().is_none() {
+        return Err(Failure::Usage(format!("{} is not UTF-8: name another directory", absolute.display())));
+    }
+    Ok(absolute)
+}
+
+fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let what = format!("cannot {what} {}", path.display());
+    move |error| Failure::failed(format!("{what}: {error}"))
+}
+
+fn create(folder: &Path) -> Result<(), Failure> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(cannot("create", folder))
+}
+
+/// Such as `liststore-20260102T030405Z`.
+fn name_of(now: Timestamp) -> String {
+    let text = now.to_string();
+    let second = text.split(['.', 'Z']).next().unwrap_or_default();
+    format!("{PREFIX}{}Z", second.replace(['-', ':'], ""))
+}
+
+/// The backups of a folder, from the oldest. Other files are none of ours.
+pub(super) fn backups_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_backup = |name: &str| {
+        let time = name.strip_prefix(PREFIX).map(|name| name.strip_suffix(ARCHIVE).unwrap_or(name));
+        time.is_some_and(|time| {
+            time.len() == 16
+                && time.bytes().enumerate().all(|(place, byte)| match place {
+                    8 => byte == b'T',
+                    15 => byte == b'Z',
+                    _ => byte.is_ascii_digit(),
+                })
+        })
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_backup) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Removes all but the newest backups.
+fn prune(folder: &Path, keep: u32) -> Result<(), Failure> {
+    let found = backups_in(folder).map_err(cannot("read", folder))?;
+    let surplus = found.len().saturating_sub(keep as usize);
+    for path in &found[..surplus] {
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.map_err(cannot("remove", path))?;
+    }
+    Ok(())
+}
+
+/// Has the server make a backup.
+fn ask(arguments: &Arguments, dir: PathBuf) -> Result<Response, Failure> {
     let request = Request::new(&create_backup::ROW, &[]).body(&BackupInput { dir })?.within(TIMEOUT);
-    let response = block_on(async {
+    block_on(async {
         let client = Client::local(&arguments.data_dir, Retries::PATIENT)?.with_author(arguments.author.user.clone());
         Ok(client.send(&request).await?)
-    })?;
+    })
+}
+
+fn make(arguments: &Arguments, dir: PathBuf) -> Result<(), Failure> {
+    let response = ask(arguments, dir)?;
     show(&response.body, arguments.output, |output| {
         let backup: Backup = read(&response.body)?;
         let linked = backup.data_files - backup.copied_files.min(backup.data_files);
@@ -62,11 +171,114 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "items     {} data files ({linked} hard links, {} copies), {} bytes; log: {} segments, {} bytes",
             backup.data_files, backup.copied_files, backup.data_bytes, backup.log_segments, backup.log_bytes
         ))?;
-        output.line(if backup.definitions {
-            "metadata  included"
-        } else {
-            "metadata  NOT included: the definitions are not in the data directory; dump their database now"
-        })?;
+        output.line(definitions(backup.definitions))?;
         output.line(&format!("liststore check --dir {} verifies it", backup.dir))
     })
+}
+
+fn definitions(included: bool) -> &'static str {
+    if included {
+        "metadata  included"
+    } else {
+        "metadata  NOT included: the definitions are not in the data directory; dump their database now"
+    }
+}
+
+/// Writes an archive into a folder, under its name once it is complete.
+fn archive_in(arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+    let path = folder.join(format!("{}{ARCHIVE}", name_of(SystemClock.now())));
+    let partial = folder.join(format!("{}{ARCHIVE}{PARTIAL}", name_of(SystemClock.now())));
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
+    let file = file.map_err(cannot("create", &partial))?;
+    let written = send(arguments, &file).and_then(|written| {
+        let durable = file.sync_all().and_then(|()| fs::rename(&partial, &path));
+        durable.and_then(|()| File::open(folder)?.sync_all()).map_err(cannot("complete", &path))?;
+        Ok(written)
+    });
+    let (extent, has_definitions) = match written {
+        Ok(written) => written,
+        Err(failure) => {
+            // What is left of it has a name that nothing takes for a backup.
+            let _left = fs::remove_file(&partial);
+            return Err(failure);
+        }
+    };
+    noted(arguments)?;
+    let Extent { files, bytes } = extent;
+    let mut output = Output::open();
+    if arguments.output == Format::Table {
+        output.line(&format!("backup written to {}: {files} files, {bytes} bytes", path.display()))?;
+        output.line(definitions(has_definitions))?;
+    } else {
+        let file = path.display().to_string();
+        output.json(&Archived { file, files, bytes, definitions: has_definitions })?;
+    }
+    output.flush()
+}
+
+fn to_standard_output(arguments: &Arguments) -> Result<(), Failure> {
+    let output = io::stdout().lock();
+    if output.is_terminal() {
+        return Err(Failure::Usage("standard output is a terminal: send the archive to a file or a pipe".to_owned()));
+    }
+    let (Extent { files, bytes }, has_definitions) = send(arguments, output)?;
+    noted(arguments)?;
+    eprintln!("{files} files, {bytes} bytes\n{}", definitions(has_definitions));
+    Ok(())
+}
+
+/// Has the server make a backup next to its data files, sends it as an archive, and removes it. Tells whether it has
+/// the definitions.
+fn send(arguments: &Arguments, to: impl Write) -> Result<(Extent, bool), Failure> {
+    let outgoing = absolute(&arguments.data_dir)?.join(OUTGOING);
+    create(&outgoing)?;
+    // Of two commands, the later one would remove the backup that the earlier one is reading.
+    let lock = File::open(&outgoing).map_err(cannot("open", &outgoing))?;
+    if lock.try_lock().is_err() {
+        return Err(Failure::failed("another backup with --stream is in progress: wait until it finishes"));
+    }
+    // A command that was killed has left its own.
+    for left in fs::read_dir(&outgoing).map_err(cannot("read", &outgoing))? {
+        let left = left.map_err(cannot("read", &outgoing))?.path();
+        fs::remove_dir_all(&left).map_err(cannot("remove", &left))?;
+    }
+    let dir = outgoing.join(name_of(SystemClock.now()));
+    let backup: Backup = read(&ask(arguments, dir.clone())?.body)?;
+    let mut to = BufWriter::with_capacity(1 << 20, to);
+    // A reader that leaves early has no backup: this is a failure, unlike with other output.
+    let sent = archive::write(&dir, &mut to).and_then(|extent| to.flush().map(|()| extent));
+    let removed = fs::remove_dir_all(&dir);
+    let extent = sent.map_err(|error| Failure::failed(format!("cannot write the archive: {error}")))?;
+    removed.map_err(cannot("remove", &dir))?;
+    Ok((extent, backup.definitions))
+}
+
+/// Notes that a backup has left, for the server's metric.
+fn noted(arguments: &Arguments) -> Result<(), Failure> {
+    note_finished(&arguments.data_dir, SystemClock.now()).map_err(cannot("note the backup in", &arguments.data_dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_backups_sort_by_time_and_no_other_file_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |seconds: u64| name_of(Timestamp::from_nanos(seconds * 1_000_000_000 + 5).unwrap());
+        assert_eq!(name(1_767_323_045), "liststore-20260102T030405Z");
+        let path = |name: String| folder.path().join(name);
+        for seconds in [1_767_323_045, 1_767_323_046] {
+            fs::create_dir(path(name(seconds))).unwrap();
+            fs::write(path(format!("{}.tar", name(seconds + 10))), "").unwrap();
+        }
+        let others = ["liststore-20260102T030405Z.tar.partial", "liststore-monday", "notes", "liststore-.tar"];
+        others.iter().for_each(|other| fs::write(path((*other).to_owned()), "").unwrap());
+        prune(folder.path(), 2).unwrap();
+        let left = backups_in(folder.path()).unwrap();
+        assert_eq!(left, [path(format!("{}.tar", name(1_767_323_055))), path(format!("{}.tar", name(1_767_323_056)))]);
+        assert!(others.iter().all(|other| path((*other).to_owned()).exists()));
+        prune(folder.path(), 2).unwrap();
+        assert_eq!(backups_in(folder.path()).unwrap(), left);
+    }
 }

@@ -165,11 +165,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// Reads all that a data directory holds.
-fn verify(dir: &Path, format: Format) -> Result<(), Failure> {
-    let mut printer = Printer::begin(Report::of(Some(dir), None, Vec::new()), format);
+/// Reads all that a data directory holds, and reports it under the name `shown`. Returns the parts that failed.
+pub(super) fn report(dir: &Path, shown: &Path, format: Format, well: &str) -> Result<Option<String>, Failure> {
+    let mut printer = Printer::begin(Report::of(Some(shown), None, Vec::new()), format);
     app::verify(dir, |finding| printer.add(finding));
-    printer.end(&format!("{} is whole", dir.display()))?.map_or(Ok(()), |parts| {
+    printer.end(well)
+}
+
+fn verify(dir: &Path, format: Format) -> Result<(), Failure> {
+    report(dir, dir, format, &format!("{} is whole", dir.display()))?.map_or(Ok(()), |parts| {
         Err(Failure::failed(format!("{} is incomplete or damaged: see {parts} above", dir.display())))
     })
 }

@@ -4,6 +4,7 @@
 //! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists
 //! and features speak HTTP with a running server: they must never open a store themselves.
 
+mod archive;
 mod audit;
 mod backup;
 mod bag;
@@ -43,6 +44,7 @@ mod pool;
 mod purge;
 mod reading;
 mod ready;
+mod restore;
 mod serve;
 mod settings;
 mod version;
@@ -83,6 +85,7 @@ enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
     Backup(backup::Arguments),
+    Restore(restore::Arguments),
     Migrate(migrate::Arguments),
     Feature(feature::Arguments),
     Version(version::Arguments),
@@ -115,7 +118,7 @@ enum Command {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Data", &["list", "entity", "import", "export", "copy"]),
     ("Definitions", &["feature", "version", "entity-type", "index"]),
-    ("Server", &["serve", "check", "ready", "config", "migrate", "backup", "jobs", "pool", "log"]),
+    ("Server", &["serve", "check", "ready", "config", "migrate", "backup", "restore", "jobs", "pool", "log"]),
     ("Access", &["key", "audit"]),
     ("Tools", &["bench", "completions", "man", "help"]),
 ];
@@ -197,6 +200,7 @@ impl Command {
             Self::Serve(arguments) => serve::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
             Self::Backup(arguments) => backup::run(&arguments),
+            Self::Restore(arguments) => restore::run(&arguments),
             Self::Migrate(arguments) => migrate::run(&arguments),
             Self::Feature(arguments) => feature::run(arguments),
             Self::Version(arguments) => version::run(arguments),

@@ -88,6 +88,15 @@ async fn the_metrics_of_the_embedded_item_store_are_documented() {
     embedded.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn the_metrics_of_backups_are_documented() {
+    let api = super::client::api().await;
+    let shown: BTreeSet<_> = documented("Backups of the embedded item store").into_keys().collect();
+    let text = api.get("/metrics").await.text();
+    let backups: BTreeSet<_> = types(&text).into_keys().filter(|name| name.contains("backup")).collect();
+    assert_eq!(backups, shown);
+}
+
 /// The store connects to nothing before it is asked to.
 #[cfg(feature = "cql")]
 #[tokio::test]

@@ -37,6 +37,7 @@ mod serve;
 mod sets;
 mod shared;
 mod stopping;
+mod streams;
 mod texts;
 mod times;
 mod training;

@@ -112,6 +112,7 @@ const MAY_USE: [(&str, &[&str]); 30] = [
             "loadgen",
             "wire",
             "actors",
+            "backup",
             "items",
             "metadata",
             "domain",

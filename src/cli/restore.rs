@@ -1,0 +1,161 @@
+//! `liststore restore`: brings a backup back into an empty data directory, after it was checked.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufReader};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::archive::{self, Extent};
+use super::backup::backups_in;
+use super::check;
+use super::failure::Failure;
+use super::output::{Format, FormatOption, Output, counted};
+use crate::items::embedded::{Disk, RealDisk};
+
+/// Where a backup is until it was checked. A server refuses a directory that holds it and no store.
+const STAGING: &str = "restoring";
+const LOCK: &str = "LOCK";
+/// The file that makes a directory a store: the last to be moved.
+const STORE: &str = "STORE";
+/// Whose entries a server repeats before it listens.
+const REPLAY: &str = "replay.ndjson";
+const LOST_AND_FOUND: &str = "lost+found";
+
+const EXAMPLES: &str = "\
+Examples:
+  liststore restore /var/backups/liststore/monday --data-dir /var/lib/liststore
+  liststore restore monday.tar --data-dir /var/lib/liststore
+  ssh backup-host cat monday.tar | liststore restore - --data-dir data
+  liststore restore /mnt/backups --data-dir data --replay trail.ndjson
+
+Stop the server first, and move its data directory away. The command verifies
+every checksum before the data directory becomes a store. After a failure, run
+it again.";
+
+/// Restore a backup into an empty data directory
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// A backup: a directory, a tar archive, or - for an archive from standard input. Of a folder
+    /// of backups, the newest
+    from: PathBuf,
+    /// The data directory for the restored store: empty or new
+    #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
+    data_dir: PathBuf,
+    /// An audit trail of the former server, whose erasures and revocations the server repeats
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let what = format!("cannot {what} {}", path.display());
+    move |error| Failure::failed(format!("{what}: {error}"))
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let dir = &arguments.data_dir;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(cannot("create", dir))?;
+    let lock = RealDisk.lock(&dir.join(LOCK)).map_err(cannot("lock", &dir.join(LOCK)))?;
+    let _lock = lock.ok_or_else(|| {
+        Failure::failed(format!("{} is in use by another process: stop it, or choose another directory", dir.display()))
+    })?;
+    let staging = dir.join(STAGING);
+    clear(dir, &staging)?;
+    DirBuilder::new().mode(0o700).create(&staging).map_err(cannot("create", &staging))?;
+    let restored = fill(arguments, &staging).and_then(|extent| {
+        let parts = check::report(&staging, dir, arguments.format.output, "the backup is whole")?;
+        parts.map_or(Ok(extent), |parts| {
+            Err(Failure::failed(format!(
+                "the backup is incomplete or damaged, see {parts} above: nothing was restored"
+            )))
+        })
+    });
+    let Extent { files, bytes } = match restored {
+        Ok(extent) => extent,
+        Err(failure) => {
+            // The next attempt removes what is left.
+            let _left = fs::remove_dir_all(&staging);
+            return Err(failure);
+        }
+    };
+    complete(dir, &staging)?;
+    if arguments.format.output == Format::Table {
+        let mut output = Output::open();
+        let (files, dir) = (counted(files, "file"), dir.display());
+        output.line(&format!("restored {files}, {bytes} bytes: start liststore serve --data-dir {dir}"))?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// Refuses a directory with anything in it but what an interrupted restore has left, which it removes.
+fn clear(dir: &Path, staging: &Path) -> Result<(), Failure> {
+    let is_interrupted = staging.exists() && !dir.join(STORE).exists();
+    for entry in fs::read_dir(dir).map_err(cannot("read", dir))? {
+        let path = entry.map_err(cannot("read", dir))?.path();
+        let name = path.file_name().unwrap_or_default();
+        if name == LOCK || name == LOST_AND_FOUND {
+            continue;
+        }
+        if !is_interrupted {
+            let text = format!("{} is not empty: move it away, or choose another directory", dir.display());
+            return Err(Failure::failed(text));
+        }
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(cannot("remove", &path))?;
+    }
+    Ok(())
+}
+
+/// Copies the backup, and the trail to replay.
+fn fill(arguments: &Arguments, staging: &Path) -> Result<Extent, Failure> {
+    let from = &arguments.from;
+    let extent = if from.as_os_str() == "-" {
+        archive::read(io::stdin().lock(), staging).map_err(Failure::failed)?
+    } else {
+        let chosen = choose(from)?;
+        let named = |problem: String| Failure::failed(format!("{}: {problem}", chosen.display()));
+        if chosen.is_dir() {
+            archive::copy_dir(&chosen, staging).map_err(named)?
+        } else {
+            let file = File::open(&chosen).map_err(cannot("open", &chosen))?;
+            archive::read(BufReader::with_capacity(1 << 20, file), staging).map_err(named)?
+        }
+    };
+    if let Some(trail) = &arguments.replay {
+        fs::copy(trail, staging.join(REPLAY)).map_err(cannot("copy", trail))?;
+    }
+    Ok(extent)
+}
+
+/// The backup that a path stands for.
+fn choose(from: &Path) -> Result<PathBuf, Failure> {
+    if !from.is_dir() || from.join(STORE).exists() {
+        return Ok(from.to_owned());
+    }
+    let newest = backups_in(from).map_err(cannot("read", from))?.pop();
+    newest.ok_or_else(|| Failure::failed(format!("{} is no backup, and has none", from.display())))
+}
+
+/// Moves the restored files to their places, the one that makes them a store last.
+fn complete(dir: &Path, staging: &Path) -> Result<(), Failure> {
+    let entries = fs::read_dir(staging).map_err(cannot("read", staging))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(entry.map_err(cannot("read", staging))?.file_name());
+    }
+    names.sort_by_key(|name| name == STORE);
+    let synced = |dir: &Path| File::open(dir).and_then(|dir| dir.sync_all());
+    for name in &names {
+        if name == STORE {
+            synced(dir).map_err(cannot("sync", dir))?;
+        }
+        fs::rename(staging.join(name), dir.join(name)).map_err(cannot("move", &staging.join(name)))?;
+    }
+    fs::remove_dir(staging).map_err(cannot("remove", staging))?;
+    synced(dir).map_err(cannot("sync", dir))
+}

@@ -1,0 +1,128 @@
+//! Backups that leave the machine as tar archives, and their restore.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::backup::{data_in, said, text};
+use crate::callers::ask;
+use crate::program::{Server, run};
+
+/// A server with an item, whose data directory is in its directory.
+fn server() -> Server {
+    let server = Server::start();
+    server.feature("seen", "string");
+    server.ok(&["list", "add", "customer", "seen", "c-1", "--value", "story-9"]);
+    server
+}
+
+fn stream(server: &Server, arguments: &[&str]) -> std::process::Output {
+    let dir = data_in(&server.dir);
+    server.command(&[&["backup", "--stream", "--data-dir", text(&dir)], arguments].concat()).output().unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn backup_age(server: &Server) -> f64 {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    let age = metrics.lines().find_map(|line| line.strip_prefix("liststore_backup_age_seconds "));
+    age.unwrap_or_else(|| panic!("no age in {metrics}")).parse().unwrap()
+}
+
+#[test]
+fn a_backup_leaves_in_a_stream_and_a_server_starts_on_what_comes_back() {
+    let server = server();
+    let sent = stream(&server, &[]);
+    assert!(sent.status.success(), "{sent:?}");
+    assert!(String::from_utf8_lossy(&sent.stderr).contains("metadata  included"), "{:?}", sent.stderr);
+    assert_eq!(names(&data_in(&server.dir).join("outgoing")), [] as [String; 0], "nothing is left on the volume");
+    let place = TempDir::new().unwrap();
+    let archive = place.path().join("monday.tar");
+    std::fs::write(&archive, &sent.stdout).unwrap();
+    drop(server);
+
+    // An archive that is cut becomes no store, and the next attempt needs no help.
+    let dir = TempDir::new().unwrap();
+    let (data, cut) = (data_in(&dir), place.path().join("cut.tar"));
+    std::fs::write(&cut, &sent.stdout[..sent.stdout.len() / 2]).unwrap();
+    run(&["restore", text(&cut), "--data-dir", text(&data)]).failed(1);
+    assert_eq!(names(&data), ["LOCK"]);
+    std::fs::create_dir_all(data.join("restoring/items")).unwrap();
+    std::fs::create_dir_all(data.join("items")).unwrap();
+    let told = run(&["restore", text(&archive), "--data-dir", text(&data)]).ok();
+    assert!(told.contains("the backup is whole\nrestored "), "{told}");
+    let told = run(&["restore", text(&archive), "--data-dir", text(&data)]).failed(1);
+    assert!(told.contains("is not empty"), "{told}");
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    assert_eq!(server.items("seen", "c-1").len(), 1);
+    let told = run(&["restore", text(&archive), "--data-dir", text(&data_in(&server.dir))]).failed(1);
+    assert!(told.contains("is in use"), "{told}");
+}
+
+#[test]
+fn a_folder_keeps_the_newest_backups_and_the_newest_of_them_is_restored() {
+    let server = server();
+    let place = TempDir::new().unwrap();
+    let folder = place.path().join("backups");
+    std::fs::create_dir(&folder).unwrap();
+    for old in ["liststore-20260102T030405Z.tar", "liststore-20260102T030406Z.tar", "liststore-notes"] {
+        std::fs::write(folder.join(old), "old").unwrap();
+    }
+    let made = stream(&server, &[text(&folder), "--keep", "2", "-o", "json"]);
+    let told: Value = serde_json::from_slice(&made.stdout).unwrap_or_else(|_| panic!("{made:?}"));
+    assert_eq!(told["definitions"], json!(true));
+    let kept = names(&folder);
+    assert_eq!((kept.len(), kept[0].as_str()), (3, "liststore-20260102T030406Z.tar"), "{kept:?}");
+    assert!(backup_age(&server) < 60.0);
+
+    let dir = TempDir::new().unwrap();
+    // A key that was created since is revoked by the former trail, and an entity is erased.
+    let trail = place.path().join("trail.ndjson");
+    ask(server.address(), "DELETE", "/v1/entities/customer/c-1", "").expect(200);
+    std::fs::write(&trail, server.ok(&["audit", "-o", "ndjson"])).unwrap();
+    drop(server);
+    run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir)), "--replay", text(&trail)]).ok();
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    assert_eq!(server.items("seen", "c-1").len(), 0, "the erasure is repeated");
+}
+
+#[test]
+fn directories_in_a_folder_are_kept_by_number_too() {
+    let server = server();
+    let place = TempDir::new().unwrap();
+    let folder = place.path().join("new/backups");
+    let data = data_in(&server.dir);
+    let keep = ["backup", text(&folder), "--keep", "1", "--data-dir", text(&data)];
+    said(&mut server.command(&keep)).ok();
+    let first = names(&folder);
+    // Two of one second would have one name.
+    while names(&folder) == first {
+        let _same_second = said(&mut server.command(&keep));
+    }
+    assert_eq!(names(&folder).len(), 1);
+    let checked = run(&["check", "--dir", text(&folder.join(&names(&folder)[0]))]).ok();
+    assert!(checked.ends_with(" is whole\n"), "{checked}");
+}
+
+#[test]
+fn a_reader_that_leaves_makes_the_backup_fail() {
+    let server = server();
+    let data = data_in(&server.dir);
+    let mut command = server.command(&["backup", "--stream", "--data-dir", text(&data)]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = command.stdout(writer).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("cannot write the archive"), "{ended:?}");
+}
