@@ -12,6 +12,18 @@ pub enum Code {
     TimestampTooFarAhead,
 }
 
+impl Code {
+    pub const ALL: [Self; 7] = [
+        Self::InvalidArgument,
+        Self::InvalidTimestamp,
+        Self::InvalidPageToken,
+        Self::ValueTypeMismatch,
+        Self::IdentityMismatch,
+        Self::TtlTooLong,
+        Self::TimestampTooFarAhead,
+    ];
+}
+
 /// A refused value: the documented code and a sentence that says what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]

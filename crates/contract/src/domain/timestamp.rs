@@ -197,7 +197,7 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
-const FORMS: &str = "send RFC 3339 with up to nine decimals, such as \"2024-08-29T16:44:05.43Z\", or nanoseconds \
+pub(crate) const FORMS: &str = "send RFC 3339 with up to nine decimals, such as \"2024-08-29T16:44:05.43Z\", or nanoseconds \
                      since the Unix epoch";
 
 fn malformed() -> Invalid {

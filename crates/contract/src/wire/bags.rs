@@ -7,8 +7,8 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, SchemaType, T
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::many::{Text, of_any_form};
-use super::object::{Object, check_syntax, text_of};
+use super::body::{check_syntax, text_of};
+use super::many::of_any_form;
 use super::texts::{self, JOINED_LISTS_MAX};
 use super::{ErrorCode, PageResult, Problem, RequestFailed, Requests};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
@@ -96,28 +96,18 @@ pub struct BatchGetBagsInput {
 }
 
 /// A bag to read. An invalid name or ID is a problem of this request only.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BagRequest {
-    #[serde(serialize_with = "super::text::serialize")]
     #[schema(value_type = String)]
     pub entity_type: EntityType,
-    #[serde(serialize_with = "super::text::serialize")]
     #[schema(value_type = String)]
     pub entity_id: EntityId,
 }
 
 impl BatchGetBagsInput {
     pub fn read(body: &[u8]) -> Result<Requests<BagRequest>, Problem> {
-        let request = |object: &Object<'_>| {
-            let entity_type = Text::required(object, "entity_type")?;
-            let entity_id = Text::required(object, "entity_id")?;
-            Ok(BagRequest {
-                entity_type: entity_type.parse(EntityType::new)?,
-                entity_id: entity_id.parse(EntityId::new)?,
-            })
-        };
-        of_any_form(text_of(body)?, &["entity_type", "entity_id"], request)
+        of_any_form(text_of(body)?, Ok)
     }
 }
 

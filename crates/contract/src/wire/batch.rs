@@ -2,11 +2,15 @@
 
 use std::borrow::Cow;
 
+use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Added, ItemInput, ItemPage, Problem, ProblemBody, texts};
-use crate::domain::{EntityId, Limit, Order, Timestamp};
+use super::batch_body::count;
+use super::members::{checked, raw};
+use super::refused::want;
+use super::{Added, ItemInput, ItemPage, Problem, ProblemBody, body, members, texts};
+use crate::domain::{ADD_ITEMS_MAX, EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel};
 
 /// The most lists of one call.
 pub const BATCH_LISTS_MAX: usize = 1_000;
@@ -30,28 +34,37 @@ pub struct BatchGetInput<'a> {
 
 /// A list to read, as in Get List Items. Both bounds are inclusive; `as_of` shows the list at a past time. An invalid
 /// name, ID or timestamp is a problem of this request only.
-#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest<'a> {
+    #[serde(borrow, deserialize_with = "entity_type")]
     #[schema(value_type = String)]
     pub entity_type: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "feature")]
     #[schema(value_type = String)]
     pub feature: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "version")]
     #[schema(value_type = String, required = false)]
     pub version: Cow<'a, str>,
     #[schema(value_type = String)]
     pub entity_id: EntityId,
+    #[serde(default = "default_limit", deserialize_with = "limit")]
     #[schema(value_type = u32, minimum = 1, maximum = 10000, default = 100, required = false)]
     pub limit: Limit,
+    #[serde(default, deserialize_with = "members::some_timestamp")]
     #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub min_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "members::some_timestamp")]
     #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub max_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "members::some_timestamp")]
     #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub as_of: Option<Timestamp>,
+    #[serde(default, deserialize_with = "order")]
     #[schema(value_type = texts::Order, inline, required = false)]
     pub order: Order,
     /// The `next_page_token` of the previous page, with the same bounds and order.
+    #[serde(borrow, default, deserialize_with = "page_token")]
     #[schema(value_type = String, required = false)]
     pub page_token: Option<Cow<'a, str>>,
 }
@@ -72,19 +85,53 @@ pub struct BatchAddInput<'a> {
 }
 
 /// Items to add to one list, all or none. An invalid name, ID, key or timestamp is a problem of this request only.
-#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddRequest<'a> {
+    #[serde(borrow, deserialize_with = "entity_type")]
     #[schema(value_type = String)]
     pub entity_type: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "feature")]
     #[schema(value_type = String)]
     pub feature: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "version")]
     #[schema(value_type = String, required = false)]
     pub version: Cow<'a, str>,
     #[schema(value_type = String)]
     pub entity_id: EntityId,
+    #[serde(borrow, deserialize_with = "members::many::<ADD_ITEMS_MAX, _, _>")]
     #[schema(value_type = Vec<BatchItem>, min_items = 1, max_items = 1000)]
     pub items: Vec<ItemInput<'a>>,
+}
+
+fn entity_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    checked(deserializer, EntityType::new)
+}
+
+fn feature<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    checked(deserializer, FeatureName::new)
+}
+
+fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    checked(deserializer, VersionLabel::new)
+}
+
+fn page_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    body::text(deserializer).map(Some)
+}
+
+fn default_limit() -> Limit {
+    Limit::DEFAULT
+}
+
+/// A limit out of bounds refuses the call, as other mistakes of form do.
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
+    let limit = count(raw(deserializer)?).and_then(|limit| Limit::of_items(limit).ok());
+    limit.ok_or_else(|| want(&format!("a whole number from 1 to {}", Limit::ITEMS_MAX)))
+}
+
+fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Order, D::Error> {
+    Order::parse(&body::text(deserializer)?).map_err(|_| want("newest or oldest"))
 }
 
 /// An item to add, as in Add List Items.

@@ -1,17 +1,15 @@
 //! Reads the bodies of operations on many lists: `{"requests":[{…},…]}`.
 //!
-//! A body of plain form is read in one pass. Any other is read with more care, and every refusal names the
-//! request and the member to blame. A request without the documented form refuses the whole call. A text or
-//! number of the right type that is no name, ID, key or moment is a problem of its request alone.
+//! A body of plain form is read in one pass. Any other body is read as its type declares it.
 
 use std::borrow::Cow;
 
-use super::many::{Blamed, Text, of_any_form};
-use super::object::{Object, text_of};
+use super::body::text_of;
+use super::many::of_any_form;
 use super::scanner::Scanner;
 use super::{
     AddRequest, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchGetInput, GetRequest, Problem, Requests,
-    add_body, plain_add,
+    check_bounds, plain_add,
 };
 use crate::domain::{EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel};
 
@@ -19,20 +17,6 @@ use crate::domain::{EntityId, EntityType, FeatureName, Limit, Order, Timestamp, 
 const REQUEST_BYTES: usize = 64;
 /// Items that a list is added to, about.
 const ITEMS: usize = 16;
-
-const GET: [&str; 10] = [
-    "entity_type",
-    "feature",
-    "version",
-    "entity_id",
-    "limit",
-    "min_timestamp",
-    "max_timestamp",
-    "as_of",
-    "order",
-    "page_token",
-];
-const ADD: [&str; 5] = ["entity_type", "feature", "version", "entity_id", "items"];
 
 impl<'a> BatchGetInput<'a> {
     pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
@@ -49,7 +33,7 @@ impl<'a> BatchAddInput<'a> {
 fn gets(body: &[u8]) -> Result<Requests<GetRequest<'_>>, Problem> {
     let text = text_of(body)?;
     let mut known = Names::default();
-    plain(text, |scanner| plain_get(scanner, &mut known).map(Ok)).map_or_else(|| of_any_form(text, &GET, get), Ok)
+    plain(text, |scanner| plain_get(scanner, &mut known).map(Ok)).map_or_else(|| of_any_form(text, ordered), Ok)
 }
 
 fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
@@ -57,7 +41,7 @@ fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
     let mut known = Names::default();
     let plain = plain(text, |scanner| plain_add(scanner, &mut known).map(Ok))
         .filter(|requests| items(requests) <= BATCH_ITEMS_MAX);
-    let requests = plain.map_or_else(|| of_any_form(text, &ADD, add), Ok)?;
+    let requests = plain.map_or_else(|| of_any_form(text, Ok), Ok)?;
     if items(&requests) > BATCH_ITEMS_MAX {
         let detail = format!("a call takes at most {BATCH_ITEMS_MAX} items in total: split the request");
         return Err(Problem::argument("requests", detail));
@@ -190,98 +174,12 @@ fn plain_add<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Add
     })
 }
 
-fn get<'a>(object: &Object<'a>) -> Result<GetRequest<'a>, Blamed> {
-    let list = ListTexts::read(object)?;
-    let limit = match object.raw("limit") {
-        Some(raw) => {
-            let limit = count(raw).ok_or_else(|| Problem::argument("limit", "limit must be a whole number"))?;
-            Limit::of_items(limit).map_err(|invalid| Problem::from(invalid).at("limit"))?
-        }
-        None => Limit::DEFAULT,
-    };
-    let order = object.optional("order", Order::parse)?.unwrap_or_default();
-    let page_token = object.raw("page_token").map(|raw| Text::read("page_token", raw)).transpose()?;
-    let [min_timestamp, max_timestamp, as_of] =
-        [moment(object, "min_timestamp")?, moment(object, "max_timestamp")?, moment(object, "as_of")?];
-    let (entity_type, feature, version, entity_id) = list.parse()?;
-    let page_token = page_token.map(Text::any).transpose()?;
-    let [min_timestamp, max_timestamp, as_of] = [
-        min_timestamp.map_err(Blamed::Request)?,
-        max_timestamp.map_err(Blamed::Request)?,
-        as_of.map_err(Blamed::Request)?,
-    ];
-    if min_timestamp.zip(max_timestamp).is_some_and(|(min, max)| min > max) {
-        return Err(Blamed::Request(Problem::argument(
-            "min_timestamp",
-            "min_timestamp must not be after max_timestamp",
-        )));
-    }
-    Ok(GetRequest {
-        entity_type,
-        feature,
-        version,
-        entity_id,
-        limit,
-        min_timestamp,
-        max_timestamp,
-        as_of,
-        order,
-        page_token,
-    })
-}
-
-fn add<'a>(object: &Object<'a>) -> Result<AddRequest<'a>, Blamed> {
-    let list = ListTexts::read(object)?;
-    let items = add_body::parse_items(object.required_raw("items")?)?;
-    let (entity_type, feature, version, entity_id) = list.parse()?;
-    Ok(AddRequest { entity_type, feature, version, entity_id, items: items.map_err(Blamed::Request)? })
-}
-
-/// A moment that is left out, or is a text or a number. The error within: it is none.
-fn moment(object: &Object<'_>, name: &'static str) -> Result<Result<Option<Timestamp>, Problem>, Problem> {
-    let Some(raw) = object.raw(name) else { return Ok(Ok(None)) };
-    match Timestamp::from_json(raw) {
-        Ok(moment) => Ok(Ok(Some(moment))),
-        Err(invalid) => {
-            let problem = Problem::from(invalid).at(name);
-            let has_form = raw.starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9'));
-            if has_form { Ok(Err(problem)) } else { Err(problem) }
-        }
-    }
-}
-
-/// The texts that name a list.
-struct ListTexts<'a> {
-    entity_type: Text<'a>,
-    feature: Text<'a>,
-    version: Text<'a>,
-    entity_id: Text<'a>,
-}
-
-/// The well-formed names of a list's entity type, feature and version, and its entity.
-type ListNames<'a> = (Cow<'a, str>, Cow<'a, str>, Cow<'a, str>, EntityId);
-
-impl<'a> ListTexts<'a> {
-    fn read(object: &Object<'a>) -> Result<Self, Problem> {
-        Ok(Self {
-            entity_type: Text::required(object, "entity_type")?,
-            feature: Text::required(object, "feature")?,
-            version: Text::optional(object, "version")?,
-            entity_id: Text::required(object, "entity_id")?,
-        })
-    }
-
-    fn parse(self) -> Result<ListNames<'a>, Blamed> {
-        self.entity_type.parse(EntityType::new)?;
-        self.feature.parse(FeatureName::new)?;
-        self.version.parse(VersionLabel::new)?;
-        let entity_id = self.entity_id.parse(EntityId::new)?;
-        Ok((self.entity_type.any()?, self.feature.any()?, self.version.any()?, entity_id))
-    }
+fn ordered(request: GetRequest<'_>) -> Result<GetRequest<'_>, Problem> {
+    check_bounds(request.min_timestamp, request.max_timestamp).map(|()| request)
 }
 
 /// A whole number. A number with too many digits saturates: the bound that follows names the accepted values.
-fn count(raw: &str) -> Option<usize> {
+pub(super) fn count(raw: &str) -> Option<usize> {
     raw.bytes().all(|byte| byte.is_ascii_digit()).then(|| raw.parse().unwrap_or(usize::MAX))
 }
 
@@ -463,7 +361,7 @@ mod tests {
             let body = format!(r#"{{"requests":[{}]}}"#, requests.iter().map(request).collect::<Vec<_>>().join(","));
             for text in [body.clone(), [&body[..cut.min(body.len())], &junk, &body[cut.min(body.len())..]].concat()] {
                 if let Some(requests) = plain(&text, |scanner| plain_get(scanner, &mut Names::default()).map(Ok)) {
-                    prop_assert_eq!(of_any_form(&text, &GET, get), Ok(requests));
+                    prop_assert_eq!(of_any_form(&text, ordered), Ok(requests));
                 }
             }
         }

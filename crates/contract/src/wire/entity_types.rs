@@ -6,14 +6,14 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::jobs::{deleted_only, lists_per_second};
-use super::object::Object;
+use super::body::{self, Others};
+use super::jobs::lists_per_second;
 use super::{Problem, texts};
 use crate::definition;
 use crate::domain::{self, Description, Labels, Owner, Ttl};
 
 /// The definition of a new entity type.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"entity_type": "user", "ttl": "365d", "owner": "feed team"}))]
 #[serde(deny_unknown_fields)]
 pub struct EntityTypeInput {
@@ -35,7 +35,7 @@ pub struct EntityTypeInput {
 }
 
 /// The changes. Absent fields remain unchanged.
-#[derive(Debug, Default, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"ttl": "30d"}))]
 #[serde(deny_unknown_fields)]
 pub struct EntityTypePatch {
@@ -54,15 +54,16 @@ pub struct EntityTypePatch {
 }
 
 /// Which bags of an entity type to purge.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"deleted_only": true}))]
 #[serde(deny_unknown_fields)]
 pub struct PurgeBagsInput {
     /// Whether to purge only bags of deleted generations; default `false`.
+    #[serde(default)]
     #[schema(required = false)]
     pub deleted_only: bool,
     /// Maximum number of bags to clear per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lists_per_second", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
     pub lists_per_second: Option<NonZeroU32>,
 }
@@ -71,26 +72,13 @@ const FIXED: [(&str, &str); 1] = [("entity_type", "an entity type cannot be rena
 
 impl EntityTypeInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["entity_type", "ttl", "description", "owner", "labels"], &[])?;
-        Ok(Self {
-            entity_type: object.required("entity_type", domain::EntityType::new)?,
-            ttl: object.optional("ttl", Ttl::parse)?,
-            description: object.optional("description", |text| Description::new(text))?,
-            owner: object.optional("owner", |text| Owner::new(text))?,
-            labels: object.optional_map("labels", Labels::new)?,
-        })
+        body::read(body)
     }
 }
 
 impl EntityTypePatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["ttl", "description", "owner", "labels"], &FIXED)?;
-        Ok(Self {
-            ttl: object.optional("ttl", Ttl::parse)?,
-            description: object.optional("description", |text| Description::new(text))?,
-            owner: object.optional("owner", |text| Owner::new(text))?,
-            labels: object.optional_map("labels", Labels::new)?,
-        })
+        body::read_among(body, Others { fixed: &FIXED, ..Others::default() })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -101,8 +89,7 @@ impl EntityTypePatch {
 
 impl PurgeBagsInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["deleted_only", "lists_per_second"], &[])?;
-        Ok(Self { deleted_only: deleted_only(&object)?, lists_per_second: lists_per_second(&object)? })
+        body::read(body)
     }
 }
 

@@ -2,58 +2,45 @@
 
 use std::num::NonZeroU32;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, Schema, SchemaType, Type};
 
 use super::jobs::lists_per_second;
-use super::object;
-use super::{Bag, Problem, text, texts};
+use super::members::{few, parsed, raw, whole};
+use super::refused::want;
+use super::{Bag, Problem, body, texts};
 use crate::domain::index::{PROPERTIES_MAX, Pointer};
-use crate::domain::{IndexSpec, Limit, Order, VersionLabel};
+use crate::domain::{IndexSpec, Limit, Order, VersionLabel, json};
 
 /// What an index is created from.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"name": "by_country", "properties": ["/country"], "order_by": "/score"}))]
 #[serde(deny_unknown_fields)]
 pub struct IndexInput {
-    #[serde(serialize_with = "text::serialize")]
+    #[serde(deserialize_with = "index_name")]
     #[schema(value_type = texts::IndexName, inline)]
     pub name: VersionLabel,
     /// JSON Pointers (RFC 6901) to the indexed properties, without duplicates.
-    #[serde(serialize_with = "pointers")]
+    #[serde(deserialize_with = "few::<PROPERTIES_MAX, _, _>")]
     #[schema(value_type = Vec<texts::Pointer>, min_items = 1, max_items = 8)]
     pub properties: Vec<Pointer>,
     // A JSON Pointer to a property that is a number or a time in RFC 3339. If it is left out, bags are ordered by
     // when they were updated.
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Pointer, inline, required = false)]
     pub order_by: Option<Pointer>,
 }
 
-fn pointers<S: Serializer>(pointers: &[Pointer], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(pointers.iter().map(Pointer::as_str))
+fn index_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<VersionLabel, D::Error> {
+    parsed(deserializer, VersionLabel::of_index)
 }
 
 impl IndexInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = object::Object::read(body, &["name", "properties", "order_by"], &[])?;
-        let raw = object.required_raw("properties")?;
-        let texts: Vec<String> = serde_json::from_str(raw)
-            .map_err(|_| Problem::argument("properties", "properties must be a list of strings"))?;
-        if texts.len() > PROPERTIES_MAX {
-            let detail = format!("an index must have 1 to {PROPERTIES_MAX} properties");
-            return Err(Problem::argument("properties", detail));
-        }
-        let pointer = |(index, text): (usize, &String)| {
-            Pointer::new(text).map_err(|invalid| Problem::from(invalid).at(format!("properties[{index}]")))
-        };
-        Ok(Self {
-            name: object.required("name", VersionLabel::of_index)?,
-            properties: texts.iter().enumerate().map(pointer).collect::<Result<_, _>>()?,
-            order_by: object.optional("order_by", Pointer::new)?,
-        })
+        body::read(body)
     }
 
     pub fn spec(self) -> Result<(VersionLabel, IndexSpec), Problem> {
@@ -63,27 +50,53 @@ impl IndexInput {
 }
 
 /// Which bags to find by an index.
-#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[schema(example = json!({"values": ["GB"], "min": 7.5, "order": "oldest", "limit": 20}))]
+#[serde(deny_unknown_fields)]
 pub struct FindBagsInput {
     /// A string, number, boolean or null for each property of the index, in order.
+    #[serde(deserialize_with = "json_values")]
     #[schema(schema_with = values)]
     pub values: Vec<String>,
     /// Lower bound in the order of the index: a number, or a time in RFC 3339.
+    #[serde(default, deserialize_with = "number_or_text")]
     #[schema(schema_with = bound, required = false)]
     pub min: Option<String>,
     /// Upper bound in the order of the index.
+    #[serde(default, deserialize_with = "number_or_text")]
     #[schema(schema_with = bound, required = false)]
     pub max: Option<String>,
     /// `newest` (or greatest) first, the default, or `oldest`.
+    #[serde(default, deserialize_with = "order")]
     #[schema(value_type = String, required = false)]
     pub order: Option<Order>,
     /// Maximum number of bags; default 100.
+    #[serde(default, deserialize_with = "whole::<PAGE_SIZE_MAX, _, _>")]
     #[schema(value_type = u32, minimum = 1, maximum = 1000, required = false)]
     pub limit: Option<usize>,
     /// Continue after the page that returned this token.
     #[schema(value_type = String, required = false)]
     pub page_token: Option<String>,
+}
+
+const PAGE_SIZE_MAX: u64 = Limit::PAGE_SIZE_MAX as u64;
+
+fn json_values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let values = few::<PROPERTIES_MAX, &'de RawValue, D>(deserializer)?;
+    Ok(values.into_iter().map(|value| value.get().to_owned()).collect())
+}
+
+fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let raw = raw(deserializer)?;
+    if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        return Ok(Some(raw.to_owned()));
+    }
+    let text = json::string(raw).ok_or_else(|| want::<D::Error>("a number or a string"))?;
+    Ok(Some(text.into_owned()))
+}
+
+fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Order>, D::Error> {
+    parsed(deserializer, Order::parse).map(Some)
 }
 
 fn of_types(types: &[Type]) -> ObjectBuilder {
@@ -104,54 +117,33 @@ fn bound() -> Schema {
 
 impl FindBagsInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = object::Object::read(body, &["values", "min", "max", "order", "limit", "page_token"], &[])?;
-        let refused = || Problem::argument("values", format!("values must be a list of 1 to {PROPERTIES_MAX} values"));
-        let values: Vec<&RawValue> = serde_json::from_str(object.required_raw("values")?).map_err(|_| refused())?;
-        if values.is_empty() || values.len() > PROPERTIES_MAX {
-            return Err(refused());
-        }
-        let bound = |name: &'static str| {
-            let text = object.raw(name).map(|raw| match raw.as_bytes().first() {
-                Some(b'-' | b'0'..=b'9') => Some(raw.to_owned()),
-                _ => serde_json::from_str(raw).ok(),
-            });
-            let refused = || Problem::argument(name, format!("{name} must be a number or a string"));
-            text.map(|text| text.ok_or_else(refused)).transpose()
-        };
-        Ok(Self {
-            values: values.iter().map(|value| value.get().to_owned()).collect(),
-            min: bound("min")?,
-            max: bound("max")?,
-            order: object.optional("order", Order::parse)?,
-            limit: object.optional_number("limit", 1..=Limit::PAGE_SIZE_MAX)?,
-            page_token: object.optional("page_token", |text| Ok(text.to_owned()))?,
-        })
+        body::read(body)
     }
 }
 
 /// Which indexes of an entity type to clean.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"index": "by_country", "lists_per_second": 1000}))]
 #[serde(deny_unknown_fields)]
 pub struct CleanInput {
     // All of them if it is left out.
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_index_name", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::IndexName, inline, required = false)]
     pub index: Option<VersionLabel>,
     /// Maximum number of bags and entries to check per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lists_per_second", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
     pub lists_per_second: Option<NonZeroU32>,
 }
 
 impl CleanInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = object::Object::read(body, &["index", "lists_per_second"], &[])?;
-        Ok(Self {
-            index: object.optional("index", VersionLabel::of_index)?,
-            lists_per_second: lists_per_second(&object)?,
-        })
+        body::read(body)
     }
+}
+
+fn some_index_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<VersionLabel>, D::Error> {
+    index_name(deserializer).map(Some)
 }
 
 /// An index of the bags of an entity type.

@@ -2,71 +2,67 @@
 
 use std::num::NonZeroU32;
 
+use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::object::Object;
-use super::{Problem, text, texts};
+use super::members::{whole, whole_or_null};
+use super::{Problem, body, texts};
 use crate::domain::VersionLabel;
 
 /// What to purge of a feature.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"deleted_only": true}))]
 #[serde(deny_unknown_fields)]
 pub struct PurgeInput {
     // All versions if it is left out.
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Label, inline, required = false)]
     pub version: Option<VersionLabel>,
     /// Whether to purge only deleted versions and generations; default `false`.
+    #[serde(default)]
     #[schema(required = false)]
     pub deleted_only: bool,
     /// Maximum number of lists to clear per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lists_per_second", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
     pub lists_per_second: Option<NonZeroU32>,
 }
 
-impl PurgeInput {
-    pub const LISTS_PER_SECOND_MAX: u32 = 1_000_000;
+/// The most lists per second that a job can be limited to.
+const LISTS_PER_SECOND_MAX: u64 = 1_000_000;
 
+impl PurgeInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["version", "deleted_only", "lists_per_second"], &[])?;
-        Ok(Self {
-            version: object.optional("version", VersionLabel::new)?,
-            deleted_only: deleted_only(&object)?,
-            lists_per_second: lists_per_second(&object)?,
-        })
+        body::read(body)
     }
 }
 
-/// What every purge may be asked for.
-pub(super) fn deleted_only(object: &Object<'_>) -> Result<bool, Problem> {
-    let flag = object.raw("deleted_only").map(serde_json::from_str::<bool>).transpose();
-    let flag = flag.map_err(|_| Problem::argument("deleted_only", "deleted_only must be true or false"))?;
-    Ok(flag.unwrap_or(false))
+/// The speed limit of every job.
+pub(super) fn lists_per_second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
+    let lists: Option<u32> = whole::<LISTS_PER_SECOND_MAX, _, _>(deserializer)?;
+    Ok(lists.and_then(NonZeroU32::new))
 }
 
-pub(super) fn lists_per_second(object: &Object<'_>) -> Result<Option<NonZeroU32>, Problem> {
-    let rate = object.optional_number("lists_per_second", 1..=PurgeInput::LISTS_PER_SECOND_MAX as usize)?;
-    Ok(rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?)))
+fn lists_per_second_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
+    let lists: Option<u32> = whole_or_null::<LISTS_PER_SECOND_MAX, _, _>(deserializer)?;
+    Ok(lists.and_then(NonZeroU32::new))
 }
 
 /// What to change of a job.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"lists_per_second": 500}))]
 #[serde(deny_unknown_fields)]
 pub struct JobPatch {
     /// Maximum number of lists to clear, or of bags and entries to check, per second; `null` for no limit.
+    #[serde(deserialize_with = "lists_per_second_or_null")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000, required = true)]
     pub lists_per_second: Option<NonZeroU32>,
 }
 
 impl JobPatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["lists_per_second"], &[])?;
-        let has_no_limit = object.required_raw("lists_per_second")? == "null";
-        Ok(Self { lists_per_second: if has_no_limit { None } else { lists_per_second(&object)? } })
+        body::read(body)
     }
 }
 

@@ -5,90 +5,69 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::object::Object;
-use super::{Problem, text, texts};
+use super::members::{set, whole};
+use super::{Problem, body, texts};
 use crate::domain::{self, KeyName, Rate, RateLimits, Role, Scope, Timestamp, Ttl};
 
 /// The definition of a new API key.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"name": "feed", "roles": ["writer"], "scopes": ["user.*"], "expires": "90d"}))]
 #[serde(deny_unknown_fields)]
 pub struct KeyInput {
-    #[serde(serialize_with = "text::serialize")]
     #[schema(value_type = texts::KeyName, inline)]
     pub name: KeyName,
-    #[serde(serialize_with = "text::serialize_all")]
+    #[serde(deserialize_with = "set")]
     #[schema(value_type = Vec<texts::Role>, min_items = 1, max_items = 100)]
     pub roles: Vec<Role>,
     /// If absent, the key applies to all features and to operations that concern all of them.
-    #[serde(serialize_with = "text::serialize_all", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default = "all_features", deserialize_with = "set", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<texts::Scope>, min_items = 1, max_items = 100, required = false)]
     pub scopes: Vec<Scope>,
     // How long the key holds; for ever if it is left out.
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub expires: Option<Ttl>,
     /// If absent, the limit of the settings applies.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole::<RATE_MAX, _, _>", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
     pub requests_per_second: Option<u32>,
     /// Burst after an idle time; default: the rate of one second.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole::<RATE_MAX, _, _>", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
     pub requests_burst: Option<u32>,
     /// Items read and added. A list operation counts as at least one item.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole::<RATE_MAX, _, _>", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
     pub items_per_second: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole::<RATE_MAX, _, _>", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000_000, value_type = u32, required = false)]
     pub items_burst: Option<u32>,
 }
 
 /// How to rotate a key.
-#[derive(Debug, Default, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"overlap": "12h"}))]
 #[serde(deny_unknown_fields)]
 pub struct KeyRotation {
     // How long the present secret holds yet; 1d if it is left out.
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub overlap: Option<Ttl>,
     // How long the key holds from now on; as before if it is left out.
-    #[serde(serialize_with = "text::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub expires: Option<Ttl>,
 }
 
-impl KeyInput {
-    const FIELDS: [&str; 8] = [
-        "name",
-        "roles",
-        "scopes",
-        "expires",
-        "requests_per_second",
-        "requests_burst",
-        "items_per_second",
-        "items_burst",
-    ];
+const RATE_MAX: u64 = Rate::MAX as u64;
 
+fn all_features() -> Vec<Scope> {
+    vec![Scope::all()]
+}
+
+impl KeyInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &Self::FIELDS, &[])?;
-        let roles = object.optional_set("roles", Role::parse)?;
-        let number = |name| {
-            let number = object.optional_number(name, 1..=Rate::MAX as usize)?;
-            Ok::<_, Problem>(number.and_then(|number| u32::try_from(number).ok()))
-        };
-        Ok(Self {
-            name: object.required("name", KeyName::new)?,
-            roles: roles.ok_or_else(|| Problem::argument("roles", "roles is missing"))?,
-            scopes: object.optional_set("scopes", Scope::parse)?.unwrap_or_else(|| vec![Scope::all()]),
-            expires: object.optional("expires", Ttl::parse)?,
-            requests_per_second: number("requests_per_second")?,
-            requests_burst: number("requests_burst")?,
-            items_per_second: number("items_per_second")?,
-            items_burst: number("items_burst")?,
-        })
+        body::read(body)
     }
 
     /// The limits that its fields make up.
@@ -113,8 +92,7 @@ fn rate(fields: [&'static str; 2], per_second: Option<u32>, burst: Option<u32>) 
 
 impl KeyRotation {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["overlap", "expires"], &[])?;
-        Ok(Self { overlap: object.optional("overlap", Ttl::parse)?, expires: object.optional("expires", Ttl::parse)? })
+        body::read(body)
     }
 }
 

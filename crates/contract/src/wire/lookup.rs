@@ -1,12 +1,12 @@
 //! The body of a reverse lookup in a set.
 
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Problem;
-use super::lists::{entries, raw_jsons};
-use super::object::Object;
-use super::texts;
+use super::item_input::raw_jsons;
+use super::{Problem, body, members, texts};
+use crate::domain::NAMED_ITEMS_MAX;
 
 /// Members to look up: by key, or by value if the feature's identity is `value`.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -18,25 +18,33 @@ pub enum LookupInput<'a> {
 }
 
 /// Keys to look up.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"keys": ["u-17", "u-18"]}))]
 #[serde(deny_unknown_fields)]
 pub struct LookupKeysInput<'a> {
     /// As JSON.
-    #[serde(serialize_with = "raw_jsons")]
+    #[serde(borrow, deserialize_with = "members::raws::<NAMED_ITEMS_MAX, _>", serialize_with = "raw_jsons")]
     #[schema(value_type = Vec<texts::MemberKey>, min_items = 1, max_items = 1000)]
     pub keys: Vec<&'a str>,
 }
 
 /// Values to look up.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"values": ["story-17", "story-18"]}))]
 #[serde(deny_unknown_fields)]
 pub struct LookupValuesInput<'a> {
     /// As JSON.
-    #[serde(serialize_with = "raw_jsons")]
+    #[serde(borrow, deserialize_with = "members::raws::<NAMED_ITEMS_MAX, _>", serialize_with = "raw_jsons")]
     #[schema(value_type = Vec<serde_json::Value>, min_items = 1, max_items = 1000)]
     pub values: Vec<&'a str>,
+}
+
+/// Which of the members a body has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    keys: Option<IgnoredAny>,
+    values: Option<IgnoredAny>,
 }
 
 impl<'a> LookupInput<'a> {
@@ -44,12 +52,12 @@ impl<'a> LookupInput<'a> {
     pub const MEMBERS_MAX: usize = crate::domain::NAMED_ITEMS_MAX;
 
     pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["keys", "values"], &[])?;
-        match (object.raw("keys"), object.raw("values")) {
-            (Some(_), None) => Ok(Self::Keys(LookupKeysInput { keys: entries(&object, "keys")? })),
-            (None, Some(_)) => Ok(Self::Values(LookupValuesInput { values: entries(&object, "values")? })),
-            (Some(_), Some(_)) => Err(Problem::argument("values", "send either keys or values, not both")),
-            (None, None) => Err(Problem::argument("keys", "send keys or values to look up")),
+        let Given { keys, values } = body::read(body)?;
+        match (keys.is_some(), values.is_some()) {
+            (true, false) => body::read(body).map(Self::Keys),
+            (false, true) => body::read(body).map(Self::Values),
+            (true, true) => Err(Problem::argument("values", "send either keys or values, not both")),
+            (false, false) => Err(Problem::argument("keys", "send keys or values to look up")),
         }
     }
 

@@ -1,98 +1,70 @@
-//! Reads the requests of a call for many things: `{"requests":[{…},…]}`. An element without the form of a request
-//! refuses the call. An element that asks for a thing that cannot exist concerns nothing else.
+//! Reads the requests of a call for many things: `{"requests":[{…},…]}`.
+//!
+//! A request without the documented form refuses the whole call. A value of the right JSON type that is no name, ID,
+//! key or timestamp is a problem of its request alone.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use utoipa::PartialSchema;
+use utoipa::openapi::{RefOr, Schema};
 
-use super::object::Object;
+use super::body::{Others, read_part, read_text};
+use super::members;
+use super::refused::{Mistake, Refused};
 use super::{BATCH_LISTS_MAX, Problem, Requests};
-use crate::domain::{Invalid, json};
 
-/// Why a request is not taken.
-pub(super) enum Blamed {
-    /// It has not the form of a request: the whole call is refused.
-    Call(Problem),
-    /// It has the form, and asks for what cannot exist.
-    Request(Problem),
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Elements<'a> {
+    #[serde(borrow, deserialize_with = "members::many::<BATCH_LISTS_MAX, _, _>")]
+    requests: Vec<&'a RawValue>,
 }
 
-impl From<Problem> for Blamed {
-    fn from(problem: Problem) -> Self {
-        Self::Call(problem)
-    }
-}
-
-/// The requests of a body of any form.
-pub(super) fn of_any_form<'a, T>(
+/// The requests of a body of any form. `check` refuses members that do not go together.
+pub(crate) fn of_any_form<'a, T: Deserialize<'a> + PartialSchema>(
     text: &'a str,
-    known: &[&str],
-    request: impl Fn(&Object<'a>) -> Result<T, Blamed>,
+    check: fn(T) -> Result<T, Problem>,
 ) -> Result<Requests<T>, Problem> {
-    let body = Object::read(text.as_bytes(), &["requests"], &[])?;
-    let raw = body.required_raw("requests")?;
-    let elements: Vec<&'a RawValue> =
-        serde_json::from_str(raw).map_err(|_| Problem::argument("requests", "requests must be an array of objects"))?;
-    if !(1..=BATCH_LISTS_MAX).contains(&elements.len()) {
-        let detail = format!("requests must have 1 to {BATCH_LISTS_MAX} entries: send more in several calls");
-        return Err(Problem::argument("requests", detail));
-    }
-    let read = |(index, element): (usize, &'a RawValue)| {
-        let place = format!("requests[{index}]");
-        if !element.get().starts_with('{') {
-            let detail = format!("{place} must be an object");
-            return Err(Problem::argument(place, detail));
-        }
-        let read = Object::read(element.get().as_bytes(), known, &[]).map_err(Blamed::Call);
-        match read.and_then(|object| request(&object)) {
-            Ok(request) => Ok(Ok(request)),
-            // The answer names the place.
-            Err(Blamed::Request(problem)) => Ok(Err(problem)),
-            Err(Blamed::Call(problem)) => Err(problem.within(&place)),
-        }
+    let Elements { requests } = read_text(text, Others::default())?;
+    let read = |(index, request): (usize, &'a RawValue)| match of_one(request.get()) {
+        Ok(Ok(request)) => Ok(check(request)),
+        // The answer names the place.
+        Ok(Err(problem)) => Ok(Err(problem)),
+        Err(refused) => Err(refused.at_index(index).at_member("requests").into_problem(Others::default())),
     };
-    elements.into_iter().enumerate().map(read).collect()
+    requests.into_iter().enumerate().map(read).collect()
 }
 
-/// A text that a request must have, of any content: JSON may hold halves of surrogate pairs, which no text has.
-pub(super) struct Text<'a> {
-    name: &'static str,
-    text: Option<Cow<'a, str>>,
+/// Reads one request. An error within is a refused value. It counts only if the request has no mistake of form, so the
+/// other members are read, too.
+fn of_one<'a, T: Deserialize<'a> + PartialSchema>(text: &'a str) -> Result<Result<T, Problem>, Refused> {
+    let mut refused: Vec<Refused> = Vec::new();
+    loop {
+        let passed: Vec<&str> = refused.iter().map(Refused::member).collect();
+        match read_part::<T>(text, &passed) {
+            Ok(request) if passed.is_empty() => return Ok(Ok(request)),
+            Ok(_) => break,
+            Err(next) if next.mistake == Mistake::Missing && passed.contains(&&*next.place) => break,
+            Err(next) if matches!(next.mistake, Mistake::Value(_)) && !passed.contains(&next.member()) => {
+                refused.push(next);
+            }
+            Err(next) => return Err(next),
+        }
+    }
+    // A required member that was passed ends the read before the next missing member is found.
+    let given: BTreeMap<String, IgnoredAny> = read_part(text, &[])?;
+    match required::<T>().into_iter().find(|name| !given.contains_key(name)) {
+        Some(name) => Err(Refused { place: name, mistake: Mistake::Missing }),
+        None => Ok(Err(refused.swap_remove(0).into_problem(Others::default()))),
+    }
 }
 
-impl<'a> Text<'a> {
-    pub fn required(object: &Object<'a>, name: &'static str) -> Result<Self, Problem> {
-        Self::read(name, object.required_raw(name)?)
-    }
-
-    pub fn optional(object: &Object<'a>, name: &'static str) -> Result<Self, Problem> {
-        object.raw(name).map_or(Ok(Self { name, text: Some(Cow::Borrowed("")) }), |raw| Self::read(name, raw))
-    }
-
-    pub fn read(name: &'static str, raw: &'a str) -> Result<Self, Problem> {
-        if !raw.starts_with('"') {
-            return Err(Problem::argument(name, format!("{name} must be a string")));
-        }
-        Ok(Self { name, text: json::string(raw) })
-    }
-
-    /// Reads the name or ID that it is. An error concerns its request alone.
-    pub fn parse<T>(&self, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<T, Blamed> {
-        let text = self.text.as_deref().ok_or_else(|| self.no_text())?;
-        parse(text).map_err(|invalid| Blamed::Request(Problem::from(invalid).at(self.name)))
-    }
-
-    /// The text itself.
-    pub fn any(self) -> Result<Cow<'a, str>, Blamed> {
-        match self.text {
-            Some(text) => Ok(text),
-            None => Err(self.no_text()),
-        }
-    }
-
-    fn no_text(&self) -> Blamed {
-        let name = self.name;
-        let detail = format!("{name} has an unpaired surrogate, which is not a valid character");
-        Blamed::Request(Problem::argument(name, detail))
+fn required<T: PartialSchema>() -> Vec<String> {
+    match T::schema() {
+        RefOr::T(Schema::Object(object)) => object.required,
+        _ => Vec::new(),
     }
 }

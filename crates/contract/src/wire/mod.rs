@@ -2,7 +2,7 @@
 //! the OpenAPI document, the command line's client and the load generator.
 //!
 //! It knows the domain's types, and neither senders nor servers. A request body has typed members. Clients write it
-//! with serde, and servers read it with the strictness of [`object`]: every refusal names the wrong member. A reply
+//! and servers read it with serde, which [`body`] makes strict: every refusal names the wrong member. A reply
 //! has plain texts, because a client must continue with the texts of a newer server. [`Type`] names a body in the
 //! table of operations.
 
@@ -10,6 +10,7 @@ mod add_body;
 mod bags;
 mod batch;
 mod batch_body;
+pub(crate) mod body;
 mod changes;
 pub mod definition;
 mod entity_types;
@@ -23,15 +24,15 @@ mod lists;
 mod log;
 mod lookup;
 mod many;
-pub(crate) mod object;
+pub(crate) mod members;
 pub mod parameters;
 mod plain_add;
 mod pool;
 mod problem;
+pub(crate) mod refused;
 mod replies;
 mod requests;
 mod scanner;
-mod text;
 pub mod texts;
 
 use std::borrow::Cow;

@@ -2,35 +2,43 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::object::Object;
+use super::body::{self, Others};
+use super::members::{many, parsed};
+use super::refused::{Mistake, Refused};
 use super::{ItemInput, Problem, add_body, texts};
 use crate::definition::{GivenProperties, VersionProperties};
-use crate::domain::{Description, EntityType, FeatureName, Invalid, Labels, Owner, ValueType, VersionLabel};
+use crate::domain::{
+    ADD_ITEMS_MAX, Description, EntityType, FeatureName, Invalid, Labels, Owner, ValueType, VersionLabel,
+};
 
 /// Items to add, all or none.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"items": [{"timestamp": "2024-08-29T16:44:05.43Z", "value": "story-17"}]}))]
 #[serde(deny_unknown_fields)]
 pub struct AddItemsInput<'a> {
+    #[serde(borrow, deserialize_with = "many::<ADD_ITEMS_MAX, _, _>")]
     #[schema(min_items = 1, max_items = 1000)]
     pub items: Vec<ItemInput<'a>>,
 }
 
 /// The definition of a new feature. Its `ttl` is required.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"entity_type": "user", "name": "story_presented", "value_type": "string", "ttl": "30d"}))]
 #[serde(deny_unknown_fields)]
 pub struct FeatureInput {
     #[schema(value_type = texts::Name, inline)]
     pub entity_type: EntityType,
+    #[serde(deserialize_with = "feature_name")]
     #[schema(value_type = texts::Name, inline)]
     pub name: FeatureName,
     #[schema(value_type = texts::ValueType)]
     pub value_type: ValueType,
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
     pub properties: GivenProperties,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
@@ -44,12 +52,13 @@ pub struct FeatureInput {
 }
 
 /// The changes. Absent fields remain unchanged.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"ttl": "7d", "owner": "feed team"}))]
 #[serde(deny_unknown_fields)]
 pub struct FeaturePatch {
     // Those of the default version.
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
     pub properties: GivenProperties,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
@@ -63,13 +72,14 @@ pub struct FeaturePatch {
 }
 
 /// The definition of a new version. Properties that are absent default to the feature's.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"version": "v2", "ttl": "7d"}))]
 #[serde(deny_unknown_fields)]
 pub struct VersionInput {
     #[schema(value_type = texts::Label, inline)]
     pub version: VersionLabel,
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
     pub properties: GivenProperties,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
@@ -77,11 +87,12 @@ pub struct VersionInput {
 }
 
 /// The changes. Absent fields remain unchanged.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"ttl": "14d"}))]
 #[serde(deny_unknown_fields)]
 pub struct VersionPatch {
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
     pub properties: GivenProperties,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
@@ -89,11 +100,12 @@ pub struct VersionPatch {
 }
 
 /// The destination of a backup.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"dir": "/var/backups/liststore/2024-08-29"}))]
 #[serde(deny_unknown_fields)]
 pub struct BackupInput {
     /// An absolute path on the server's machine: an empty directory, or a new one in an existing directory.
+    #[serde(deserialize_with = "absolute")]
     #[schema(value_type = String, pattern = "^/")]
     pub dir: PathBuf,
 }
@@ -120,44 +132,46 @@ impl<'a> AddItemsInput<'a> {
     }
 }
 
+fn feature_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FeatureName, D::Error> {
+    parsed(deserializer, FeatureName::new)
+}
+
 impl FeatureInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let own = ["entity_type", "name", "value_type"];
-        let known = [&own, VersionProperties::NAMES, &["description", "owner", "labels"]].concat();
-        let object = Object::read(body, &known, &[])?;
-        object.required_raw("ttl")?;
-        Ok(Self {
-            properties: GivenProperties::read(&object)?,
-            entity_type: object.required("entity_type", EntityType::new)?,
-            name: object.required("name", FeatureName::new)?,
-            value_type: object.required("value_type", ValueType::parse)?,
-            description: object.optional("description", |text| Description::new(text))?,
-            owner: object.optional("owner", |text| Owner::new(text))?,
-            labels: object.optional_map("labels", Labels::new)?,
-        })
+        let (input, properties): (Self, GivenProperties) = with_properties(body, VersionProperties::NAMES, &[])?;
+        if properties.ttl.is_none() {
+            let missing = Refused { place: "ttl".to_owned(), mistake: Mistake::Missing };
+            return Err(missing.into_problem(Others::default()));
+        }
+        Ok(Self { properties, ..input })
     }
 }
 
-/// The members that a change may have, and those that it cannot have.
-fn of_change(
-    others: &[&'static str],
+/// Reads a body whose properties stand next to its own members.
+fn with_properties<'de, T: Deserialize<'de>>(
+    body: &'de [u8],
+    passed: &[&str],
     fixed: &[(&'static str, &'static str)],
-) -> (Vec<&'static str>, Vec<(&'static str, &'static str)>) {
+) -> Result<(T, GivenProperties), Problem> {
+    let own = body::read_among(body, Others { passed, fixed })?;
+    Ok((own, body::read(body)?))
+}
+
+/// Reads a change, which cannot have the `fixed` members.
+fn change_with_properties<'de, T: Deserialize<'de>>(
+    body: &'de [u8],
+    fixed: &[(&'static str, &'static str)],
+) -> Result<(T, GivenProperties), Problem> {
     let fixed = [GivenProperties::FIXED, fixed].concat();
-    let names = VersionProperties::NAMES.iter().filter(|name| fixed.iter().all(|(fixed, _)| fixed != *name));
-    (names.chain(others).copied().collect(), fixed)
+    let names = VersionProperties::NAMES.iter().copied();
+    let changeable: Vec<&str> = names.filter(|name| fixed.iter().all(|(fixed, _)| fixed != name)).collect();
+    with_properties(body, &changeable, &fixed)
 }
 
 impl FeaturePatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let (known, fixed) = of_change(&["description", "owner", "labels"], &FIXED_OF_FEATURE);
-        let object = Object::read(body, &known, &fixed)?;
-        Ok(Self {
-            properties: GivenProperties::read(&object)?,
-            description: object.optional("description", |text| Description::new(text))?,
-            owner: object.optional("owner", |text| Owner::new(text))?,
-            labels: object.optional_map("labels", Labels::new)?,
-        })
+        let (patch, properties): (Self, _) = change_with_properties(body, &FIXED_OF_FEATURE)?;
+        Ok(Self { properties, ..patch })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -174,24 +188,15 @@ impl From<GivenProperties> for FeaturePatch {
 
 impl VersionInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let known = [&["version"], VersionProperties::NAMES, &["description"]].concat();
-        let object = Object::read(body, &known, &[VALUE_TYPE_OF_VERSION])?;
-        Ok(Self {
-            properties: GivenProperties::read(&object)?,
-            version: object.required("version", VersionLabel::new)?,
-            description: object.optional("description", |text| Description::new(text))?,
-        })
+        let (input, properties): (Self, _) = with_properties(body, VersionProperties::NAMES, &[VALUE_TYPE_OF_VERSION])?;
+        Ok(Self { properties, ..input })
     }
 }
 
 impl VersionPatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let (known, fixed) = of_change(&["description"], &FIXED_OF_VERSION);
-        let object = Object::read(body, &known, &fixed)?;
-        Ok(Self {
-            properties: GivenProperties::read(&object)?,
-            description: object.optional("description", |text| Description::new(text))?,
-        })
+        let (patch, properties): (Self, _) = change_with_properties(body, &FIXED_OF_VERSION)?;
+        Ok(Self { properties, ..patch })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -208,17 +213,18 @@ impl From<GivenProperties> for VersionPatch {
 
 impl BackupInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let object = Object::read(body, &["dir"], &[])?;
-        Ok(Self { dir: object.required("dir", absolute)? })
+        body::read(body)
     }
 }
 
-fn absolute(text: &str) -> Result<PathBuf, Invalid> {
-    let dir = PathBuf::from(text);
-    if !dir.is_absolute() || text.contains('\0') {
-        return Err(Invalid::argument("dir must be an absolute path on the server's machine"));
-    }
-    Ok(dir)
+fn absolute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    parsed(deserializer, |text| {
+        let dir = PathBuf::from(text);
+        if !dir.is_absolute() || text.contains('\0') {
+            return Err(Invalid::argument("dir must be an absolute path on the server's machine"));
+        }
+        Ok(dir)
+    })
 }
 
 #[cfg(test)]

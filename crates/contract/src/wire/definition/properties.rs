@@ -1,12 +1,12 @@
 //! The properties that each version of a feature has. Each is declared once, in the table at the end of this page.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value as Json};
 use utoipa::ToSchema;
 
 use super::property::VersionProperty;
 use crate::domain::{AheadMax, Bucket, Identity, IdentityKind, Invalid, Keep, MaxItems, Retention, Ttl};
-use crate::wire::object::Object;
+use crate::wire::body::{self, Others};
 use crate::wire::{Problem, texts};
 
 /// Makes the types of properties from one row for each: what a version shows, what a request may give, the name and
@@ -24,9 +24,14 @@ macro_rules! properties {
         }
 
         /// The properties that a request names: all where a version is created, some where it is changed.
-        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+        // They stand next to other members, which are ignored here.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         pub struct GivenProperties {
-            $($(#[$given])* #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$type>,)+
+            $(
+                $(#[$given])*
+                #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+                pub $name: Option<$type>,
+            )+
         }
 
         impl VersionProperties {
@@ -52,10 +57,6 @@ macro_rules! properties {
             /// Those that an update cannot change, with the reason.
             pub const FIXED: &[(&str, &str)] = &[$($((stringify!($name), $reason),)?)+];
 
-            pub(crate) fn read(object: &Object<'_>) -> Result<Self, Problem> {
-                Ok(Self { $($name: VersionProperty::read(object, stringify!($name))?),+ })
-            }
-
             pub fn is_empty(&self) -> bool {
                 $(self.$name.is_none())&&+
             }
@@ -76,6 +77,15 @@ macro_rules! properties {
     (@changed changeable $given:expr, $present:expr) => { $given.unwrap_or_else(|| $present.clone()) };
     (@changed fixed $given:expr, $present:expr) => { $present.clone() };
 }
+
+fn given<'de, T: VersionProperty, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::read(deserializer).map(Some)
+}
+
+/// A body without members of its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoOthers {}
 
 /// A property that does not go together with the others.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -141,7 +151,8 @@ impl GivenProperties {
     pub fn of_members(members: &Map<String, Json>) -> Result<Self, Problem> {
         // Members with texts for names always have a form in JSON.
         let body = serde_json::to_vec(members).unwrap_or_default();
-        Self::read(&Object::read(&body, VersionProperties::NAMES, &[])?)
+        let NoOthers {} = body::read_among(&body, Others { passed: VersionProperties::NAMES, ..Others::default() })?;
+        body::read(&body)
     }
 
     /// As the members of a JSON object.

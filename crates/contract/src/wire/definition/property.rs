@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::index::Pointer;
 use crate::domain::{
-    AheadMax, Bucket, Description, EntityType, FeatureName, Generation, IdentityKind, Invalid, Keep, Labels, MaxItems,
-    Owner, Timestamp, Ttl, ValueType, VersionLabel,
+    AccessLog, AheadMax, Bucket, Description, EntityId, EntityType, FeatureName, Generation, IdentityKind, Keep,
+    KeyName, Labels, MaxItems, Owner, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
-use crate::wire::Problem;
-use crate::wire::object::{Object, whole_number};
+use crate::wire::members::{parsed_or_null, raw, whole_number};
+use crate::wire::refused::{refuse, want};
 
 /// A property of a version, next to its form in documents.
 pub(crate) trait VersionProperty: Sized {
-    /// Reads it from the body of a request. `None` if the body does not name it.
-    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem>;
+    /// Reads it from the body of a request.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 
     /// As a number, for definitions in memory.
     fn pack(&self) -> Option<u64>;
@@ -24,8 +24,8 @@ pub(crate) trait VersionProperty: Sized {
 }
 
 impl VersionProperty for Ttl {
-    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
-        object.optional(name, Self::parse)
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
     }
 
     fn pack(&self) -> Option<u64> {
@@ -38,16 +38,14 @@ impl VersionProperty for Ttl {
 }
 
 impl VersionProperty for Option<MaxItems> {
-    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
-        let Some(raw) = object.raw(name) else { return Ok(None) };
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = raw(deserializer)?;
         if raw == "null" {
-            return Ok(Some(None));
+            return Ok(None);
         }
-        let items = whole_number(raw).ok_or_else(|| {
-            let detail = format!("{name} must be a whole number from {} to {}, or null", MaxItems::MIN, MaxItems::MAX);
-            Problem::argument(name, detail)
-        })?;
-        MaxItems::new(items).map(|items| Some(Some(items))).map_err(|invalid| Problem::from(invalid).at(name))
+        let wanted =
+            || want::<D::Error>(&format!("a whole number from {} to {}, or null", MaxItems::MIN, MaxItems::MAX));
+        MaxItems::new(whole_number(raw).ok_or_else(wanted)?).map(Some).map_err(refuse)
     }
 
     fn pack(&self) -> Option<u64> {
@@ -60,8 +58,8 @@ impl VersionProperty for Option<MaxItems> {
 }
 
 impl VersionProperty for Option<AheadMax> {
-    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
-        nullable(object, name, AheadMax::parse)
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed_or_null(deserializer, AheadMax::parse)
     }
 
     fn pack(&self) -> Option<u64> {
@@ -74,8 +72,8 @@ impl VersionProperty for Option<AheadMax> {
 }
 
 impl VersionProperty for IdentityKind {
-    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
-        object.optional(name, Self::parse)
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
     }
 
     fn pack(&self) -> Option<u64> {
@@ -89,8 +87,8 @@ impl VersionProperty for IdentityKind {
 
 impl VersionProperty for Option<Keep> {
     /// Whether there is one follows from the identity, so `null` is refused.
-    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
-        Ok(object.optional(name, Keep::parse)?.map(Some))
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Keep::deserialize(deserializer).map(Some)
     }
 
     fn pack(&self) -> Option<u64> {
@@ -103,8 +101,8 @@ impl VersionProperty for Option<Keep> {
 }
 
 impl VersionProperty for Option<Bucket> {
-    fn read(object: &Object<'_>, name: &'static str) -> Result<Option<Self>, Problem> {
-        nullable(object, name, Bucket::parse)
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed_or_null(deserializer, Bucket::parse)
     }
 
     fn pack(&self) -> Option<u64> {
@@ -114,18 +112,6 @@ impl VersionProperty for Option<Bucket> {
     fn unpack(number: Option<u64>) -> Option<Self> {
         number.map_or(Some(None), |number| at_place(&Bucket::ALL, number).map(Some))
     }
-}
-
-/// A text, or `null` for none.
-fn nullable<T>(
-    object: &Object<'_>,
-    name: &'static str,
-    parse: impl FnOnce(&str) -> Result<T, Invalid>,
-) -> Result<Option<Option<T>>, Problem> {
-    if object.raw(name) == Some("null") {
-        return Ok(Some(None));
-    }
-    Ok(object.optional(name, parse)?.map(Some))
 }
 
 fn place<T: PartialEq>(all: &[T], value: &T) -> Option<u64> {
@@ -148,7 +134,7 @@ macro_rules! texts {
         impl<'de> Deserialize<'de> for $word {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(deserializer)?;
-                $parse(text.as_str()).map_err(de::Error::custom)
+                $parse(text.as_str()).map_err(refuse)
             }
         }
     )+};
@@ -169,6 +155,11 @@ texts! {
     Owner: Owner::new,
     Timestamp: Timestamp::parse,
     Pointer: Pointer::new,
+    EntityId: EntityId::new,
+    KeyName: KeyName::new,
+    Role: Role::parse,
+    Scope: Scope::parse,
+    AccessLog: AccessLog::parse,
 }
 
 /// Words that are numbers in documents, with the functions that lead there and back.
@@ -182,7 +173,7 @@ macro_rules! numbers {
 
         impl<'de> Deserialize<'de> for $word {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $read(u64::deserialize(deserializer)?).map_err(de::Error::custom)
+                $read(u64::deserialize(deserializer)?).map_err(refuse)
             }
         }
     )+};
@@ -201,6 +192,6 @@ impl Serialize for Labels {
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(BTreeMap::deserialize(deserializer)?).map_err(de::Error::custom)
+        Self::new(BTreeMap::deserialize(deserializer)?).map_err(refuse)
     }
 }

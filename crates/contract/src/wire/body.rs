@@ -1,0 +1,328 @@
+//! Reads JSON bodies of requests as their types declare them with serde's derive.
+//!
+//! [`Reader`] wraps the deserializer of `serde_json`. Its error is a [`Refused`], not a text: it has the place of the
+//! mistake, such as `items[3].timestamp`, and the error code of a refused value. `null` does not stand for an absent
+//! member, unless the member's type accepts it. A value is read from its raw JSON, so numbers keep all digits.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    self, Deserialize, DeserializeSeed, Deserializer, Expected, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess,
+    Visitor,
+};
+use serde_json::value::RawValue;
+
+use super::refused::{Mistake, Refused, echo};
+use super::{ErrorCode, Problem};
+use crate::domain::{Invalid, json};
+
+/// The text of a body, which must be one JSON text in UTF-8 (RFC 8259, section 8.1).
+pub(crate) fn text_of(body: &[u8]) -> Result<&str, Problem> {
+    if body.is_empty() {
+        return Err(Problem::new(ErrorCode::InvalidJson, "the body is empty: send a JSON object"));
+    }
+    std::str::from_utf8(body).map_err(|_| Problem::new(ErrorCode::InvalidJson, "the body is not UTF-8"))
+}
+
+/// Refuses a text that is not JSON. The message has the position of the mistake, and repeats nothing of the text.
+pub(crate) fn check_syntax(text: &str) -> Result<(), Problem> {
+    serde_json::from_str::<IgnoredAny>(text).map(|_| ()).map_err(|error| {
+        let detail = format!("the body is not valid JSON: error at line {} column {}", error.line(), error.column());
+        Problem::new(ErrorCode::InvalidJson, detail)
+    })
+}
+
+/// Members of a body that its type does not declare.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Others<'n> {
+    /// They are allowed, and not read here.
+    pub passed: &'n [&'n str],
+    /// They exist, but cannot be given in this body, for the reason next to them.
+    pub fixed: &'n [(&'static str, &'static str)],
+}
+
+/// Reads a body.
+pub(crate) fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Problem> {
+    read_among(body, Others::default())
+}
+
+/// Reads a body with further members.
+pub(crate) fn read_among<'de, T: Deserialize<'de>>(body: &'de [u8], others: Others<'_>) -> Result<T, Problem> {
+    read_text(text_of(body)?, others)
+}
+
+/// Reads the text of a body. A text that is not JSON is reported as such, even if it has other mistakes.
+pub(crate) fn read_text<'de, T: Deserialize<'de>>(text: &'de str, others: Others<'_>) -> Result<T, Problem> {
+    read_part(text, others.passed).map_err(|refused| match check_syntax(text) {
+        Err(problem) => problem,
+        Ok(()) => refused.into_problem(others),
+    })
+}
+
+/// Reads a value from a text that is JSON, except the passed members of its outermost object.
+pub(crate) fn read_part<'de, T: Deserialize<'de>>(text: &'de str, passed: &[&str]) -> Result<T, Refused> {
+    let trail = Trail::default();
+    let mut json = serde_json::Deserializer::from_str(text);
+    let value = T::deserialize(Reader { json: &mut json, trail: &trail, passed })?;
+    json.end().map_err(|_| Refused::wanted("one JSON text"))?;
+    Ok(value)
+}
+
+/// Carries a refusal through `serde_json`, whose errors are texts: the level that refuses a value stores it here, and
+/// the level around it takes it out.
+#[derive(Default)]
+struct Trail(Cell<Option<Refused>>);
+
+impl Trail {
+    fn keep<E: de::Error>(&self, refused: Refused) -> E {
+        self.0.set(Some(refused));
+        E::custom("refused")
+    }
+
+    /// The stored refusal. Without one, the JSON has another type than `wanted`, or a mistake of syntax.
+    fn take(&self, wanted: &str) -> Refused {
+        self.0.take().unwrap_or_else(|| Refused::wanted(wanted))
+    }
+}
+
+/// Reads one value.
+struct Reader<'t, D> {
+    json: D,
+    trail: &'t Trail,
+    /// Members of this object that are not read.
+    passed: &'t [&'t str],
+}
+
+impl<'de, D: Deserializer<'de>> Reader<'_, D> {
+    /// `refuses_repeated`: a struct refuses repeated members itself, and a map does not.
+    fn object<V: Visitor<'de>>(self, visitor: V, refuses_repeated: bool) -> Result<V::Value, Refused> {
+        let Self { json, trail, passed } = self;
+        let object = Object { visitor, trail, passed, seen: (!refuses_repeated).then(HashSet::new) };
+        json.deserialize_map(object).map_err(|_| trail.take("a JSON object"))
+    }
+
+    fn text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        let raw = <&'de RawValue>::deserialize(self.json).map_err(|_| Refused::wanted("a string"))?.get();
+        if !raw.starts_with('"') {
+            return Err(Refused::wanted("a string"));
+        }
+        match json::string(raw) {
+            Some(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
+            Some(Cow::Owned(text)) => visitor.visit_string(text),
+            // JSON may have halves of surrogate pairs, which no text has.
+            None => Err(Invalid::argument("an unpaired surrogate is not a valid character").into()),
+        }
+    }
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Reader<'_, D> {
+    type Error = Refused;
+
+    /// A type declares what it reads: none asks for any value.
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        Err(Refused::wanted(&(&visitor as &dyn Expected).to_string()))
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.json.deserialize_bool(visitor).map_err(|_| Refused::wanted("true or false"))
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.text(visitor)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.text(visitor)
+    }
+
+    /// The member is present, whatever its value is.
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        visitor.visit_some(self)
+    }
+
+    /// [`RawValue`] is read so.
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Refused> {
+        self.json.deserialize_newtype_struct(name, visitor).map_err(|_| Refused::wanted("a JSON value"))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.json.deserialize_ignored_any(visitor).map_err(|_| Refused::wanted("a JSON value"))
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        let Self { json, trail, .. } = self;
+        json.deserialize_seq(Array { visitor, trail }).map_err(|_| trail.take("an array"))
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.object(visitor, false)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _members: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refused> {
+        self.object(visitor, true)
+    }
+
+    serde::forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct enum
+        identifier
+    }
+}
+
+/// Reads a value within an array or object.
+struct Within<'t, S> {
+    seed: S,
+    trail: &'t Trail,
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Within<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<S::Value, D::Error> {
+        let trail = self.trail;
+        self.seed.deserialize(Reader { json, trail, passed: &[] }).map_err(|refused| trail.keep(refused))
+    }
+}
+
+struct Array<'t, V> {
+    visitor: V,
+    trail: &'t Trail,
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Array<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<V::Value, A::Error> {
+        let trail = self.trail;
+        self.visitor.visit_seq(Elements { array, trail, next: 0 }).map_err(|refused| trail.keep(refused))
+    }
+}
+
+struct Elements<'t, A> {
+    array: A,
+    trail: &'t Trail,
+    next: usize,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
+    type Error = Refused;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Refused> {
+        let index = self.next;
+        self.next += 1;
+        let element = self.array.next_element_seed(Within { seed, trail: self.trail });
+        element.map_err(|_| self.trail.take("a JSON value").at_index(index))
+    }
+}
+
+struct Object<'t, 'de, V> {
+    visitor: V,
+    trail: &'t Trail,
+    passed: &'t [&'t str],
+    seen: Option<HashSet<Cow<'de, str>>>,
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Object<'_, 'de, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<V::Value, A::Error> {
+        let Self { visitor, trail, passed, seen } = self;
+        let members = Members { object, trail, name: Cow::Borrowed(""), passed, seen };
+        visitor.visit_map(members).map_err(|refused| trail.keep(refused))
+    }
+}
+
+struct Members<'t, 'de, A> {
+    object: A,
+    trail: &'t Trail,
+    /// The name of the current member.
+    name: Cow<'de, str>,
+    passed: &'t [&'t str],
+    /// The names that must not come again.
+    seen: Option<HashSet<Cow<'de, str>>>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, 'de, A> {
+    type Error = Refused;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Refused> {
+        loop {
+            let name = self.object.next_key_seed(TextSeed).map_err(|_| Refused::wanted("a name of a member"))?;
+            let Some(name) = name else { return Ok(None) };
+            let is_passed = self.passed.contains(&&*name);
+            if is_passed && self.seen.is_none() {
+                self.seen = Some(HashSet::new());
+            }
+            if let Some(seen) = &mut self.seen
+                && !seen.insert(name.clone())
+            {
+                return Err(Refused { place: echo(&name), mistake: Mistake::Repeated });
+            }
+            if is_passed {
+                self.object.next_value::<IgnoredAny>().map_err(|_| Refused::wanted("a JSON value"))?;
+                continue;
+            }
+            let key: StrDeserializer<'_, Refused> = (&*name).into_deserializer();
+            let key = seed.deserialize(key)?;
+            self.name = name;
+            return Ok(Some(key));
+        }
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Refused> {
+        let value = self.object.next_value_seed(Within { seed, trail: self.trail });
+        value.map_err(|_| self.trail.take("a JSON value").at_member(&self.name))
+    }
+}
+
+/// Reads a text, which is copied only if it has escapes.
+struct TextSeed;
+
+impl<'de> DeserializeSeed<'de> for TextSeed {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TextSeed {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(text))
+    }
+}
+
+/// Reads a text, which is copied only if it has escapes.
+pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    TextSeed.deserialize(deserializer)
+}
