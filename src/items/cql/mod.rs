@@ -12,6 +12,7 @@
 //! | `upkeep`, `notes` | tasks in the background, and what operations note for them |
 //! | `pressure` | permits, attempts and routes |
 //! | `health` | what sessions observe of nodes and clocks |
+//! | `partitions` | requests about partitions, carried out by the driver or a simulated cluster |
 //! | `statements` | the texts |
 //! | `schema` | the keyspace and its tables |
 //! | `connect` | the driver's sessions |
@@ -28,6 +29,7 @@ mod health;
 mod layouts;
 mod notes;
 mod options;
+mod partitions;
 mod pressure;
 mod query;
 mod schema;

@@ -21,9 +21,11 @@ use super::layouts::bags::{self, unfinished};
 use super::layouts::entities::{self, Told};
 use super::layouts::layout::{last_shown, page};
 use super::layouts::{members, operations};
+use super::partitions::driver::Cluster;
 use super::pressure::coalesce::Query;
 use super::pressure::permits::Permit;
 use super::shared::Shared;
+use super::upkeep::lookout::Lookout;
 use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
@@ -59,17 +61,19 @@ impl Drop for CqlSession {
 impl CqlSession {
     /// Connects, checks what is there, and prepares the statements.
     pub async fn open(shared: &Shared) -> Result<Self, StoreError> {
-        let core = Arc::new(Core::open(shared).await?);
-        let seen: Arc<dyn Seen> = Arc::clone(&core) as _;
-        core.watch.opened(Arc::downgrade(&seen));
-        let lookout = tokio::spawn(lookout::look_out(Arc::clone(&core))).abort_handle();
+        let cluster = Arc::new(Cluster::open(shared).await?);
+        let (dialect, plan) = (cluster.dialect, cluster.plan());
+        let core = Arc::new(Core::new(shared, Arc::clone(&cluster) as _, dialect, plan));
+        let seen = Arc::new(Lookout { core: Arc::clone(&core), cluster: Arc::clone(&cluster) });
+        core.watch.opened(Arc::downgrade(&(Arc::clone(&seen) as Arc<dyn Seen>)));
+        let lookout = tokio::spawn(lookout::look_out(seen)).abort_handle();
         let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
         let mends = tokio::spawn(members::mend(Arc::clone(&core))).abort_handle();
         let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();
         let sweeps = tokio::spawn(sweeps::sweep(Arc::clone(&core))).abort_handle();
-        let node_clocks = tokio::spawn(node_clocks::follow(Arc::clone(&core))).abort_handle();
+        let node_clocks = tokio::spawn(node_clocks::follow(Arc::clone(&core), cluster)).abort_handle();
         // So that the first removal need not; what is wrong is known by now, and said.
-        let _ = core.find(tokio::time::Instant::now() + FIND_TIMEOUT).await;
+        let _ = core.prepare_search(tokio::time::Instant::now() + FIND_TIMEOUT).await;
         Ok(Self { core, lookout, trims, mends, wide_looks, sweeps, node_clocks })
     }
 

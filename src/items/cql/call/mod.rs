@@ -4,32 +4,28 @@
 //! | files | what they own |
 //! | --- | --- |
 //! | `mod` | the call, its permit, and single requests |
-//! | `query` | a statement with its values |
 //! | `pages` | the pages of a query, one after the other |
 //! | `lanes` | several requests at once |
 
 mod lanes;
 mod pages;
-mod query;
 
-use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use scylla::errors::{BadQuery, ExecutionError};
-use scylla::policies::load_balancing::LoadBalancingPolicy;
-use scylla::response::query_result::{QueryResult, QueryRowsResult};
-use scylla::response::{PagingState, PagingStateResponse};
-use scylla::serialize::SerializationError;
-use scylla::statement::bound::BoundStatement;
+use futures_util::future::BoxFuture;
+use scylla::errors::ExecutionError;
+use scylla::response::PagingState;
+use scylla::statement::batch::BatchType;
 
 pub use pages::Pages;
-pub use query::Query;
 
 use super::core::Core;
 use super::error::damaged_row;
+use super::partitions::{Answer, Attempt, BagPut, Page, Partitions, SwapAnswer};
 use super::pressure::permits::Permit;
 use super::pressure::retry::Request;
-use super::statements::Statement;
+use super::statements::{Query, Statement, Writes};
 use crate::domain::ListKey;
 use crate::items::{Operation, StoreError};
 
@@ -95,47 +91,51 @@ impl<L: Subject> Call<L> {
         std::mem::replace(&mut self.list, list)
     }
 
-    fn request(&self, statement: Statement) -> Request {
-        Request { statement, deadline: self.op.deadline }
-    }
-
-    /// Carries a request out. `make` starts an attempt along a route.
-    pub async fn send<T, F>(
+    /// Carries a request out. `make` starts an attempt. Returns `None` for an answer that cannot be read.
+    async fn send<T: Send + 'static>(
         &mut self,
-        statement: Statement,
-        make: impl Fn(Arc<dyn LoadBalancingPolicy>) -> F,
-    ) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, ExecutionError>> + Send + 'static,
-    {
-        let permit = self.permit().await?;
-        let (done, permit) = self.core.attempts.run(self.request(statement), permit, make).await?;
+        label: Statement,
+        make: impl Fn(Attempt) -> Answer<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let (permit, deadline) = (self.permit().await?, self.op.deadline);
+        let request = Request { statement: label, deadline };
+        let make =
+            |route| -> BoxFuture<'static, Result<Option<T>, ExecutionError>> { make(Attempt { route, deadline }) };
+        let (done, permit) = self.core.attempts.run(request, permit, make).await?;
         self.permit = Some(permit);
         Ok(done)
     }
 
-    /// The same of a write, which answers with no rows.
-    pub async fn send_write<F>(
-        &mut self,
-        statement: Statement,
-        make: impl Fn(Arc<dyn LoadBalancingPolicy>) -> F,
-    ) -> Result<(), StoreError>
-    where
-        F: Future<Output = Result<QueryResult, ExecutionError>> + Send + 'static,
-    {
-        self.send(statement, make).await?.result_not_rows().map_err(|_| damaged_row())
-    }
-
     /// Carries one write out.
     pub async fn write(&mut self, query: &Query<'_>) -> Result<(), StoreError> {
-        let (core, list, deadline) = (Arc::clone(&self.core), self.list.clone(), self.op.deadline);
-        let make = |route| {
-            let mut prepared = query.prepared.clone();
-            prepared.set_load_balancing_policy(Some(route));
-            whole(Arc::clone(&core), query.bind(prepared, list.partition(), core.within(deadline)))
+        let (cluster, list) = (Arc::clone(&self.core.cluster), self.list.clone());
+        let query = query.with_partition(list.partition());
+        let make = |attempt| Arc::clone(&cluster).write(&query, attempt);
+        self.send(query.label, make).await?.ok_or_else(damaged_row)
+    }
+
+    /// Carries several writes out as one. A logged batch may be about several partitions.
+    pub async fn batch(
+        &mut self,
+        label: Statement,
+        kind: BatchType,
+        writes: Arc<impl Writes>,
+    ) -> Result<(), StoreError> {
+        let cluster = Arc::clone(&self.core.cluster);
+        let make = |attempt| Arc::clone(&cluster).batch(kind, Arc::clone(&writes) as Arc<dyn Writes>, attempt);
+        self.send(label, make).await?.ok_or_else(damaged_row)
+    }
+
+    /// Changes the row of a bag. Returns the answer, and whether it may be that of a second attempt.
+    pub async fn swap(&mut self, put: BagPut) -> Result<(SwapAnswer, bool), StoreError> {
+        let (cluster, put, attempts) = (Arc::clone(&self.core.cluster), Arc::new(put), AtomicUsize::new(0));
+        let make = |attempt| {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            Arc::clone(&cluster).swap(Arc::clone(&put), attempt)
         };
-        self.send_write(query.statement, make).await
+        let answer = self.send(Statement::Swap, make).await?;
+        let answer = answer.ok_or_else(|| damaged_row().with_outcome_unknown())?;
+        Ok((answer, attempts.into_inner() > 1))
     }
 
     /// One page of a query, which may be short, or empty, without being the last. Returns where the next one begins.
@@ -144,39 +144,16 @@ impl<L: Subject> Call<L> {
         query: &Query<'_>,
         from: PagingState,
         rows_max: usize,
-    ) -> Result<(QueryRowsResult, Option<PagingState>), StoreError> {
-        let (core, list, deadline) = (Arc::clone(&self.core), self.list.clone(), self.op.deadline);
-        let page_rows = i32::try_from(rows_max).unwrap_or(i32::MAX).max(1);
-        let make = |route| {
-            let mut prepared = query.prepared.clone();
-            prepared.set_page_size(page_rows);
-            prepared.set_load_balancing_policy(Some(route));
-            let bound = query.bind(prepared, list.partition(), core.within(deadline));
-            one_page(Arc::clone(&core), bound, from.clone())
-        };
-        let (result, next) = self.send(query.statement, make).await?;
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        Ok((result, next.into_paging_control_flow().continue_value()))
+    ) -> Result<(Page, Option<PagingState>), StoreError> {
+        let (cluster, list) = (Arc::clone(&self.core.cluster), self.list.clone());
+        let query = query.with_partition(list.partition());
+        let rows_max = i32::try_from(rows_max).unwrap_or(i32::MAX).max(1);
+        let make = |attempt| Arc::clone(&cluster).page(&query, from.clone(), rows_max, attempt);
+        self.send(query.label, make).await?.ok_or_else(damaged_row)
     }
 
     /// The first page of a query that has one.
-    pub async fn rows(&mut self, query: &Query<'_>, rows_max: usize) -> Result<QueryRowsResult, StoreError> {
-        self.page(query, PagingState::start(), rows_max).await.map(|(rows, _)| rows)
+    pub async fn rows(&mut self, query: &Query<'_>, rows_max: usize) -> Result<Page, StoreError> {
+        self.page(query, PagingState::start(), rows_max).await.map(|(page, _)| page)
     }
-}
-
-/// Reads one page.
-pub async fn one_page(
-    core: Arc<Core>,
-    bound: Result<BoundStatement, SerializationError>,
-    from: PagingState,
-) -> Result<(QueryResult, PagingStateResponse), ExecutionError> {
-    core.driver.execute_bound_single_page(&bound.map_err(BadQuery::from)?, from).await
-}
-
-async fn whole(
-    core: Arc<Core>,
-    bound: Result<BoundStatement, SerializationError>,
-) -> Result<QueryResult, ExecutionError> {
-    core.driver.execute_bound_unpaged(&bound.map_err(BadQuery::from)?).await
 }

@@ -1,10 +1,11 @@
 //! The pages of a query, one after the other.
 
 use scylla::response::PagingState;
-use scylla::response::query_result::QueryRowsResult;
 
-use super::{Call, Query, Subject};
+use super::{Call, Subject};
 use crate::items::StoreError;
+use crate::items::cql::partitions::Page;
+use crate::items::cql::statements::Query;
 
 /// Where the next page begins. A page may be short, or empty, without being the last.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl Pages {
         call: &mut Call<L>,
         query: &Query<'_>,
         rows_max: usize,
-    ) -> Result<Option<QueryRowsResult>, StoreError> {
+    ) -> Result<Option<Page>, StoreError> {
         let Some(from) = self.next.take() else { return Ok(None) };
         let (rows, next) = call.page(query, from, rows_max).await?;
         self.next = next;

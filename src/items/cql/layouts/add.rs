@@ -5,16 +5,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use scylla::errors::ExecutionError;
-use scylla::policies::load_balancing::LoadBalancingPolicy;
-use scylla::response::query_result::QueryResult;
-use scylla::statement::batch::{Batch, BatchType};
-use tokio::time::Instant;
+use scylla::statement::batch::BatchType;
 
 use crate::domain::{ADD_ITEMS_MAX, EntityId, FeatureKey, Invalid, ItemKey, ListKey, NewItem, ValueDigest};
 use crate::items::cql::call::Call;
-use crate::items::cql::core::Core;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::lists::ListStatement;
+use crate::items::cql::statements::{Query, Statement, Writes};
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{Operation, StoreError};
 
@@ -23,9 +19,6 @@ use crate::items::{Operation, StoreError};
 /// (`commitlog_segment_size: 32MiB`, `native_transport_max_frame_size: 16MiB`), 32 MiB by
 /// ScyllaDB's; a quarter of that leaves room for clusters that are set lower, and for latency.
 pub const ADD_BYTES_MAX: usize = 4 << 20;
-
-/// A row as its statement binds it.
-type Row<'a> = (&'a str, &'a str, &'a str, &'a [u8], i32, i64);
 
 /// The rows of one add, all with one write timestamp and each with its own TTL.
 #[derive(Debug)]
@@ -55,12 +48,16 @@ impl Rows {
         self.items.append(&mut others.items);
         self
     }
+}
 
-    fn bound(&self) -> Vec<Row<'_>> {
-        let (entity_id, timestamp) = (self.entity_id.as_str(), self.write_timestamp);
-        let rows = self.items.iter();
-        rows.map(|(feature, key, value, ttl)| (feature.as_str(), entity_id, key.as_str(), &value[..], *ttl, timestamp))
-            .collect()
+impl Writes for Rows {
+    fn queries(&self) -> Vec<Query<'_>> {
+        let rows = self.items.iter().map(|(feature_key, key, value, ttl)| {
+            let values = [key.as_str().into(), (&value[..]).into(), (*ttl).into(), self.write_timestamp.into()];
+            let partition = [feature_key.as_str(), self.entity_id.as_str()];
+            Query::of_partition(ListStatement::Add, values).with_partition(Some(partition))
+        });
+        rows.collect()
     }
 }
 
@@ -84,32 +81,7 @@ pub async fn put_rows(call: &mut Call, rows: Rows) -> Result<(), StoreError> {
     if rows.items.is_empty() {
         return Ok(());
     }
-    let (core, rows, deadline) = (Arc::clone(&call.core), Arc::new(rows), call.op.deadline);
-    call.send_write(Statement::Add, |route| send(Arc::clone(&core), Arc::clone(&rows), route, deadline)).await
-}
-
-async fn send(
-    core: Arc<Core>,
-    rows: Arc<Rows>,
-    route: Arc<dyn LoadBalancingPolicy>,
-    deadline: Instant,
-) -> Result<QueryResult, ExecutionError> {
-    let rows = rows.bound();
-    if let (Some(timeout), &[(feature_key, entity_id, key, value, ttl, timestamp)]) = (core.within(deadline), &rows[..])
-    {
-        let mut add_one = core.prepared.add_one.clone();
-        add_one.set_load_balancing_policy(Some(route));
-        return core
-            .driver
-            .execute_unpaged(&add_one, (feature_key, entity_id, key, value, ttl, timestamp, timeout))
-            .await;
-    }
-    let statements = std::iter::repeat_with(|| core.prepared.add.clone().into()).take(rows.len()).collect();
-    let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
-    batch.set_consistency(core.write_consistency.of_driver());
-    batch.set_is_idempotent(true);
-    batch.set_load_balancing_policy(Some(route));
-    core.driver.batch(&batch, &rows).await
+    call.batch(Statement::Add, BatchType::Logged, Arc::new(rows)).await
 }
 
 /// Refuses an add that is too large, given the bytes that each item takes.
@@ -132,6 +104,8 @@ pub fn check_size(items: &[NewItem], bytes_of: impl Fn(&NewItem) -> usize) -> Re
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use tokio::time::Instant;
 
     use super::*;
     use crate::domain::{EntityType, FeatureId, FeatureName, Generation, Timestamp, Ttl, VersionLabel};
@@ -156,11 +130,13 @@ mod tests {
             item(9, Bytes::from_static(b"gone"), 1_000_000_000),
         ];
         let rows = Rows::of(&list(), &items, &op, 42);
-        let expected: [Row<'_>; 2] = [
-            ("user#seen|", "u-1", "0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg==", b"", 2, 42),
-            ("user#seen|", "u-1", "0000000000000000008#njZp0ZtnW9VwWP1GZCBdKg==", b"v", 61, 42),
-        ];
-        assert_eq!(rows.bound(), expected);
+        let texts: Vec<_> = rows.queries().iter().map(|row| (row.partition, format!("{:?}", row.values()))).collect();
+        let partition = Some(["user#seen|", "u-1"]);
+        let (first, second) = (
+            r#"[Text("0000000000000000007#1B2M2Y8AsgTpgAmY7PhCfg=="), Bytes([]), Int(2), Long(42)]"#,
+            r#"[Text("0000000000000000008#njZp0ZtnW9VwWP1GZCBdKg=="), Bytes([118]), Int(61), Long(42)]"#,
+        );
+        assert_eq!(texts, [(partition, first.to_owned()), (partition, second.to_owned())]);
     }
 
     #[test]

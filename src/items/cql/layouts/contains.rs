@@ -8,15 +8,14 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use scylla::statement::prepared::PreparedStatement;
 
 use super::buckets;
 use super::keys::rows_of_value;
 use super::layout::{last_shown, page};
 use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
-use crate::items::cql::call::{Call, Pages, Query};
-use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::call::{Call, Pages};
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::lists::ListStatement;
 use crate::items::{Bounds, Operation, Range, StoreError};
 
 /// Rows of the first page, and of any.
@@ -123,14 +122,14 @@ async fn look_up(
     sought: &mut Sought,
 ) -> Result<(), StoreError> {
     call.release();
-    let find = &call.core.find(call.op.deadline).await?;
+    call.core.prepare_search(call.op.deadline).await?;
     let missing: Vec<_> = sought.missing.iter().cloned().collect();
     let each = |mut call: Call, value: Bytes| async move {
         let mut newest = None;
         // Of buckets, the newest that has the value has its newest item.
         for list in partitions {
             call.turn_to(list.clone());
-            newest = newest_of(&mut call, visible, (find, &value)).await?;
+            newest = newest_of(&mut call, visible, &value).await?;
             if newest.is_some() {
                 break;
             }
@@ -143,17 +142,13 @@ async fn look_up(
 }
 
 /// The newest visible item of a value, by the index, in whose order nothing is relied on.
-async fn newest_of(
-    call: &mut Call,
-    visible: Visible,
-    (find, value): (&PreparedStatement, &Bytes),
-) -> Result<Option<Timestamp>, StoreError> {
+async fn newest_of(call: &mut Call, visible: Visible, value: &Bytes) -> Result<Option<Timestamp>, StoreError> {
     let digest = ValueDigest::of(value);
-    let query = Query::read(Statement::Find, find, [(&value[..]).into()]);
+    let query = Query::of_partition(ListStatement::Find, [(&value[..]).into()]);
     let (mut pages, mut newest) = (Pages::new(), None);
-    while let Some(rows) = pages.next(call, &query, rows_of_value(value)).await? {
-        for row in rows.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
-            let (text, _) = row.map_err(|_| damaged_row())?;
+    while let Some(page) = pages.next(call, &query, rows_of_value(value)).await? {
+        for row in page.rows::<(&str, i64)>()? {
+            let (text, _) = row?;
             // The index may lag behind its rows; the key says for certain which value it has.
             let key = ItemKey::parse(text).ok().filter(|key| key.digest == digest);
             newest = newest.max(key.filter(|key| visible.has(key)).map(|key| key.timestamp));

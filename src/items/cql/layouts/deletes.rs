@@ -1,14 +1,11 @@
 //! Deletions: of rows, of slices and of partitions, each with the write timestamp that it is given, and how they are
 //! waited out. What is to be deleted is decided elsewhere.
 
-use std::sync::Arc;
-
-use scylla::statement::prepared::PreparedStatement;
-
 use crate::items::StoreError;
-use crate::items::cql::call::{Call, Query};
+use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::lists::ListStatement;
 
 /// DELETEs of one removal under way at once, in a partition.
 const DELETES_MAX: usize = 8;
@@ -19,10 +16,8 @@ pub type Delete = (i64, Vec<String>);
 /// Deletes rows by their keys, a few at a time, as far as there are permits for it.
 pub async fn delete(call: &mut Call, deletes: Vec<Delete>) -> Result<(), StoreError> {
     let each = |mut call: Call, (timestamp, keys): Delete| async move {
-        let core = Arc::clone(&call.core);
-        let values = [keys.as_slice().into()];
-        call.write(&Query::deletion(Statement::Delete, &core.prepared.delete, timestamp, values)).await?;
-        core.to_sweep.deleted(&call.list, &keys);
+        call.write(&Query::deletion(ListStatement::Delete, timestamp, [keys.as_slice().into()])).await?;
+        call.core.to_sweep.deleted(&call.list, &keys);
         Ok(((), call))
     };
     call.in_lanes(deletes, DELETES_MAX, each).await.map(drop)
@@ -30,14 +25,12 @@ pub async fn delete(call: &mut Call, deletes: Vec<Delete>) -> Result<(), StoreEr
 
 /// Deletes what lies between two keys, the upper one exclusive, and was written no later than a timestamp.
 pub async fn delete_slice(call: &mut Call, (lower, upper): (&str, &str), timestamp: i64) -> Result<(), StoreError> {
-    let core = Arc::clone(&call.core);
-    let values = [lower.into(), upper.into()];
-    call.write(&Query::deletion(Statement::Delete, &core.prepared.delete_between, timestamp, values)).await
+    call.write(&Query::deletion(ListStatement::DeleteBetween, timestamp, [lower.into(), upper.into()])).await
 }
 
 /// Deletes what a partition has that was written no later than a timestamp, by one tombstone.
-pub async fn clear(call: &mut Call, statement: &PreparedStatement, timestamp: i64) -> Result<(), StoreError> {
-    call.write(&Query::deletion(Statement::Clear, statement, timestamp, [])).await
+pub async fn clear(call: &mut Call, timestamp: i64) -> Result<(), StoreError> {
+    call.write(&Query::deletion(ListStatement::Clear, timestamp, [])).await
 }
 
 /// Waits until whatever is written from now on, by any server, outranks a deletion: so that an add that

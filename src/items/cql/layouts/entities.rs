@@ -10,15 +10,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use scylla::statement::prepared::PreparedStatement;
 use tokio::time::Instant;
 
 use super::{bags, buckets, keys, members};
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
-use crate::items::cql::call::{Call, Pages, Query};
+use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::core::Core;
-use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::bags::BagStatement;
+use crate::items::cql::statements::buckets::BucketStatement;
+use crate::items::cql::statements::lists::ListStatement;
+use crate::items::cql::statements::sets::SetStatement;
+use crate::items::cql::statements::{Name, Query};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
 
 /// Partitions that one part looks at, of whatever feature.
@@ -54,14 +56,15 @@ pub async fn entities(
     let half_time = Instant::now() + op.deadline.saturating_duration_since(Instant::now()) / 2;
     let from = from.cloned().unwrap_or(EntityPlace { hash: 0, after: None });
     let rows_max = (2 * limit).clamp(PARTITIONS_MIN, PARTITIONS_MAX);
+    let (of_lists, of_sets) = (Name::from(ListStatement::Entities), Name::from(SetStatement::Entities));
     let statements = match feature_key {
-        key if key.holds_bags() => vec![&core.for_bags.entities],
+        key if key.holds_bags() => vec![BagStatement::Entities.into()],
         key if key.identity().is_set() && key.bucket().is_some() => {
-            vec![&core.for_sets.entities, &core.prepared.entities, &core.for_buckets.entities]
+            vec![of_sets, of_lists, BucketStatement::Entities.into()]
         }
-        key if key.identity().is_set() => vec![&core.for_sets.entities, &core.prepared.entities],
-        key if key.bucket().is_some() => vec![&core.for_buckets.entities],
-        _ => vec![&core.prepared.entities],
+        key if key.identity().is_set() => vec![of_sets, of_lists],
+        key if key.bucket().is_some() => vec![BucketStatement::Entities.into()],
+        _ => vec![of_lists],
     };
     let (mut partitions, mut cut): (Vec<Partition>, Option<i64>) = (Vec::new(), None);
     for statement in statements {
@@ -124,7 +127,7 @@ type Partition = (i64, String, String);
 async fn partitions_between(
     core: &Arc<Core>,
     op: &Operation,
-    statement: &PreparedStatement,
+    statement: Name,
     (from, mut to): (i64, i64),
     rows_max: usize,
 ) -> Result<(Vec<Partition>, Option<i64>), StoreError> {
@@ -164,18 +167,18 @@ fn nearer(from: i64, to: i64, narrowed: u32) -> i64 {
 async fn partitions_of(
     core: &Arc<Core>,
     op: &Operation,
-    statement: &PreparedStatement,
+    statement: Name,
     (from, to): (i64, i64),
     rows_max: usize,
 ) -> Result<Vec<Partition>, StoreError> {
     let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
-    let query = Query::timed(Statement::Entities, statement, [from.into(), to.into(), limit.into()]);
+    let query = Query::timed(statement, [from.into(), to.into(), limit.into()]);
     let (mut call, mut pages, mut found) = (Call::new(core, op, &()), Pages::new(), Vec::new());
     while found.len() < rows_max
         && let Some(page) = pages.next(&mut call, &query, PAGE_PARTITIONS).await?
     {
-        for row in page.rows::<(&str, &str)>().map_err(|_| damaged_row())? {
-            let (key, entity) = row.map_err(|_| damaged_row())?;
+        for row in page.rows::<(&str, &str)>()? {
+            let (key, entity) = row?;
             found.push((partition_token(key, entity), key.to_owned(), entity.to_owned()));
         }
     }

@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use super::keys::bounds;
 use crate::domain::{Item, ItemKey, Order, Timestamp};
-use crate::items::cql::call::{Call, Pages, Query};
+use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::pressure::coalesce::FetchedPage;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::lists::ListStatement;
 use crate::items::{ItemPage, Range, StoreError};
 
 /// Rows of the first page that is asked for; how large a row is, is not known then.
@@ -35,12 +36,12 @@ pub async fn fill(call: &mut Call, (lower, upper): (&str, &str), page: &mut Page
     let limit = i32::try_from(end - page.items()).unwrap_or(i32::MAX);
     let core = Arc::clone(&call.core);
     let sampled = range.order == Order::Newest && core.sampler.is_due();
-    let prepared = match range.order {
-        Order::Newest if sampled => &core.prepared.get_with_writetime,
-        Order::Newest => &core.prepared.get,
-        Order::Oldest => &core.prepared.get_oldest,
+    let statement = match range.order {
+        Order::Newest if sampled => ListStatement::GetWithWritetime,
+        Order::Newest => ListStatement::Get,
+        Order::Oldest => ListStatement::GetOldest,
     };
-    let query = Query::read(Statement::Get, prepared, [lower.into(), upper.into(), limit.into()]);
+    let query = Query::of_partition(statement, [lower.into(), upper.into(), limit.into()]);
     let (mut pages, mut rows_max, mut full) = (Pages::new(), FIRST_ROWS, false);
     while !full {
         let read = pages.next(call, &query, rows_max.min(end - page.items())).await;
@@ -48,20 +49,18 @@ pub async fn fill(call: &mut Call, (lower, upper): (&str, &str), page: &mut Page
         let begin = if range.order == Order::Newest { upper } else { lower };
         let place = (&call.list, at.as_deref().unwrap_or(begin), range.order);
         let Some(rows) = core.to_sweep.check(read, place)? else { break };
-        if rows.rows_num() > 0 {
-            let row_bytes = (rows.rows_bytes_size() / rows.rows_num()).max(1);
-            rows_max = (PAGE_BYTES / row_bytes).clamp(1, PAGE_ROWS_MAX);
-            page.page.items.reserve(rows.rows_num());
+        if let Some(row_bytes) = rows.bytes().checked_div(rows.rows_count()) {
+            rows_max = (PAGE_BYTES / row_bytes.max(1)).clamp(1, PAGE_ROWS_MAX);
+            page.page.items.reserve(rows.rows_count());
         }
         full = if sampled {
-            let mut rows = rows.rows::<(&str, Bytes, i64)>().map_err(|_| damaged_row())?;
-            rows.try_fold(false, |full, row| {
-                let (key, value, writetime) = row.map_err(|_| damaged_row())?;
+            rows.rows::<(&str, Bytes, i64)>()?.try_fold(false, |full, row| {
+                let (key, value, writetime) = row?;
                 core.write_clock.observe(writetime);
                 Ok::<_, StoreError>(full || page.push(key, value)?)
             })?
         } else {
-            page.push_all(rows.rows::<(&str, Bytes)>().map_err(|_| damaged_row())?)?
+            page.push_all(rows.rows::<(&str, Bytes)>()?)?
         };
     }
     Ok(())
@@ -90,12 +89,12 @@ impl<'a> Page<'a> {
     }
 
     /// Takes rows until the page is full. Returns whether it is.
-    pub fn push_all<E>(
+    pub fn push_all(
         &mut self,
-        rows: impl Iterator<Item = Result<(impl AsRef<str>, Bytes), E>>,
+        rows: impl Iterator<Item = Result<(impl AsRef<str>, Bytes), StoreError>>,
     ) -> Result<bool, StoreError> {
         for row in rows {
-            let (key, value) = row.map_err(|_| damaged_row())?;
+            let (key, value) = row?;
             if self.push(key.as_ref(), value)? {
                 return Ok(true);
             }

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crate::domain::{ItemKey, MaxItems, Order, Timestamp};
-use crate::items::cql::call::{Call, Pages, Query};
+use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::lists::ListStatement;
 use crate::items::{Bounds, Count, Operation, StoreError};
 
 /// Keys of one request.
@@ -62,21 +63,20 @@ pub async fn walk_keys(
     let core = Arc::clone(&call.core);
     let limit = i32::try_from(max).unwrap_or(i32::MAX);
     let values = [lower.as_str().into(), upper.as_str().into(), limit.into()];
-    let query = Query::read(Statement::Keys, &core.prepared.keys, values);
+    let query = Query::of_partition(ListStatement::Keys, values);
     let (mut pages, mut at) = (Pages::new(), upper.clone());
     while keys.count < max {
         let page = pages.next(call, &query, PAGE_KEYS).await;
         let Some(page) = core.to_sweep.check(page, (&call.list, &at, Order::Newest))? else { break };
-        let rows = page.rows_num() as u64;
+        let rows = page.rows_count() as u64;
         if let Some(row) = place.checked_sub(keys.count + 1).filter(|row| *row < rows) {
-            let mut found = page.rows::<(&str,)>().map_err(|_| damaged_row())?;
-            let row = usize::try_from(row).ok().and_then(|row| found.nth(row)).ok_or_else(damaged_row)?;
-            let (key,) = row.map_err(|_| damaged_row())?;
+            let mut found = page.rows::<(&str,)>()?;
+            let (key,) = usize::try_from(row).ok().and_then(|row| found.nth(row)).ok_or_else(damaged_row)??;
             keys.last = Some(ItemKey::parse(key).map_err(|_| damaged_row())?);
         }
         keys.count += rows;
         if !pages.are_over()
-            && let Some(Ok((last,))) = page.rows::<(&str,)>().map_err(|_| damaged_row())?.last()
+            && let Some(Ok((last,))) = page.rows::<(&str,)>()?.last()
         {
             last.clone_into(&mut at);
         }

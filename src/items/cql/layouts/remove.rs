@@ -14,18 +14,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use scylla::response::query_result::QueryRowsResult;
-use scylla::statement::prepared::PreparedStatement;
-
 use super::buckets;
 use super::deletes::{Delete, clear, delete, delete_slice, wait_out};
 use super::keys::{rows_of_value, slice};
 use super::layout::last_shown;
 use crate::domain::{ItemKey, ListKey, Order, Timestamp, ValueDigest};
-use crate::items::cql::call::{Call, Pages, Query};
-use crate::items::cql::error::{after_unknown, damaged_row};
-use crate::items::cql::statements::Statement;
-use crate::items::cql::statements::lists::KEYS_MAX;
+use crate::items::cql::call::{Call, Pages};
+use crate::items::cql::error::after_unknown;
+use crate::items::cql::partitions::Page;
+use crate::items::cql::statements::lists::{KEYS_MAX, ListStatement};
+use crate::items::cql::statements::sets::SetStatement;
+use crate::items::cql::statements::{Name, Query};
 use crate::items::{Bounds, StoreError};
 
 /// Partitions of a list in which a removal is under way at once.
@@ -37,50 +36,42 @@ const SEARCHES_MAX: usize = 16;
 
 /// Removes the items with a value, and returns how many visible ones there were.
 pub async fn value(call: &mut Call, value: &[u8]) -> Result<u64, StoreError> {
-    let find = call.core.find(call.op.deadline).await?;
-    let find = Find { prepared: &find, of: Of::Value(value, ValueDigest::of(value)) };
+    call.core.prepare_search(call.op.deadline).await?;
+    let find = Find::Value(value, ValueDigest::of(value));
     let lists = buckets::partitions(call, &Bounds::ALL).await?;
     remove(call, lists.into_iter().map(|list| (list, find.clone())).collect(), None).await
 }
 
 /// Removes some items, and returns how many visible ones there were.
 pub async fn items(call: &mut Call, keys: &[ItemKey]) -> Result<u64, StoreError> {
-    let (core, list) = (Arc::clone(&call.core), call.list.clone());
+    let list = call.list.clone();
     let mut by_partition: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for key in keys {
         let name = list.bucket().map(|bucket| bucket.name_of(key.timestamp));
         by_partition.entry(name).or_default().push(key.to_string());
     }
-    let find = |keys| Find { prepared: &core.prepared.find_keys, of: Of::Keys(keys) };
     let of_partition = |(name, keys): (Option<String>, Vec<String>)| {
-        (name.map_or_else(|| list.clone(), |name| buckets::partition(&list, &name)), find(keys))
+        (name.map_or_else(|| list.clone(), |name| buckets::partition(&list, &name)), Find::Keys(keys))
     };
     remove(call, by_partition.into_iter().map(of_partition).collect(), None).await
 }
 
 /// Removes what lies between two moments, and returns how many visible items there were.
 pub async fn between(call: &mut Call, within: &Bounds) -> Result<u64, StoreError> {
-    let (core, (lower, upper)) = (Arc::clone(&call.core), slice(within));
+    let (lower, upper) = slice(within);
     let lists = buckets::partitions(call, within).await?;
     let emptied_before = buckets::emptied_before(&call.list, &lists, within);
     let of_partition = |partition: ListKey| {
         let is_whole = buckets::is_covered(&call.list, &partition, within);
-        let of = Of::Slice { lower: &lower, upper: &upper, is_whole };
-        (partition, Find { prepared: &core.prepared.find_between, of })
+        (partition, Find::Slice { lower: &lower, upper: &upper, is_whole })
     };
     let work = lists.into_iter().map(of_partition).collect();
     remove(call, work, emptied_before.as_deref()).await
 }
 
-/// What is to be found in a partition, and by which statement.
+/// The rows to find in a partition.
 #[derive(Clone)]
-struct Find<'a> {
-    prepared: &'a PreparedStatement,
-    of: Of<'a>,
-}
-
-#[derive(Clone)]
-enum Of<'a> {
+enum Find<'a> {
     Value(&'a [u8], ValueDigest),
     Keys(Vec<String>),
     /// All that lies between two keys, which may be all that the partition can have.
@@ -147,28 +138,26 @@ impl Removing<'_> {
     /// Removes what is found. Returns how many visible items that were, and the largest timestamp that something was
     /// deleted with.
     async fn all(mut self, find: Find<'_>) -> Result<((u64, Option<i64>), Call), StoreError> {
-        match &find.of {
+        match &find {
             // The index may lag behind its rows; the key says for certain which value it has.
-            Of::Value(_, digest) => {
+            Find::Value(_, digest) => {
                 let has_value = |key: &ItemKey| key.digest == *digest;
                 match self.search(&find, has_value).await {
                     // The index keeps the tombstones of a value apart from those of its list.
                     Err(StoreError::TooManyTombstones { .. }) => {
-                        let (core, (lower, upper)) = (Arc::clone(&self.call.core), slice(&Bounds::ALL));
-                        let of = Of::Slice { lower: &lower, upper: &upper, is_whole: false };
-                        let all = Find { prepared: &core.prepared.find_between, of };
+                        let (lower, upper) = slice(&Bounds::ALL);
+                        let all = Find::Slice { lower: &lower, upper: &upper, is_whole: false };
                         self.all_of(&all, has_value, |_| true).await?;
                     }
                     searched => searched?,
                 }
             }
-            Of::Keys(keys) => {
+            Find::Keys(keys) => {
                 for keys in keys.chunks(KEYS_MAX) {
-                    let find = Find { prepared: find.prepared, of: Of::Keys(keys.to_vec()) };
-                    self.all_of(&find, |_| true, |_| true).await?;
+                    self.all_of(&Find::Keys(keys.to_vec()), |_| true, |_| true).await?;
                 }
             }
-            Of::Slice { lower, upper, is_whole } => {
+            Find::Slice { lower, upper, is_whole } => {
                 let own = self.own;
                 if self.all_of(&find, |_| true, |writetime| writetime > own).await? > 0 {
                     self.delete_between(lower, upper, *is_whole).await?;
@@ -200,8 +189,8 @@ impl Removing<'_> {
         let (mut pages, mut count, mut at) = (Pages::new(), 0, None::<String>);
         while let Some(rows) = self.find(find, &mut pages, at.as_deref()).await? {
             let mut found = Found { own: self.own, keys: BTreeMap::new() };
-            for row in rows.rows::<(&str, i64)>().map_err(|_| damaged_row())? {
-                let (text, writetime) = row.map_err(|_| damaged_row())?;
+            for row in rows.rows::<(&str, i64)>()? {
+                let (text, writetime) = row?;
                 text.clone_into(at.get_or_insert_default());
                 let Some(key) = ItemKey::parse(text).ok().filter(|key| wanted(key)) else { continue };
                 self.call.core.write_clock.observe(writetime);
@@ -218,24 +207,18 @@ impl Removing<'_> {
     }
 
     /// One page; `at` is the last key before it.
-    async fn find(
-        &mut self,
-        find: &Find<'_>,
-        pages: &mut Pages,
-        at: Option<&str>,
-    ) -> Result<Option<QueryRowsResult>, StoreError> {
-        let (prepared, of) = (find.prepared, Statement::Find);
-        let found = match &find.of {
-            Of::Value(value, _) => {
-                let query = Query::read(of, prepared, [(*value).into()]);
+    async fn find(&mut self, find: &Find<'_>, pages: &mut Pages, at: Option<&str>) -> Result<Option<Page>, StoreError> {
+        let found = match find {
+            Find::Value(value, _) => {
+                let query = Query::of_partition(ListStatement::Find, [(*value).into()]);
                 pages.next(&mut self.call, &query, rows_of_value(value)).await
             }
-            Of::Keys(keys) => {
-                let query = Query::read(of, prepared, [keys.as_slice().into()]);
+            Find::Keys(keys) => {
+                let query = Query::of_partition(ListStatement::FindKeys, [keys.as_slice().into()]);
                 pages.next(&mut self.call, &query, FIND_ROWS).await
             }
-            Of::Slice { lower, upper, .. } => {
-                let query = Query::read(of, prepared, [(*lower).into(), (*upper).into()]);
+            Find::Slice { lower, upper, .. } => {
+                let query = Query::of_partition(ListStatement::FindBetween, [(*lower).into(), (*upper).into()]);
                 let found = pages.next(&mut self.call, &query, FIND_ROWS).await;
                 let place = (&self.call.list, at.unwrap_or(upper), Order::Newest);
                 self.call.core.to_sweep.check(found, place)
@@ -260,9 +243,8 @@ impl Removing<'_> {
     async fn delete_between(&mut self, lower: &str, upper: &str, is_whole: bool) -> Result<(), StoreError> {
         let several = self.has_begun();
         self.begun.store(true, Ordering::Relaxed);
-        let core = Arc::clone(&self.call.core);
         let written = if is_whole {
-            clear(&mut self.call, &core.prepared.clear, self.own).await
+            clear(&mut self.call, self.own).await
         } else {
             delete_slice(&mut self.call, (lower, upper), self.own).await
         };
@@ -305,11 +287,12 @@ pub async fn all(call: &mut Call) -> Result<(), StoreError> {
     let core = Arc::clone(&call.core);
     let timestamp = core.write_clock.next_for_all();
     let (is_set, has_buckets) = (call.list.identity().is_set(), call.list.bucket().is_some());
-    let of_set = is_set.then_some(&core.for_sets.clear);
-    let of_items = (!has_buckets || is_set).then_some(&core.prepared.clear);
+    let of_set = is_set.then_some(Name::Set(SetStatement::Clear));
+    let of_items = (!has_buckets || is_set).then_some(Name::List(ListStatement::Clear));
     let mut begun = false;
     for statement in of_set.into_iter().chain(of_items) {
-        clear(call, statement, timestamp).await.map_err(|error| after_unknown(error, begun))?;
+        let cleared = call.write(&Query::deletion(statement, timestamp, [])).await;
+        cleared.map_err(|error| after_unknown(error, begun))?;
         begun = true;
     }
     if has_buckets {

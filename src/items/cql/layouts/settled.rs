@@ -3,13 +3,13 @@
 //! A deletion with a timestamp that lies ahead hides what others write. So two clocks are asked, this server's and that
 //! of a node, and the one that is behind counts.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::items::StoreError;
-use crate::items::cql::call::{Call, Query};
+use crate::items::cql::call::Call;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::lists::ListStatement;
 
 /// Tenths of the time after which writes are settled. So much older seem entries that are added without a swap: swaps
 /// that began less than that ago outrank them. So do all writes of a server whose clock is further behind.
@@ -18,9 +18,8 @@ const MICROS_PER_MILLI: i64 = 1_000;
 
 /// The timestamp as of a moment during the call, where writes are settled after a time.
 pub async fn settled(call: &mut Call, after: Duration) -> Result<i64, StoreError> {
-    let core = Arc::clone(&call.core);
-    let own = core.write_clock.settled(after);
-    let rows = call.rows(&Query::plain(Statement::Keys, &core.prepared.now, []), 1).await?;
-    let (node,) = rows.first_row::<(i64,)>().map_err(|_| damaged_row())?;
-    Ok(own.min(core.write_clock.settled_at(node.saturating_mul(MICROS_PER_MILLI), after)))
+    let own = call.core.write_clock.settled(after);
+    let page = call.rows(&Query::plain(ListStatement::Now, []), 1).await?;
+    let (node,) = page.first::<(i64,)>()?.ok_or_else(damaged_row)?;
+    Ok(own.min(call.core.write_clock.settled_at(node.saturating_mul(MICROS_PER_MILLI), after)))
 }

@@ -10,21 +10,21 @@ use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
 statements!(
-    BagTexts, PreparedForBags,
+    Bag BagStatement, BagTexts, PreparedForBags,
     {
         /// With the present by a node's clock, in milliseconds.
-        read: read,
+        Read read: read as Get,
         /// Which partitions there are from a token on, in the order of tokens.
-        entities: read,
+        Entities entities: read as Entities,
         /// Puts a bag in the place of the state that was read. The states in the condition stand in the answer.
         ///
         /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Lightweight Transactions" (features/lwt.html).
-        put: write,
+        Put put: write as Swap,
         /// Notes a swap, and forgets it.
-        note: write,
-        forget: write,
+        Note note: write as Add,
+        Forget forget: write as Delete,
         /// The swaps that are noted in one partition, after one of them.
-        noted: read,
+        Noted noted: read as Get,
     },
     apart {}
 );

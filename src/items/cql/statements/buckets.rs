@@ -8,29 +8,29 @@ use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
 statements!(
-    BucketTexts, PreparedForBuckets,
+    Bucket BucketStatement, BucketTexts, PreparedForBuckets,
     {
         /// Which buckets a list has between two names, the newest first: the order of the table. One may come several
         /// times, if the TTL of its feature was changed.
-        names: read,
-        names_oldest: read,
+        Names names: read as Buckets,
+        NamesOldest names_oldest: read as Buckets,
         /// One bucket of a list. TTL in seconds, timestamp in microseconds.
-        note: write,
+        Note note: write as NoteBuckets,
         /// Forgets the buckets of a list before a name.
         ///
         /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the first clustering column.
-        forget: write,
+        Forget forget: write as NoteBuckets,
         /// Which directories there are from a token on, in the order of tokens.
-        entities: read,
+        Entities entities: read as Entities,
         /// The first rows of a slice in each of several buckets of a list: with the whole keys of the partitions, which
         /// come one after the other in no order. At most 16 of them: ScyllaDB
         /// takes 100 (`max_partition_key_restrictions_per_query`).
         ///
         /// ScyllaDB: "The WHERE clause" (IN for a column of the partition key), "Limiting results"
         /// (cql/dml/select.html).
-        several: read,
+        Several several: read as Get,
         /// The keys alone.
-        several_keys: read,
+        SeveralKeys several_keys: read as Keys,
     },
     apart {}
 );

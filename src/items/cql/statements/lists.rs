@@ -13,7 +13,7 @@ use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
 statements!(
-    Texts, Prepared,
+    List ListStatement, Texts, Prepared,
     {
         /// Get List Items. The table is clustered by `item_key DESC`, so rows come newest first without
         /// an ORDER BY; both bounds are on the last clustering column, so that one contiguous slice of
@@ -21,57 +21,57 @@ statements!(
         ///
         /// ScyllaDB: "Data Manipulation: SELECT", "The WHERE clause" and "Limiting results"
         /// (docs.scylladb.com/manual/stable/cql/dml/select.html). Cassandra: "SELECT" (cql/dml.html).
-        get: read,
+        Get get: read as Get,
         /// The same, with the rows' write timestamps, to learn of clocks ahead of ours.
         ///
         /// ScyllaDB: "WRITETIME and TTL function" (select.html).
-        get_with_writetime: read,
+        GetWithWritetime get_with_writetime: read as Get,
         /// The same slice, oldest first: the order of the clustering column exactly reversed.
         ///
         /// ScyllaDB: "Ordering results" (select.html). Cassandra: "ORDER BY clause" (cql/dml.html).
-        get_oldest: read,
+        GetOldest get_oldest: read as Get,
         /// The keys of a slice alone, to count them: values are not sent.
-        keys: read,
+        Keys keys: read as Keys,
         /// The same, oldest first.
-        keys_oldest: read,
+        KeysOldest keys_oldest: read as Keys,
         /// Items of a list by their keys. At most [`KEYS_MAX`] at once, as in `delete`.
-        find_keys: read,
+        FindKeys find_keys: read as Find,
         /// The items of a slice, with their write timestamps.
-        find_between: read,
+        FindBetween find_between: read as Find,
         /// Which partitions there are from a token on, in the order of tokens.
         ///
         /// ScyllaDB: "The SELECT statement" with DISTINCT, and "The TOKEN function" (select.html). Cassandra: the same
         /// (cql/dml.html).
-        entities: read,
+        Entities entities: read as Entities,
         /// One row of an add. TTL in seconds and timestamp in microseconds, both of the statement.
         ///
         /// ScyllaDB: "INSERT" and "Update parameters" (cql/dml/insert.html); "Expiring data with Time
         /// to Live" (cql/time-to-live.html).
-        add: write,
+        Add add: write as Add,
         /// The same for an add of one item, which needs no batch to be whole and can so be told of its
         /// deadline. Used only on ScyllaDB: a timeout in a statement of a batch has no effect, and that of a whole
         /// batch would have to stand in its text (cql/dml/batch.html), with the number of its statements.
-        add_one: write,
+        AddOne add_one: write as Add,
         /// Deletes rows by their keys. At most ten at once: ScyllaDB bounds the keys of an IN by
         /// `max_clustering_key_restrictions_per_query`, 100 by default.
         ///
         /// ScyllaDB: "DELETE" (cql/dml/delete.html).
-        delete: write,
+        Delete delete: write as Delete,
         /// Deletes a slice of a partition by one tombstone.
         ///
         /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the last clustering column.
-        delete_between: write,
+        DeleteBetween delete_between: write as Delete,
         /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a
         /// statement is not told of the time that is left.
-        delete_gap: write,
+        DeleteGap delete_gap: write as Delete,
         /// The present by a node's clock, in milliseconds.
         ///
         /// ScyllaDB: "Datetime functions" (cql/functions.html).
-        now: one,
+        Now now: one as Keys,
         /// Deletes a partition by one tombstone.
         ///
         /// ScyllaDB: "DELETE" (cql/dml/delete.html).
-        clear: write,
+        Clear clear: write as Clear,
     },
     apart {
         /// The items of a list with one value, by the local secondary index: the full partition key and
@@ -79,7 +79,7 @@ statements!(
         ///
         /// ScyllaDB: "Local Secondary Indexes" (features/local-secondary-indexes.html). Cassandra: "Using
         /// a secondary index with a partition key".
-        find,
+        Find find as Find,
     }
 );
 

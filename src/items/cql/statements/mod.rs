@@ -8,12 +8,14 @@
 //! | files | what they own |
 //! | --- | --- |
 //! | `statement` | the labels of statements |
+//! | `query` | a statement with its values |
 //! | `lists` | statements on lists of items |
 //! | `sets`, `buckets`, `bags` | statements on sets, on directories of buckets, and on bags |
 
 pub mod bags;
 pub mod buckets;
 pub mod lists;
+mod query;
 pub mod sets;
 mod statement;
 
@@ -21,7 +23,13 @@ use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
 
+pub use query::{EntryItem, Query, VALUES_MAX, Value, Writes};
 pub use statement::Statement;
+
+use self::bags::BagStatement;
+use self::buckets::BucketStatement;
+use self::lists::ListStatement;
+use self::sets::SetStatement;
 
 use super::options::{Consistency, CqlOptions};
 
@@ -42,33 +50,55 @@ impl Levels {
     }
 }
 
-/// Declares a table of statements: a type of their texts, and one of them as a session prepared them, each at a level.
-/// Those that stand apart have a text and are prepared elsewhere.
+/// Declares a table of statements: their names, their texts, and the statements as a session prepared them, each at a
+/// consistency level. A statement that stands apart has a text and is prepared elsewhere.
 macro_rules! statements {
     (
-        $texts:ident, $prepared:ident,
-        { $($(#[$doc:meta])* $name:ident: $level:ident,)* },
-        apart { $($(#[$apart_doc:meta])* $apart:ident,)* }
+        $table:ident $name:ident, $texts:ident, $prepared:ident,
+        { $($(#[$doc:meta])* $variant:ident $field:ident: $level:ident as $label:ident,)* },
+        apart { $($(#[$apart_doc:meta])* $apart_variant:ident $apart:ident as $apart_label:ident,)* }
     ) => {
+        /// The names of the statements.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+            $($(#[$apart_doc])* $apart_variant,)*
+        }
+
+        impl $name {
+            pub fn label(self) -> $crate::items::cql::statements::Statement {
+                match self {
+                    $(Self::$variant => $crate::items::cql::statements::Statement::$label,)*
+                    $(Self::$apart_variant => $crate::items::cql::statements::Statement::$apart_label,)*
+                }
+            }
+        }
+
+        impl From<$name> for $crate::items::cql::statements::Name {
+            fn from(name: $name) -> Self {
+                Self::$table(name)
+            }
+        }
+
         /// The texts, for one keyspace. `{keyspace}` is quoted, so that its case is kept.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $texts {
-            $($(#[$doc])* pub $name: String,)*
-            $($(#[$apart_doc])* pub $apart: String,)*
+            $(pub $field: String,)*
+            $(pub $apart: String,)*
         }
 
         #[cfg(test)]
         impl $texts {
             /// All of them.
             pub fn all(self) -> Vec<String> {
-                vec![$(self.$name,)* $(self.$apart,)*]
+                vec![$(self.$field,)* $(self.$apart,)*]
             }
         }
 
         /// The statements as one session prepared them.
         #[derive(Debug)]
         pub struct $prepared {
-            $(pub $name: scylla::statement::prepared::PreparedStatement,)*
+            $($field: scylla::statement::prepared::PreparedStatement,)*
         }
 
         impl $prepared {
@@ -79,13 +109,41 @@ macro_rules! statements {
                 levels: $crate::items::cql::statements::Levels,
             ) -> Result<Self, scylla::errors::PrepareError> {
                 let prepare = $crate::items::cql::statements::prepare;
-                let ($($name,)*) = tokio::try_join!($(prepare(session, &texts.$name, levels.$level)),*)?;
-                Ok(Self { $($name),* })
+                let ($($field,)*) = tokio::try_join!($(prepare(session, &texts.$field, levels.$level)),*)?;
+                Ok(Self { $($field),* })
+            }
+
+            /// The statement of a name. `None` for a statement that stands apart.
+            pub fn named(&self, name: $name) -> Option<&scylla::statement::prepared::PreparedStatement> {
+                match name {
+                    $($name::$variant => Some(&self.$field),)*
+                    $($name::$apart_variant => None,)*
+                }
             }
         }
     };
 }
 use statements;
+
+/// The name of a statement in one of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    List(ListStatement),
+    Set(SetStatement),
+    Bag(BagStatement),
+    Bucket(BucketStatement),
+}
+
+impl Name {
+    pub fn label(self) -> Statement {
+        match self {
+            Self::List(name) => name.label(),
+            Self::Set(name) => name.label(),
+            Self::Bag(name) => name.label(),
+            Self::Bucket(name) => name.label(),
+        }
+    }
+}
 
 /// Prepares a statement, which may be repeated as all of this store may.
 pub async fn prepare(

@@ -8,41 +8,41 @@ use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
 
 statements!(
-    SetTexts, PreparedForSets,
+    Set SetStatement, SetTexts, PreparedForSets,
     {
         /// Ordered rows of a slice, newest first: the order of the table, as all of them are of one kind.
-        rows: read,
+        Rows rows: read as Get,
         /// The same slice, oldest first: the order of both clustering columns exactly reversed.
         ///
         /// ScyllaDB: "Ordering results" (cql/dml/select.html).
-        rows_oldest: read,
+        RowsOldest rows_oldest: read as Get,
         /// The keys of such rows alone, in both orders.
-        row_keys: read,
-        row_keys_oldest: read,
+        RowKeys row_keys: read as Keys,
+        RowKeysOldest row_keys_oldest: read as Keys,
         /// Ordered rows by their keys, with their write timestamps. At most [`ENTRIES_MAX`] at once.
-        find_rows: read,
+        FindRows find_rows: read as Keys,
         /// Reverse entries by their members. At most [`ENTRIES_MAX`] at once. Collections are read so by ScyllaDB since
         /// 4.6 (scylladb/scylladb issue 7743) and by Cassandra since 4.0.
-        entries: read,
+        Entries entries: read as Find,
         /// All reverse entries of a set.
-        all_entries: read,
+        AllEntries all_entries: read as Find,
         /// Which partitions there are from a token on, in the order of tokens.
-        entities: read,
+        Entities entities: read as Entities,
         /// One ordered row. TTL in seconds, timestamp in microseconds.
-        add_row: write,
+        AddRow add_row: write as Add,
         /// One item of a reverse entry: what this writer had there before is overwritten.
         ///
         /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Maps" (cql/types.html).
-        add_entry: write,
-        delete_row: write,
+        AddEntry add_entry: write as Add,
+        DeleteRow delete_row: write as Delete,
         /// Takes all that was written no later out of entries. At most [`ENTRIES_MAX`] at once.
-        delete_entries: write,
+        DeleteEntries delete_entries: write as Delete,
         /// Deletes the ordered rows between two of them by one tombstone, and neither of both.
-        delete_gap: write,
+        DeleteGap delete_gap: write as Delete,
         /// Takes what a writer has there out of a reverse entry, which is gone with the last one.
-        delete_entry: write,
+        DeleteEntry delete_entry: write as Delete,
         /// Deletes a partition by one tombstone.
-        clear: write,
+        Clear clear: write as Clear,
     },
     apart {}
 );

@@ -1,6 +1,7 @@
 //! Looks all the time what a session reaches: shuts and opens its gate, finds out why nothing is reached,
 //! and asks nodes that are silent or slow whether they answer again in time, so that no caller has to.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,13 +12,14 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 use uuid::Uuid;
 
-use crate::items::cql::call::one_page;
 use crate::items::cql::connect::connection_errors::why_no_more;
 use crate::items::cql::core::Core;
 use crate::items::cql::health::view::{Contact, SILENT};
 use crate::items::cql::health::watch::Seen;
 use crate::items::cql::options::Consistency;
+use crate::items::cql::partitions::driver::Cluster;
 use crate::items::cql::query::query;
+use crate::items::cql::statements::lists::ListStatement;
 
 /// How often it looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -28,26 +30,59 @@ const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 /// A list that nobody has: no feature is without a name.
 const NO_LIST: &str = "#";
 
-/// Looks out for a session, until it is told to end.
-pub async fn look_out(core: Arc<Core>) {
+/// What a session reaches of its cluster.
+pub struct Lookout {
+    pub core: Arc<Core>,
+    pub cluster: Arc<Cluster>,
+}
+
+impl Seen for Lookout {
+    fn nodes(&self) -> Vec<(SocketAddr, Contact)> {
+        let (cluster, health) = (self.cluster.session.get_cluster_state(), &self.core.attempts.health);
+        let nodes = cluster.get_nodes_info().iter();
+        let ours = nodes.filter(|node| node.datacenter.as_deref() == Some(&self.cluster.datacenter));
+        ours.map(|node| {
+            let address = SocketAddr::new(node.address.ip(), node.address.port());
+            let contact = match (node.is_connected(), health.is_suspect(node.host_id)) {
+                (false, _) => Contact::Gone,
+                (true, true) => Contact::Silent,
+                (true, false) => Contact::Answers,
+            };
+            (address, contact)
+        })
+        .collect()
+    }
+
+    fn connections(&self) -> u64 {
+        self.cluster.session.get_metrics().get_total_connections()
+    }
+
+    fn why_none(&self) -> Option<String> {
+        self.core.gate.why()
+    }
+}
+
+/// Looks out for a session, until the task is dropped.
+pub async fn look_out(lookout: Arc<Lookout>) {
+    let (core, cluster) = (&lookout.core, &lookout.cluster);
     let (mut asked_why, mut probes) = (None, JoinSet::new());
     loop {
         sleep(LOOK_INTERVAL).await;
-        let (now, reached) = (Instant::now(), core.nodes().iter().any(|(_, contact)| *contact == Contact::Answers));
+        let (now, reached) = (Instant::now(), lookout.nodes().iter().any(|(_, contact)| *contact == Contact::Answers));
         core.gate.note(reached, now);
         if reached {
             asked_why = None;
         } else if asked_why.is_none_or(|at| now.saturating_duration_since(at) >= WHY_INTERVAL) {
-            ask_why(&core).await;
+            ask_why(&lookout).await;
             asked_why = Some(now);
         }
         core.attempts.health.paces.judge(now);
         while probes.try_join_next().is_some() {}
-        for node in core.driver.get_cluster_state().get_nodes_info() {
+        for node in cluster.session.get_cluster_state().get_nodes_info() {
             let health = &core.attempts.health;
             let may_probe = health.may_probe(node.host_id, now) || health.paces.may_probe(node.host_id, now);
             if node.is_connected() && may_probe {
-                probes.spawn(probe(Arc::clone(&core), node.host_id));
+                probes.spawn(probe(Arc::clone(&lookout), node.host_id));
             }
         }
         core.watch.look(now);
@@ -56,11 +91,11 @@ pub async fn look_out(core: Arc<Core>) {
 
 /// Finds out why no node is reached. Where none is connected the driver has nowhere to send this, and says
 /// so at once.
-async fn ask_why(core: &Core) {
-    if core.driver.get_cluster_state().get_nodes_info().iter().any(|node| node.is_connected()) {
+async fn ask_why(Lookout { core, cluster }: &Lookout) {
+    if cluster.session.get_cluster_state().get_nodes_info().iter().any(|node| node.is_connected()) {
         return core.gate.because(SILENT.to_owned());
     }
-    let asked = core.driver.query_unpaged(query("SELECT key FROM system.local", Consistency::One), ());
+    let asked = cluster.session.query_unpaged(query("SELECT key FROM system.local", Consistency::One), ());
     if let Ok(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error, .. }))) =
         timeout(LOOK_INTERVAL, asked).await
     {
@@ -69,15 +104,17 @@ async fn ask_why(core: &Core) {
 }
 
 /// Asks a silent or slow node as a get does, so that it is well again when a get would be answered in time.
-async fn probe(core: Arc<Core>, node: Uuid) {
+async fn probe(lookout: Arc<Lookout>, node: Uuid) {
+    let Lookout { core, cluster } = &*lookout;
     let deadline = tokio::time::Instant::now() + PROBE_TIME_MAX;
-    let mut get = core.prepared.get.clone();
+    let Some(mut get) = cluster.prepared(ListStatement::Get).cloned() else { return };
     get.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(node), None)));
-    let bound = match core.within(deadline) {
+    let bound = match cluster.within(deadline) {
         None => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1)),
         Some(time_left) => get.bind(&(NO_LIST, NO_LIST, "0", "1", 1, time_left)),
     };
-    let (asked, began) = (one_page(Arc::clone(&core), bound, PagingState::start()), Instant::now());
+    let Ok(bound) = bound else { return };
+    let (asked, began) = (cluster.session.execute_bound_single_page(&bound, PagingState::start()), Instant::now());
     // An error is an answer too.
     if let Ok(Ok(_) | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)))) =
         timeout_at(deadline, asked).await

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::items::cql::core::Core;
 use crate::items::cql::layouts::settled::SETTLED_TENTHS;
 use crate::items::cql::options::Consistency;
+use crate::items::cql::partitions::driver::Cluster;
 use crate::items::cql::query::query;
 
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -22,10 +23,10 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 const MICROS_PER_MILLI: i64 = 1_000;
 
 /// Follows them for a session, until it is dropped.
-pub async fn follow(core: Arc<Core>) {
+pub async fn follow(core: Arc<Core>, cluster: Arc<Cluster>) {
     loop {
-        let nodes = some_nodes(&core);
-        let asked = nodes.into_iter().map(|node| timeout(ANSWER_TIME_MAX, ahead(&core, node)));
+        let nodes = some_nodes(&cluster);
+        let asked = nodes.into_iter().map(|node| timeout(ANSWER_TIME_MAX, ahead(&core, &cluster, node)));
         let answers = futures_util::future::join_all(asked).await;
         let median = median(answers.into_iter().filter_map(|answer| answer.ok().flatten()).collect());
         if let Some(ahead) = median {
@@ -36,8 +37,8 @@ pub async fn follow(core: Arc<Core>) {
 }
 
 /// Some of the nodes that a session is connected to.
-fn some_nodes(core: &Core) -> Vec<Uuid> {
-    let cluster = core.driver.get_cluster_state();
+fn some_nodes(cluster: &Cluster) -> Vec<Uuid> {
+    let cluster = cluster.session.get_cluster_state();
     let mut nodes: Vec<_> =
         cluster.get_nodes_info().iter().filter(|node| node.is_connected()).map(|node| node.host_id).collect();
     fastrand::shuffle(&mut nodes);
@@ -46,11 +47,11 @@ fn some_nodes(core: &Core) -> Vec<Uuid> {
 }
 
 /// By how much the clock of a node is ahead of ours, in microseconds: less by up to the time that its answer takes.
-async fn ahead(core: &Core, node: Uuid) -> Option<i64> {
+async fn ahead(core: &Core, cluster: &Cluster, node: Uuid) -> Option<i64> {
     let mut query = query("SELECT toUnixTimestamp(now()) FROM system.local", Consistency::One);
     let only = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(node), None);
     query.set_load_balancing_policy(Some(only));
-    let result = core.driver.query_unpaged(query, ()).await.ok()?.into_rows_result().ok()?;
+    let result = cluster.session.query_unpaged(query, ()).await.ok()?.into_rows_result().ok()?;
     let (now,) = result.first_row::<(i64,)>().ok()?;
     let own = i64::try_from(core.write_clock.wall().as_micros()).ok()?;
     Some(now.saturating_mul(MICROS_PER_MILLI).saturating_sub(own))

@@ -12,15 +12,9 @@
 mod states;
 pub mod unfinished;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use scylla::errors::{BadQuery, ExecutionError};
-use scylla::policies::load_balancing::LoadBalancingPolicy;
-use scylla::response::query_result::QueryResult;
-use scylla::value::{CqlValue, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -28,11 +22,12 @@ use self::states::Fate;
 use super::settled::SETTLED_TENTHS;
 use super::{add, deletes};
 use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, ValueDigest};
-use crate::items::cql::call::{Call, Query};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::Call;
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::options::SETTLED_AFTER_MIN;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::partitions::BagPut;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::bags::BagStatement;
 use crate::items::cql::statements::lists::KEYS_MAX;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{
@@ -181,10 +176,8 @@ struct StoredBag {
 /// Reads the row of a bag, and its document.
 async fn read(call: &mut Call) -> Result<StoredBag, StoreError> {
     type Columns = (Option<Uuid>, Option<Bytes>, Option<i64>, Option<i64>, Option<i64>, Option<Bytes>, i64);
-    let core = Arc::clone(&call.core);
-    let rows = call.rows(&Query::read(Statement::Get, &core.for_bags.read, []), ROWS_MAX).await?;
-    let row = rows.maybe_first_row::<Columns>().map_err(|_| damaged_row())?;
-    let Some((state, states, written, stamp, expires_at, document, at_ms)) = row else {
+    let page = call.rows(&Query::of_partition(BagStatement::Read, []), ROWS_MAX).await?;
+    let Some((state, states, written, stamp, expires_at, document, at_ms)) = page.first::<Columns>()? else {
         return Ok(StoredBag::default());
     };
     // Cells of one row expire together, but for the states that an older release leaves as they are. A row that is read
@@ -192,7 +185,7 @@ async fn read(call: &mut Call) -> Result<StoredBag, StoreError> {
     let Some(written) = written.filter(|_| state.is_some()) else {
         return Ok(StoredBag { row: BagRow { state, states, ..BagRow::default() }, ..StoredBag::default() });
     };
-    core.write_clock.observe(written);
+    call.core.write_clock.observe(written);
     let bag = match (stamp, expires_at, &document) {
         (Some(stamp), Some(expires_at), Some(_)) => {
             let stamp = Timestamp::from_nanos(stamp.cast_unsigned()).map_err(|_| damaged_row())?;
@@ -216,98 +209,28 @@ struct New {
 /// Puts another row in the place of one that was read, or of none. Returns whether it was done.
 async fn put(call: &mut Call, before: BagRow, new: New) -> Result<bool, StoreError> {
     let (own, replaced, began) = (new.state, before.state, Instant::now());
-    let (core, all) = (Arc::clone(&call.core), Arc::new(Put::new(&call.op, &call.list, before, new)));
-    let attempts = AtomicUsize::new(0);
-    let make = |route| {
-        attempts.fetch_add(1, Ordering::Relaxed);
-        send(Arc::clone(&core), Arc::clone(&all), route)
-    };
-    let result = call.send(Statement::Swap, make).await?;
-    let answer = Answer::read(result).map_err(StoreError::with_outcome_unknown)?;
+    let (answer, is_repeated) = call.swap(put_of(&call.op, &call.list, before, new)).await?;
     let fate = states::fate(own, replaced, answer.state, answer.states.as_deref());
     // In the place of no row another may have expired, and a late attempt may find none again.
     let is_certain = replaced.is_some() || began.elapsed() < ABSENCE_KNOWN_FOR;
     if answer.is_applied || fate == Fate::Made {
         return Ok(true);
     }
-    let is_alone = attempts.into_inner() == 1;
-    if is_alone || (fate == Fate::NotMade && is_certain) {
+    if !is_repeated || (fate == Fate::NotMade && is_certain) {
         return Ok(false);
     }
     let reason = "a retried bag change found more later changes than its row records: its outcome is unknown";
     Err(StoreError::Unavailable { reason: reason.to_owned(), outcome_unknown: true })
 }
 
-/// The answer to a transaction.
-struct Answer {
-    is_applied: bool,
-    /// If it was not applied: the state that the row has, and the states that led to it.
-    state: Option<Uuid>,
-    states: Option<Bytes>,
-}
-
-impl Answer {
-    /// Which columns there are depends on the database, and on whether the transaction was applied.
-    fn read(result: QueryResult) -> Result<Self, StoreError> {
-        let result = result.into_rows_result().map_err(|_| damaged_row())?;
-        let column = |name| result.column_specs().get_by_name(name).map(|(place, _)| place);
-        let places = [column("[applied]"), column("state"), column("states")];
-        let row = result.first_row::<Row>().map_err(|_| damaged_row())?;
-        let [applied, state, states] = places.map(|place| row.columns.get(place?)?.clone());
-        let Some(CqlValue::Boolean(is_applied)) = applied else { return Err(damaged_row()) };
-        let state = if let Some(CqlValue::Uuid(state)) = state { Some(state) } else { None };
-        let states = if let Some(CqlValue::Blob(states)) = states { Some(states.into()) } else { None };
-        Ok(Self { is_applied, state, states })
-    }
-}
-
 /// The values of the statement that puts a row, the same for each attempt.
-struct Put {
-    list: ListKey,
-    ttl_secs: i32,
-    states: Bytes,
-    before: BagRow,
-    new: New,
-}
-
-impl Put {
-    fn new(op: &Operation, list: &ListKey, before: BagRow, new: New) -> Self {
-        let ttl_secs = match &new.bag {
-            Some(bag) => row_ttl_secs(bag.expires_at, op.now).unwrap_or(0).max(ROW_TTL_SECS_MIN),
-            None => GONE_TTL_SECS,
-        };
-        let states = states::after(new.state, before.state, before.states.as_deref());
-        Self { list: list.clone(), ttl_secs, states, before, new }
-    }
-}
-
-async fn send(
-    core: Arc<Core>,
-    put: Arc<Put>,
-    route: Arc<dyn LoadBalancingPolicy>,
-) -> Result<QueryResult, ExecutionError> {
-    let Put { list, ttl_secs, states, before, new: New { state, written, bag } } = &*put;
-    let mut statement = core.for_bags.put.clone();
-    statement.set_load_balancing_policy(Some(route));
-    let stamp = bag.as_ref().map(|bag| bag.timestamp.as_nanos().cast_signed());
-    let expires_at = bag.as_ref().map(|bag| bag.expires_at.cast_signed());
-    let document = bag.as_ref().map(|bag| &bag.value[..]);
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let values = (
-        *ttl_secs,
-        *state,
-        &states[..],
-        *written,
-        stamp,
-        expires_at,
-        document,
-        feature_key,
-        entity_id,
-        before.state,
-        before.states.as_deref(),
-    );
-    let bound = statement.bind(&values).map_err(BadQuery::from)?;
-    core.driver.execute_bound_unpaged(&bound).await
+fn put_of(op: &Operation, list: &ListKey, before: BagRow, New { state, written, bag }: New) -> BagPut {
+    let ttl_secs = match &bag {
+        Some(bag) => row_ttl_secs(bag.expires_at, op.now).unwrap_or(0).max(ROW_TTL_SECS_MIN),
+        None => GONE_TTL_SECS,
+    };
+    let states = states::after(state, before.state, before.states.as_deref());
+    BagPut { list: list.clone(), ttl_secs, state, states, written, bag, before }
 }
 
 /// Changes lists of entries, a few at once.

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::domain::{EntityId, FeatureKey, ListKey, Timestamp};
-use crate::items::cql::call::{Call, Pages, Query, Subject};
+use crate::items::cql::call::{Call, Pages, Subject};
 use crate::items::cql::core::Core;
-use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::bags::BagStatement;
 use crate::items::{EntryChange, Operation, StoreError, SwapId, SwapLook, SwapPage, UnfinishedSwap};
 
 /// Partitions of one minute.
@@ -62,11 +62,10 @@ pub async fn begin(call: &mut Call, entries: &[EntryChange]) -> Result<SwapId, S
 /// Forgets a swap whose entries are written.
 pub async fn end<L: Subject>(call: &mut Call<L>, swap: SwapId) -> Result<(), StoreError> {
     let SwapId { minute, shard, id, written } = swap;
-    let core = Arc::clone(&call.core);
     // Whoever noted it may have had a faster clock.
-    let timestamp = core.write_clock.next().max(written.saturating_add(1));
+    let timestamp = call.core.write_clock.next().max(written.saturating_add(1));
     let values = [timestamp.into(), minute.into(), shard.into(), id.into()];
-    call.write(&Query::plain(Statement::Delete, &core.for_bags.forget, values)).await
+    call.write(&Query::plain(BagStatement::Forget, values)).await
 }
 
 /// Notes of a swap of the call's bag that it was made with all entries in some indexes. There may be
@@ -78,13 +77,13 @@ pub async fn left(call: &mut Call, swap: SwapId, entered_in: Vec<FeatureKey>) ->
 
 async fn note(call: &mut Call, swap: &SwapId, note: &Note) -> Result<(), StoreError> {
     let SwapId { minute, shard, id, written } = *swap;
-    let (core, list, note) = (Arc::clone(&call.core), call.list.clone(), note.pack());
+    let (list, note) = (call.list.clone(), note.pack());
     let (feature_key, entity_id) = (list.feature_key.as_str().into(), list.entity_id.as_str().into());
     let note = (&note[..]).into();
     // As a column, and as the write timestamp.
     let (column, timestamp) = (written.into(), written.into());
     let values = [minute.into(), shard.into(), id.into(), feature_key, entity_id, note, column, timestamp];
-    call.write(&Query::plain(Statement::Add, &core.for_bags.note, values)).await
+    call.write(&Query::plain(BagStatement::Note, values)).await
 }
 
 /// Goes on with a look: at the swaps of the last minute, and of one of the minutes before it, of which each look takes
@@ -142,9 +141,9 @@ async fn read(
     (minute, shard, after): (i64, i32, Uuid),
 ) -> Result<(Vec<UnfinishedSwap>, Option<Uuid>), StoreError> {
     type Columns = (Uuid, Option<String>, Option<String>, Option<Bytes>, Option<i64>);
-    let (core, limit) = (Arc::clone(&call.core), i32::try_from(ROWS_MAX).unwrap_or(i32::MAX));
+    let limit = i32::try_from(ROWS_MAX).unwrap_or(i32::MAX);
     let values = [minute.into(), shard.into(), after.into(), limit.into()];
-    let query = Query::timed(Statement::Get, &core.for_bags.noted, values);
+    let query = Query::timed(BagStatement::Noted, values);
     let (mut found, mut rows, mut last, mut pages) = (Vec::new(), 0, None, Pages::new());
     // Among many that were forgotten a page may be short, or empty.
     while rows < ROWS_MAX {
@@ -154,8 +153,8 @@ async fn read(
             page => page?,
         };
         let Some(page) = page else { break };
-        for row in page.rows::<Columns>().map_err(|_| damaged_row())? {
-            let (id, feature_key, entity_id, packed, written) = row.map_err(|_| damaged_row())?;
+        for row in page.rows::<Columns>()? {
+            let (id, feature_key, entity_id, packed, written) = row?;
             (rows, last) = (rows + 1, Some(id));
             // Cells of one row expire together; one that is read while they do is as good as gone.
             let (Some(feature_key), Some(entity_id), Some(packed), Some(written)) =

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::batch::BatchType;
 
 use crate::domain::{Bucket, ListKey, Order, Timestamp};
-use crate::items::cql::call::{Call, Pages, Query};
-use crate::items::cql::error::damaged_row;
+use crate::items::cql::call::{Call, Pages, Subject};
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::notes::noted_buckets::HELD;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::buckets::BucketStatement;
+use crate::items::cql::statements::{Query, Statement, Writes};
 use crate::items::{Bounds, StoreError};
 
 /// Names of the first page, and of the following ones: most reads need one or two.
@@ -67,21 +67,19 @@ impl Names {
     }
 
     async fn read_more(&mut self, call: &mut Call) -> Result<(), StoreError> {
-        let core = Arc::clone(&call.core);
-        let prepared = match self.order {
-            Order::Newest => &core.for_buckets.names,
-            Order::Oldest => &core.for_buckets.names_oldest,
+        let statement = match self.order {
+            Order::Newest => BucketStatement::Names,
+            Order::Oldest => BucketStatement::NamesOldest,
         };
         let (lower, upper) = (self.lower.clone(), self.upper.clone());
-        let values = [lower.as_str().into(), upper.as_str().into()];
-        let query = Query::read(Statement::Buckets, prepared, values);
+        let query = Query::of_partition(statement, [lower.as_str().into(), upper.as_str().into()]);
         let (mut pages, mut rows) = (Pages::new(), 0);
         // A page may be cut short without being the last.
         while rows < self.rows_max
             && let Some(page) = pages.next(call, &query, self.rows_max).await?
         {
-            for row in page.rows::<(&str,)>().map_err(|_| damaged_row())? {
-                let (name,) = row.map_err(|_| damaged_row())?;
+            for row in page.rows::<(&str,)>()? {
+                let (name,) = row?;
                 rows += 1;
                 if self.last.as_deref() != Some(name) {
                     self.known.push_back(name.to_owned());
@@ -162,32 +160,32 @@ pub type Due = (String, i64, i32);
 
 /// Writes rows of a list's directory, all of them or none.
 pub async fn note(call: &mut Call, due: Vec<Due>, write_timestamp: i64) -> Result<(), StoreError> {
-    let (core, list, due) = (Arc::clone(&call.core), Arc::new(call.list.clone()), Arc::new(due));
-    let make = |route| {
-        let (core, list, due) = (Arc::clone(&core), Arc::clone(&list), Arc::clone(&due));
-        async move {
-            let note = || core.for_buckets.note.clone().into();
-            let statements = std::iter::repeat_with(note).take(due.len()).collect();
-            let mut batch = Batch::new_with_statements(BatchType::Logged, statements);
-            batch.set_consistency(core.write_consistency.of_driver());
-            batch.set_is_idempotent(true);
-            batch.set_load_balancing_policy(Some(route));
-            let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-            let row = |(name, until, ttl): &Due| {
-                (feature_key.to_owned(), entity_id.to_owned(), name.clone(), *until, *ttl, write_timestamp)
-            };
-            core.driver.batch(&batch, due.iter().map(row).collect::<Vec<_>>()).await
-        }
-    };
-    call.send_write(Statement::NoteBuckets, make).await
+    let rows = Rows { list: call.list.clone(), due, write_timestamp };
+    call.batch(Statement::NoteBuckets, BatchType::Logged, Arc::new(rows)).await
+}
+
+/// The rows of a list's directory that are written together.
+struct Rows {
+    list: ListKey,
+    due: Vec<Due>,
+    write_timestamp: i64,
+}
+
+impl Writes for Rows {
+    fn queries(&self) -> Vec<Query<'_>> {
+        let rows = self.due.iter().map(|(name, until, ttl)| {
+            let values = [name.as_str().into(), (*until).into(), (*ttl).into(), self.write_timestamp.into()];
+            Query::of_partition(BucketStatement::Note, values).with_partition(self.list.partition())
+        });
+        rows.collect()
+    }
 }
 
 /// Forgets the buckets before a name, or all, that were deleted with this write timestamp: what was noted so lately
 /// that items may rely on it which outlive that stays.
 pub async fn forget(call: &mut Call, before: Option<&str>, deleted: i64) -> Result<(), StoreError> {
-    let (core, timestamp) = (Arc::clone(&call.core), deleted - HELD - 1);
     let values = [before.unwrap_or(HIGHEST).into()];
-    call.write(&Query::deletion(Statement::NoteBuckets, &core.for_buckets.forget, timestamp, values)).await
+    call.write(&Query::deletion(BucketStatement::Forget, deleted - HELD - 1, values)).await
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub async fn get(call: &mut Call, range: &Range, last_shown: Option<ItemKey>) ->
                     if range.order == Order::Oldest {
                         rows.reverse();
                     }
-                    page.push_all(rows.into_iter().map(Ok::<_, StoreError>))?;
+                    page.push_all(rows.into_iter().map(Ok))?;
                 }
                 None => {
                     call.turn_to(partition(&list, name));

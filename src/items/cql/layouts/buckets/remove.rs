@@ -1,7 +1,5 @@
 //! Remove All List Items of a list in buckets.
 
-use std::sync::Arc;
-
 use super::directory::{Names, forget, partition};
 use crate::items::StoreError;
 use crate::items::cql::call::Call;
@@ -22,8 +20,7 @@ pub async fn all(call: &mut Call, write_timestamp: i64) -> Result<(), StoreError
     let each = |mut call: Call, name: String| {
         call.turn_to(partition(&list, &name));
         async move {
-            let core = Arc::clone(&call.core);
-            clear(&mut call, &core.prepared.clear, write_timestamp).await?;
+            clear(&mut call, write_timestamp).await?;
             Ok(((), call))
         }
     };

@@ -1,16 +1,14 @@
 //! Reads several buckets of a list in one request: where they have few items each, one request for each would cost far
 //! more than what it brings.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use crate::domain::ListKey;
 use crate::items::StoreError;
-use crate::items::cql::call::{Call, Pages, Query};
-use crate::items::cql::core::Core;
+use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::buckets::BucketStatement;
 
 /// Buckets of one request. It has no one replica to go to: whoever takes it asks those of each bucket.
 pub const SEVERAL_MAX: usize = 16;
@@ -50,17 +48,13 @@ impl Slice<'_> {
         self.names.iter().map(|name| self.list.feature_key.in_bucket(name).as_str().to_owned()).collect()
     }
 
-    /// The query, given the partitions and how many rows of each are asked for.
-    fn query<'q>(&'q self, core: &'q Core, feature_keys: &'q [String], each: usize) -> Query<'q> {
-        let (statement, prepared) = if self.with_values {
-            (Statement::Get, &core.for_buckets.several)
-        } else {
-            (Statement::Keys, &core.for_buckets.several_keys)
-        };
+    /// The query, given the partitions and how many rows of each to read.
+    fn query<'q>(&'q self, feature_keys: &'q [String], each: usize) -> Query<'q> {
+        let statement = if self.with_values { BucketStatement::Several } else { BucketStatement::SeveralKeys };
         let each = i32::try_from(each).unwrap_or(i32::MAX);
         let entity_id = self.list.entity_id.as_str();
         let values = [feature_keys.into(), entity_id.into(), self.lower.into(), self.upper.into(), each.into()];
-        Query::timed(statement, prepared, values)
+        Query::timed(statement, values)
     }
 
     /// The rows of each bucket, in the order of the names; none of one that has at least `each`, and may have more, or
@@ -70,8 +64,7 @@ impl Slice<'_> {
         let mut found: Vec<Vec<Row>> = vec![Vec::new(); feature_keys.len()];
         let (mut pages, mut bytes, mut at) = (Pages::new(), 0, 0);
         let (page_rows, mut pages_left) = paging(each, feature_keys.len());
-        let core = Arc::clone(&call.core);
-        let query = self.query(&core, &feature_keys, each);
+        let query = self.query(&feature_keys, each);
         loop {
             let page = match pages.next(call, &query, page_rows).await {
                 // Reads of single buckets show which of them it is, and where.
@@ -79,7 +72,7 @@ impl Slice<'_> {
                 page => page?,
             };
             let Some(page) = page else { break };
-            bytes += page.rows_bytes_size();
+            bytes += page.bytes();
             pages_left = pages_left.saturating_sub(1);
             let mut take = |feature_key: &str, row: Row| {
                 // Rows of one partition come together.
@@ -90,13 +83,13 @@ impl Slice<'_> {
                 Ok::<_, StoreError>(())
             };
             if self.with_values {
-                for row in page.rows::<(&str, &str, Bytes)>().map_err(|_| damaged_row())? {
-                    let (feature_key, key, value) = row.map_err(|_| damaged_row())?;
+                for row in page.rows::<(&str, &str, Bytes)>()? {
+                    let (feature_key, key, value) = row?;
                     take(feature_key, (key.to_owned(), value))?;
                 }
             } else {
-                for row in page.rows::<(&str, &str)>().map_err(|_| damaged_row())? {
-                    let (feature_key, key) = row.map_err(|_| damaged_row())?;
+                for row in page.rows::<(&str, &str)>()? {
+                    let (feature_key, key) = row?;
                     take(feature_key, (key.to_owned(), Bytes::new()))?;
                 }
             }
@@ -111,12 +104,12 @@ impl Slice<'_> {
     /// How many rows there are, of all buckets together; it counts no further than a little beyond `max`. None if there
     /// are too many tombstones between them.
     pub async fn count(&self, call: &mut Call, max: u64) -> Result<Option<u64>, StoreError> {
-        let (feature_keys, core) = (self.feature_keys(), Arc::clone(&call.core));
-        let query = self.query(&core, &feature_keys, usize::try_from(max).unwrap_or(usize::MAX));
+        let feature_keys = self.feature_keys();
+        let query = self.query(&feature_keys, usize::try_from(max).unwrap_or(usize::MAX));
         let (mut pages, mut count) = (Pages::new(), 0);
         while count < max {
             match pages.next(call, &query, PAGE_KEYS).await {
-                Ok(Some(page)) => count += page.rows_num() as u64,
+                Ok(Some(page)) => count += page.rows_count() as u64,
                 Ok(None) => break,
                 Err(StoreError::TooManyTombstones { .. }) => return Ok(None),
                 Err(error) => return Err(error),

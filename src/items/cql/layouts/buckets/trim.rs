@@ -1,7 +1,5 @@
 //! Cutting a list in buckets that is longer than it shows.
 
-use std::sync::Arc;
-
 use super::count::first_keys;
 use super::directory::{Names, forget, partition};
 use super::several::{SEVERAL_MAX, Slice};
@@ -15,8 +13,8 @@ use crate::items::{Bounds, StoreError};
 /// Deletes what a list does not show, if that is more than a little, for as long as the bound is still the one that it
 /// was begun with. Returns whether something was deleted.
 pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> bool) -> Result<bool, StoreError> {
-    let (core, list) = (Arc::clone(&call.core), call.list.clone());
-    let write_timestamp = core.write_clock.before_all_that_follows();
+    let list = call.list.clone();
+    let write_timestamp = call.core.write_clock.before_all_that_follows();
     let (shown, most) = (max_items.as_u64(), (max_items.get() + slack(max_items)) as u64);
     let Keys { count, last: Some(last) } = first_keys(call, (most + 1, shown)).await? else { return Ok(false) };
     if count <= most || !is_bound() {
@@ -38,7 +36,7 @@ pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> b
         let found = several.rows(call, 1).await?;
         for (name, _) in some.iter().zip(found).filter(|(_, rows)| rows.is_none()) {
             call.turn_to(partition(&list, name));
-            clear(call, &core.prepared.clear, write_timestamp).await?;
+            clear(call, write_timestamp).await?;
         }
         call.turn_to(list.clone());
     }

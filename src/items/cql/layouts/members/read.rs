@@ -1,19 +1,18 @@
 //! The requests that read: ordered rows, and reverse entries.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use scylla::response::query_result::QueryRowsResult;
 
 use super::entry::{Entry, Held, stored_of};
 use crate::domain::{Identity, ItemKey, Order};
 use crate::items::StoreError;
-use crate::items::cql::call::{Call, Pages, Query};
+use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
-use crate::items::cql::statements::Statement;
-use crate::items::cql::statements::sets::ENTRIES_MAX;
+use crate::items::cql::partitions::Page;
+use crate::items::cql::statements::Query;
+use crate::items::cql::statements::sets::{ENTRIES_MAX, SetStatement};
 
 /// Reads of entries of one operation under way at once.
 const READS_MAX: usize = 8;
@@ -51,16 +50,15 @@ impl Rows {
 
     /// The next rows, `rows_max` at most; none at the end. There may be fewer, and more of them behind.
     pub async fn next(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Row>>, StoreError> {
-        let (core, Slice { order, lower, upper }) = (Arc::clone(&call.core), &self.slice);
-        let prepared = match order {
-            Order::Newest => &core.for_sets.rows,
-            Order::Oldest => &core.for_sets.rows_oldest,
+        let Slice { order, lower, upper } = &self.slice;
+        let statement = match order {
+            Order::Newest => SetStatement::Rows,
+            Order::Oldest => SetStatement::RowsOldest,
         };
-        let query = Query::read(Statement::Get, prepared, [lower.as_str().into(), upper.as_str().into()]);
+        let query = Query::of_partition(statement, [lower.as_str().into(), upper.as_str().into()]);
         let Some(page) = self.pages.next(call, &query, rows_max).await? else { return Ok(None) };
-        let found = page.rows::<(&str, &str)>().map_err(|_| damaged_row())?;
-        let rows = found.map(|row| {
-            let (key, member) = row.map_err(|_| damaged_row())?;
+        let rows = page.rows::<(&str, &str)>()?.map(|row| {
+            let (key, member) = row?;
             let key = ItemKey::parse(key).map_err(|_| damaged_row())?;
             Ok(Row { key, member: member.to_owned() })
         });
@@ -74,12 +72,12 @@ impl Rows {
 
 /// Those of these rows that are there, with their write timestamps.
 pub async fn find_rows(call: &mut Call, keys: &[ItemKey]) -> Result<HashMap<ItemKey, i64>, StoreError> {
-    let (core, mut found, mut pages) = (Arc::clone(&call.core), HashMap::new(), Pages::new());
+    let (mut found, mut pages) = (HashMap::new(), Pages::new());
     let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
-    let query = Query::read(Statement::Keys, &core.for_sets.find_rows, [keys.as_slice().into()]);
+    let query = Query::of_partition(SetStatement::FindRows, [keys.as_slice().into()]);
     while let Some(page) = pages.next(call, &query, page_of_all(keys.len())).await? {
-        for row in page.rows::<(&str, &str, i64)>().map_err(|_| damaged_row())? {
-            let (key, _, written) = row.map_err(|_| damaged_row())?;
+        for row in page.rows::<(&str, &str, i64)>()? {
+            let (key, _, written) = row?;
             found.insert(ItemKey::parse(key).map_err(|_| damaged_row())?, written);
         }
     }
@@ -107,10 +105,10 @@ pub async fn entries(call: &mut Call, members: Vec<String>) -> Result<HashMap<St
 
 /// [`ENTRIES_MAX`] at most.
 async fn some_entries(call: &mut Call, members: &[String]) -> Result<Vec<Entry>, StoreError> {
-    let (core, mut found, mut pages) = (Arc::clone(&call.core), Vec::new(), Pages::new());
-    let query = Query::read(Statement::Find, &core.for_sets.entries, [members.into()]);
+    let (mut found, mut pages) = (Vec::new(), Pages::new());
+    let query = Query::of_partition(SetStatement::Entries, [members.into()]);
     while let Some(page) = pages.next(call, &query, page_of_all(members.len())).await? {
-        read_entries(&core, call.list.identity(), &page, &mut found)?;
+        read_entries(&call.core, call.list.identity(), &page, &mut found)?;
     }
     Ok(found)
 }
@@ -128,15 +126,13 @@ impl AllEntries {
 
     /// The next part, which may be empty; none at the end.
     pub async fn next(&mut self, call: &mut Call) -> Result<Option<Vec<Entry>>, StoreError> {
-        let core = Arc::clone(&call.core);
-        let query = Query::read(Statement::Find, &core.for_sets.all_entries, []);
+        let query = Query::of_partition(SetStatement::AllEntries, []);
         let Some(page) = self.pages.next(call, &query, self.rows_max).await? else { return Ok(None) };
-        if page.rows_num() > 0 {
-            let row_bytes = (page.rows_bytes_size() / page.rows_num()).max(1);
-            self.rows_max = (PAGE_BYTES / row_bytes).clamp(1, PAGE_ROWS_MAX);
+        if let Some(row_bytes) = page.bytes().checked_div(page.rows_count()) {
+            self.rows_max = (PAGE_BYTES / row_bytes.max(1)).clamp(1, PAGE_ROWS_MAX);
         }
-        let mut found = Vec::with_capacity(page.rows_num());
-        read_entries(&core, call.list.identity(), &page, &mut found)?;
+        let mut found = Vec::with_capacity(page.rows_count());
+        read_entries(&call.core, call.list.identity(), &page, &mut found)?;
         Ok(Some(found))
     }
 }
@@ -144,14 +140,9 @@ impl AllEntries {
 /// By who wrote it: item key, write timestamp, expiry, value.
 type Items<'a> = HashMap<i32, (&'a str, i64, i64, Bytes)>;
 
-fn read_entries(
-    core: &Core,
-    identity: Identity,
-    result: &QueryRowsResult,
-    into: &mut Vec<Entry>,
-) -> Result<(), StoreError> {
-    for row in result.rows::<(&str, Option<Items<'_>>)>().map_err(|_| damaged_row())? {
-        let (member, items) = row.map_err(|_| damaged_row())?;
+fn read_entries(core: &Core, identity: Identity, page: &Page, into: &mut Vec<Entry>) -> Result<(), StoreError> {
+    for row in page.rows::<(&str, Option<Items<'_>>)>()? {
+        let (member, items) = row?;
         let held = items.into_iter().flatten().map(|(writer, (key, written, expires_at, value))| {
             core.write_clock.observe(written);
             let key = ItemKey::parse(key).map_err(|_| damaged_row())?;

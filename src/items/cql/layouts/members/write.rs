@@ -3,21 +3,14 @@
 
 use std::sync::Arc;
 
-use scylla::errors::ExecutionError;
-use scylla::policies::load_balancing::LoadBalancingPolicy;
-use scylla::response::query_result::QueryResult;
-use scylla::serialize::SerializationError;
-use scylla::serialize::row::{RowSerializationContext, SerializeRow};
-use scylla::serialize::writers::RowWriter;
-use scylla::statement::batch::{Batch, BatchType};
-use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::batch::BatchType;
 
 use super::entry::Held;
 use crate::domain::{ItemKey, ListKey};
 use crate::items::StoreError;
 use crate::items::cql::call::Call;
-use crate::items::cql::core::Core;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::sets::SetStatement;
+use crate::items::cql::statements::{EntryItem, Query, Statement, Value, Writes};
 
 /// One change of a set. Each carries the write timestamp of the item that it is about, so that a deletion hides nothing
 /// else; a deletion of several items has a timestamp by which all writes are settled.
@@ -56,25 +49,42 @@ pub async fn write(call: &mut Call, statement: Statement, changes: Vec<Change>) 
     if changes.is_empty() {
         return Ok(());
     }
-    let (core, all) = (Arc::clone(&call.core), Arc::new((call.list.clone(), changes)));
-    call.send_write(statement, |route| send(Arc::clone(&core), Arc::clone(&all), route)).await?;
-    core.to_sweep.deleted(&call.list, all.1.iter().filter_map(Change::dropped_row));
+    let changes = Arc::new(Changes::of(&call.list, changes));
+    call.batch(statement, BatchType::Unlogged, Arc::clone(&changes)).await?;
+    call.core.to_sweep.deleted(&call.list, changes.all.iter().filter_map(|(change, _)| change.dropped_row()));
     Ok(())
 }
 
-async fn send(
-    core: Arc<Core>,
-    all: Arc<(ListKey, Vec<Change>)>,
-    route: Arc<dyn LoadBalancingPolicy>,
-) -> Result<QueryResult, ExecutionError> {
-    let (list, changes) = &*all;
-    let statements = changes.iter().map(|change| change.statement(&core).clone().into()).collect();
-    let bound: Vec<_> = changes.iter().map(|change| Bound { list, change }).collect();
-    let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
-    batch.set_consistency(core.write_consistency.of_driver());
-    batch.set_is_idempotent(true);
-    batch.set_load_balancing_policy(Some(route));
-    core.driver.batch(&batch, &bound).await
+/// Changes of one set, each with the item that its statement binds.
+struct Changes {
+    list: ListKey,
+    all: Vec<(Change, EntryItem)>,
+}
+
+impl Changes {
+    fn of(list: &ListKey, changes: Vec<Change>) -> Self {
+        let item = |change: &Change| match change {
+            Change::PutRow { held, .. } | Change::PutEntry { held, .. } => {
+                let Held { key, written, expires_at, stored, .. } = held;
+                let value = stored.slice_ref(list.identity().value(stored));
+                EntryItem { key: key.to_string(), written: *written, expires_at: *expires_at, value }
+            }
+            Change::DropRow { key, written } => EntryItem::of_key(key.to_string(), *written),
+            _ => EntryItem::of_key(String::new(), 0),
+        };
+        let with_item = |change: Change| {
+            let item = item(&change);
+            (change, item)
+        };
+        Self { list: list.clone(), all: changes.into_iter().map(with_item).collect() }
+    }
+}
+
+impl Writes for Changes {
+    fn queries(&self) -> Vec<Query<'_>> {
+        let partition = [self.list.feature_key.as_str(), self.list.entity_id.as_str()];
+        self.all.iter().map(|(change, item)| query_of(change, item, partition)).collect()
+    }
 }
 
 impl Change {
@@ -93,59 +103,36 @@ impl Change {
             _ => None,
         }
     }
-
-    fn statement<'a>(&self, core: &'a Core) -> &'a PreparedStatement {
-        match self {
-            Self::PutRow { .. } => &core.for_sets.add_row,
-            Self::PutEntry { .. } => &core.for_sets.add_entry,
-            Self::DropRow { .. } => &core.for_sets.delete_row,
-            Self::DropEntry { .. } => &core.for_sets.delete_entry,
-            Self::DropEntries { .. } => &core.for_sets.delete_entries,
-            Self::DropRows { .. } => &core.for_sets.delete_gap,
-        }
-    }
 }
 
-/// A change with the values of its statement.
-struct Bound<'a> {
-    list: &'a ListKey,
-    change: &'a Change,
-}
-
-impl SerializeRow for Bound<'_> {
-    fn serialize(
-        &self,
-        context: &RowSerializationContext<'_>,
-        row_writer: &mut RowWriter,
-    ) -> Result<(), SerializationError> {
-        let (feature_key, entity_id) = (self.list.feature_key.as_str(), self.list.entity_id.as_str());
-        match self.change {
-            Change::PutRow { member, held, ttl_secs } => {
-                let row = (feature_key, entity_id, held.key.to_string(), member, ttl_secs, held.written);
-                row.serialize(context, row_writer)
-            }
-            Change::PutEntry { member, held, ttl_secs } => {
-                let value = self.list.identity().value(&held.stored);
-                let item = (held.key.to_string(), held.written, held.expires_at.cast_signed(), value);
-                let row = (ttl_secs, held.written, held.writer, item, feature_key, entity_id, member);
-                row.serialize(context, row_writer)
-            }
-            Change::DropRow { key, written } => {
-                (written, feature_key, entity_id, key.to_string()).serialize(context, row_writer)
-            }
-            Change::DropEntry { member, writer, written } => {
-                (writer, written, feature_key, entity_id, member).serialize(context, row_writer)
-            }
-            Change::DropEntries { members, written } => {
-                (written, feature_key, entity_id, members).serialize(context, row_writer)
-            }
-            Change::DropRows { lower, upper, written } => {
-                (written, feature_key, entity_id, lower, upper).serialize(context, row_writer)
-            }
+/// The statement of a change, with the item that comes, or the key of the row that goes.
+fn query_of<'a>(change: &'a Change, item: &'a EntryItem, [feature_key, entity_id]: [&'a str; 2]) -> Query<'a> {
+    let key = item.key.as_str();
+    let query = match change {
+        Change::PutRow { member, ttl_secs, .. } => {
+            let values = [key.into(), member.as_str().into(), (*ttl_secs).into(), item.written.into()];
+            Query::of_partition(SetStatement::AddRow, values)
         }
-    }
-
-    fn is_empty(&self) -> bool {
-        false
-    }
+        Change::PutEntry { member, held, ttl_secs } => {
+            let (ttl_secs, written, writer) = ((*ttl_secs).into(), held.written.into(), held.writer.into());
+            let (feature_key, entity_id) = (feature_key.into(), entity_id.into());
+            let member = member.as_str().into();
+            let values = [ttl_secs, written, writer, Value::Item(item), feature_key, entity_id, member];
+            Query::plain(SetStatement::AddEntry, values)
+        }
+        Change::DropRow { written, .. } => Query::deletion(SetStatement::DeleteRow, *written, [key.into()]),
+        Change::DropEntry { member, writer, written } => {
+            let values =
+                [(*writer).into(), (*written).into(), feature_key.into(), entity_id.into(), member.as_str().into()];
+            Query::plain(SetStatement::DeleteEntry, values)
+        }
+        Change::DropEntries { members, written } => {
+            Query::deletion(SetStatement::DeleteEntries, *written, [members.as_slice().into()])
+        }
+        Change::DropRows { lower, upper, written } => {
+            let values = [lower.as_str().into(), upper.as_str().into()];
+            Query::deletion(SetStatement::DeleteGap, *written, values)
+        }
+    };
+    query.with_partition(Some([feature_key, entity_id]))
 }

@@ -3,21 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use scylla::errors::{BadQuery, ExecutionError};
-use scylla::policies::load_balancing::LoadBalancingPolicy;
-use scylla::response::query_result::QueryResult;
 use scylla::statement::Consistency;
-use scylla::statement::batch::{Batch, BatchType};
-use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::batch::BatchType;
 use tokio::time::{Instant, sleep};
 
 use crate::domain::{ListKey, Order, Timestamp};
-use crate::items::cql::call::{Call, Pages, Query};
+use crate::items::cql::call::{Call, Pages, Subject};
 use crate::items::cql::core::Core;
-use crate::items::cql::error::damaged_row;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::layouts::settled::settled;
-use crate::items::cql::statements::Statement;
+use crate::items::cql::statements::lists::ListStatement;
+use crate::items::cql::statements::sets::SetStatement;
+use crate::items::cql::statements::{Name, Query, Statement, Writes};
 use crate::items::{Bounds, Operation, StoreError};
 
 /// How long a sweep waits until it looks for a free permit again.
@@ -170,21 +167,20 @@ impl<'a> Gaps<'a> {
         order: Order,
         rows_max: usize,
     ) -> Result<(Vec<String>, bool), StoreError> {
-        let core = self.core;
-        let prepared = match (self.list.identity().is_set(), order) {
-            (true, Order::Newest) => &core.for_sets.row_keys,
-            (true, Order::Oldest) => &core.for_sets.row_keys_oldest,
-            (false, Order::Newest) => &core.prepared.keys,
-            (false, Order::Oldest) => &core.prepared.keys_oldest,
+        let statement: Name = match (self.list.identity().is_set(), order) {
+            (true, Order::Newest) => SetStatement::RowKeys.into(),
+            (true, Order::Oldest) => SetStatement::RowKeysOldest.into(),
+            (false, Order::Newest) => ListStatement::Keys.into(),
+            (false, Order::Oldest) => ListStatement::KeysOldest.into(),
         };
         let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
-        let query = Query::read(Statement::Sweep, prepared, [lower.into(), upper.into(), limit.into()]);
-        let (query, mut keys, mut pages) = (query.at(self.consistency), Vec::new(), Pages::new());
+        let query = Query::of_partition(statement, [lower.into(), upper.into(), limit.into()]);
+        let (query, mut keys, mut pages) = (query.of_sweep(self.consistency), Vec::new(), Pages::new());
         while keys.len() < rows_max
             && let Some(page) = pages.next(call, &query, rows_max.saturating_add(1)).await?
         {
-            for row in page.rows::<(&str,)>().map_err(|_| damaged_row())? {
-                let (key,) = row.map_err(|_| damaged_row())?;
+            for row in page.rows::<(&str,)>()? {
+                let (key,) = row?;
                 keys.push(key.to_owned());
             }
         }
@@ -197,8 +193,8 @@ impl<'a> Gaps<'a> {
         if gaps.is_empty() {
             return Ok(());
         }
-        let (core, all) = (self.core, Arc::new((self.list.clone(), gaps, self.written)));
-        call.send_write(Statement::Sweep, |route| send(Arc::clone(core), Arc::clone(&all), route)).await
+        let gaps = GapsOfList { list: self.list.clone(), gaps, written: self.written };
+        call.batch(Statement::Sweep, BatchType::Unlogged, Arc::new(gaps)).await
     }
 }
 
@@ -254,31 +250,23 @@ fn gaps(from: &str, keys: Vec<String>, reached: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A list, gaps between its keys, and the write timestamp of their deletion.
-type GapsOfList = (ListKey, Vec<(String, String)>, i64);
+/// Gaps between the keys of a list, to delete with one write timestamp.
+struct GapsOfList {
+    list: ListKey,
+    gaps: Vec<(String, String)>,
+    written: i64,
+}
 
-async fn send(
-    core: Arc<Core>,
-    all: Arc<GapsOfList>,
-    route: Arc<dyn LoadBalancingPolicy>,
-) -> Result<QueryResult, ExecutionError> {
-    let (list, gaps, written) = &*all;
-    let prepared: &PreparedStatement =
-        if list.identity().is_set() { &core.for_sets.delete_gap } else { &core.prepared.delete_gap };
-    let (feature_key, entity_id) = (list.feature_key.as_str(), list.entity_id.as_str());
-    let bound: Vec<_> =
-        gaps.iter().map(|(one, other)| (*written, feature_key, entity_id, one.as_str(), other.as_str())).collect();
-    if let [gap] = &bound[..] {
-        let mut statement = prepared.clone();
-        statement.set_load_balancing_policy(Some(route));
-        return core.driver.execute_bound_unpaged(&statement.bind(gap).map_err(BadQuery::from)?).await;
+impl Writes for GapsOfList {
+    fn queries(&self) -> Vec<Query<'_>> {
+        let is_set = self.list.identity().is_set();
+        let statement: Name = if is_set { SetStatement::DeleteGap.into() } else { ListStatement::DeleteGap.into() };
+        let gaps = self.gaps.iter().map(|(lower, upper)| {
+            let values = [lower.as_str().into(), upper.as_str().into()];
+            Query::deletion(statement, self.written, values).with_partition(self.list.partition())
+        });
+        gaps.collect()
     }
-    let statements = gaps.iter().map(|_| prepared.clone().into()).collect();
-    let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
-    batch.set_consistency(core.write_consistency.of_driver());
-    batch.set_is_idempotent(true);
-    batch.set_load_balancing_policy(Some(route));
-    core.driver.batch(&batch, &bound).await
 }
 
 #[cfg(test)]
