@@ -118,9 +118,11 @@ async fn the_lists_of_an_entity_are_those_that_the_caller_may_read() {
         api.post(&items(feature, "u-1"), one(ago(10), "a")).await.expect(200);
     }
     let admin = admin(&api).await;
-    let of = |scope: &str| json!({"name": "r", "roles": ["reader"], "scopes": [scope]});
-    for (scope, expected) in [("user.a*", vec!["a1", "a2"]), ("user.b1", vec!["b1"]), ("customer.*", vec![])] {
-        let (reader, _) = key(&api, Some(&admin), of(scope)).await;
+    let of = |name: &str, scope: &str| json!({"name": name, "roles": ["reader"], "scopes": [scope]});
+    for (name, scope, expected) in
+        [("a", "user.a*", vec!["a1", "a2"]), ("b", "user.b1", vec!["b1"]), ("c", "customer.*", vec![])]
+    {
+        let (reader, _) = key(&api, Some(&admin), of(name, scope)).await;
         let found = lists_of(&api, Some(&reader), "u-1", 1).await;
         assert_eq!(found.into_iter().map(|[feature, ..]| feature).collect::<Vec<_>>(), expected, "{scope}");
     }

@@ -234,3 +234,38 @@ pub async fn who_may_not_is_told_why(page: Rc<Page>) {
         assert!(line.contains("status of 401 ") || line.contains("status of 403 "), "{line}");
     }
 }
+
+/// More feature versions than a call of several lists may name.
+pub async fn lists_behind_a_thousand_features_are_shown(page: Rc<Page>) {
+    let api = Api::start().await;
+    for number in 0..1_001 {
+        api.feature(&format!("a{number:04}"), "string", "30d").await;
+    }
+    api.feature("zz", "string", "30d").await;
+    api.add("zz", &[(5, json!("here"))]).await;
+    page.open(&api.url("/console/entities/entity?type=user&id=u-1")).await;
+    page.the("link", "zz").await;
+    page.sees("here").await;
+    page.open(&api.url("/console/erasure/entity?type=user&id=u-1")).await;
+    page.sees("It has items in 1 list.").await;
+    page.the("link", "zz").await;
+}
+
+pub async fn bags_of_a_type_are_purged(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.users().await;
+    for id in ["u-1", "u-2"] {
+        api.bag(id, json!({"name": "Ada"})).await;
+    }
+    page.open(&api.url("/console/entities/type/user")).await;
+    page.click("button", "Purge bags").await;
+    page.the("dialog", "Purge its bags?").await;
+    page.sees("2 entities have bags").await;
+    page.is_accessible().await;
+    page.fill("Type user to purge its bags", "user").await;
+    page.click("button", "Purge permanently").await;
+    page.sees("bags of user").await;
+    page.sees("1 of 1 versions finished").await;
+    assert_eq!(api.get("/v1/entities/user").await["entities"], json!([]));
+    page.open("about:blank").await;
+}

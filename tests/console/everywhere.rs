@@ -83,7 +83,7 @@ pub async fn every_page_is_for_everybody(page: Rc<Page>) {
         let widths = "const { left, right, width } = document.querySelector('main').getBoundingClientRect();\
                       const size = parseFloat(getComputedStyle(document.documentElement).fontSize);\
                       const places = document.querySelector('.places').getBoundingClientRect();\
-                      return [width / size, Math.abs(places.left - (document.documentElement.clientWidth - right)), innerWidth / size]";
+                      return [width / size, Math.abs(places.left - (document.querySelector('.below').clientWidth - right)), innerWidth / size]";
         let widths = page.run(widths).await;
         let of = |index: usize| widths[index].as_f64().unwrap();
         assert!(of(0) <= f64::from(CONTENT_REMS_MAX) && of(1) < 2.0 && of(2) < 180.0, "{path}: {widths}");

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::{Api, ago_text};
 use crate::page::Page;
@@ -103,12 +103,12 @@ pub async fn a_deletion_tells_what_goes(page: Rc<Page>) {
     }
     page.reload().await;
     page.click("button", "Delete").await;
-    // One call counts a bounded number. The exact number is available on request.
-    page.sees("at least 1,000 lists, with about 2 k items and 200 kB of values").await;
+    // A bounded number is counted at once, and said to be a bound. The exact number is available on request.
+    page.sees("at least 1,000 lists with at least 400 items").await;
     page.sees("Its items expire by").await;
     page.is_accessible().await;
     page.click("button", "Count all").await;
-    page.sees("1,400 lists, with about 2.8 k items and 280 kB of values").await;
+    page.sees("1,400 lists with 2,800 items").await;
     page.sees_no("at least").await;
 }
 
@@ -215,4 +215,24 @@ pub async fn thousands_are_searched_and_paged(page: Rc<Page>) {
     }
     page.fill_the("searchbox", "Search features", "nothing is called so").await;
     page.sees("No matching feature").await;
+}
+
+pub async fn buckets_are_chosen_at_the_creation(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.open(&api.url("/console/features/new")).await;
+    page.fill("Entity type", "user").await;
+    page.fill("Name", "seen").await;
+    page.choose("Bucket", "month").await;
+    page.sees("--bucket month").await;
+    page.is_accessible().await;
+    page.click("button", "Create feature").await;
+    page.the("heading", "user.seen").await;
+    assert_eq!(api.get("/v1/features/user/seen").await["bucket"], "month");
+    // A version has the feature's, unless another one is chosen.
+    page.click("button", "Add a version").await;
+    page.fill("Version", "v2").await;
+    page.choose("Bucket", "none").await;
+    page.click_in_dialog("Add").await;
+    page.sees("Version v2 was added").await;
+    assert_eq!(api.get("/v1/features/user/seen/versions/v2").await["bucket"], Value::Null);
 }

@@ -56,3 +56,46 @@ pub async fn a_server_that_is_gone_is_said_to_be(page: Rc<Page>) {
     page.open("about:blank").await;
     page.log().await;
 }
+
+/// A frozen server takes connections and answers nothing. The page sees the same if its requests never end.
+pub async fn a_frozen_server_is_said_to_be(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/features/user/seen")).await;
+    page.the("heading", "user.seen").await;
+    page.run(
+        "window.really = fetch;
+         window.fetch = (_, { signal } = {}) => new Promise((_, reject) =>
+           signal?.addEventListener('abort', () => reject(signal.reason)));",
+    )
+    .await;
+    page.click("button", "Delete").await;
+    page.the("dialog", "Delete this feature?").await;
+    let in_dialog = "document.querySelector('dialog .banner')?.innerText.includes";
+    page.holds(&format!("{in_dialog}('Still waiting for the server')")).await;
+    page.holds(&format!("{in_dialog}('The server does not respond.')")).await;
+    page.is_accessible().await;
+    page.click("button", "Keep it").await;
+    page.sees("The server does not respond.").await;
+    page.run("window.fetch = window.really").await;
+    page.sees_no("The server does not respond.").await;
+    page.sees_no("Still waiting for the server").await;
+}
+
+/// Without values an axis shows times and numbers that nothing has.
+pub async fn graphs_have_no_axes_without_values(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/health")).await;
+    page.sees("No reads in the last minute.").await;
+    page.holds("document.querySelectorAll('.graph canvas').length >= 4").await;
+    page.holds("!document.querySelector('.graph-empty canvas')").await;
+    // The time of one read is shown for a minute.
+    api.get("/v1/lists/user/seen/u-1/items").await;
+    page.sees_no("No reads in the last minute.").await;
+    page.holds("/p50\\s+[\\d.]+ (ms|µs|s)/.test(document.querySelector('[aria-label=\"Time of reads, last minute\"]').innerText)").await;
+    // Permits are drawn by their use, and not by the limit.
+    let permits = page.run("return document.querySelector('[aria-label=\"Permits in use\"]').innerText").await;
+    assert!(!permits.as_str().unwrap().contains("limit"), "{permits}");
+    page.is_accessible().await;
+}

@@ -173,3 +173,26 @@ pub async fn a_build_is_watched_paused_and_resumed(page: Rc<Page>) {
     page.sees_no("building").await;
     page.no("button", "Pause by_city").await;
 }
+
+pub async fn indexes_are_cleaned(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.users().await;
+    api.bag("u-1", json!({"city": "Paris"})).await;
+    let index = json!({"name": "by_city", "properties": ["/city"]});
+    api.send(Method::POST, "/v1/entity-types/user/indexes", index).await;
+    page.open(&api.url("/console/entities/type/user/indexes")).await;
+    page.sees("ready").await;
+    page.click("button", "Clean by_city").await;
+    page.sees("The cleaning of by_city has started").await;
+    page.click("button", "Clean all").await;
+    page.sees("The cleaning of all indexes has started").await;
+    page.is_accessible().await;
+    page.click("link", "Running jobs").await;
+    page.sees("cleans indexes of user").await;
+    page.sees("0 missing entries added").await;
+    page.is_accessible().await;
+    let kinds =
+        api.get("/v1/jobs").await["jobs"].as_array().unwrap().iter().filter(|job| job["kind"] == "clean").count();
+    assert_eq!(kinds, 2);
+    page.open("about:blank").await;
+}

@@ -94,7 +94,7 @@ pub async fn entities_are_walked_in_pages(page: Rc<Page>) {
     page.click("button", "More").await;
     page.holds(&format!("{shown}.size === 20")).await;
     page.click("link", id.as_str().unwrap()).await;
-    page.sees("1 item over").await;
+    page.sees("1 item at").await;
     page.the("heading", id.as_str().unwrap()).await;
 }
 
@@ -184,9 +184,12 @@ pub async fn what_happened_since_is_told(page: Rc<Page>) {
     page.click("button", "Find out").await;
     page.sees_no("the item had expired by then").await;
     page.sees("ada erased the entity on").await;
-    // At any scroll position: here the list's buttons are half beneath those of the head.
-    page.run("const { top } = document.querySelector('.list .actions').getBoundingClientRect(); scrollBy(0, top - 34)")
-        .await;
+    // At any scroll position: here the list's buttons are half above the edge.
+    page.run(
+        "const { top } = document.querySelector('.list .actions').getBoundingClientRect();
+         document.getElementById('below').scrollBy(0, top - 34)",
+    )
+    .await;
     page.is_accessible().await;
     api.send(Method::DELETE, "/v1/features/user/seen", Value::Null).await;
     api.feature("seen", "string", "30d").await;

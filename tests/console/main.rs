@@ -21,6 +21,7 @@ mod provider;
 mod reference;
 mod served;
 mod sets;
+mod times;
 mod tutorial;
 
 use liststore_testkit::{server as support, tokens as test_tokens};
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         features::thousands_are_searched_and_paged,
         features::a_deletion_tells_what_goes,
         features::what_is_deprecated_is_marked,
+        features::buckets_are_chosen_at_the_creation,
         lists::items_are_added_looked_at_and_removed,
         lists::entities_are_walked_in_pages,
         lists::pages_go_both_ways_and_outlive_a_reload,
@@ -74,6 +76,9 @@ fn main() -> ExitCode {
         lists::what_happened_long_ago_is_told,
         lists::what_happened_since_is_told,
         lists::values_of_each_type_are_shown,
+        times::fields_take_what_commands_take,
+        times::times_have_seconds_and_a_zone_and_one_switch,
+        times::the_timeline_fits_its_items,
         sets::a_keyed_set_is_kept_by_hand,
         sets::a_version_is_a_set_of_values,
         sets::what_a_newer_item_replaced_or_pushed_out_is_told,
@@ -81,8 +86,11 @@ fn main() -> ExitCode {
         entities::a_bag_is_put_changed_and_deleted,
         entities::a_lost_race_over_a_bag_shows_both_changes,
         entities::lists_stand_beside_the_bag_and_bags_come_in_pages,
+        entities::lists_behind_a_thousand_features_are_shown,
+        entities::bags_of_a_type_are_purged,
         entities::who_may_not_is_told_why,
         indexes::bags_are_found_by_an_index,
+        indexes::indexes_are_cleaned,
         indexes::a_build_is_watched_paused_and_resumed,
         erasure::a_feature_is_purged,
         erasure::a_purge_is_paused_resumed_and_cancelled,
@@ -90,6 +98,8 @@ fn main() -> ExitCode {
         health::checks_and_graphs_are_live,
         health::the_pool_is_resized,
         health::a_server_that_is_gone_is_said_to_be,
+        health::a_frozen_server_is_said_to_be,
+        health::graphs_have_no_axes_without_values,
         access::the_first_key_closes_an_open_server,
         access::what_a_key_does_not_allow_is_not_offered,
         access::keys_are_made_rotated_and_revoked,
@@ -99,12 +109,14 @@ fn main() -> ExitCode {
         access::a_sign_in_without_its_state_or_with_another_verifier_is_refused,
         access::a_provider_that_lies_signs_nobody_in,
         reference::a_call_is_read_about_and_tried,
+        reference::calls_stand_in_the_order_of_their_use,
         reference::a_problem_leads_to_its_explanation,
         hostile::names_and_values_do_no_harm,
         hostile::every_field_takes_anything,
         served::pages_are_light_and_paint_soon,
         served::the_first_paint_is_reported,
         served::keys_alone_are_enough,
+        served::the_head_covers_nothing,
         everywhere::every_page_is_for_everybody,
         tutorial::its_steps_work,
     ];

@@ -22,7 +22,7 @@ const AXE: &str = include_str!("vendor/axe.min.js");
 const CHECK: &str = "
     const done = arguments[0];
     const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-    scrollTo(0, 0);
+    document.getElementById('below')?.scrollTo(0, 0);
     const drawn = new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
     drawn.then(() => axe.run(document, { runOnly: tags, resultTypes: ['violations'] })).then(
       ({ violations }) => done(violations.map(({ id, help, nodes }) =>

@@ -43,3 +43,17 @@ pub async fn a_problem_leads_to_its_explanation(page: Rc<Page>) {
     page.open(&api.url("/docs/errors/of_another_release")).await;
     page.sees("This server has no error code of_another_release").await;
 }
+
+pub async fn calls_stand_in_the_order_of_their_use(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.open(&api.url("/docs")).await;
+    page.the("heading", "API reference").await;
+    let titles = page.run("return [...document.querySelectorAll('.calls a')].map((a) => a.innerText)").await;
+    let titles: Vec<_> = titles.as_array().unwrap().iter().map(|title| title.as_str().unwrap()).collect();
+    assert_eq!(titles[..4], ["Get list items", "Add list items", "Get items of many lists", "Add items to many lists"]);
+    for title in titles {
+        let is_name = |word: &str| ["API", "ID", "OpenAPI", "Prometheus'"].contains(&word);
+        let is_sentence = title.split(' ').skip(1).all(|word| is_name(word) || word.starts_with(char::is_lowercase));
+        assert!(is_sentence && title.starts_with(char::is_uppercase), "{title}");
+    }
+}

@@ -85,6 +85,28 @@ pub async fn keys_alone_are_enough(page: Rc<Page>) {
     page.holds("document.activeElement.innerText === 'Delete'").await;
 }
 
+/// Whatever is scrolled to stands below the head, at any edge.
+pub async fn the_head_covers_nothing(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    page.open(&api.url("/console/features/new")).await;
+    page.the("button", "Create feature").await;
+    let hidden = page
+        .run(
+            "const head = document.querySelector('.top').getBoundingClientRect().bottom;
+             const targets = [...document.querySelectorAll('main :is(input, textarea, select, button, a, h1, h2, h3)')];
+             const ways = [(it) => it.scrollIntoView(true), (it) => it.scrollIntoView(false), (it) => it.focus()];
+             return targets.filter((it) => it.getClientRects().length).flatMap((it) => ways.map((way) => {
+               document.getElementById('below').scrollTo(0, 100000);
+               way(it);
+               const { top } = it.getBoundingClientRect();
+               return top < head - 1 ? `${it.tagName} ${it.innerText || it.name} at ${top}` : null;
+             })).filter(Boolean);",
+        )
+        .await;
+    assert_eq!(hidden, json!([]));
+}
+
 fn client() -> Client {
     Client::builder().redirect(redirect::Policy::none()).build().unwrap()
 }

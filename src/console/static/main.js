@@ -1,12 +1,13 @@
 // The console's frame: who is there, where one is, and the page of that place.
 
 import { html, render, useEffect, useState } from "./lib/html.js";
-import { connection } from "./lib/api.js";
-import { followLinks, place, segments, usePlace } from "./lib/router.js";
+import { awaited, connection } from "./lib/api.js";
+import { zone } from "./lib/format.js";
+import { followLinks, place, segments, toTop, usePlace } from "./lib/router.js";
 import { refresh, session, start } from "./lib/session.js";
 import { useStore } from "./lib/store.js";
 import { Header, Navigation } from "./ui/frame.js";
-import { Loading, Notice, Said, Trouble } from "./ui/parts.js";
+import { Connection, Loading, Notice, Said, Trouble } from "./ui/parts.js";
 import { SignIn } from "./pages/sign_in.js";
 import { Features } from "./pages/features.js";
 
@@ -31,7 +32,7 @@ function Page({ path }) {
   useEffect(() => {
     let current = true;
     setProblem(null);
-    load().then(
+    awaited(load()).then(
       (page) => current && setLoaded({ load, page }),
       (error) => current && setProblem({ title: "Cannot load this page", detail: error.message }),
     );
@@ -42,18 +43,11 @@ function Page({ path }) {
   return html`<${loaded.page} segments=${segments(path)}/>`;
 }
 
-function Offline() {
-  const { online } = useStore(connection);
-  if (online) return null;
-  return html`
-    <div class="banner bad" role="alert">
-      <strong>The server does not respond.</strong> The page shows its last data. Retrying…
-    </div>`;
-}
-
 function App() {
   const { path } = usePlace();
   const { state, problem } = useStore(session);
+  // All times are drawn again in the chosen zone.
+  useStore(zone);
   const [isMenuOpen, setMenuOpen] = useState(false);
   useEffect(() => setMenuOpen(false), [path]);
   // The reference is for everybody.
@@ -62,17 +56,19 @@ function App() {
     <div class="app" onClick=${followLinks}>
       <a class="skip" href="#main">Skip to content</a>
       <${Header} onMenu=${() => setMenuOpen(!isMenuOpen)} isMenuOpen=${isMenuOpen}/>
-      <${Navigation} path=${path} isOpen=${isMenuOpen}/>
-      <main id="main" tabindex="-1">
-        <${Offline}/>
-        ${state === "unknown" && html`
-          <${Notice} kind="warn" title="Cannot determine who you are.">
-            <p>${problem.detail ?? problem.message}</p>
-          </${Notice}>`}
-        ${state === "starting" ? html`<${Loading} what="Contacting the server"/>`
-          : isSignInNeeded ? html`<${SignIn} problem=${problem}/>`
-          : html`<${Page} path=${path}/>`}
-      </main>
+      <div class="below" id="below">
+        <${Navigation} path=${path} isOpen=${isMenuOpen}/>
+        <main id="main" tabindex="-1">
+          <${Connection}/>
+          ${state === "unknown" && html`
+            <${Notice} kind="warn" title="Cannot determine who you are.">
+              <p>${problem.detail ?? problem.message}</p>
+            </${Notice}>`}
+          ${state === "starting" ? html`<${Loading} what="Contacting the server"/>`
+            : isSignInNeeded ? html`<${SignIn} problem=${problem}/>`
+            : html`<${Page} path=${path}/>`}
+        </main>
+      </div>
       <${Said}/>
     </div>`;
 }
@@ -82,7 +78,7 @@ let before = place.get().path;
 place.subscribe(({ path }) => {
   if (path === before) return;
   before = path;
-  scrollTo(0, 0);
+  toTop();
   document.activeElement?.blur?.();
 });
 connection.subscribe(({ online }) => online && session.get().state !== "in" && refresh());

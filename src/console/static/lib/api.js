@@ -4,8 +4,8 @@ import { createStore } from "./store.js";
 
 const TOKEN = "liststore.token";
 
-/** Whether the server answers at all. */
-export const connection = createStore({ online: true });
+/** Whether the server answers at all, and whether an answer takes long. */
+export const connection = createStore({ online: true, slow: false });
 /** Called when the server asks for a key, or for another one. */
 export const onUnauthenticated = { call: () => {} };
 
@@ -32,6 +32,64 @@ export const token = {
   },
 };
 
+/** After this, a person is told that an answer is still awaited. */
+const SLOW_MS = 5000;
+/** A server that has answered nothing for this long does not respond. */
+const SILENT_MS = 15000;
+const PROBE_MS = 5000;
+
+/** When each awaited answer was asked for. */
+const awaiting = new Set();
+let timer;
+/** When the server last answered anything. */
+let heard = -Infinity;
+
+/** Counts an answer among the awaited ones. */
+export async function awaited(answer) {
+  const since = { at: performance.now() };
+  awaiting.add(since);
+  watchAwaited();
+  try {
+    return await answer;
+  } finally {
+    awaiting.delete(since);
+    watchAwaited();
+  }
+}
+
+function state(change) {
+  const next = { ...connection.get(), ...change };
+  if (next.online !== connection.get().online || next.slow !== connection.get().slow) connection.set(next);
+}
+
+/** Looks at the oldest awaited answer, and again when it will have taken too long. */
+function watchAwaited() {
+  clearTimeout(timer);
+  const oldest = Math.min(...[...awaiting].map(({ at }) => at));
+  const age = performance.now() - oldest;
+  state({ slow: age >= SLOW_MS });
+  if (!awaiting.size) return;
+  if (age >= SLOW_MS) probe();
+  timer = setTimeout(watchAwaited, age < SLOW_MS ? SLOW_MS - age : 1000);
+}
+
+let isProbing = false;
+
+/** Asks a server that takes long for a sign of life. */
+async function probe() {
+  if (isProbing || !connection.get().online) return;
+  isProbing = true;
+  const silentSince = Math.max(heard, Math.min(...[...awaiting].map(({ at }) => at)));
+  const patience = Math.max(1000, silentSince + SILENT_MS - performance.now());
+  try {
+    await fetch("/livez", { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(patience) });
+    heard = performance.now();
+  } catch {
+    lost();
+  }
+  isProbing = false;
+}
+
 /**
  * Sends a request. `query` leaves out what is undefined or empty, but for `version`, whose empty text is the
  * default version. `body` is a text, or a value to be written as JSON.
@@ -45,10 +103,11 @@ export async function send(method, path, { query, body, headers = {}, signal, au
   let response;
   let content;
   try {
-    response = await fetch(path + queryText(query), {
+    const sent = fetch(path + queryText(query), {
       method, headers: asked, body: text, signal, cache: "no-store", credentials: "omit", redirect: "error",
     });
-    content = await response.text();
+    [response, content] = await awaited(sent.then(async (response) => [response, await response.text()]));
+    heard = performance.now();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     lost();
@@ -57,7 +116,7 @@ export async function send(method, path, { query, body, headers = {}, signal, au
       detail: "The server does not respond. The last request may or may not have been applied.",
     });
   }
-  if (!connection.get().online) connection.set({ online: true });
+  state({ online: true });
   return { status: response.status, headers: response.headers, text: content, took: performance.now() - began };
 }
 
@@ -100,18 +159,19 @@ export function parse(text) {
 
 let asking = false;
 
-/** Asks again until somebody answers. */
+/** Asks again until the server answers. */
 async function lost() {
-  connection.set({ online: false });
+  state({ online: false });
   if (asking) return;
   asking = true;
   for (let wait = 500; !connection.get().online; wait = Math.min(wait * 1.6, 5000)) {
     await new Promise((resolve) => setTimeout(resolve, wait));
     try {
-      await fetch("/livez", { cache: "no-store", credentials: "omit" });
-      connection.set({ online: true });
+      await fetch("/livez", { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PROBE_MS) });
+      heard = performance.now();
+      state({ online: true });
     } catch {
-      // Still nobody.
+      // No answer yet.
     }
   }
   asking = false;

@@ -16,13 +16,16 @@ export function openapi() {
   return asked;
 }
 
-/** All operations: {id, method, path, tag, ...}. */
+/** All operations: {id, method, path, tag, ...}. Those that are used most come first. */
 export async function operations() {
   const document = await openapi();
-  return Object.entries(document.paths).flatMap(([path, methods]) =>
+  const order = new Map((document["x-order"] ?? []).map((id, place) => [id, place]));
+  const placeOf = ({ id }) => order.get(id) ?? order.size;
+  const all = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
       ...operation, id: operation.operationId, method: method.toUpperCase(), path, tag: operation.tags?.[0] ?? "",
     })));
+  return all.sort((a, b) => placeOf(a) - placeOf(b));
 }
 
 export async function takesParameter(id, name) {

@@ -22,6 +22,8 @@ export const IDENTITIES = {
   value: ["Value", "A set: each value occurs once."],
   key: ["Key", "A set: each key occurs once, with a value."],
 };
+/** The periods whose items can share a partition. */
+export const BUCKETS = { "": "none: one partition per list", day: "day", week: "week", month: "month", year: "year" };
 export const KEEPS = { newest: "the newest item is kept", oldest: "the oldest item is kept" };
 /** What it is of a version; of servers that know no other it is that of items. */
 export const identityOf = (feature, version) => version?.identity ?? feature.identity ?? "item";

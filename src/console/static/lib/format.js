@@ -1,19 +1,21 @@
-// Numbers, times and sizes as people say them.
+// Numbers, times and sizes in words. All times have seconds and a zone, and one switch changes the zone of all of them.
+
+import { createStore } from "./store.js";
+import { DURATION_SECS_MAX, durationSecs, readTime } from "./times.js";
+
+export { rfc3339 } from "./times.js";
 
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 const NAMES = { d: "day", h: "hour", m: "minute", s: "second" };
-export const TTL_SECS_MAX = 630720000;
 
 /** The seconds of a TTL such as 1d12h, or an error as the server would word it. */
 export function readTtl(text) {
   const malformed = 'A TTL is whole numbers with units y, w, d, h, m, s, the largest first, such as "30d" or "1d12h".';
-  if (!text) return { error: malformed };
-  if (text.length > 64) return { error: "A TTL must have at most 64 characters." };
-  const found = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text);
-  if (!found) return { error: malformed };
-  const secs = [["y", 31536000], ["w", 604800], ...UNITS].reduce((sum, [, unit], i) => sum + Number(found[i + 1] ?? 0) * unit, 0);
+  if (text?.length > 64) return { error: "A TTL must have at most 64 characters." };
+  const secs = durationSecs(text);
+  if (secs === null) return { error: malformed };
   if (secs < 1) return { error: "A TTL must be at least 1s." };
-  if (secs > TTL_SECS_MAX) return { error: "A TTL must be at most 7300d (20 years)." };
+  if (secs > DURATION_SECS_MAX) return { error: "A TTL must be at most 7300d (20 years)." };
   return { secs };
 }
 
@@ -35,21 +37,10 @@ export function ttlWords(text) {
   return parts.join(" ") + (about ? ` (${about})` : "");
 }
 
-/** Nanoseconds since the Unix epoch of an RFC 3339 timestamp or of its digits; null if it is none. */
+/** Nanoseconds since the Unix epoch of a timestamp of the API; null for any other text. */
 export function nanos(text) {
   if (/^\d{1,19}$/.test(text)) return BigInt(text);
-  const found = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)$/.exec(text);
-  if (!found) return null;
-  const millis = Date.parse(`${found[1]}T${found[2]}${found[4].toUpperCase()}`);
-  if (Number.isNaN(millis) || millis < 0) return null;
-  return BigInt(millis) * 1000000n + BigInt((found[3] ?? "").padEnd(9, "0"));
-}
-
-/** The same as RFC 3339 in UTC, with nine decimals. */
-export function rfc3339(ns) {
-  const secs = ns / 1000000000n;
-  const text = new Date(Number(secs) * 1000).toISOString().slice(0, 19);
-  return `${text}.${String(ns % 1000000000n).padStart(9, "0")}Z`;
+  return (/^\d{4}-/.test(text) ? readTime(text, 0n).ns : null) ?? null;
 }
 
 export const millisOf = (text) => {
@@ -58,26 +49,47 @@ export const millisOf = (text) => {
 };
 export const nowNanos = () => BigInt(Date.now()) * 1000000n;
 
-/** A bound as people write it: RFC 3339, nanoseconds, or -7d for "7 days ago". */
-export function readMoment(text, now = nowNanos()) {
-  if (!text) return { ns: null };
-  if (text.startsWith("-")) {
-    const { secs, error } = readTtl(text.slice(1));
-    return error ? { error: 'Write how long ago, such as "-7d".' } : { ns: now - BigInt(secs) * 1000000000n };
+/** A bound as people write it; none is no bound. */
+export const readMoment = (text, now = nowNanos()) => (text.trim() ? readTime(text, now) : { ns: null });
+
+const ZONE = "liststore.times";
+
+function storedZone() {
+  try {
+    return localStorage.getItem(ZONE) === "local" ? "local" : "utc";
+  } catch {
+    return "utc";
   }
-  const ns = nanos(text);
-  return ns === null
-    ? { error: 'Write a time such as "2024-08-29T16:44:05Z", nanoseconds since 1970, or "-7d" for 7 days ago.' }
-    : { ns };
 }
 
-const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const SHORT = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+/** The zone of all shown times: utc, or local for that of the browser. */
+export const zone = createStore(storedZone());
+zone.subscribe((chosen) => {
+  try {
+    localStorage.setItem(ZONE, chosen);
+  } catch {
+    // A browser that keeps nothing forgets it with the page.
+  }
+});
 
-export const day = (millis) => DAY.format(millis);
-export const dayTime = (millis) => `${DAY.format(millis)}, ${SHORT.format(millis)}`;
-export const clock = (millis) => TIME.format(millis);
+/** The offset of the shown times at a moment, in minutes. */
+const offsetAt = (millis) => (zone.get() === "local" ? -new Date(millis).getTimezoneOffset() : 0);
+const two = (number) => String(number).padStart(2, "0");
+const offsetText = (minutes) =>
+  `${minutes < 0 ? "-" : "+"}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+/** The civil date and time of a moment in the chosen zone, as ISO 8601 writes them. */
+const civil = (millis) => new Date(millis + offsetAt(millis) * 60000).toISOString();
+
+/** A moment with seconds and zone, in a form that the console's fields and the commands take. */
+export function dayTime(millis) {
+  if (!Number.isFinite(millis)) return "–";
+  const text = civil(millis);
+  return `${text.slice(0, 10)} ${text.slice(11, 19)} ${zone.get() === "local" ? offsetText(offsetAt(millis)) : "UTC"}`;
+}
+export const day = (millis) => civil(millis).slice(0, 10);
+export const clock = (millis) => civil(millis).slice(11, 19);
+/** The zone of a graph's times. */
+export const zoneName = () => (zone.get() === "local" ? `local time (${offsetText(offsetAt(Date.now()))})` : "UTC");
 
 const STEPS = [
   ["year", 31536000], ["month", 2629800], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60],

@@ -1,6 +1,7 @@
 // Purges and the jobs that carry them out, and the erasure of an entity.
 
 import { call, get } from "./api.js";
+import { entityPath, typePath } from "./entities.js";
 import { featurePath } from "./features.js";
 import { path } from "./router.js";
 
@@ -17,23 +18,29 @@ export async function loadJobs(signal) {
 }
 export const purge = async (entityType, feature, input) =>
   (await call("POST", `${featurePath(entityType, feature)}/purge`, { body: input })).data;
+export const purgeBags = async (entityType, input) => (await call("POST", `${typePath(entityType)}/purge`, { body: input })).data;
+/** Checks the entries of an index against all bags, or those of all indexes. */
+export const cleanIndexes = async (entityType, input) => (await call("POST", `${typePath(entityType)}/clean`, { body: input })).data;
 /** `what` is pause, resume or cancel. */
 export const tellJob = async (job, what) => (await call("POST", `/v1/jobs${path(job.id, what)}`, { body: {} })).data;
 export const isOver = (job) => job.state === "done" || job.state === "cancelled";
 
-export const eraseEntity = async (entityType, id) => (await call("DELETE", `/v1/entities${path(entityType, id)}`)).data;
+export const eraseEntity = async (entityType, id) => (await call("DELETE", entityPath(entityType, id))).data;
 
-/** How many lists one call reads. */
-const LISTS_MAX = 1000;
+/** A page of the lists of an entity that have items, { lists, next }: those that the caller may read. */
+async function pageOfLists(entityType, id, token, signal) {
+  const { data } = await get(`${entityPath(entityType, id)}/lists`, { page_size: 1000, page_token: token }, { signal });
+  return { lists: data.lists, next: data.next_page_token };
+}
 
-/** Which lists of an entity have items, of the features that are there: [{ feature, version, newest }], and whether all were asked. */
-export async function listsOf(features, entityType, id, signal) {
-  const all = features.filter((feature) => feature.entity_type === entityType)
-    .flatMap((feature) => feature.versions.map(({ version }) => ({ feature: feature.name, version })));
-  const asked = all.slice(0, LISTS_MAX);
-  if (!asked.length) return { lists: [], isWhole: true };
-  const requests = asked.map((list) => ({ entity_type: entityType, ...list, entity_id: id, limit: 1 }));
-  const { data } = await call("POST", "/v1/lists:batchGet", { body: { requests }, signal });
-  const lists = asked.map((list, i) => ({ ...list, newest: data.results[i].items?.[0] })).filter(({ newest }) => newest);
-  return { lists, isWhole: all.length === asked.length && !data.results.some(({ problem }) => problem) };
+/** All lists of an entity that have items: [{ feature, version, value_type, newest_timestamp }]. */
+export async function listsOf(entityType, id, signal) {
+  const all = [];
+  let token;
+  do {
+    const { lists, next } = await pageOfLists(entityType, id, token, signal);
+    all.push(...lists);
+    token = next;
+  } while (token);
+  return all;
 }

@@ -35,7 +35,7 @@ export function rate(before, after, name, which = all) {
   return grown < 0 ? null : grown / ((after.at - before.at) / 1000);
 }
 
-/** A quantile of what a histogram counted between two readings; null if it counted nothing. */
+/** A quantile of what a histogram counted between two readings; null if it counted nothing. Beyond its last bound it is Infinity. */
 export function quantile(before, after, name, q, which = all) {
   const counts = (reading) => {
     const sums = new Map();
@@ -53,7 +53,7 @@ export function quantile(before, after, name, q, which = all) {
   let [low, below] = [0, 0];
   for (const [le, value] of buckets) {
     if (value >= q * count) {
-      if (le === Infinity) return low;
+      if (le === Infinity) return Infinity;
       return low + (le - low) * ((q * count - below) / Math.max(1e-9, value - below));
     }
     [low, below] = [le, value];

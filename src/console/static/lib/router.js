@@ -36,6 +36,9 @@ export function useQuery(name, fallback = "") {
   return [value, (next) => go(withQuery({ [name]: next === fallback ? "" : next, page: "" }), { replace: true })];
 }
 
+/** Shows the top of the page. What lies beneath the head scrolls by itself, so that the head never covers any of it. */
+export const toTop = () => document.getElementById("below")?.scrollTo(0, 0);
+
 const isOurs = (url) =>
   url.origin === location.origin && /^\/(console|docs)(\/|$)/.test(url.pathname) && !url.pathname.includes("/static/");
 

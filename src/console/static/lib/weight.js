@@ -1,61 +1,50 @@
-// The size of a feature: counts its lists by paging through them, and estimates their bytes from some of them.
+// The size of a feature: counts its lists by paging through them, and the items of each list.
 
-import { call, get } from "./api.js";
+import { get } from "./api.js";
 import { featurePath } from "./features.js";
 import { itemsPath } from "./lists.js";
-import { storedBytes } from "./values.js";
 
 const PAGE_SIZE = 1000;
-/** Lists of each version that are looked into, and how far. */
-const SAMPLE = 20;
-const SAMPLE_ITEMS = 50;
-const COUNT_MAX = 100000;
-/** What an item has beside its value. */
-const TIMESTAMP_BYTES = 8;
+/** As far as the server counts the items of one list. */
+const COUNT_MAX = 1000000;
+/** Lists whose items are counted at once. */
+const COUNTED_AT_ONCE = 8;
 
 /**
- * Counts the lists of some versions. `onSome` is told as it goes: { lists, isWhole, items, bytes }, of which the
- * last two are estimates. It stops after so many calls.
+ * Counts the lists of some versions and their items. `onSome` is told as it goes: { lists, isWhole, items, isExact }.
+ * Both numbers are lower bounds until `isWhole` and `isExact`. It stops after so many pages of lists of each version,
+ * and so many lists whose items are counted.
  */
-export async function weigh(feature, versions, { callsMax, onSome, signal }) {
-  const found = versions.map((version) => ({ version, lists: 0, sample: [], isWhole: false, each: null }));
-  let calls = 0;
-  for (const one of found) {
+export async function weigh(feature, versions, { pagesMax, countsMax, onSome, signal }) {
+  const found = { lists: 0, isWhole: true, items: 0, isExact: true };
+  let counted = 0;
+  for (const version of versions) {
     let token;
+    let pages = 0;
     do {
-      if (calls === callsMax) return;
-      calls += 1;
-      const query = { version: one.version, page_size: PAGE_SIZE, page_token: token };
+      const query = { version, page_size: PAGE_SIZE, page_token: token };
       const { data } = await get(`${featurePath(feature.entity_type, feature.name)}/entities`, query, { signal });
-      const before = one.sample.length;
-      one.lists += data.entities.length;
-      one.sample.push(...data.entities.slice(0, SAMPLE - before));
+      found.lists += data.entities.length;
       token = data.next_page_token;
-      one.isWhole = !token;
-      if (one.sample.length > before) one.each = await lookInto(feature, one, signal);
-      onSome(sum(found));
-    } while (token);
+      pages += 1;
+      const looked = data.entities.slice(0, countsMax - counted);
+      counted += looked.length;
+      if (looked.length < data.entities.length) found.isExact = false;
+      for (let at = 0; at < looked.length; at += COUNTED_AT_ONCE) {
+        const counts = await Promise.all(looked.slice(at, at + COUNTED_AT_ONCE).map((id) => countOf(feature, version, id, signal)));
+        for (const { count, exact } of counts) {
+          found.items += count;
+          found.isExact &&= exact;
+        }
+        const isLast = at + COUNTED_AT_ONCE >= looked.length;
+        if (!isLast) onSome({ ...found, isWhole: false, isExact: false });
+      }
+    } while (token && pages < pagesMax);
+    if (token) Object.assign(found, { isWhole: false, isExact: false });
+    const isLast = version === versions.at(-1);
+    onSome(isLast ? { ...found } : { ...found, isWhole: false, isExact: false });
   }
 }
 
-function sum(found) {
-  const total = (of) => found.reduce((sum, one) => sum + of(one), 0);
-  return {
-    lists: total(({ lists }) => lists), isWhole: found.every(({ isWhole }) => isWhole),
-    items: total(({ lists, each }) => lists * (each?.items ?? 0)),
-    bytes: total(({ lists, each }) => lists * (each ? each.items * each.bytes : 0)),
-  };
-}
-
-/** How many items lists have, and what an item weighs, in the mean of a sample. */
-async function lookInto(feature, { version, sample }, signal) {
-  const list = (id) => ({ type: feature.entity_type, feature: feature.name, id });
-  const counts = await Promise.all(sample.map(async (id) =>
-    (await get(`${itemsPath(list(id))}:count`, { version, max: COUNT_MAX }, { signal })).data.count));
-  const requests = sample.map((id) =>
-    ({ entity_type: feature.entity_type, feature: feature.name, version, entity_id: id, limit: SAMPLE_ITEMS }));
-  const { data } = await call("POST", "/v1/lists:batchGet", { body: { requests }, signal });
-  const sizes = data.results.flatMap(({ items = [] }) => items.map(({ value }) => storedBytes(feature.value_type, value)));
-  const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / Math.max(1, numbers.length);
-  return { items: mean(counts), bytes: TIMESTAMP_BYTES + mean(sizes) };
-}
+const countOf = async (feature, version, id, signal) =>
+  (await get(`${itemsPath({ type: feature.entity_type, feature: feature.name, id })}:count`, { version, max: COUNT_MAX }, { signal })).data;

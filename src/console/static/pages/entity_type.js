@@ -6,13 +6,14 @@ import { readTtl, ttlWords } from "../lib/format.js";
 import { go } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
-import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble } from "../ui/parts.js";
+import { Button, Empty, LinkButton, Loading, PageHead, Tabs, Time, Trouble, say } from "../ui/parts.js";
 import { BAG, Labels } from "../ui/feature_parts.js";
 import { History } from "../ui/history.js";
 import { useLoad } from "../ui/use.js";
 import { BagsOfType } from "./bags.js";
 import { EditDefinition } from "./definition_edit.js";
 import { DeleteType } from "./entity_type_delete.js";
+import { PurgeBags } from "./entity_type_purge.js";
 import { Find } from "./find.js";
 import { Indexes } from "./indexes.js";
 
@@ -22,17 +23,23 @@ const TABS = [["", "Overview"], ["bags", "Bags"], ["indexes", "Indexes"], ["find
 export function EntityTypePage({ segments: [, , , type = "", view = ""] }) {
   useStore(session);
   const loaded = useLoad((signal) => loadType(type, signal), [type]);
-  const [isDeleting, setDeleting] = useState(false);
+  const [open, setOpen] = useState(null);
+  const close = () => setOpen(null);
+  const purged = () => { close(); say("The purge has started"); go("/console/erasure"); };
   const { definition, etag } = loaded.data ?? {};
   // An operation on all entities of a type needs a scope for all of its features.
   const refused = refusal("features:write", type, "");
-  if (!definition && loaded.problem?.status === 404 && view !== "history") return html`<${Gone} type=${type}/>`;
+  if (!definition && loaded.problem?.status === 404 && view !== "history") {
+    return html`<${Gone} type=${type} onPurge=${() => setOpen("purge")}/>
+      ${open === "purge" && html`<${PurgeBags} type=${type} isGone onClose=${close} onDone=${purged}/>`}`;
+  }
   return html`
     <${PageHead} title=${type} before=${CRUMBS}>
       ${definition && html`
         <${LinkButton} icon="search" href=${pageOfType(type, "find")} refused=${refusal("lists:read", type, "")}>Find bags</${LinkButton}>
         <${LinkButton} icon="edit" href=${pageOfType(type, "edit")} refused=${refused}>Edit</${LinkButton}>
-        <${Button} icon="bin" kind="danger" refused=${refused} onClick=${() => setDeleting(true)}>Delete</${Button}>`}
+        <${Button} icon="bin" refused=${refusal("lists:write", type, "")} onClick=${() => setOpen("purge")}>Purge bags</${Button}>
+        <${Button} icon="bin" kind="danger" refused=${refused} onClick=${() => setOpen("delete")}>Delete</${Button}>`}
     </${PageHead}>
     <${Tabs} label="Views of the entity type" current=${view} tabs=${TABS.map(([id, words]) => [id, words, pageOfType(type, id)])}/>
     ${loaded.problem && loaded.problem.status !== 404 && html`<${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`}
@@ -46,7 +53,8 @@ export function EntityTypePage({ segments: [, , , type = "", view = ""] }) {
       : view === "indexes" ? html`<${Indexes} type=${type} refused=${refused}/>`
       : view === "find" ? html`<${Find} type=${type}/>`
       : html`<${Overview} definition=${definition}/>`}
-    ${isDeleting && html`<${DeleteType} definition=${definition} etag=${etag} onClose=${() => setDeleting(false)} onStale=${loaded.again}/>`}`;
+    ${open === "purge" && html`<${PurgeBags} type=${type} onClose=${close} onDone=${purged}/>`}
+    ${open === "delete" && html`<${DeleteType} definition=${definition} etag=${etag} onClose=${close} onStale=${loaded.again}/>`}`;
 }
 
 /** What a change of a TTL does at once, in words. */
@@ -90,11 +98,12 @@ function LookInto({ type }) {
     </section>`;
 }
 
-const Gone = ({ type }) => html`
+const Gone = ({ type, onPurge }) => html`
   <${PageHead} title=${type} before=${CRUMBS}/>
   <${Empty} icon="search" title="Entity type not found" actions=${html`
       <${LinkButton} href="/console/entities">All entity types</${LinkButton}>
       <${LinkButton} href=${pageOfType(type, "history")}>Its history</${LinkButton}>
+      <${Button} refused=${refusal("lists:write", type, "")} onClick=${onPurge}>Erase remaining bags</${Button}>
       <${LinkButton} kind="primary" icon="plus" refused=${refusal("features:write", type, "")}
         href=${`/console/entities/new?${new URLSearchParams({ type })}`}>New entity type</${LinkButton}>`}>
     <p>If it was deleted, its history shows when and by whom. The lists of its entities remain.</p>

@@ -2,7 +2,7 @@
 
 import { html, useState } from "../lib/html.js";
 import { group } from "../lib/format.js";
-import { loadFeatures, versionName } from "../lib/features.js";
+import { versionName } from "../lib/features.js";
 import { eraseEntity, listsOf } from "../lib/jobs.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
@@ -29,18 +29,15 @@ function What({ type, id }) {
   // Only who may change all lists of the type may erase.
   const refused = refusal("lists:write", type, "*");
   const mayRead = !refusal("lists:read", type, "*");
-  const loaded = useLoad(async (signal) => {
-    const { features } = await loadFeatures({ entity_type: type }, () => {}, signal);
-    return mayRead ? listsOf(features, type, id, signal) : null;
-  }, [type, id, mayRead]);
-  const { lists = [], isWhole } = loaded.data ?? {};
+  const loaded = useLoad(async (signal) => (mayRead ? listsOf(type, id, signal) : null), [type, id, mayRead]);
+  const lists = loaded.data ?? [];
   return html`
     <section class="card" aria-label="The entity">
       <div class="card-head">
         <div><h2><bdi>${type}</bdi> <bdi class="clip-id">${id}</bdi></h2>
           <p class="muted">${loaded.data === undefined ? "" : loaded.data === null ? "You may not read its lists."
-            : lists.length === 0 && isWhole ? "It has no list with items. Deleted features may have left some."
-            : `It has items in ${group(lists.length)} ${lists.length === 1 ? "list" : "lists"}${isWhole ? "" : " at least"}.`}</p></div>
+            : lists.length === 0 ? "It has no list with items. Deleted features may have left some."
+            : `It has items in ${group(lists.length)} ${lists.length === 1 ? "list" : "lists"}.`}</p></div>
         <${Button} kind="danger" icon="bin" refused=${refused} onClick=${() => setAsking(true)}>Erase</${Button}>
       </div>
       <${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>

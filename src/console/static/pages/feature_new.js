@@ -15,7 +15,7 @@ import { useLoad, useTask } from "../ui/use.js";
 /** A draft outlives a reload. */
 const DRAFT = "liststore.draft.feature";
 const NOTHING = { entity_type: "", name: "", value_type: "string", ttl: "30d", description: "", owner: "", labels: "",
-  ...drafted({}), identity: "item", keep: "newest" };
+  ...drafted({}), identity: "item", keep: "newest", bucket: "" };
 
 function useDraft(given) {
   const [draft, setDraft] = useState(() => {
@@ -45,7 +45,7 @@ function check(draft) {
   const input = {
     entity_type: draft.entity_type, name: draft.name, value_type: draft.value_type, ttl: draft.ttl,
     ...Object.fromEntries(Object.entries(readDraft(draft)).filter(([, value]) => value !== null)),
-    ...(draft.identity !== "item" && { identity: draft.identity, keep: draft.keep }),
+    ...(draft.identity === "item" ? draft.bucket && { bucket: draft.bucket } : { identity: draft.identity, keep: draft.keep }),
     ...(draft.description && { description: draft.description }), ...(draft.owner && { owner: draft.owner }),
     ...(Object.keys(labels.labels ?? {}).length && { labels: labels.labels }),
   };
@@ -59,6 +59,7 @@ function command(input) {
   const words = ["liststore feature create", quoted(input.entity_type || "user"), quoted(input.name || "NAME"),
     "--value-type", input.value_type, "--ttl", quoted(input.ttl || "30d")];
   if (input.identity) words.push("--identity", input.identity, "--keep", input.keep);
+  if (input.bucket) words.push("--bucket", input.bucket);
   for (const { name, option } of PROPERTIES) if (input[name]) words.push(option, quoted(String(input[name])));
   if (input.owner) words.push("--owner", quoted(input.owner));
   return words.join(" ").slice(0, COMMAND_CHARS_MAX);

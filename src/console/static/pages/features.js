@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { group, ttlWords, readTtl, millisOf } from "../lib/format.js";
 import { FEATURES_MAX, TYPES, deprecatedVersions, deprecationOf, loadFeatures, pageOf, titleOf, versionName } from "../lib/features.js";
-import { go, usePlace, useQuery, withQuery } from "../lib/router.js";
+import { go, toTop, usePlace, useQuery, withQuery } from "../lib/router.js";
 import { isOpen, refusal } from "../lib/session.js";
 import { Badge, Command, Empty, LinkButton, Loading, Notice, PageHead, Pager, SelectField, Time, Trouble, TypeBadge }
   from "../ui/parts.js";
@@ -115,7 +115,7 @@ function Found({ features, loading }) {
           <p>Search looks at names, descriptions and owners.</p></${Empty}>`
       : html`<${Table} rows=${rows} order=${order} onOrder=${setOrder}/>`}
     <${Pager} page=${page} pages=${pages} label="Pages of features"
-      onPage=${(next) => { go(withQuery({ page: next === 1 ? "" : next })); scrollTo(0, 0); }}/>`;
+      onPage=${(next) => { go(withQuery({ page: next === 1 ? "" : next })); toTop(); }}/>`;
 }
 
 function Filters({ features }) {

@@ -1,6 +1,7 @@
 // Finds bags by an index: values of its properties, between bounds of its order, page by page.
 
 import { html, useState } from "../lib/html.js";
+import { readMoment, rfc3339 } from "../lib/format.js";
 import { pageOfType } from "../lib/entities.js";
 import { findAsCommand, findAsCurl, findBags, loadIndexes, scalarOf } from "../lib/indexes.js";
 import { go, usePlace } from "../lib/router.js";
@@ -36,6 +37,15 @@ export function Find({ type }) {
           <p>Enter the full value of ${index.properties.length === 1 ? "this property" : "these properties"}. An index finds equal values.</p></${Empty}></section>`}`;
 }
 
+const NUMBER = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/;
+
+/** A bound as the server takes it: { text }, or { error }. Where a property orders, a number is one. */
+function readBound(text, order) {
+  if (order && NUMBER.test(text.trim())) return { text: text.trim() };
+  const { ns, error } = readMoment(text);
+  return error ? { error } : { text: ns === null ? "" : rfc3339(ns) };
+}
+
 /** It becomes the address when it is sent. */
 function Choice({ type, indexes, index, wanted }) {
   const [draft, setDraft] = useState(wanted);
@@ -49,11 +59,12 @@ function Choice({ type, indexes, index, wanted }) {
     for (const name of ["min", "max", "order"]) if (asked[name]) query.set(name, asked[name]);
     return `${pageOfType(type, "find")}?${query}`;
   };
+  const [min, max] = [readBound(draft.min, order), readBound(draft.max, order)];
   const texts = properties.map((_, i) => draft.texts[i] ?? "");
   const submit = (event) => {
     event.preventDefault();
     setTried(true);
-    if (index && texts.every(Boolean)) go(url({ ...draft, texts }));
+    if (index && texts.every(Boolean) && !min.error && !max.error) go(url({ ...draft, texts, min: min.text, max: max.text }));
   };
   const sent = (text) => (text ? `Sent as ${scalarOf(text).slice(0, 80)}` : "Text, or JSON: 17, true, null, \"17\".");
   return html`
@@ -67,9 +78,9 @@ function Choice({ type, indexes, index, wanted }) {
             onInput=${(text) => set({ texts: texts.map((one, at) => (at === i ? text : one)) })}/>`)}
       </div>
       <div class="find-row">
-        <${TextField} label="From" value=${draft.min} onInput=${(min) => set({ min })} placeholder=${order ? "7.5" : "2024-08-29T16:44:05Z"}
-          hint=${order ? html`Of <code><bdi>${order}</bdi></code>: a number, or a time.` : "Updated at or after this time."}/>
-        <${TextField} label="To" value=${draft.max} onInput=${(max) => set({ max })} hint="Both bounds are inclusive."/>
+        <${TextField} label="From" value=${draft.min} onInput=${(min) => set({ min })} placeholder=${order ? "7.5" : "-7d"}
+          error=${isTried && min.error} hint=${order ? html`Of <code><bdi>${order}</bdi></code>: a number, or a time.` : "Updated at or after this time."}/>
+        <${TextField} label="To" value=${draft.max} onInput=${(max) => set({ max })} error=${isTried && max.error} hint="Both bounds are inclusive."/>
         <${SelectField} label="Order" value=${draft.order} onChange=${(order) => set({ order })}
           options=${order ? [["", "greatest first"], ["oldest", "least first"]] : [["", "newest first"], ["oldest", "oldest first"]]}/>
         <${Button} kind="primary" icon="search" type="submit">Find</${Button}>
@@ -93,7 +104,7 @@ function Results({ type, index, wanted }) {
         </div>
       </div>
       ${index.state === "cancelled" && html`<${Notice} kind="warn" title="The build of the index was cancelled.">
-        <p>Bags older than the index are missing until a cleaning adds them.</p></${Notice}>`}
+        <p>Bags older than the index are missing. Clean the index to add them.</p></${Notice}>`}
       ${index.state === "building" && html`<${Notice} kind="warn" title="The index is being built.">
         <p>Bags older than the index may still be missing.</p></${Notice}>`}
       <${Trouble} problem=${page.problem} onRetry=${page.again}/>

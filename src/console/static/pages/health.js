@@ -1,7 +1,7 @@
 // The health of the server: problems first, then its work in real time.
 
 import { html, useEffect, useMemo } from "../lib/html.js";
-import { bytes, group, seconds, short, span } from "../lib/format.js";
+import { bytes, group, seconds, short, span, zoneName } from "../lib/format.js";
 import { quantile, rate, total } from "../lib/metrics.js";
 import { isOpen, refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
@@ -26,7 +26,7 @@ export function Health() {
   const { health, readings, problem, refused: unread } = useStore(watched);
   useEffect(() => watch(!refused), [refused]);
   return html`
-    <${PageHead} title="Health" about="The current state, refreshed every two seconds."/>
+    <${PageHead} title="Health" about=${`The current state, refreshed every two seconds. Times are ${zoneName()}.`}/>
     ${!health ? !problem && html`<${Loading} what="Contacting the server"/>` : html`<${Verdict} health=${health}/>`}
     ${isOpen() && html`
       <${Notice} kind="warn" title="Anyone who can reach this server has full access."
@@ -59,31 +59,36 @@ function Verdict({ health }) {
     </section>`;
 }
 
-const READS = new Set(["get_items", "count_items", "contains_items", "batch_get"]);
-const isList = ({ operation }) => /_items$|^batch_/.test(operation);
-const isRead = (labels) => isList(labels) && READS.has(labels.operation);
-const isWrite = (labels) => isList(labels) && !READS.has(labels.operation);
-const isControl = ({ operation }) => !isList({ operation }) && !["livez", "readyz", "metrics", "openapi", "none", "get_me"].includes(operation);
+const isRead = ({ operation }) =>
+  /^(get_items|batch_get|(count|contains|lookup|aggregate)_items|get_bag|find_bags|list_(bags|entities|lists))/.test(operation);
+const isWrite = ({ operation }) => /^((add|remove|remove_all)_items|batch_add|(put|patch|create|delete)_bag)$/.test(operation);
+const isData = (labels) => isRead(labels) || isWrite(labels);
+const HEALTH = new Set(["livez", "readyz", "metrics", "openapi", "none", "get_me"]);
+const isControl = (labels) => !isData(labels) && !HEALTH.has(labels.operation);
 const hasFailed = ({ status }) => status.startsWith("5");
 const REQUESTS = "liststore_http_requests_total";
 const DURATION = "liststore_http_request_duration_seconds";
 const perSecond = (value) => (value === null ? "–" : value > 0 && value < 10 ? value.toFixed(1) : short(value));
 const whole = (value) => short(value);
+/** A quantile in words. The histogram does not tell how far beyond its last bound a request was. */
+const duration = (value) => (value === Infinity ? "longer than measured" : seconds(value));
 
-/** What the graphs show: a title, how numbers are written, and series of two readings each. */
+/** A quantile of the last minute, and of all readings together if they are fewer. */
+const lately = (name, q, which) => (_, after, minute) => quantile(minute, after, name, q, which);
+const quantiles = (name, which) => [["p50", lately(name, 0.5, which)], ["p99", lately(name, 0.99, which)]];
+
+/** What the graphs show: a title, how numbers are written, series of readings (the one before, the present one, and that of a minute ago), and what an empty one says. */
 const GRAPHS = [
   ["Requests a second", perSecond, [
     ["reads", (a, b) => rate(a, b, REQUESTS, isRead)], ["writes", (a, b) => rate(a, b, REQUESTS, isWrite)],
     ["control", (a, b) => rate(a, b, REQUESTS, isControl)],
     ["failed", (a, b) => rate(a, b, REQUESTS, hasFailed)],
   ]],
-  ["Time of list operations", seconds, [
-    ["p50", (a, b) => quantile(a, b, DURATION, 0.5, isList)], ["p99", (a, b) => quantile(a, b, DURATION, 0.99, isList)],
-  ]],
-  ["Permits", whole, [
+  ["Time of reads, last minute", duration, quantiles(DURATION, isRead), "No reads in the last minute."],
+  ["Time of writes, last minute", duration, quantiles(DURATION, isWrite), "No writes in the last minute."],
+  ["Permits in use", whole, [
     ["in use", (_, b) => total(b, "liststore_list_permits_in_use")],
     ["waiting", (_, b) => total(b, "liststore_list_permits_waiting")],
-    ["limit", (_, b) => total(b, "liststore_list_permits_limit")],
   ]],
   ["Items a second", perSecond, [
     ["read", (a, b) => rate(a, b, "liststore_items_read_total")],
@@ -94,39 +99,35 @@ const GRAPHS = [
     ["data files", (_, b) => total(b, "liststore_disk_bytes")], ["reclaimable", (_, b) => total(b, "liststore_hidden_bytes")],
     ["memtable", (_, b) => total(b, "liststore_pending_bytes")],
   ]],
-  ["Merging", (value) => `${bytes(value)}/s`, [
-    ["written by compaction", (a, b) => rate(a, b, "liststore_compaction_bytes_total")],
+  ["Compaction", (value) => `${bytes(value)}/s`, [
+    ["written", (a, b) => rate(a, b, "liststore_compaction_bytes_total")],
   ]],
-  ["Fsync latency", seconds, [
-    ["p50", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.5)],
-    ["p99", (a, b) => quantile(a, b, "liststore_fsync_seconds", 0.99)],
-  ]],
+  ["Fsync latency, last minute", duration, quantiles("liststore_fsync_seconds"), "No fsync in the last minute."],
   ["Nodes of the cluster", whole, [
     ["reached", (_, b) => total(b, "liststore_cql_nodes_reached")], ["known", (_, b) => total(b, "liststore_cql_nodes")],
   ]],
-  ["Requests to the cluster", seconds, [
-    ["p50", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.5)],
-    ["p99", (a, b) => quantile(a, b, "liststore_cql_request_duration_seconds", 0.99)],
-  ]],
+  ["Requests to the cluster, last minute", duration, quantiles("liststore_cql_request_duration_seconds"), "No requests in the last minute."],
   ["Memory", bytes, [["resident", (_, b) => total(b, "process_resident_memory_bytes")]]],
   ["Processor", (value) => `${short(value * 100)} %`, [["of one core", (a, b) => rate(a, b, "process_cpu_seconds_total")]]],
   ["Connections", whole, [["open", (_, b) => total(b, "liststore_http_connections")]]],
 ];
+/** Readings of a minute. */
+const MINUTE = 30;
 
 /** What a graph is of: the metrics that must be there for it to be drawn. */
 const NEEDS = {
-  "On disk": "liststore_disk_bytes", Merging: "liststore_compaction_bytes_total",
-  "Fsync latency": "liststore_fsync_seconds_bucket", "Nodes of the cluster": "liststore_cql_nodes",
-  "Requests to the cluster": "liststore_cql_request_duration_seconds_bucket",
+  "On disk": "liststore_disk_bytes", Compaction: "liststore_compaction_bytes_total",
+  "Fsync latency, last minute": "liststore_fsync_seconds_bucket", "Nodes of the cluster": "liststore_cql_nodes",
+  "Requests to the cluster, last minute": "liststore_cql_request_duration_seconds_bucket",
 };
 
 function Metrics({ readings }) {
   const last = readings.at(-1);
   const graphs = useMemo(() => GRAPHS
     .filter(([title]) => !NEEDS[title] || last.names.has(NEEDS[title]))
-    .map(([title, show, series]) => ({
-      title, show,
-      series: series.map(([name, of]) => [name, readings.map((reading, i) => of(readings[i - 1], reading))]),
+    .map(([title, show, series, empty]) => ({
+      title, show, empty,
+      series: series.map(([name, of]) => [name, readings.map((reading, i) => of(readings[i - 1], reading, i ? readings[Math.max(0, i - MINUTE)] : undefined))]),
     })), [readings]);
   const times = readings.map(({ at }) => at);
   const age = total(last, "liststore_catalog_age_seconds");
@@ -149,8 +150,8 @@ function Metrics({ readings }) {
         <div class="tile" key=${title}><dt>${title}</dt><dd>${value}<span class="fine">${about}</span></dd></div>`)}
     </dl>
     <div class="graphs">
-      ${graphs.map(({ title, show, series }) => html`
-        <${Graph} key=${title} title=${title} show=${show} series=${series} times=${times}/>`)}
+      ${graphs.map(({ title, show, series, empty }) => html`
+        <${Graph} key=${title} title=${title} show=${show} series=${series} times=${times} empty=${empty}/>`)}
     </div>
     <p class="fine">${readings.length < 3 ? "The graphs start when you open this page." : "The graphs keep their data while this tab is open."}</p>`;
 }

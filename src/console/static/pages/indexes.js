@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { pageOfType } from "../lib/entities.js";
 import { group } from "../lib/format.js";
 import { creationAsCommand, dropIndex, loadIndexes } from "../lib/indexes.js";
-import { isOver, loadJobs, tellJob } from "../lib/jobs.js";
+import { cleanIndexes, isOver, loadJobs, tellJob } from "../lib/jobs.js";
 import { refusal } from "../lib/session.js";
 import { Badge, Button, Copy, Dialog, Empty, LinkButton, Loading, Notice, TextField, Time, Trouble, say } from "../ui/parts.js";
 import { useLoad, useTask } from "../ui/use.js";
@@ -32,19 +32,26 @@ export function Indexes({ type, refused }) {
   const close = () => setOpen(null);
   const done = (words) => { close(); say(words); loaded.again(); };
   const control = (job, what, words) => task.run(async () => { await tellJob(job, what); done(words); });
+  const clean = (index) => task.run(async () => {
+    await cleanIndexes(type, index ? { index } : {});
+    done(index ? `The cleaning of ${index} has started` : "The cleaning of all indexes has started");
+  });
   const create = html`<${Button} kind="small primary" icon="plus" refused=${refused} onClick=${() => setOpen(["new"])}>New index</${Button}>`;
   return html`
     <section class="card" aria-labelledby="indexes">
       <div class="card-head">
         <div><h2 id="indexes">Indexes${indexes.length > 0 && html` <span class="muted">${indexes.length}</span>`}</h2>
           <p class="muted">Each index finds bags by the values of some properties, in an order.</p></div>
-        ${indexes.length > 0 && create}
+        ${indexes.length > 0 && html`<div class="actions">
+          <${LinkButton} kind="small quiet" href="/console/erasure">Running jobs</${LinkButton}>
+          <${Button} kind="small" icon="refresh" refused=${refusal("lists:write", type, "")} onClick=${() => clean()}>Clean all</${Button}>
+          ${create}</div>`}
       </div>
       <${Trouble} problem=${loaded.problem ?? task.problem} onRetry=${loaded.problem && loaded.again}/>
       ${!loaded.data ? loaded.loading && html`<${Loading} what="Loading indexes"/>`
         : indexes.length ? html`<ul class="jobs">${indexes.map((index) => html`
             <${Row} key=${`${index.name} ${index.created_at}`} type=${type} index=${index} refused=${refused} onControl=${control}
-              onDrop=${() => setOpen(["drop", index])}/>`)}</ul>`
+              onClean=${() => clean(index.name)} onDrop=${() => setOpen(["drop", index])}/>`)}</ul>`
         : html`<${Empty} icon="search" title="No index yet" actions=${create}>
             <p>Which entities live in Paris, the oldest first? An index by <code>/city</code>, ordered by <code>/age</code>, answers that.
               You can create an index at any time: existing bags are added in the background.</p></${Empty}>`}
@@ -53,7 +60,7 @@ export function Indexes({ type, refused }) {
     ${open?.[0] === "drop" && html`<${Drop} type=${type} index=${open[1]} onClose=${close} onDone=${done}/>`}`;
 }
 
-function Row({ type, index, refused, onControl, onDrop }) {
+function Row({ type, index, refused, onControl, onClean, onDrop }) {
   const { name, state, job, properties, order_by: order } = index;
   const writing = refusal("lists:write", type, "");
   const isPaused = job?.state === "paused";
@@ -74,7 +81,7 @@ function Row({ type, index, refused, onControl, onDrop }) {
       <p>by ${properties.map((property, i) => html`${i ? ", " : ""}<code><bdi>${property}</bdi></code>`)}
         <span class="muted"> · ordered by </span>${order ? html`<code><bdi>${order}</bdi></code>` : html`<span class="muted">when they were updated</span>`}</p>
       ${state === "cancelled" && html`<${Notice} kind="warn" title="Its build was cancelled.">
-        <p>Bags older than the index are missing. A cleaning of the index adds them.</p></${Notice}>`}
+        <p>Bags older than the index are missing. Clean the index to add them.</p></${Notice}>`}
       ${(state === "building" || state === "dropping") && html`<progress aria-label=${`${state} ${name}`}/>
         <p class="fine" aria-live="polite">${state === "building"
           ? html`<strong>${group(index.bags_done ?? 0)}</strong> bags processed so far. New writes are indexed immediately.`
@@ -86,6 +93,7 @@ function Row({ type, index, refused, onControl, onDrop }) {
           <${Copy} kind="small" label=${`Copy the command that creates ${name}`} text=${creationAsCommand(type, index)}>Command</${Copy}>`}
         ${job && !isOver(job) && html`<${Button} kind="small" refused=${writing} label=${`${isPaused ? "Resume" : "Pause"} ${name}`}
           onClick=${() => (isPaused ? onControl(job, "resume", "Resumed") : onControl(job, "pause", "Paused"))}>${isPaused ? "Resume" : "Pause"}</${Button}>`}
+        ${(state === "ready" || state === "cancelled") && html`<${Button} kind="small" icon="refresh" refused=${writing} label=${`Clean ${name}`} onClick=${onClean}>Clean</${Button}>`}
         ${state !== "dropping" && html`<${Button} kind="small danger" icon="bin" refused=${refused} label=${`Drop ${name}`} onClick=${onDrop}>Drop</${Button}>`}
       </div>
     </li>`;

@@ -52,7 +52,7 @@ export function AddItem({ list, feature, ttl, isKeyed, onClose, onDone }) {
       ${keyed && html`<${TextField} label="Key" required ...${keyed} onInput=${setKey} hint="It occurs once in the list."/>`}
       <${ValueField} type=${type} value=${text} onInput=${setText} error=${error}/>
       <${TextField} label="Time" value=${at} onInput=${setAt} error=${moment.error} placeholder="now"
-        hint="A time, or -1h for an hour ago. Default: now."/>
+        hint="A date or time, or -1h for an hour ago. UTC if it has no zone. Default: now."/>
       ${!moment.error && (end <= Date.now()
         ? html`<${Notice} kind="warn"><p>An item of ${dayTime(millis)} has already expired and would not be stored.</p></${Notice}>`
         : html`<p class="fine">Visible until ${dayTime(end)}, ${relative(end)}. Adding it twice creates one item.</p>`)}

@@ -25,7 +25,7 @@ export function WhyMissing({ list, feature, ttl, isKeyed }) {
       <summary><h2>Why is an item missing?</h2></summary>
       <form class="choice-row" onSubmit=${ask} novalidate aria-label="Find a missing item">
         <${TextField} label="Time of the item" value=${at} onInput=${setAt} error=${moment.error}
-          placeholder="2024-08-29T16:44:05Z" hint="As exact as you know it, or -3d."/>
+          placeholder="2024-08-29 16:44:05" hint="As exact as you know it, or -3d. UTC if it has no zone."/>
         ${isKeyed && html`<${TextField} label="Its key, if you know it" value=${key} onInput=${setKey}/>`}
         <${ValueField} label="Its value, if you know it" type=${feature.value_type} value=${value} onInput=${setValue}
           error=${value && read.error}/>

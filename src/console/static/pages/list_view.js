@@ -53,7 +53,7 @@ export function ListView({ wanted, feature }) {
   const on = () => go(withQuery({ token: page.data.next_page_token }), { state: { before: [...before, token ?? ""] } });
   const back = () => go(withQuery({ token: before.at(-1) }), { state: { before: before.slice(0, -1) } });
   const pick = (from, to) => go(withQuery({
-    min: rfc3339(BigInt(Math.floor(from)) * 1000000n), max: rfc3339(BigInt(Math.ceil(to)) * 1000000n), token: "",
+    min: rfc3339(BigInt(from) * 1000000n), max: rfc3339(BigInt(to) * 1000000n - 1n), token: "",
   }));
   const close = () => setOpen(null);
   const done = (words) => { close(); say(words); again(); };
@@ -81,7 +81,7 @@ export function ListView({ wanted, feature }) {
       </div>
       <${Trouble} problem=${page.problem} onRetry=${again}/>
       ${all.length > 0 && html`
-        <${Timeline} millis=${all.map((item) => millisOf(item.timestamp))} now=${now} onPick=${pick}
+        <${Timeline} millis=${all.map((item) => millisOf(item.timestamp))} onPick=${pick}
           isPart=${Boolean(overview.data.next_page_token)} expiry=${now - readTtl(ttl).secs * 1000}/>`}
       ${(wanted.min || wanted.max) && html`
         <p class="bounded">Only from ${wanted.min ? html`<${Time} at=${wanted.min} kind="absolute"/>` : "the beginning"} to
@@ -128,7 +128,7 @@ const Items = ({ items, feature, isKeyed, ttl, now, refused, onRemove }) => {
           const end = millis + secs * 1000;
           return html`
             <tr key=${item.timestamp + (item.key ?? "") + valueJson(item.value).slice(0, 200)}>
-              <td class="nowrap items-time"><time datetime=${item.timestamp} title=${item.timestamp}>${dayTime(millis)}</time>
+              <td class="nowrap items-time"><${Time} at=${item.timestamp} kind="absolute"/>
                 <div class="fine">${relative(millis, now)}</div></td>
               ${isKeyed && html`<td class="value-cell" data-title="Key"><${Value} type="string" value=${item.key}/></td>`}
               <td class="value-cell"><${Value} type=${feature.value_type} value=${item.value}/></td>

@@ -2,7 +2,7 @@
 
 import { html, useMemo, useState } from "../lib/html.js";
 import { deprecation, loadFeature, loadFeatures, titleOf, versionName } from "../lib/features.js";
-import { readMoment, rfc3339 } from "../lib/format.js";
+import { dayTime, readMoment, rfc3339 } from "../lib/format.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
@@ -82,8 +82,8 @@ function Choice({ wanted, features, feature }) {
     go(`/console/lists?${query}`);
   };
   const shown = (field) => (tried ? errors[field] : null);
-  const resolved = (bound) => (bound.ns ? `That is ${rfc3339(bound.ns).slice(0, 19).replace("T", " ")} UTC.` : "");
-  const relative = (text) => (text.startsWith("-") ? resolved(readMoment(text)) : "");
+  // What a text is read as, unless it says so itself.
+  const readAs = (text, bound) => (bound.ns && text !== rfc3339(bound.ns) ? `That is ${dayTime(Number(bound.ns / 1000000n))}.` : "");
   return html`
     <form class="card choice" onSubmit=${submit} novalidate aria-label="Which list">
       <div class="choice-row">
@@ -111,9 +111,9 @@ function Choice({ wanted, features, feature }) {
         <summary>Time range</summary>
         <div class="choice-row">
           <${TextField} label="From" value=${draft.min} onInput=${(min) => set({ min })} error=${shown("min")}
-            placeholder="-7d" hint=${relative(draft.min) || "A time, or -7d for 7 days ago."}/>
+            placeholder="-7d" hint=${readAs(draft.min, min) || "A date or time, now, or -7d for 7 days ago. UTC if it has no zone."}/>
           <${TextField} label="To" value=${draft.max} onInput=${(max) => set({ max })} error=${shown("max")}
-            placeholder="2024-08-29T16:44:05Z" hint=${relative(draft.max) || "Both bounds are inclusive."}/>
+            placeholder="2024-08-29 16:44" hint=${readAs(draft.max, max) || "Both bounds are inclusive."}/>
           <div class="chips" role="group" aria-label="Common time ranges">
             ${[["-1h", "last hour"], ["-1d", "last day"], ["-7d", "last 7 days"], ["", "any time"]].map(([ago, words]) => html`
               <button type="button" class="chip" aria-pressed=${draft.min === ago && !draft.max}

@@ -47,34 +47,55 @@ export function Purges() {
     ${builds.length > 0 && html`
       <section class="card" aria-labelledby="builds">
         <div class="card-head"><h2 id="builds">Work on indexes <span class="muted">${builds.length}</span></h2></div>
-        <ul class="jobs">${builds.map((job) => html`<${IndexJob} key=${job.id} job=${job}/>`)}</ul>
+        <ul class="jobs">${builds.map((job) => html`
+          <${IndexJob} key=${job.id} job=${job} onControl=${(what, words) => (what === "cancel" ? setCancelled(job) : control(job, what, words))}/>`)}</ul>
       </section>`}
     ${cancelled && html`
-      <${Dialog} title="Cancel this purge?" kind="danger" onClose=${() => setCancelled(null)} actions=${html`
-        <${Button} onClick=${() => setCancelled(null)}>Continue the purge</${Button}>
-        <${Button} kind="danger solid" disabled=${task.busy} onClick=${() => control(cancelled, "cancel", "The purge is cancelled")}
+      <${Dialog} title=${`Cancel this ${nameOf(cancelled)}?`} kind="danger" onClose=${() => setCancelled(null)} actions=${html`
+        <${Button} onClick=${() => setCancelled(null)}>Continue the ${nameOf(cancelled)}</${Button}>
+        <${Button} kind="danger solid" disabled=${task.busy} onClick=${() => control(cancelled, "cancel", `The ${nameOf(cancelled)} is cancelled`)}
           >Cancel permanently</${Button}>`}>
-        <p>The purge of <strong><bdi>${titleOfJob(cancelled)}</bdi></strong> stops. Cleared items stay removed. To clear the rest,
-          start another purge.</p>
+        <p>The ${nameOf(cancelled)} of <strong><bdi>${titleOfJob(cancelled)}</bdi></strong> stops. ${cancelled.kind === "clean"
+          ? "Repaired entries stay. To check the rest, start another cleaning."
+          : "Cleared items stay removed. To clear the rest, start another purge."}</p>
         <${Trouble} problem=${task.problem}/>
       </${Dialog}>`}`;
 }
 
+const nameOf = (job) => (job.kind === "clean" ? "cleaning" : "purge");
 // A job without a feature is about the bags of its entity type.
 const titleOfJob = (job) => (job.feature ? `${job.entity_type}.${job.feature}` : job.entity_type);
-const INDEXES = { build_index: "builds", drop_index: "drops" };
+const INDEXES = { build_index: "builds an index of", drop_index: "drops an index of", clean: "cleans indexes of" };
 
-/** Work on an index: it is paused where indexes are, and nobody cancels it. */
-const IndexJob = ({ job }) => html`
+/** What a cleaning found. */
+const found = ({ entries_added: added, entries_removed: removed }) =>
+  (added === undefined ? "" : ` · ${group(added)} missing entries added, ${group(removed ?? 0)} without a bag removed`);
+
+/** Work on indexes. A build and a drop are paused on the page of the indexes, and a cleaning is here. */
+const IndexJob = ({ job, onControl }) => html`
   <li class="job">
     <div class="job-head">
-      <a class="name" href=${pageOfType(job.entity_type, "indexes")}><bdi>${INDEXES[job.kind]} an index of ${job.entity_type}</bdi></a>
+      <a class="name" href=${pageOfType(job.entity_type, "indexes")}><bdi>${INDEXES[job.kind]} ${job.entity_type}</bdi></a>
       <${Badge} kind=${STATES[job.state]}>${job.state}</${Badge}>
       <span class="fine">begun ${relative(millisOf(job.created_at))}${isOver(job)
-        ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""} · ${group(job.lists_cleared)} bags processed</span>
+        ? html`, over <${Time} at=${job.updated_at} kind="relative"/>` : ""} · ${group(job.lists_cleared)} bags processed${found(job)}</span>
     </div>
     ${job.problem && html`<${Notice} kind="warn" title="The job is blocked."><p>${job.problem}</p></${Notice}>`}
+    ${job.kind === "clean" && !isOver(job) && html`<${Controls} job=${job} what="cleaning" title=${job.entity_type}
+      refused=${refusal("lists:write", job.entity_type, "")} onControl=${onControl}/>`}
   </li>`;
+
+/** The buttons of a job that is not over. */
+function Controls({ job, what, title, refused, onControl }) {
+  const button = (action, text, words, kind = "") => html`
+    <${Button} kind=${`small ${kind}`} refused=${refused} label=${`${text} the ${what} of ${title}`}
+      onClick=${() => onControl(action, words)}>${text}</${Button}>`;
+  return html`
+    <div class="actions">
+      ${job.state === "paused" ? button("resume", "Resume", `The ${what} is resumed`) : button("pause", "Pause", `The ${what} is paused`)}
+      ${button("cancel", "Cancel", "", "danger")}
+    </div>`;
+}
 
 function Job({ job, onControl }) {
   const title = titleOfJob(job);
@@ -84,9 +105,6 @@ function Job({ job, onControl }) {
     job.lists_per_second && `at most ${group(job.lists_per_second)} per second`,
     `started by ${job.created_by}`,
   ].filter(Boolean).join(" · ");
-  const button = (what, text, words, kind = "") => html`
-    <${Button} kind=${`small ${kind}`} refused=${refused} label=${`${text} the purge of ${title}`}
-      onClick=${() => onControl(what, words)}>${text}</${Button}>`;
   return html`
     <li class="job">
       <div class="job-head">
@@ -104,10 +122,6 @@ function Job({ job, onControl }) {
       ${job.problem && html`<${Notice} kind="warn" title="The job is blocked."><p>${job.problem}</p></${Notice}>`}
       ${job.state === "done" && job.bytes_erased === false && html`
         <p class="fine">The items are removed; the store reclaims their bytes later.</p>`}
-      ${!isOver(job) && html`
-        <div class="actions">
-          ${job.state === "paused" ? button("resume", "Resume", "The purge is resumed") : button("pause", "Pause", "The purge is paused")}
-          ${button("cancel", "Cancel", "", "danger")}
-        </div>`}
+      ${!isOver(job) && html`<${Controls} job=${job} what="purge" title=${title} refused=${refused} onControl=${onControl}/>`}
     </li>`;
 }

@@ -17,8 +17,8 @@ function Calls({ id }) {
   const loaded = useLoad(async () => ({ document: await openapi(), operations: await operations() }), []);
   const [isOpen, setOpen] = useState(false);
   useEffect(() => setOpen(false), [id]);
-  if (loaded.problem) return html`<${PageHead} title="API"/><${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`;
-  if (!loaded.data) return html`<${PageHead} title="API"/><${Loading} what="Loading the API document"/>`;
+  if (loaded.problem) return html`<${PageHead} title="API reference"/><${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>`;
+  if (!loaded.data) return html`<${PageHead} title="API reference"/><${Loading} what="Loading the API document"/>`;
   const { document, operations: all } = loaded.data;
   const operation = all.find((operation) => operation.id === id);
   return html`

@@ -93,16 +93,16 @@ function AddVersion({ feature, onClose, onDone }) {
   const [draft, setDraft] = useState(drafted(feature));
   const taken = useTaken("create_version");
   const takesIdentity = useLoad(() => takesField("create_version", "identity"), []).data;
-  const [identity, setIdentity] = useState({ identity: identityOf(feature), keep: feature.keep ?? "newest" });
+  const [identity, setIdentity] = useState({ identity: identityOf(feature), keep: feature.keep ?? "newest", bucket: feature.bucket ?? "" });
   const task = useTask();
   const isKnown = feature.versions.some((known) => known.version === version) ? "This name is already in use." : null;
   const error = version ? versionError(version) ?? isKnown : null;
   const add = () => task.run(async () => {
-    const { identity: kind, keep } = identity;
+    const { identity: kind, keep, bucket } = identity;
     const given = readDraft(draft);
     const properties = Object.fromEntries((taken ?? []).map(({ name }) => [name, given[name]]));
     const body = { version, ttl, ...properties, ...(takesIdentity && { identity: kind,
-      ...(kind !== "item" && { keep }) }), ...(description && { description }) };
+      ...(kind === "item" ? { bucket: bucket || null } : { keep, bucket: null }) }), ...(description && { description }) };
     await call("POST", `${featurePath(feature.entity_type, feature.name)}/versions`, { body });
     onDone(`Version ${version} was added`);
   });

@@ -1,7 +1,7 @@
 // What several pages show of features: labels, lives, differences, and the trail of changes.
 
 import { html } from "../lib/html.js";
-import { IDENTITIES, KEEPS, isDeprecation, labelsText } from "../lib/features.js";
+import { BUCKETS, IDENTITIES, KEEPS, isDeprecation, labelsText } from "../lib/features.js";
 import { day, readTtl, ttlWords, dayTime } from "../lib/format.js";
 import { Badge, SelectField, TextField, Time } from "./parts.js";
 import { PROPERTIES } from "./properties.js";
@@ -52,6 +52,9 @@ export const IdentityChoice = ({ draft, onChange }) => html`
       options=${Object.entries(IDENTITIES).map(([identity, [title]]) => [identity, title])}/>
     ${draft.identity !== "item" && html`
       <${SelectField} label="Kept item" value=${draft.keep} onChange=${(keep) => onChange({ keep })} options=${Object.entries(KEEPS)}/>`}
+    ${draft.identity === "item" && draft.bucket !== undefined && html`
+      <${SelectField} label="Bucket" value=${draft.bucket} onChange=${(bucket) => onChange({ bucket })} options=${Object.entries(BUCKETS)}
+        hint="For long lists on ScyllaDB and Cassandra: a partition for each period. Cannot be changed."/>`}
   </div>`;
 
 /** More than any definition has: what is longer is refused, and not worth drawing. */

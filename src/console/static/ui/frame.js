@@ -1,6 +1,7 @@
 // The frame of every page: the name, the present caller, the colours, and the navigation.
 
 import { html, useEffect, useState } from "../lib/html.js";
+import { zone } from "../lib/format.js";
 import { nameOf, session, signOut } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Icon, Mark } from "./icons.js";
@@ -22,7 +23,7 @@ export function Header({ onMenu, isMenuOpen }) {
       <${Button} kind="quiet menu-button" icon="menu" label="Menu" aria-expanded=${isMenuOpen} aria-controls="places"
         onClick=${onMenu}/>
       <a class="brand" href="/console/features"><${Mark}/><span>Liststore</span></a>
-      <div class="top-right"><${Who}/><${Theme}/></div>
+      <div class="top-right"><${Who}/><${Zone}/><${Theme}/></div>
     </header>`;
 }
 
@@ -47,6 +48,14 @@ function Who() {
   return html`
     <a class="who" href="/console/access"><${Icon} name="access"/><bdi>${nameOf(me)}</bdi></a>
     <${Button} kind="quiet" icon="out" label="Sign out" onClick=${signOut}/>`;
+}
+
+/** Switches all times between UTC and the browser's zone. */
+function Zone() {
+  const isLocal = useStore(zone) === "local";
+  return html`
+    <button type="button" class="button quiet zone" aria-label=${`Times: ${isLocal ? "local" : "UTC"}. Change to ${isLocal ? "UTC" : "local"}`}
+      onClick=${() => zone.set(isLocal ? "utc" : "local")}>${isLocal ? "Local" : "UTC"}</button>`;
 }
 
 const THEMES = { auto: ["auto", "as the system"], light: ["sun", "light"], dark: ["moon", "dark"] };

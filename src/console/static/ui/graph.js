@@ -1,13 +1,14 @@
 // A graph of some series over time, with their latest values as text.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { clock } from "../lib/format.js";
+import { awaited } from "../lib/api.js";
+import { clock, zoneName } from "../lib/format.js";
 
 let library = null;
 
 /** The library is fetched when the first graph is drawn. */
 const uplot = () => {
-  library ??= import("../vendor/uplot.js").then((module) => module.default);
+  library ??= awaited(import("../vendor/uplot.js")).then((module) => module.default);
   return library;
 };
 
@@ -59,10 +60,34 @@ function options(width, names, show, dark) {
   };
 }
 
-export function Graph({ title, times, series, show }) {
+const isNumber = (value) => value !== null && value !== undefined;
+
+export function Graph({ title, times, series, show, empty = "No values yet." }) {
+  const dark = useDark();
+  const now = series.map(([name, values]) => [name, values.findLast(isNumber)]);
+  // Axes without values would show times and numbers that nothing has.
+  const isEmpty = times.length < 2 || !series.some(([, values]) => values.some(isNumber));
+  const words = ([name, value]) => `${name} ${isNumber(value) ? show(value) : "unknown"}`;
+  const colours = COLOURS[dark ? "dark" : "light"];
+  const label = `${title} over time, ${zoneName()}. Now: ${now.map(words).join(", ")}`;
+  return html`
+    <section class="card" aria-label=${title}>
+      <div class="graph-head">
+        <h3>${title}</h3>
+        <div class="keys-of-graph">
+          ${now.map(([name, value], i) => html`
+            <span><i style=${{ background: colours[i] }}/><span class="muted">${name}</span>${" "}
+              <strong>${isNumber(value) ? show(value) : "–"}</strong></span>`)}
+        </div>
+      </div>
+      ${isEmpty ? html`<p class="graph graph-empty muted">${empty}</p>`
+        : html`<${Plot} label=${label} times=${times} series=${series} show=${show} dark=${dark}/>`}
+    </section>`;
+}
+
+function Plot({ label, times, series, show, dark }) {
   const place = useRef();
   const plot = useRef();
-  const dark = useDark();
   const names = series.map(([name]) => name);
   const data = [times.map((at) => at / 1000), ...series.map(([, values]) => values)];
   const latest = useRef(data);
@@ -85,19 +110,5 @@ export function Graph({ title, times, series, show }) {
     };
   }, [dark, names.join("\n")]);
   useEffect(() => { plot.current?.setData(latest.current); });
-  const now = series.map(([name, values]) => [name, values.at(-1)]);
-  const words = ([name, value]) => `${name} ${value === null || value === undefined ? "unknown" : show(value)}`;
-  const colours = COLOURS[dark ? "dark" : "light"];
-  return html`
-    <section class="card" aria-label=${title}>
-      <div class="graph-head">
-        <h3>${title}</h3>
-        <div class="keys-of-graph">
-          ${now.map(([name, value], i) => html`
-            <span><i style=${{ background: colours[i] }}/><span class="muted">${name}</span>${" "}
-              <strong>${value === null || value === undefined ? "–" : show(value)}</strong></span>`)}
-        </div>
-      </div>
-      <div class="graph" ref=${place} role="img" aria-label=${`${title} over time. Now: ${now.map(words).join(", ")}`}/>
-    </section>`;
+  return html`<div class="graph" ref=${place} role="img" aria-label=${label}/>`;
 }

@@ -1,7 +1,8 @@
 // The parts that pages are made of.
 
 import { html, useEffect, useId, useRef, useState } from "../lib/html.js";
-import { dayTime, millisOf, relative } from "../lib/format.js";
+import { connection } from "../lib/api.js";
+import { dayTime, millisOf, nanos, relative, rfc3339 } from "../lib/format.js";
 import { createStore, useStore } from "../lib/store.js";
 import { Icon } from "./icons.js";
 
@@ -53,15 +54,30 @@ export const LinkButton = ({ kind = "", icon, href, children, refused }) =>
 export const Badge = ({ kind = "", children }) => html`<span class=${`badge ${kind}`}>${children}</span>`;
 export const TypeBadge = ({ type }) => html`<span class="badge type" data-type=${type}>${type}</span>`;
 
-/** A moment: how far away, with the exact time beside it for whoever asks. */
+/** What the state of the connection is, if it is not good. A dialog repeats it, since it covers the page. */
+export function Connection() {
+  const { online, slow } = useStore(connection);
+  if (!online) {
+    return html`
+      <div class="banner bad" role="alert">
+        <strong>The server does not respond.</strong> The page shows its last data. Retrying…
+      </div>`;
+  }
+  return slow ? html`<div class="banner warn" role="status"><strong>Still waiting for the server…</strong></div>` : null;
+}
+
+/** A moment: when, and how far away. It is a button that shows the exact time, to the nanosecond. */
 export function Time({ at, kind = "both" }) {
-  const millis = millisOf(at);
-  if (Number.isNaN(millis)) return html`<span>${at}</span>`;
-  const words = kind === "relative" ? relative(millis) : kind === "absolute" ? dayTime(millis) : null;
+  const [isExact, setExact] = useState(false);
+  const ns = nanos(at);
+  if (ns === null) return html`<span>${at}</span>`;
+  const millis = Number(ns / 1000000n);
+  const exact = rfc3339(ns);
+  const words = kind === "relative" ? relative(millis) : dayTime(millis);
   return html`
-    <time datetime=${at} title=${at}>
-      ${words ?? html`${dayTime(millis)} <span class="muted nowrap">· ${relative(millis)}</span>`}
-    </time>`;
+    <span class="moment"><button type="button" class="time" title=${exact} aria-expanded=${isExact} onClick=${() => setExact(!isExact)}
+      ><time datetime=${exact}>${words}</time></button>${kind === "both" && html` <span class="muted nowrap">· ${relative(millis)}</span>`}${isExact
+      && html` <code class="exact">${exact}</code>`}</span>`;
 }
 
 /** A labelled field. `input` is drawn with what ties it to its label, hint and error. */
@@ -119,7 +135,7 @@ export function Dialog({ title, onClose, children, actions, kind = "" }) {
         <h2 id=${id}>${title}</h2>
         <${Button} kind="quiet small" icon="close" label="Close" onClick=${onClose}/>
       </div>
-      <div class="dialog-body">${children}</div>
+      <div class="dialog-body"><${Connection}/>${children}</div>
       <div class="dialog-foot">${actions}</div>
     </dialog>`;
 }

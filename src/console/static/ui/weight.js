@@ -1,14 +1,17 @@
-// The amount that would be deleted with a feature or a version: an estimate from one call at once, and the exact
-// number on request.
+// The amount that would be deleted with a feature or a version: exact numbers, or lower bounds that say so. The rest is
+// counted on request.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { bytes, group, short } from "../lib/format.js";
+import { group } from "../lib/format.js";
 import { refusal } from "../lib/session.js";
 import { weigh } from "../lib/weight.js";
 import { Button, Trouble } from "./parts.js";
 
-/** About ten million lists. */
-const CALLS_MAX = 10000;
+/** What is counted without being asked for: a page of lists of each version, and the items of some of them. */
+const AT_FIRST = { pagesMax: 1, countsMax: 200 };
+const ALL = { pagesMax: Infinity, countsMax: Infinity };
+
+const counted = (number, isExact, one) => `${isExact ? "" : "at least "}${group(number)} ${number === 1 ? one : `${one}s`}`;
 
 export function Weight({ feature, versions }) {
   const [weight, setWeight] = useState(null);
@@ -16,13 +19,13 @@ export function Weight({ feature, versions }) {
   const [isCounting, setCounting] = useState(false);
   const ending = useRef(null);
   const mayRead = !refusal("lists:read", feature.entity_type, feature.name);
-  const count = async (callsMax) => {
+  const count = async (bounds) => {
     ending.current?.abort();
     const { signal } = (ending.current = new AbortController());
     setProblem(null);
     setCounting(true);
     try {
-      await weigh(feature, versions, { callsMax, onSome: setWeight, signal });
+      await weigh(feature, versions, { ...bounds, onSome: (weight) => signal.aborted || setWeight(weight), signal });
     } catch (problem) {
       if (!signal.aborted) setProblem(problem);
     }
@@ -30,22 +33,20 @@ export function Weight({ feature, versions }) {
   };
   const stop = () => { ending.current.abort(); setCounting(false); };
   useEffect(() => {
-    if (mayRead) count(versions.length);
+    if (mayRead) count(AT_FIRST);
     return () => ending.current?.abort();
   }, []);
   if (!mayRead) return html`<li class="muted">You may not read its lists, so their number is not shown.</li>`;
-  const some = weight && (weight.isWhole ? "" : "at least ");
+  const isDone = weight?.isWhole && weight.isExact;
   return html`
     <li aria-live="polite">
       ${!weight ? problem ? "Cannot count its lists." : "Counting its lists…"
         : weight.lists === 0 && weight.isWhole ? html`<strong>No list</strong> has items.`
-        : html`<strong>${some}${group(weight.lists)} ${weight.lists === 1 ? "list" : "lists"}</strong>${weight.items
-            ? html`, with about ${short(weight.items)} ${Math.round(weight.items) === 1 ? "item" : "items"} and <strong>${bytes(weight.bytes)}</strong> of values` : ""}.`}
-      ${weight && !weight.isWhole && html`
-        <p class="fine">Counting all lists scans the whole store.
-          ${" "}${isCounting
+        : html`<strong>${counted(weight.lists, weight.isWhole, "list")}</strong> with <strong>${counted(weight.items, weight.isExact, "item")}</strong>.`}
+      ${weight && !isDone && html`
+        <p class="fine">${isCounting ? "Counting… " : "Counting all reads every list. "}${isCounting
             ? html`<${Button} kind="small" onClick=${stop}>Stop counting</${Button}>`
-            : html`<${Button} kind="small" onClick=${() => count(CALLS_MAX)}>Count all</${Button}>`}</p>`}
-      <${Trouble} problem=${problem} onRetry=${() => count(versions.length)}/>
+            : html`<${Button} kind="small" onClick=${() => count(ALL)}>Count all</${Button}>`}</p>`}
+      <${Trouble} problem=${problem} onRetry=${() => count(AT_FIRST)}/>
     </li>`;
 }
