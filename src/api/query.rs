@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::percent::{cut, decode_form};
 use super::problem::Problem;
-use crate::domain::{Invalid, Limit, Timestamp};
-use crate::service::JoinedList;
-use crate::wire::parameters::{MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_SIZE, Parameter};
+use crate::domain::{Int64As, Invalid, Limit, Timestamp};
+use crate::service::{JoinedList, JoinedLists};
+use crate::wire::parameters::{INT64_AS, MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_SIZE, Parameter};
 use crate::wire::{check_bounds, read_joined_lists};
 
 /// The values of the given parameters, in their order; `None` for those that were not given.
@@ -126,9 +126,15 @@ pub(crate) fn flag(parameter: &Parameter, text: Option<&str>) -> Result<bool, Pr
 }
 
 /// The lists that come along with bags.
-pub(crate) fn joined_lists(text: Option<&str>) -> Result<Vec<JoinedList>, Problem> {
+pub(crate) fn joined_lists(text: Option<&str>, int64_as: Option<&str>) -> Result<JoinedLists, Problem> {
     let lists = text.map(read_joined_lists).transpose()?.unwrap_or_default();
-    Ok(lists.into_iter().map(|(feature, limit)| JoinedList { feature, limit }).collect())
+    let lists = lists.into_iter().map(|(feature, limit)| JoinedList { feature, limit }).collect();
+    Ok(JoinedLists { lists, int64_as: form(int64_as)? })
+}
+
+/// How the values of items are written, if the caller asks for a form.
+pub(crate) fn form(text: Option<&str>) -> Result<Option<Int64As>, Problem> {
+    text.map(Int64As::parse).transpose().map_err(|invalid| Problem::from(invalid).at(INT64_AS.name))
 }
 
 #[cfg(test)]

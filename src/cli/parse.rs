@@ -10,8 +10,8 @@ use super::output::{Format, FormatParser};
 use crate::client::{Client, Retries, ServerUrl, Tls, Token, printable};
 use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{
-    AheadMax, Bucket, Clock, Description, EntityType, FeatureId, FeatureName, IdentityKind, Keep, MaxItems, Owner,
-    SystemClock, Timestamp, Ttl, VersionLabel,
+    AheadMax, Bucket, Clock, Description, EntityType, FeatureId, FeatureName, IdentityKind, Int64As, Keep, MaxItems,
+    Owner, SystemClock, Timestamp, Ttl, VersionLabel,
 };
 use crate::typed_times::TimeReader;
 
@@ -184,7 +184,7 @@ fn ahead_max(text: &str) -> Result<OrNone<AheadMax>, String> {
 }
 
 /// The options of [`ChangeableProperties`], and of the `ttl`.
-pub(super) const CHANGEABLE: &str = "--ttl, --max-items, --no-max-items, --timestamp-ahead-max";
+pub(super) const CHANGEABLE: &str = "--ttl, --max-items, --no-max-items, --timestamp-ahead-max, --int64-as";
 
 /// The properties of a version that can be changed, besides its `ttl`.
 #[derive(Debug, Args)]
@@ -199,13 +199,17 @@ pub(super) struct ChangeableProperties {
     /// the server's setting
     #[arg(long, value_name = "DURATION", value_parser = ahead_max)]
     timestamp_ahead_max: Option<OrNone<AheadMax>>,
+    /// How replies write values of the type int64: number, or string (decimal digits) for clients that read numbers as
+    /// doubles
+    #[arg(long, value_name = "FORM", value_parser = Int64As::parse)]
+    int64_as: Option<Int64As>,
 }
 
 impl ChangeableProperties {
     pub(super) fn given(&self, ttl: Option<Ttl>) -> GivenProperties {
         let max_items = self.max_items.map(Some).or(self.no_max_items.then_some(None));
         let timestamp_ahead_max = self.timestamp_ahead_max.map(|OrNone(ahead_max)| ahead_max);
-        GivenProperties { ttl, max_items, timestamp_ahead_max, ..GivenProperties::default() }
+        GivenProperties { ttl, max_items, timestamp_ahead_max, int64_as: self.int64_as, ..GivenProperties::default() }
     }
 }
 

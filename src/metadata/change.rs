@@ -91,7 +91,8 @@ fn create_feature(
         return Err(MetadataError::exists(new.id));
     }
     let NewFeature { id, value_type, properties, description, owner, labels } = new;
-    let properties = properties.checked().map_err(MetadataError::Property)?;
+    let properties = properties.checked().and_then(|properties| properties.of_values(value_type));
+    let properties = properties.map_err(MetadataError::Property)?;
     let (generation, ttl) = (following(last_generation), properties.ttl);
     let default_version = FeatureVersion {
         version: VersionLabel::default_version(),
@@ -138,6 +139,7 @@ fn update_feature(
     let FeaturePatch { properties, description, owner, labels } = patch;
     if let Some(default_version) = after.versions.iter_mut().find(|v| v.version.is_default()) {
         let properties = default_version.properties.changed_by(properties);
+        let properties = properties.of_values(before.value_type).map_err(MetadataError::Property)?;
         if properties != default_version.properties {
             default_version.ttl_max = default_version.ttl_max.max(properties.ttl);
             after.ttl_max = after.ttl_max.max(properties.ttl);
@@ -193,7 +195,9 @@ fn create_version(
         return Err(MetadataError::TooManyIndexes(id.entity_type.clone()));
     }
     let generation = following(last_generation);
-    let properties = new.properties.inheriting(&before.properties()).map_err(MetadataError::Property)?;
+    let properties = new.properties.inheriting(&before.properties());
+    let properties = properties.and_then(|properties| properties.of_values(before.value_type));
+    let properties = properties.map_err(MetadataError::Property)?;
     let ttl = properties.ttl;
     let version = FeatureVersion {
         version: new.version.clone(),
@@ -232,7 +236,8 @@ fn update_version(
     let (feature, place) = admitted_version(present, id, label, condition)?;
     let before = &feature.versions[place];
     let mut version = before.clone();
-    version.properties = version.properties.changed_by(patch.properties);
+    let properties = version.properties.changed_by(patch.properties).of_values(feature.value_type);
+    version.properties = properties.map_err(MetadataError::Property)?;
     version.ttl_max = version.ttl_max.max(version.properties.ttl);
     version.description = patch.description.unwrap_or(version.description);
     Ok((version != *before).then(|| with_version(feature, place, version, revision, context)))

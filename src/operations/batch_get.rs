@@ -2,30 +2,37 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::batch_get::ROW;
+use liststore_contract::operations::batch_get::{QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
 use crate::api::json::json_text;
 use crate::api::operation::Operation;
 use crate::api::problem::Problem;
+use crate::api::query::form;
 use crate::api::reply::failed;
+use crate::domain::Int64As;
 use crate::service::{Caller, GetItems, ListName, RenderedPage, Service, ServiceError};
 use crate::wire::{BatchGetInput, GetRequest};
 
-pub struct BatchGet;
+pub struct BatchGet<'r> {
+    input: BatchGetInput<'r>,
+    int64_as: Option<Int64As>,
+}
 
-impl Operation for BatchGet {
+impl Operation for BatchGet<'_> {
     const ROW: &'static Row = &ROW;
-    type Request<'r> = BatchGetInput<'r>;
+    type Request<'r> = BatchGet<'r>;
     /// One result for each request, in order.
     type Reply = Vec<Result<RenderedPage, ServiceError>>;
 
-    fn read<'r>(call: &'r Call<'_>) -> Result<BatchGetInput<'r>, Problem> {
-        BatchGetInput::read(&call.body)
+    fn read<'r>(call: &'r Call<'_>) -> Result<BatchGet<'r>, Problem> {
+        let [int64_as] = call.query(&QUERY)?;
+        Ok(BatchGet { input: BatchGetInput::read(&call.body)?, int64_as: form(int64_as.as_deref())? })
     }
 
-    async fn run(service: &Service, caller: &Caller, input: BatchGetInput<'_>) -> Result<Self::Reply, ServiceError> {
+    async fn run(service: &Service, caller: &Caller, asked: BatchGet<'_>) -> Result<Self::Reply, ServiceError> {
+        let BatchGet { input, int64_as } = asked;
         let requests = input.requests.iter().map(|request| {
             let request = request.as_ref().map_err(ServiceError::malformed)?;
             let GetRequest { entity_type, feature, version, entity_id, .. } = request;
@@ -38,6 +45,7 @@ impl Operation for BatchGet {
                 order: request.order,
                 limit: request.limit,
                 page_token: request.page_token.as_deref().map(Cow::Borrowed),
+                int64_as,
             })
         });
         service.batch_get(caller, requests.collect()).await

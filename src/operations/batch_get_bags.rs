@@ -9,14 +9,14 @@ use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::query::joined_lists;
 use crate::api::reply::bag_texts;
-use crate::service::{Bag, Caller, EntityName, JoinedList, Service, ServiceError};
+use crate::service::{Bag, Caller, EntityName, JoinedLists, Service, ServiceError};
 use crate::wire::parameters::JOINED_LISTS;
 use crate::wire::{BATCH_BAGS_MAX, BagRequest, BatchGetBagsInput};
 
 /// Get many bags.
 pub struct BatchGetBags {
     entities: Vec<Result<EntityName, ServiceError>>,
-    lists: Vec<JoinedList>,
+    joined: JoinedLists,
 }
 
 impl Operation for BatchGetBags {
@@ -26,10 +26,10 @@ impl Operation for BatchGetBags {
     type Reply = Vec<Result<Bag, ServiceError>>;
 
     fn read(call: &Call<'_>) -> Result<Self, Problem> {
-        let [lists] = call.query(&QUERY)?;
-        let lists = joined_lists(lists.as_deref())?;
+        let [lists, int64_as] = call.query(&QUERY)?;
+        let joined = joined_lists(lists.as_deref(), int64_as.as_deref())?;
         let requests = BatchGetBagsInput::read(&call.body)?;
-        if requests.len() * lists.len() > BATCH_BAGS_MAX {
+        if requests.len() * joined.lists.len() > BATCH_BAGS_MAX {
             let detail = format!("a call reads at most {BATCH_BAGS_MAX} lists with its bags: split the request");
             return Err(Problem::argument(JOINED_LISTS.name, detail));
         }
@@ -39,11 +39,11 @@ impl Operation for BatchGetBags {
             Ok(request) => Ok(entity(request)),
             Err(problem) => Err(ServiceError::malformed(&problem)),
         });
-        Ok(Self { entities: entities.collect(), lists })
+        Ok(Self { entities: entities.collect(), joined })
     }
 
     async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Self::Reply, ServiceError> {
-        service.batch_get_bags(caller, request.entities, request.lists).await
+        service.batch_get_bags(caller, request.entities, request.joined).await
     }
 
     fn reply(call: &Call<'_>, bags: Self::Reply) -> HandlerResult {

@@ -7,8 +7,8 @@ use liststore_contract::row::Row;
 use crate::api::call::{Call, HandlerResult};
 use crate::api::operation::Operation;
 use crate::api::problem::Problem;
-use crate::api::query::bounds;
-use crate::domain::{ListKey, Timestamp, Value, ValueType};
+use crate::api::query::{bounds, form};
+use crate::domain::{Int64As, JsonForm, ListKey, Timestamp, Value};
 use crate::items::Bounds;
 use crate::service::{Caller, ListName, Service, ServiceError};
 use crate::wire::{Contained, ContainedValue, ContainsInput};
@@ -19,11 +19,12 @@ pub struct ContainsItems<'r> {
     within: Bounds,
     /// As JSON.
     values: Vec<&'r str>,
+    int64_as: Option<Int64As>,
 }
 
 /// The values that were asked for, and the newest visible item of each.
 pub struct ValuesContained {
-    value_type: ValueType,
+    form: JsonForm,
     values: Vec<(Bytes, Option<Timestamp>)>,
 }
 
@@ -33,11 +34,12 @@ impl Operation for ContainsItems<'_> {
     type Reply = ValuesContained;
 
     fn read<'r>(call: &'r Call<'_>) -> Result<ContainsItems<'r>, Problem> {
-        let [version, min_timestamp, max_timestamp] = call.query(&QUERY)?;
+        let [version, min_timestamp, max_timestamp, int64_as] = call.query(&QUERY)?;
         let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
         let list = call.list(version)?;
+        let (within, int64_as) = (Bounds::of(min_timestamp, max_timestamp), form(int64_as.as_deref())?);
         let ContainsInput { values } = ContainsInput::read(&call.body)?;
-        Ok(ContainsItems { list, within: Bounds::of(min_timestamp, max_timestamp), values })
+        Ok(ContainsItems { list, within, values, int64_as })
     }
 
     async fn run(
@@ -45,7 +47,7 @@ impl Operation for ContainsItems<'_> {
         caller: &Caller,
         request: ContainsItems<'_>,
     ) -> Result<ValuesContained, ServiceError> {
-        let ContainsItems { list, within, values } = request;
+        let ContainsItems { list, within, values, int64_as } = request;
         caller.take_items(values.len())?;
         let deadline = service.deadline(caller);
         let found = service.resolve(&list, deadline).await?;
@@ -59,19 +61,20 @@ impl Operation for ContainsItems<'_> {
             .lists_of(caller)
             .contains(list, found.properties.retention(), within, values.clone(), deadline)
             .await?;
-        Ok(ValuesContained { value_type: found.value_type, values: values.into_iter().zip(newest).collect() })
+        let form = found.properties.json_form(found.value_type, int64_as);
+        Ok(ValuesContained { form, values: values.into_iter().zip(newest).collect() })
     }
 
     fn reply(call: &Call<'_>, found: ValuesContained) -> HandlerResult {
-        let results = found.values.iter().map(|(value, newest)| shown(found.value_type, value, *newest));
+        let results = found.values.iter().map(|(value, newest)| shown(found.form, value, *newest));
         call.json(&Contained { results: results.collect::<Result<_, _>>()? })
     }
 }
 
 /// A value is written as a get writes it.
-fn shown(value_type: ValueType, value: &[u8], newest: Option<Timestamp>) -> Result<ContainedValue, Problem> {
+fn shown(form: JsonForm, value: &[u8], newest: Option<Timestamp>) -> Result<ContainedValue, Problem> {
     let mut text = Vec::new();
-    let written = value_type.write_json(value, &mut text).map_err(|error| error.to_string());
+    let written = form.write_json(value, &mut text).map_err(|error| error.to_string());
     let raw = written.and_then(|()| serde_json::from_slice(&text).map_err(|error| error.to_string()));
     let value = raw.map_err(|error| Problem::internal(format!("cannot render a value: {error}")))?;
     Ok(ContainedValue { value, timestamp: newest.map(|newest| newest.to_string()) })

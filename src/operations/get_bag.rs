@@ -13,12 +13,12 @@ use crate::api::problem::Problem;
 use crate::api::query::joined_lists;
 use crate::api::reply::bag_text;
 use crate::api::response::Response;
-use crate::service::{Bag, Caller, EntityName, JoinedList, Service, ServiceError, render};
+use crate::service::{Bag, Caller, EntityName, JoinedLists, Service, ServiceError, render};
 
 /// Get the bag of an entity.
 pub struct GetBag {
     entity: EntityName,
-    lists: Vec<JoinedList>,
+    joined: JoinedLists,
 }
 
 impl Operation for GetBag {
@@ -27,12 +27,12 @@ impl Operation for GetBag {
     type Reply = Bag;
 
     fn read(call: &Call<'_>) -> Result<Self, Problem> {
-        let [lists] = call.query(&QUERY)?;
-        Ok(Self { entity: call.entity()?, lists: joined_lists(lists.as_deref())? })
+        let [lists, int64_as] = call.query(&QUERY)?;
+        Ok(Self { entity: call.entity()?, joined: joined_lists(lists.as_deref(), int64_as.as_deref())? })
     }
 
     async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Bag, ServiceError> {
-        service.get_bag(caller, request.entity, request.lists).await
+        service.get_bag(caller, request.entity, request.joined).await
     }
 
     /// With lists the reply is more than a state of the bag. Its tag tells the text from any other, as that of a page

@@ -13,7 +13,7 @@ use crate::api::lines;
 use crate::api::negotiation::{LINES, prefers_lines};
 use crate::api::operation::Operation;
 use crate::api::problem::Problem;
-use crate::api::query::{bounds, count, moment};
+use crate::api::query::{bounds, count, form, moment};
 use crate::api::response::Response;
 use crate::domain::{Limit, Order};
 use crate::service::{Caller, GetItems, PageRead, RenderedPage, Service, ServiceError};
@@ -25,7 +25,7 @@ impl Operation for GetItems<'_> {
     type Reply = RenderedPage;
 
     fn read<'r>(call: &'r Call<'_>) -> Result<GetItems<'r>, Problem> {
-        let [version, min_timestamp, max_timestamp, as_of, order, limit, page_token] = call.query(&QUERY)?;
+        let [version, min_timestamp, max_timestamp, as_of, order, limit, page_token, int64_as] = call.query(&QUERY)?;
         let (min_timestamp, max_timestamp) = bounds(min_timestamp.as_deref(), max_timestamp.as_deref())?;
         let as_of = moment(&AS_OF, as_of.as_deref())?;
         let order = order.map(|text| Order::parse(&text)).transpose().map_err(|e| Problem::from(e).at(ORDER.name))?;
@@ -34,7 +34,8 @@ impl Operation for GetItems<'_> {
             None => Limit::DEFAULT,
         };
         let (list, order) = (call.list(version)?, order.unwrap_or_default());
-        Ok(GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token })
+        let int64_as = form(int64_as.as_deref())?;
+        Ok(GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token, int64_as })
     }
 
     async fn run(service: &Service, caller: &Caller, request: GetItems<'_>) -> Result<RenderedPage, ServiceError> {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::error::ServiceError;
 use super::page_cache::RenderedPage;
-use crate::domain::{EntityId, EntityType, FeatureKey, FeatureName, Limit, PageToken, Timestamp, ValueType};
+use crate::domain::{EntityId, EntityType, FeatureKey, FeatureName, Int64As, Limit, PageToken, Timestamp, ValueType};
 use crate::metadata::catalog::CatalogVersion;
 
 /// An entity, as callers name it.
@@ -38,6 +38,14 @@ impl HeldList {
         let value_type = version.value_type;
         Some(Self { feature: id.name.to_string(), version: label.to_string(), value_type, newest })
     }
+}
+
+/// The lists that come along with bags.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JoinedLists {
+    pub lists: Vec<JoinedList>,
+    /// How their values are written. None for the form of each feature.
+    pub int64_as: Option<Int64As>,
 }
 
 /// A bag that was found.

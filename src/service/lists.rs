@@ -14,8 +14,8 @@ use crate::access::{ANSWER_BYTES_MIN, SMALL_BYTES};
 use crate::actors::{ListPool, ResolveError};
 use crate::domain::page::ItemWalk;
 use crate::domain::{
-    EntityType, FeatureId, FeatureName, Invalid, Item, ItemKey, ListKey, MemberKey, Order, Retention, Timestamp, Value,
-    ValueType, VersionLabel,
+    EntityType, FeatureId, FeatureName, Int64As, Invalid, Item, ItemKey, JsonForm, ListKey, MemberKey, Order,
+    Retention, Timestamp, Value, VersionLabel,
 };
 use crate::items::{Bounds, ItemPage, Range, Validity};
 use crate::metadata::MetadataError;
@@ -39,7 +39,7 @@ pub(crate) struct PageRead {
     pub list: ListKey,
     pub retention: Retention,
     pub limit: usize,
-    value_type: ValueType,
+    form: JsonForm,
     min_timestamp: Option<Timestamp>,
     max_timestamp: Option<Timestamp>,
     as_of: Option<Timestamp>,
@@ -49,13 +49,13 @@ pub(crate) struct PageRead {
 
 impl PageRead {
     pub fn new(found: CatalogVersion, request: &GetItems<'_>) -> Result<Self, ServiceError> {
-        let GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token } = request;
+        let GetItems { list, min_timestamp, max_timestamp, as_of, order, limit, page_token, int64_as } = request;
         let CatalogVersion { feature_key, value_type, properties, .. } = found;
         let mut read = Self {
             list: ListKey::new(feature_key, list.entity_id.clone()),
             retention: properties.retention(),
             limit: limit.get(),
-            value_type,
+            form: properties.json_form(value_type, *int64_as),
             min_timestamp: *min_timestamp,
             max_timestamp: *max_timestamp,
             as_of: *as_of,
@@ -79,6 +79,11 @@ impl PageRead {
     fn is_first_page(&self) -> bool {
         let is_unbounded = self.min_timestamp.is_none() && self.max_timestamp.is_none() && self.as_of.is_none();
         is_unbounded && self.after.is_none() && self.order == Order::Newest
+    }
+
+    /// What a first page depends on besides its list.
+    fn page_form(&self) -> (usize, Int64As) {
+        (self.limit, self.form.int64_as)
     }
 
     /// A number that differs for most reads that do.
@@ -123,7 +128,7 @@ impl Service {
             return None;
         }
         let state = self.lists.state(&read.list)?;
-        self.pages.get(&read.list, read.limit, read.retention, self.clock.now(), state)
+        self.pages.get(&read.list, read.page_form(), read.retention, self.clock.now(), state)
     }
 
     /// Reads a page through its list's actor.
@@ -179,10 +184,10 @@ impl Service {
         let bytes_max = self.options.page_bytes_max;
         // To make a large page only to drop it would keep others waiting.
         self.reserve_if_long(caller, render::bytes_of(page).min(bytes_max))?;
-        let rendered = render::page(page, read.value_type, &read.walk(), bytes_max)?;
+        let rendered = render::page(page, read.form, &read.walk(), bytes_max)?;
         self.reserve_if_long(caller, rendered.text.len())?;
         if let Some(validity) = validity.filter(|_| read.is_first_page()) {
-            self.pages.insert(&read.list, read.limit, read.retention, validity, &rendered);
+            self.pages.insert(&read.list, read.page_form(), read.retention, validity, &rendered);
         }
         Ok(rendered)
     }

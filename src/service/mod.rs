@@ -47,7 +47,7 @@ use crate::telemetry::Log;
 
 use page_cache::PageCache;
 
-pub use bag::{Bag, BagsFound, EntityName, FoundBag, HeldList, JoinedList, StoredBag};
+pub use bag::{Bag, BagsFound, EntityName, FoundBag, HeldList, JoinedList, JoinedLists, StoredBag};
 pub use bag_conditions::{BagConditions, BagError, BagTags};
 pub(crate) use begun::{Broken, to_its_end};
 pub(crate) use changes::broke_off;

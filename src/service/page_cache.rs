@@ -14,7 +14,7 @@ use prometheus::{IntCounter, IntGauge, Registry};
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 
-use crate::domain::{ListKey, Retention, Timestamp};
+use crate::domain::{Int64As, ListKey, Retention, Timestamp};
 use crate::items::{StateToken, Validity};
 
 /// A page of items as it was written for those who ask.
@@ -34,22 +34,24 @@ const ROUNDED_UP: usize = 8;
 /// Pages are about as long as this: only the cache's first allocation depends on it.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// Gets of one list that begin at its newest item, without bounds: they differ in their limits.
+/// Gets of one list that begin at its newest item, without bounds: they differ in their limits and the form of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Key {
     list: ListKey,
     limit: usize,
+    int64_as: Int64As,
 }
 
 /// The same, borrowed.
 struct BorrowedKey<'a> {
     list: &'a ListKey,
     limit: usize,
+    int64_as: Int64As,
 }
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        BorrowedKey { list: &self.list, limit: self.limit }.hash(state);
+        BorrowedKey { list: &self.list, limit: self.limit, int64_as: self.int64_as }.hash(state);
     }
 }
 
@@ -57,12 +59,13 @@ impl Hash for BorrowedKey<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.list.hash(state);
         state.write_usize(self.limit);
+        self.int64_as.hash(state);
     }
 }
 
 impl Equivalent<Key> for BorrowedKey<'_> {
     fn equivalent(&self, key: &Key) -> bool {
-        self.limit == key.limit && *self.list == key.list
+        self.limit == key.limit && self.int64_as == key.int64_as && *self.list == key.list
     }
 }
 
@@ -105,12 +108,12 @@ impl PageCache {
     pub(super) fn get(
         &self,
         list: &ListKey,
-        limit: usize,
+        (limit, int64_as): (usize, Int64As),
         retention: Retention,
         now: Timestamp,
         state: StateToken,
     ) -> Option<RenderedPage> {
-        let Entry { retention: kept, validity, page } = self.pages.get(&BorrowedKey { list, limit })?;
+        let Entry { retention: kept, validity, page } = self.pages.get(&BorrowedKey { list, limit, int64_as })?;
         let in_time = validity.from <= now && now.as_nanos() < validity.until;
         if validity.state != state || kept != retention || !in_time {
             return None;
@@ -123,12 +126,13 @@ impl PageCache {
     pub(super) fn insert(
         &self,
         list: &ListKey,
-        limit: usize,
+        (limit, int64_as): (usize, Int64As),
         retention: Retention,
         validity: Validity,
         page: &RenderedPage,
     ) {
-        self.pages.insert(Key { list: list.clone(), limit }, Entry { retention, validity, page: page.clone() });
+        self.pages
+            .insert(Key { list: list.clone(), limit, int64_as }, Entry { retention, validity, page: page.clone() });
     }
 }
 
@@ -152,6 +156,7 @@ impl Collector for MemoryGauge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Int64As::Number;
     use crate::domain::Ttl;
     use crate::domain::{EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, VersionLabel};
 
@@ -177,8 +182,10 @@ mod tests {
     fn a_page_is_the_answer_to_gets_like_the_first_and_no_others() {
         let cache = PageCache::new(1 << 20, &Registry::new()).unwrap();
         let (state, other) = (StateToken::new(2), StateToken::new(4));
-        cache.insert(&list("a"), 3, ttl(100), Validity { state, from: at(10), until: 20 }, &page("kept"));
-        let get = |entity_id, limit, secs, now, state| cache.get(&list(entity_id), limit, ttl(secs), at(now), state);
+        cache.insert(&list("a"), (3, Number), ttl(100), Validity { state, from: at(10), until: 20 }, &page("kept"));
+        let get = |entity_id, limit, secs, now, state| {
+            cache.get(&list(entity_id), (limit, Number), ttl(secs), at(now), state)
+        };
         assert_eq!(get("a", 3, 100, 10, state), Some(page("kept")));
         assert_eq!(get("a", 3, 100, 19, state), Some(page("kept")));
         assert_eq!(get("a", 3, 100, 20, state), None, "an item has expired");
@@ -187,6 +194,7 @@ mod tests {
         assert_eq!(get("a", 3, 99, 10, state), None, "another TTL");
         assert_eq!(get("a", 4, 100, 10, state), None, "another limit");
         assert_eq!(get("b", 3, 100, 10, state), None, "another list");
+        assert_eq!(cache.get(&list("a"), (3, Int64As::String), ttl(100), at(10), state), None, "another form");
         assert_eq!(cache.hits.get(), 2);
     }
 
@@ -196,19 +204,22 @@ mod tests {
         let cache = PageCache::new(BYTES, &Registry::new()).unwrap();
         let validity = Validity { state: StateToken::new(0), from: at(0), until: u64::MAX };
         for limit in [1, 2] {
-            cache.insert(&list("a"), limit, ttl(9), validity, &page(&limit.to_string()));
+            cache.insert(&list("a"), (limit, Number), ttl(9), validity, &page(&limit.to_string()));
         }
         for limit in [1, 2] {
-            assert_eq!(cache.get(&list("a"), limit, ttl(9), at(1), validity.state), Some(page(&limit.to_string())));
+            assert_eq!(
+                cache.get(&list("a"), (limit, Number), ttl(9), at(1), validity.state),
+                Some(page(&limit.to_string()))
+            );
         }
         for i in 0..1_000 {
-            cache.insert(&list(&format!("u-{i}")), 1, ttl(9), validity, &page(&"x".repeat(1_000)));
+            cache.insert(&list(&format!("u-{i}")), (1, Number), ttl(9), validity, &page(&"x".repeat(1_000)));
             assert!(cache.pages.weight() <= BYTES);
         }
         assert!(cache.pages.weight() > BYTES / 2);
         // A store without memory to spare keeps none.
         let none = PageCache::new(0, &Registry::new()).unwrap();
-        none.insert(&list("a"), 1, ttl(9), validity, &page("x"));
-        assert_eq!(none.get(&list("a"), 1, ttl(9), at(1), validity.state), None);
+        none.insert(&list("a"), (1, Number), ttl(9), validity, &page("x"));
+        assert_eq!(none.get(&list("a"), (1, Number), ttl(9), at(1), validity.state), None);
     }
 }

@@ -8,7 +8,7 @@ use twox_hash::XxHash3_64;
 use super::error::ServiceError;
 use super::page_cache::RenderedPage;
 use crate::domain::page::ItemWalk;
-use crate::domain::{Item, ListKey, Rfc3339Writer, ValueType};
+use crate::domain::{Item, JsonForm, ListKey, Rfc3339Writer, ValueType};
 use crate::items::ItemPage;
 
 /// `{"timestamp":"2024-08-29T16:44:05.430000000Z","value":` and `},`
@@ -31,7 +31,7 @@ pub(crate) fn bytes_around(items: usize) -> usize {
 /// item, and has a `next_page_token` exactly if at least one more item was there.
 pub(crate) fn page(
     page: &ItemPage,
-    value_type: ValueType,
+    form: JsonForm,
     walk: &ItemWalk<'_>,
     bytes_max: usize,
 ) -> Result<RenderedPage, ServiceError> {
@@ -43,7 +43,7 @@ pub(crate) fn page(
         if rendered > 0 {
             out.push(b',');
         }
-        write_item(item, &mut writer, value_type, walk.list, &mut out)?;
+        write_item(item, &mut writer, form, walk.list, &mut out)?;
         if rendered > 0 && out.len() + TAIL_BYTES > bytes_max {
             out.truncate(end);
             break;
@@ -68,7 +68,7 @@ pub(crate) fn page(
 /// What was found of members, as the JSON of [`crate::wire::Found`]. Several items that exceed `bytes_max` are refused.
 pub(crate) fn found(
     list: &ListKey,
-    value_type: ValueType,
+    form: JsonForm,
     items: &[Option<Item>],
     bytes_max: usize,
 ) -> Result<Bytes, ServiceError> {
@@ -82,7 +82,7 @@ pub(crate) fn found(
         }
         match item {
             Some(item) => {
-                write_item(item, &mut writer, value_type, list, &mut out)?;
+                write_item(item, &mut writer, form, list, &mut out)?;
                 if out.len() > bytes_max && !is_first {
                     return Err(ServiceError::LookupTooLarge { fitting: index, asked: items.len() });
                 }
@@ -116,7 +116,7 @@ pub(crate) fn tag_of_text(text: &[u8]) -> String {
 fn write_item(
     item: &Item,
     writer: &mut Rfc3339Writer,
-    value_type: ValueType,
+    form: JsonForm,
     list: &ListKey,
     out: &mut Vec<u8>,
 ) -> Result<(), ServiceError> {
@@ -135,7 +135,7 @@ fn write_item(
     } else {
         out.extend_from_slice(b"\",\"value\":");
     }
-    value_type.write_json(value, out).map_err(|undecodable| damaged(&undecodable))?;
+    form.write_json(value, out).map_err(|undecodable| damaged(&undecodable))?;
     out.push(b'}');
     Ok(())
 }
@@ -144,7 +144,8 @@ fn write_item(
 mod tests {
     use super::*;
     use crate::domain::{
-        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, Order, Timestamp, VersionLabel,
+        EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Int64As, ListKey, Order, Timestamp,
+        VersionLabel,
     };
 
     fn list() -> ListKey {
@@ -165,7 +166,8 @@ mod tests {
                 value: bytes::Bytes::from_static(value),
             })
             .collect();
-        let rendered = page(&ItemPage { items, more }, ValueType::String, &walk, bytes_max)?;
+        let form = JsonForm { value_type: ValueType::String, int64_as: Int64As::Number };
+        let rendered = page(&ItemPage { items, more }, form, &walk, bytes_max)?;
         let json: serde_json::Value = serde_json::from_slice(&rendered.text).unwrap();
         assert_eq!(json["items"].as_array().unwrap().len(), rendered.items);
         let tag = std::str::from_utf8(&rendered.tag).unwrap();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::num::NonZeroU32;
 
-use crate::domain::{EntityId, EntityType, FeatureId, Limit, Order, Timestamp, VersionLabel};
+use crate::domain::{EntityId, EntityType, FeatureId, Int64As, Limit, Order, Timestamp, VersionLabel};
 use crate::wire::ItemInput;
 
 /// A list, as callers name it.
@@ -29,6 +29,8 @@ pub struct GetItems<'r> {
     pub order: Order,
     pub limit: Limit,
     pub page_token: Option<Cow<'r, str>>,
+    /// How values are written. None for the form of the feature version.
+    pub int64_as: Option<Int64As>,
 }
 
 /// Add List Items.

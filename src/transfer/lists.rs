@@ -4,7 +4,8 @@ use liststore_contract::operations::batch_get;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Failure, Request};
-use crate::domain::{FeatureId, VersionLabel};
+use crate::domain::{FeatureId, Int64As, VersionLabel};
+use crate::wire::parameters::INT64_AS;
 use crate::wire::{ErrorCode, Item, ProblemBody};
 
 /// Lists that one call asks for.
@@ -74,7 +75,9 @@ pub(super) async fn first_pages(client: &Client, asked: &[Asked<'_>]) -> Result<
     let mut pages = Vec::with_capacity(asked.len());
     while pages.len() < asked.len() {
         let left = &asked[pages.len()..];
-        let request = Request::new(&batch_get::ROW, &[]).body(&Body { requests: left })?;
+        // Files and checksums have one form of values, however their features are defined.
+        let request = Request::new(&batch_get::ROW, &[]).query(&INT64_AS, Some(Int64As::Number));
+        let request = request.body(&Body { requests: left })?;
         let Results { results } = client.ask(&request).await?;
         if results.len() != left.len() {
             return Err(Failure::failed("the server returned an unexpected number of results"));

@@ -4,8 +4,8 @@ use liststore_contract::operations::{get_items, list_entities};
 
 use super::lists::{Asked, CALL_LISTS, Page, first_pages};
 use crate::client::{Client, ClientError, Failure, Request};
-use crate::domain::{EntityId, FeatureId, Limit, Timestamp, VersionLabel};
-use crate::wire::parameters::{AS_OF, LIMIT, MIN_TIMESTAMP, PAGE_SIZE, PAGE_TOKEN, VERSION};
+use crate::domain::{EntityId, FeatureId, Int64As, Limit, Timestamp, VersionLabel};
+use crate::wire::parameters::{AS_OF, INT64_AS, LIMIT, MIN_TIMESTAMP, PAGE_SIZE, PAGE_TOKEN, VERSION};
 use crate::wire::{EntityPage, Item};
 
 /// Entities of a part.
@@ -69,7 +69,8 @@ impl Source<'_> {
                 .query(&MIN_TIMESTAMP, self.min_timestamp.map(Timestamp::as_nanos))
                 .query(&AS_OF, self.as_of.map(Timestamp::as_nanos))
                 .query(&LIMIT, Some(Limit::ITEMS_MAX))
-                .query(&PAGE_TOKEN, Some(token));
+                .query(&PAGE_TOKEN, Some(token))
+                .query(&INT64_AS, Some(Int64As::Number));
             let next = self.client.ask(&request).await;
             page = next.map_err(|error: ClientError| list.failed(&error.to_string()))?;
         }

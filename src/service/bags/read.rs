@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::super::bag::{Bag, EntityName, JoinedList};
+use super::super::bag::{Bag, EntityName, JoinedList, JoinedLists};
 use super::super::bag_conditions::BagError;
 use super::super::batch::{Room, SetAside, in_time};
 use super::super::requests::{GetItems, ListName};
@@ -24,16 +24,16 @@ impl Service {
         &self,
         caller: &Caller,
         entity: EntityName,
-        lists: Vec<JoinedList>,
+        joined: JoinedLists,
     ) -> Result<Bag, ServiceError> {
-        caller.take_items(1 + lists.len())?;
+        caller.take_items(1 + joined.lists.len())?;
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let room = Cell::new(Room::of(self.options.page_bytes_max));
         let list = ListKey::new(found.feature_key, entity.entity_id.clone());
         let bag = self.lists_of(caller).bag(list, found.properties.ttl, deadline).await?;
         let mut bags = vec![Ok(self.take_bag(caller, &room, entity, bag)?)];
-        self.join(caller, &mut bags, &lists, &room, deadline).await?;
+        self.join(caller, &mut bags, &joined, &room, deadline).await?;
         bags.pop().unwrap_or(Err(BagError::NotFound.into()))
     }
 
@@ -41,9 +41,9 @@ impl Service {
         &self,
         caller: &Caller,
         entities: Vec<Result<EntityName, ServiceError>>,
-        lists: Vec<JoinedList>,
+        joined: JoinedLists,
     ) -> Result<Vec<BagResult>, ServiceError> {
-        caller.take_items(entities.len() * (1 + lists.len()))?;
+        caller.take_items(entities.len() * (1 + joined.lists.len()))?;
         let (entities, refused) = SetAside::sort_out(entities);
         let deadline = self.deadline(caller);
         let mut types: BTreeMap<EntityType, Result<CatalogVersion, ServiceError>> = BTreeMap::new();
@@ -55,7 +55,7 @@ impl Service {
         }
         let room = Cell::new(Room::of(self.options.page_bytes_max));
         let mut bags = self.read_bags(caller, entities, &types, &room, deadline).await?;
-        self.join(caller, &mut bags, &lists, &room, deadline).await?;
+        self.join(caller, &mut bags, &joined, &room, deadline).await?;
         Ok(refused.put_back(bags))
     }
 
@@ -167,10 +167,11 @@ impl Service {
         &self,
         caller: &Caller,
         bags: &mut [BagResult],
-        lists: &[JoinedList],
+        joined: &JoinedLists,
         room: &Cell<Room>,
         deadline: Instant,
     ) -> Result<(), ServiceError> {
+        let JoinedLists { lists, int64_as } = joined;
         if lists.is_empty() {
             return Ok(());
         }
@@ -195,6 +196,7 @@ impl Service {
                 order: Order::Newest,
                 limit: *limit,
                 page_token: None,
+                int64_as: *int64_as,
             })
             .collect();
         let mut pages = self.read_pages(caller, &requests, room, deadline).await?.into_iter();

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::{Invalid, MemberKey, json};
+use super::{Int64As, Invalid, JsonForm, MemberKey, json};
 
 /// The type of a feature's values. It never changes: stored bytes are read by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,9 +74,17 @@ impl ValueType {
 
     /// Appends the JSON of a stored value, or says that the stored bytes are none of this type.
     pub fn write_json(self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), UndecodableValue> {
-        let undecodable = || UndecodableValue { value_type: self };
-        match self {
-            Self::String => {
+        JsonForm { value_type: self, int64_as: Int64As::Number }.write_json(stored, out)
+    }
+}
+
+impl JsonForm {
+    /// Appends the JSON of a stored value, or says that the stored bytes are none of its type.
+    pub fn write_json(self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), UndecodableValue> {
+        let Self { value_type, int64_as } = self;
+        let undecodable = || UndecodableValue { value_type };
+        match value_type {
+            ValueType::String => {
                 if is_plain(stored) {
                     out.push(b'"');
                     out.extend_from_slice(stored);
@@ -86,18 +94,26 @@ impl ValueType {
                 let text = std::str::from_utf8(stored).map_err(|_| undecodable())?;
                 serde_json::to_writer(out, text).map_err(|_| undecodable())
             }
-            Self::Int64 => {
+            ValueType::Int64 => {
                 let number = i64::from_be_bytes(stored.try_into().map_err(|_| undecodable())?);
-                serde_json::to_writer(out, &number).map_err(|_| undecodable())
+                match int64_as {
+                    Int64As::Number => serde_json::to_writer(out, &number).map_err(|_| undecodable()),
+                    Int64As::String => {
+                        out.push(b'"');
+                        serde_json::to_writer(&mut *out, &number).map_err(|_| undecodable())?;
+                        out.push(b'"');
+                        Ok(())
+                    }
+                }
             }
-            Self::Double => {
+            ValueType::Double => {
                 let number = f64::from_be_bytes(stored.try_into().map_err(|_| undecodable())?);
                 if !number.is_finite() {
                     return Err(undecodable());
                 }
                 serde_json::to_writer(out, &number).map_err(|_| undecodable())
             }
-            Self::Bool => {
+            ValueType::Bool => {
                 out.extend_from_slice(match stored {
                     [0] => b"false",
                     [1] => b"true",
@@ -105,13 +121,13 @@ impl ValueType {
                 });
                 Ok(())
             }
-            Self::Bytes => {
+            ValueType::Bytes => {
                 out.push(b'"');
                 out.extend_from_slice(STANDARD.encode(stored).as_bytes());
                 out.push(b'"');
                 Ok(())
             }
-            Self::Json => {
+            ValueType::Json => {
                 // Canonical when it was stored; checked again, lest a damaged row break the answer.
                 serde_json::from_slice::<serde::de::IgnoredAny>(stored).map_err(|_| undecodable())?;
                 out.extend_from_slice(stored);
@@ -266,6 +282,21 @@ mod tests {
         let text = |n: usize| format!("\"{}\"", "x".repeat(n));
         assert!(encode(ValueType::String, &text(64_000)).is_ok());
         assert_eq!(encode(ValueType::String, &text(64_001)), Err(Code::InvalidArgument));
+    }
+
+    #[test]
+    fn only_integers_become_strings_of_digits() {
+        let written = |value_type: ValueType, raw: &str| {
+            let (mut out, stored) = (Vec::new(), encode(value_type, raw).unwrap());
+            JsonForm { value_type, int64_as: Int64As::String }.write_json(&stored, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        for digits in ["0", "-1", "9007199254740993", "9223372036854775807", "-9223372036854775808"] {
+            assert_eq!(written(ValueType::Int64, digits), format!("\"{digits}\""));
+            assert_eq!(encode(ValueType::Int64, &format!("\"{digits}\"")), encode(ValueType::Int64, digits));
+        }
+        assert_eq!(written(ValueType::Double, "1.5"), "1.5");
+        assert_eq!(written(ValueType::Json, "[1]"), "[1]");
     }
 
     #[test]

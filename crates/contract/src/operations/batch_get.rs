@@ -3,7 +3,11 @@
 use super::parts::{ANY, BODY, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
+use crate::wire::parameters::{INT64_AS, Parameter};
 use crate::wire::{BatchGetInput, BatchGetResults, Type};
+
+/// The parameters of its query, in the order in which the server reads them.
+pub const QUERY: [Parameter; 1] = [INT64_AS];
 
 pub static ROW: Row = Row {
     name: "batch_get",
@@ -18,6 +22,7 @@ pub static ROW: Row = Row {
     effect: Effect::Read,
     method: Method::Post,
     path: "/v1/lists:batchGet",
+    query: &QUERY,
     request: Some(Type::of::<BatchGetInput<'static>>()),
     replies: &[json(200, "One result for each request.", Type::of::<BatchGetResults>())],
     errors: &[ANY, WRITE, BODY],

@@ -3,11 +3,11 @@
 use super::parts::{ANY, BODY, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::parameters::{JOINED_LISTS, Parameter};
+use crate::wire::parameters::{INT64_AS, JOINED_LISTS, Parameter};
 use crate::wire::{BatchGetBagsInput, BatchGetBagsResults, ErrorCode, Type};
 
 /// The parameters of its query, in the order in which the server reads them.
-pub const QUERY: [Parameter; 1] = [JOINED_LISTS];
+pub const QUERY: [Parameter; 2] = [JOINED_LISTS, INT64_AS];
 
 pub static ROW: Row = Row {
     name: "batch_get_bags",

@@ -3,11 +3,11 @@
 use super::parts::{ANY, BODY, LIST, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::parameters::{MAX_TIMESTAMP, MIN_TIMESTAMP, Parameter, VERSION};
+use crate::wire::parameters::{INT64_AS, MAX_TIMESTAMP, MIN_TIMESTAMP, Parameter, VERSION};
 use crate::wire::{Contained, ContainsInput, ErrorCode, Type};
 
 /// The parameters of its query, in the order in which the server reads them.
-pub const QUERY: [Parameter; 3] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP];
+pub const QUERY: [Parameter; 4] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, INT64_AS];
 
 pub static ROW: Row = Row {
     name: "contains_items",

@@ -3,11 +3,11 @@
 use super::parts::{ANY, BAGS, ETAG_OF_BAG, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::parameters::{BAG_IF_NONE_MATCH, JOINED_LISTS, Parameter, REQUEST_ID, TIMEOUT};
+use crate::wire::parameters::{BAG_IF_NONE_MATCH, INT64_AS, JOINED_LISTS, Parameter, REQUEST_ID, TIMEOUT};
 use crate::wire::{Bag, ErrorCode, Type};
 
 /// The parameters of its query, in the order in which the server reads them.
-pub const QUERY: [Parameter; 1] = [JOINED_LISTS];
+pub const QUERY: [Parameter; 2] = [JOINED_LISTS, INT64_AS];
 
 pub static ROW: Row = Row {
     name: "get_bag",

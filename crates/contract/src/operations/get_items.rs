@@ -3,11 +3,13 @@
 use super::parts::{ANY, CONDITIONAL, LIST};
 use crate::permission::Permission;
 use crate::row::{Content, Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::parameters::{AS_OF, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN, Parameter, VERSION};
+use crate::wire::parameters::{
+    AS_OF, INT64_AS, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN, Parameter, VERSION,
+};
 use crate::wire::{ErrorCode, ItemPage, Type};
 
 /// The parameters of its query, in the order in which the server reads them.
-pub const QUERY: [Parameter; 7] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, AS_OF, ORDER, LIMIT, PAGE_TOKEN];
+pub const QUERY: [Parameter; 8] = [VERSION, MIN_TIMESTAMP, MAX_TIMESTAMP, AS_OF, ORDER, LIMIT, PAGE_TOKEN, INT64_AS];
 
 const ETAG: (&str, &str) = ("ETag", "The page's entity tag.");
 const PAGE: ReplyForm = ReplyForm {

@@ -3,11 +3,11 @@
 use super::parts::{ANY, BODY, LIST, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::parameters::{Parameter, VERSION};
+use crate::wire::parameters::{INT64_AS, Parameter, VERSION};
 use crate::wire::{ErrorCode, Found, LookupInput, Type};
 
 /// The parameters of its query, in the order in which the server reads them.
-pub const QUERY: [Parameter; 1] = [VERSION];
+pub const QUERY: [Parameter; 2] = [VERSION, INT64_AS];
 
 pub static ROW: Row = Row {
     name: "lookup_items",

@@ -52,13 +52,13 @@ pub struct GetRequest<'a> {
     #[schema(value_type = u32, minimum = 1, maximum = 10000, default = 100, required = false)]
     pub limit: Limit,
     #[serde(default, deserialize_with = "members::some_timestamp")]
-    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
+    #[schema(value_type = texts::TimestampInput, required = false)]
     pub min_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "members::some_timestamp")]
-    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
+    #[schema(value_type = texts::TimestampInput, required = false)]
     pub max_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "members::some_timestamp")]
-    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
+    #[schema(value_type = texts::TimestampInput, required = false)]
     pub as_of: Option<Timestamp>,
     #[serde(default, deserialize_with = "order")]
     #[schema(value_type = texts::Order, inline, required = false)]
@@ -139,7 +139,7 @@ fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Order, D::Error> 
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "read as an item of one add")]
 pub struct BatchItem {
-    #[schema(value_type = texts::AnyTimestamp, inline)]
+    #[schema(value_type = texts::TimestampInput)]
     timestamp: (),
     /// The JSON of the feature's value type.
     #[schema(value_type = serde_json::Value)]

@@ -6,7 +6,7 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType};
 
 use super::jobs::lists_per_second;
 use super::members::{few, parsed, raw, whole};
@@ -99,12 +99,13 @@ fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Order>, D:
     parsed(deserializer, Order::parse).map(Some)
 }
 
-fn of_types(types: &[Type]) -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(types.iter().cloned().collect::<SchemaType>())
+/// Any JSON. Generators make an optional value of this, and classes of a choice between types.
+fn any() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::AnyValue)
 }
 
 fn values() -> Schema {
-    let value: Object = of_types(&[Type::String, Type::Number, Type::Boolean, Type::Null]).build();
+    let value = any().description(Some("A string, number, boolean or null.")).build();
     let description = "A string, number, boolean or null for each property of the index, in order.";
     let values = ArrayBuilder::new().items(value).min_items(Some(1)).max_items(Some(PROPERTIES_MAX));
     values.description(Some(description)).into()
@@ -112,7 +113,7 @@ fn values() -> Schema {
 
 fn bound() -> Schema {
     let description = "Lower or upper bound in the order of the index: a number, or a time in RFC 3339.";
-    of_types(&[Type::Number, Type::String]).description(Some(description)).into()
+    any().description(Some(description)).into()
 }
 
 impl FindBagsInput {

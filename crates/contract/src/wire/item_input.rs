@@ -17,7 +17,7 @@ use crate::domain::{Invalid, MemberKey, Timestamp, json};
 #[serde(deny_unknown_fields)]
 pub struct ItemInput<'a> {
     #[serde(deserialize_with = "members::timestamp")]
-    #[schema(value_type = texts::TimestampInput, inline)]
+    #[schema(value_type = texts::TimestampInput)]
     pub timestamp: Timestamp,
     /// The value as JSON of the feature's value type: `bytes` as standard Base64, `int64` as a number or a decimal
     /// string. At most 64,000 stored bytes.

@@ -2,15 +2,15 @@
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::item_input::{raw_json, raw_jsons};
 use super::{AddItemsInput, ItemInput, Problem, body, members, texts};
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
 
 /// The items to remove: by value, by timestamp and value, by key, or by time range.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(example = json!({"value": "story-17"}))]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum RemoveItemsInput<'a> {
     Value(RemoveValueInput<'a>),
@@ -18,6 +18,55 @@ pub enum RemoveItemsInput<'a> {
     Key(RemoveKeyInput<'a>),
     Keys(RemoveKeysInput<'a>),
     Between(RemoveBetweenInput),
+}
+
+impl PartialSchema for RemoveItemsInput<'_> {
+    fn schema() -> RefOr<Schema> {
+        RemovalForms::schema()
+    }
+}
+
+impl ToSchema for RemoveItemsInput<'_> {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        RemovalForms::schemas(schemas);
+    }
+}
+
+// Each form has a required member of its own, so that clients can tell the forms apart.
+/// The items to remove: by value, by timestamp and value, by key, or by time range.
+#[derive(ToSchema)]
+#[schema(example = json!({"value": "story-17"}))]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the schema of RemoveItemsInput")]
+enum RemovalForms<'a> {
+    Value(RemoveValueInput<'a>),
+    Items(RemoveNamedInput<'a>),
+    Key(RemoveKeyInput<'a>),
+    Keys(RemoveKeysInput<'a>),
+    Since(RemoveSinceInput),
+    Until(RemoveUntilInput),
+}
+
+/// Removes all items from a timestamp on, or between two timestamps. Both are inclusive.
+#[derive(ToSchema)]
+#[schema(example = json!({"min_timestamp": "2024-08-29T16:44:05.43Z"}))]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "the schema of one form of RemoveBetweenInput")]
+struct RemoveSinceInput {
+    #[schema(value_type = texts::TimestampInput)]
+    min_timestamp: (),
+    #[schema(value_type = texts::TimestampInput, required = false)]
+    max_timestamp: (),
+}
+
+/// Removes all items up to a timestamp, inclusive.
+#[derive(ToSchema)]
+#[schema(example = json!({"max_timestamp": "2024-08-29T16:44:05.43Z"}))]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "the schema of one form of RemoveBetweenInput")]
+struct RemoveUntilInput {
+    #[schema(value_type = texts::TimestampInput)]
+    max_timestamp: (),
 }
 
 /// Removes all items with this value, at any time.
@@ -63,15 +112,12 @@ pub struct RemoveNamedInput<'a> {
 }
 
 /// Removes all items between two timestamps, both inclusive. At least one of them is required.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"max_timestamp": "2024-08-29T16:44:05.43Z"}), min_properties = 1)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveBetweenInput {
     #[serde(default, deserialize_with = "members::some_timestamp", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::TimestampInput, inline, required = false)]
     pub min_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "members::some_timestamp", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::TimestampInput, inline, required = false)]
     pub max_timestamp: Option<Timestamp>,
 }
 

@@ -110,6 +110,15 @@ pub const JOINED_LISTS: Parameter = Parameter::new(
 )
 .with_example("story_presented:10,purchase:5");
 
+/// How the values of items are written.
+pub const INT64_AS: Parameter = Parameter::new(
+    "int64_as",
+    "How to write values of the type `int64`: `number` or `string` (decimal digits); default as the feature version is \
+     defined. Ask for `string` if your JSON reader holds numbers in doubles.",
+    texts::Int64As::schema,
+)
+.with_example("string");
+
 /// The values that bags are found by, each as JSON.
 pub const VALUE: Parameter = Parameter {
     repeats: true,

@@ -6,6 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{Ref, Schema};
 
 use super::texts;
 use crate::definition::{self, VersionProperties};
@@ -30,7 +32,7 @@ pub struct Item {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::MemberKey, inline, required = false)]
     pub key: Option<String>,
-    /// The JSON of the feature's value type.
+    /// The JSON of the feature's value type. An `int64` is a number, or a string of digits with `int64_as=string`.
     #[schema(value_type = serde_json::Value)]
     pub value: Box<RawValue>,
 }
@@ -39,8 +41,15 @@ pub struct Item {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({"results": [{"timestamp": "2024-08-29T16:44:05.430000000Z", "key": "u-17", "value": "spam"}, null]}))]
 pub struct Found {
-    /// `null` if there is no visible item.
+    #[schema(schema_with = found_items)]
     pub results: Vec<Option<Item>>,
+}
+
+/// Generators make an optional item of this choice.
+fn found_items() -> Schema {
+    let no_item = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Null));
+    let item = AnyOfBuilder::new().item(Ref::from_schema_name("Item")).item(no_item);
+    ArrayBuilder::new().items(item).description(Some("`null` if there is no visible item.")).into()
 }
 
 /// The result of an add. The counts add up to the number of items sent.

@@ -3,8 +3,10 @@
 //! Patterns are valid in both ECMA-262 and RE2, without look-ahead, so that generated clients can use them in any
 //! language.
 
+use std::borrow::Cow;
+
 use serde_json::json;
-use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -133,6 +135,43 @@ impl PartialSchema for Bucket {
 
 impl ToSchema for Bucket {}
 
+/// The same in a request, where `null` stands for none.
+pub struct BucketOrNull;
+
+impl PartialSchema for BucketOrNull {
+    fn schema() -> RefOr<Schema> {
+        let buckets = domain::Bucket::ALL.map(|bucket| json!(bucket.as_str()));
+        ObjectBuilder::new()
+            .schema_type(text_or_null())
+            .description(Some(
+                "The period of the items in one partition of a list on ScyllaDB and Cassandra; `null` for none. Cannot \
+                 be changed.",
+            ))
+            .enum_values(Some(buckets.into_iter().chain([json!(null)])))
+            .into()
+    }
+}
+
+impl ToSchema for BucketOrNull {}
+
+/// How integers are written.
+pub struct Int64As;
+
+impl PartialSchema for Int64As {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .description(Some(
+                "How values of the type `int64` are written: as a JSON number (`number`) or as a string of decimal \
+                 digits (`string`). Many clients read numbers as doubles, which changes integers beyond 2^53.",
+            ))
+            .enum_values(Some(domain::Int64As::ALL.map(domain::Int64As::as_str)))
+            .into()
+    }
+}
+
+impl ToSchema for Int64As {}
+
 /// Which item of a member stays.
 pub struct Keep;
 
@@ -147,6 +186,11 @@ impl PartialSchema for Keep {
 }
 
 impl ToSchema for Keep {}
+
+/// One type with null: generators make an optional text of it, while a choice between two schemas becomes a class.
+fn text_or_null() -> SchemaType {
+    SchemaType::Array(vec![Type::String, Type::Null])
+}
 
 fn text(chars: (usize, usize), pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
@@ -211,40 +255,57 @@ texts! {
     Timestamp => (30, 30), TIMESTAMP, "RFC 3339 in UTC with nine decimals.", "2024-08-29T16:44:05.430000000Z";
 }
 
+/// The same in a request, where `null` leaves it to the server.
+pub struct AheadMaxOrNull;
+
+impl PartialSchema for AheadMaxOrNull {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(text_or_null())
+            .min_length(Some(2))
+            .max_length(Some(domain::Ttl::CHARS_MAX))
+            .pattern(Some(ahead_max_pattern()))
+            .description(Some(
+                "Maximum lead of an added item's timestamp over the server's clock, such as `1d`; `none` for no limit, \
+                 `null` for the server's setting.",
+            ))
+            .into()
+    }
+}
+
+impl ToSchema for AheadMaxOrNull {}
+
 /// A moment, as it may be sent.
+///
+/// The schema has no type. A choice between two types becomes a class in most languages, and one named `Timestamp`
+/// does not compile in Java. Without a type, clients pass a string or an integer as it is.
 pub struct TimestampInput;
 
 impl PartialSchema for TimestampInput {
     fn schema() -> RefOr<Schema> {
         const MAX: usize = 9_999_999_999_999_999_999;
-        let integer = ObjectBuilder::new()
-            .schema_type(SchemaType::Type(Type::Integer))
+        ObjectBuilder::new()
+            .schema_type(SchemaType::AnyValue)
+            .min_length(Some(1))
+            .max_length(Some(35))
+            .pattern(Some(TIMESTAMP_INPUT))
             .minimum(Some(0_usize))
             .maximum(Some(MAX))
-            .format(Some(SchemaFormat::Custom("uint64".to_owned())))
-            .description(Some("Nanoseconds since the Unix epoch."));
-        OneOfBuilder::new().item(TimestampText::schema()).item(integer).into()
+            .description(Some(
+                "A string with RFC 3339 (up to nine decimals, any offset) or with the digits of the nanoseconds since \
+                 the Unix epoch, or an integer of these nanoseconds. Use a string if your language reads numbers as \
+                 doubles.",
+            ))
+            .examples([json!("2024-08-29T16:44:05.43Z")])
+            .into()
     }
 }
 
-impl ToSchema for TimestampInput {}
-
-/// A moment of one of many requests: one that is no timestamp is a problem of its request alone.
-pub struct AnyTimestamp;
-
-impl PartialSchema for AnyTimestamp {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new()
-            .schema_type(SchemaType::Type(Type::String))
-            .description(Some("RFC 3339, or nanoseconds since the Unix epoch as digits."));
-        let number = ObjectBuilder::new()
-            .schema_type(SchemaType::Type(Type::Number))
-            .description(Some("Nanoseconds since the Unix epoch."));
-        OneOfBuilder::new().item(text).item(number).into()
+impl ToSchema for TimestampInput {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Timestamp")
     }
 }
-
-impl ToSchema for AnyTimestamp {}
 
 /// Labels of a feature.
 pub struct Labels;

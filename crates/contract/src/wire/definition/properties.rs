@@ -5,7 +5,9 @@ use serde_json::{Map, Value as Json};
 use utoipa::ToSchema;
 
 use super::property::VersionProperty;
-use crate::domain::{AheadMax, Bucket, Identity, IdentityKind, Invalid, Keep, MaxItems, Retention, Ttl};
+use crate::domain::{
+    AheadMax, Bucket, Identity, IdentityKind, Int64As, Invalid, JsonForm, Keep, MaxItems, Retention, Ttl, ValueType,
+};
 use crate::wire::body::{self, Others};
 use crate::wire::{Problem, texts};
 
@@ -119,6 +121,21 @@ impl VersionProperties {
         Ok(Self { keep: identity.keep(), ..self })
     }
 
+    /// Refuses what no version with such values can have.
+    pub fn of_values(self, value_type: ValueType) -> Result<Self, InvalidProperty> {
+        if value_type != ValueType::Int64 && !self.int64_as.is_number() {
+            let detail =
+                format!("int64_as is for the value type int64, and this feature has {value_type}: leave it out");
+            return Err(InvalidProperty::of("int64_as")(Invalid::argument(detail)));
+        }
+        Ok(self)
+    }
+
+    /// How replies write values: as the caller asks, or as the version is defined.
+    pub fn json_form(&self, value_type: ValueType, asked: Option<Int64As>) -> JsonForm {
+        JsonForm { value_type, int64_as: asked.unwrap_or(self.int64_as) }
+    }
+
     /// What tells the version's items from each other.
     pub fn identity(&self) -> Identity {
         match self.identity {
@@ -207,10 +224,18 @@ properties! {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(value_type = texts::AheadMax, required = false)]
         given:
-            /// Maximum lead of an added item's timestamp over the server's clock, such as `1d`; `none` for no limit,
-            /// `null` for the server's setting.
-            #[schema(value_type = Option<texts::AheadMax>, required = false)]
+            #[schema(value_type = texts::AheadMaxOrNull, inline, required = false)]
         timestamp_ahead_max: Option<AheadMax>, changeable
+    }
+    {
+        shown:
+            /// How replies write values of the type `int64`; absent for `number`.
+            #[serde(default, skip_serializing_if = "Int64As::is_number")]
+            #[schema(value_type = texts::Int64As, required = false)]
+        given:
+            /// How replies write values of the type `int64`; default `number`, and for a further version the feature's.
+            #[schema(value_type = texts::Int64As, required = false)]
+        int64_as: Int64As, changeable
     }
     {
         shown:
@@ -243,9 +268,7 @@ properties! {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(value_type = texts::Bucket, required = false)]
         given:
-            /// The period of the items in one partition of a list on ScyllaDB and Cassandra; `null` for none. Cannot be
-            /// changed.
-            #[schema(value_type = Option<texts::Bucket>, required = false)]
+            #[schema(value_type = texts::BucketOrNull, inline, required = false)]
         bucket: Option<Bucket>, fixed(
             "the bucket of a version cannot be changed: create another version with the new bucket, and move the items \
              with liststore copy --version and --to-version"
@@ -258,7 +281,7 @@ mod tests {
     use super::*;
 
     fn full() -> VersionProperties {
-        let text = r#"{"ttl":"7d","max_items":9,"timestamp_ahead_max":"none","identity":"key","keep":"oldest"}"#;
+        let text = r#"{"ttl":"7d","max_items":9,"timestamp_ahead_max":"none","int64_as":"string","identity":"key","keep":"oldest"}"#;
         serde_json::from_str(text).unwrap()
     }
 
@@ -283,6 +306,7 @@ mod tests {
             r#"{"max_items":9}"#,
             r#"{"ttl":"1d","max_items":0}"#,
             r#"{"ttl":"1d","timestamp_ahead_max":"7301d"}"#,
+            r#"{"ttl":"1d","int64_as":"text"}"#,
             r#"{"ttl":"1d","identity":"keys"}"#,
             r#"{"ttl":"1d","keep":"older"}"#,
             r#"{"ttl":"1d","bucket":"hour"}"#,
@@ -294,6 +318,10 @@ mod tests {
             VersionProperties { bucket: Some(Bucket::Day), ..full() },
         ] {
             assert!(bad.clone().checked().is_err(), "{bad:?}");
+        }
+        for value_type in ValueType::ALL {
+            assert_eq!(full().of_values(value_type).is_ok(), value_type == ValueType::Int64, "{value_type}");
+            assert!(VersionProperties::default().of_values(value_type).is_ok());
         }
         let set = VersionProperties { identity: IdentityKind::Value, ..VersionProperties::default() };
         assert_eq!(set.checked().unwrap().keep, Some(Keep::Newest));

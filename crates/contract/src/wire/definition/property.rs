@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::index::Pointer;
 use crate::domain::{
-    AccessLog, AheadMax, Bucket, Description, EntityId, EntityType, FeatureName, Generation, IdentityKind, Keep,
-    KeyName, Labels, MaxItems, Owner, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
+    AccessLog, AheadMax, Bucket, Description, EntityId, EntityType, FeatureName, Generation, IdentityKind, Int64As,
+    Keep, KeyName, Labels, MaxItems, Owner, Role, Scope, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use crate::wire::members::{parsed_or_null, raw, whole_number};
 use crate::wire::refused::{refuse, want};
@@ -68,6 +68,21 @@ impl VersionProperty for Option<AheadMax> {
 
     fn unpack(number: Option<u64>) -> Option<Self> {
         number.map(AheadMax::from_secs).transpose().ok()
+    }
+}
+
+impl VersionProperty for Int64As {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+
+    /// Most versions have the default, which takes no memory.
+    fn pack(&self) -> Option<u64> {
+        place(&Self::ALL, self).filter(|_| !self.is_number())
+    }
+
+    fn unpack(number: Option<u64>) -> Option<Self> {
+        number.map_or(Some(Self::Number), |number| at_place(&Self::ALL, number))
     }
 }
 
@@ -148,6 +163,7 @@ texts! {
     ValueType: ValueType::parse,
     Ttl: Ttl::parse,
     AheadMax: AheadMax::parse,
+    Int64As: Int64As::parse,
     IdentityKind: IdentityKind::parse,
     Keep: Keep::parse,
     Bucket: Bucket::parse,
