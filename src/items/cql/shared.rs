@@ -8,10 +8,12 @@ use arc_swap::ArcSwapOption;
 use super::connect::datacenter::LocalDatacenter;
 use super::connect::tls::Tls;
 use super::health::metrics::CqlMetrics;
+use super::health::skew::SkewGauge;
 use super::health::write_clock::WriteClock;
 use super::options::CqlOptions;
 use super::pressure::budget::RetryBudget;
 use super::pressure::permits::PermitsOfAll;
+use crate::domain::Clock;
 use crate::items::BoundOf;
 
 /// What the sessions of a store share.
@@ -32,4 +34,28 @@ pub struct Shared {
     pub writer: i32,
     /// Tells how many items lists show at most, if anybody does.
     pub bound_of: Arc<OnceLock<BoundOf>>,
+}
+
+impl Shared {
+    pub fn new(
+        options: CqlOptions,
+        tls: Option<Tls>,
+        clock: Arc<dyn Clock>,
+        skew: Arc<SkewGauge>,
+        metrics: CqlMetrics,
+    ) -> Self {
+        Self {
+            datacenter: Arc::new(LocalDatacenter::of(options.datacenter.as_deref())),
+            cautioned: AtomicBool::new(false),
+            awaited: ArcSwapOption::empty(),
+            write_clock: WriteClock::new(clock, skew, options.clock_skew_max),
+            budget: Arc::new(RetryBudget::full()),
+            permits: PermitsOfAll::new(options.permits),
+            metrics: Arc::new(metrics),
+            writer: fastrand::i32(..),
+            bound_of: Arc::default(),
+            options,
+            tls,
+        }
+    }
 }

@@ -2,24 +2,18 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use prometheus::Registry;
 use tokio::sync::Semaphore;
 
 use super::OpenError;
 use super::connect::connection_errors::unavailable;
-use super::connect::datacenter::LocalDatacenter;
 use super::connect::tls;
 use super::health::metrics::CqlMetrics;
 use super::health::skew::SkewGauge;
-use super::health::write_clock::WriteClock;
 use super::options::CqlOptions;
-use super::pressure::budget::RetryBudget;
-use super::pressure::permits::PermitsOfAll;
 use super::schema::inspect::{self, Fitness};
 use super::schema::state::SchemaState;
 use super::session::CqlSession;
@@ -46,25 +40,7 @@ impl CqlStore {
         let skew = Arc::new(SkewGauge::default());
         let metrics = CqlMetrics::register(registry, Arc::clone(&skew))
             .map_err(|error| OpenError::Metrics { reason: error.to_string() })?;
-        let write_clock = WriteClock::new(clock, Arc::clone(&skew), options.clock_skew_max);
-        let (budget, metrics) = (Arc::new(RetryBudget::full()), Arc::new(metrics));
-        let datacenter = Arc::new(LocalDatacenter::of(options.datacenter.as_deref()));
-        let (cautioned, permits) = (AtomicBool::new(false), PermitsOfAll::new(options.permits));
-        let awaited = ArcSwapOption::empty();
-        let (writer, bound_of) = (fastrand::i32(..), Arc::default());
-        let shared = Shared {
-            options,
-            tls,
-            datacenter,
-            cautioned,
-            awaited,
-            write_clock,
-            budget,
-            permits,
-            metrics,
-            writer,
-            bound_of,
-        };
+        let shared = Shared::new(options, tls, clock, Arc::clone(&skew), metrics);
         Ok(Self { shared, skew, opening: Semaphore::new(OPENING_MAX) })
     }
 

@@ -25,3 +25,6 @@ pub mod members;
 pub mod operations;
 pub mod remove;
 pub mod settled;
+
+#[cfg(test)]
+mod tests;

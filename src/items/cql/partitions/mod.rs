@@ -6,8 +6,11 @@
 //! | `mod` | the trait, and pages of rows |
 //! | `swap` | the conditional change of a bag |
 //! | `driver` | the cluster as the driver reaches it |
+//! | `simulated` | a small cluster in memory for unit tests |
 
 pub mod driver;
+#[cfg(test)]
+pub mod simulated;
 mod swap;
 
 use std::sync::Arc;
@@ -76,6 +79,8 @@ pub struct Page(Content);
 #[derive(Debug)]
 enum Content {
     Received(QueryRowsResult),
+    #[cfg(test)]
+    Simulated(simulated::SimulatedRows),
 }
 
 impl Page {
@@ -83,9 +88,16 @@ impl Page {
         Self(Content::Received(rows))
     }
 
+    #[cfg(test)]
+    pub fn simulated(rows: simulated::SimulatedRows) -> Self {
+        Self(Content::Simulated(rows))
+    }
+
     pub fn rows_count(&self) -> usize {
         match &self.0 {
             Content::Received(rows) => rows.rows_num(),
+            #[cfg(test)]
+            Content::Simulated(rows) => rows.rows.len(),
         }
     }
 
@@ -93,6 +105,8 @@ impl Page {
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Content::Received(rows) => rows.rows_bytes_size(),
+            #[cfg(test)]
+            Content::Simulated(rows) => rows.rows.iter().map(bytes::Bytes::len).sum(),
         }
     }
 
@@ -100,6 +114,8 @@ impl Page {
     pub fn rows<'p, R: DeserializeRow<'p, 'p>>(&'p self) -> Result<Rows<'p, R>, StoreError> {
         match &self.0 {
             Content::Received(rows) => rows.rows().map(Rows::Received).map_err(|_| damaged_row()),
+            #[cfg(test)]
+            Content::Simulated(rows) => Ok(Rows::Simulated(rows, 0)),
         }
     }
 
@@ -111,6 +127,9 @@ impl Page {
 /// The rows of a page, one after the other.
 pub enum Rows<'p, R> {
     Received(TypedRowIterator<'p, 'p, R>),
+    /// With the place of the next row.
+    #[cfg(test)]
+    Simulated(&'p simulated::SimulatedRows, usize),
 }
 
 impl<'p, R: DeserializeRow<'p, 'p>> Iterator for Rows<'p, R> {
@@ -119,12 +138,19 @@ impl<'p, R: DeserializeRow<'p, 'p>> Iterator for Rows<'p, R> {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Self::Received(rows) => rows.next().map(|row| row.map_err(|_| damaged_row())),
+            #[cfg(test)]
+            Self::Simulated(rows, next) => {
+                *next += 1;
+                rows.row(*next - 1)
+            }
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match self {
             Self::Received(rows) => rows.size_hint(),
+            #[cfg(test)]
+            Self::Simulated(rows, next) => (rows.rows.len() - *next, None),
         }
     }
 }
