@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::data_dir::{Part, note_copy};
 use crate::domain::{Clock, StoreId, Timestamp};
 use crate::items::embedded::RealDisk;
-use crate::items::{ItemBackup, ItemStore, StoreError};
+use crate::items::{FileBackup, ItemBackup, StoreError};
 use crate::metadata::{Frozen, MetadataError, MetadataStore};
 
 /// The place in the data directory for backups that a command reads, sends away and removes. Hard links need the same
@@ -129,7 +129,7 @@ pub struct Backups(Arc<Shared>);
 
 struct Shared {
     scope: Scope,
-    items: Arc<dyn ItemStore>,
+    items: Option<Arc<dyn FileBackup>>,
     metadata: Arc<dyn MetadataStore>,
     clock: Arc<dyn Clock>,
     /// Held while a backup is made.
@@ -140,7 +140,7 @@ struct Shared {
 impl Backups {
     pub fn new(
         scope: Scope,
-        items: Arc<dyn ItemStore>,
+        items: Option<Arc<dyn FileBackup>>,
         metadata: Arc<dyn MetadataStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -224,6 +224,7 @@ impl Shared {
     /// to a generation that the definitions lack: it would be given out a second time, to a feature that begins with
     /// old items.
     fn fill(&self, partial: &Path) -> Result<ItemBackup, BackupError> {
+        let items = self.items.as_ref().ok_or(BackupError::Unsupported("this item store does not support backups"))?;
         let mut frozen = if self.scope.definitions { Some(self.metadata.freeze()?) } else { None };
         let mut written = Ok(());
         let mut fixed = || {
@@ -232,7 +233,7 @@ impl Shared {
                 written = snapshot.write(partial);
             }
         };
-        let items = self.items.backup(partial, &|| self.is_stopping(), &mut fixed)?;
+        let items = items.backup(partial, &|| self.is_stopping(), &mut fixed)?;
         written?;
         if let Some((id, parts)) = &self.scope.store {
             note_copy(&RealDisk, partial, *id, parts).map_err(|error| BackupError::Failed(error.to_string()))?;
@@ -335,13 +336,8 @@ impl TargetDir {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
-    use async_trait::async_trait;
-
     use super::*;
     use crate::domain::{Author, EntityType, FeatureId, ManualClock, Timestamp};
-    use crate::items::ItemSession;
     use crate::metadata::embedded::{RedbJournal, open};
     use crate::metadata::local::LocalStore;
     use crate::metadata::{Calls, ChangeContext, NewFeature};
@@ -356,20 +352,7 @@ mod tests {
     /// Items that are copied while a definition is created.
     struct Items(Arc<LocalStore<RedbJournal>>);
 
-    #[async_trait(?Send)]
-    impl ItemStore for Items {
-        async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
-            Err(StoreError::Overloaded { reason: "not asked for here".to_owned() })
-        }
-
-        fn sync(&self) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        async fn close(&self) -> Result<(), StoreError> {
-            Ok(())
-        }
-
+    impl FileBackup for Items {
         fn backup(
             &self,
             _: &Path,
@@ -400,7 +383,7 @@ mod tests {
         let scope = Scope { data_dir, items: Ok(()), definitions: true, store: None };
         let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(1_000_000_000).unwrap()));
         let items = Arc::new(Items(Arc::clone(&metadata)));
-        let backups = Backups::new(scope, items, Arc::clone(&metadata) as _, Arc::clone(&clock) as _);
+        let backups = Backups::new(scope, Some(items), Arc::clone(&metadata) as _, Arc::clone(&clock) as _);
         let registry = Registry::new();
         backups.register(&registry).unwrap();
         let age = || registry.gather()[0].get_metric()[0].get_gauge().get_value();

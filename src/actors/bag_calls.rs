@@ -11,14 +11,12 @@ use super::list_pool::ListPool;
 use super::turns::Turn;
 use super::work::{Terms, Turns};
 use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
-use crate::items::{
-    BagEntries, BagPage, BagSwap, EntityPage, EntityPlace, ReadBag, SwapId, SwapLook, SwapPage, Swapped,
-};
+use crate::items::{BagEntries, BagPage, BagSwap, BagSwaps, EntityPlace, ReadBag, SwapId, SwapLook, SwapPage, Swapped};
 
 impl ListPool {
     /// The visible bag, or the fact that there is none, if the store has it in memory. Runs on this thread.
     pub fn bag_from_memory(&self, bag: ListKeyRef<'_>, ttl: Ttl, deadline: Instant) -> Option<Option<Item>> {
-        self.inner.store.bag_from_memory(&self.operation(ttl, deadline), bag)
+        self.inner.abilities.memory.as_ref()?.bag_from_memory(&self.operation(ttl, deadline), bag)
     }
 
     /// The same for several bags, in the order of the entries whose values are the IDs of their entities.
@@ -29,7 +27,10 @@ impl ListPool {
         ttl: Ttl,
         deadline: Instant,
     ) -> Vec<Option<Option<Item>>> {
-        self.inner.store.bags_from_memory(&self.operation(ttl, deadline), feature_key, entries)
+        match &self.inner.abilities.memory {
+            Some(memory) => memory.bags_from_memory(&self.operation(ttl, deadline), feature_key, entries),
+            None => vec![None; entries.len()],
+        }
     }
 
     /// The visible bag, if there is one: from memory if the store can, or else through the bag's actor.
@@ -63,23 +64,6 @@ impl ListPool {
     ) -> Result<Swapped, ListError> {
         self.write(list, Turn::Alone, ttl, deadline, async move |session, op, list| {
             session.swap_bag(op, list, swap).await
-        })
-        .await
-    }
-
-    /// The entities of the bags of a type, from a place on, for a caller that reads each bag: some may have no visible
-    /// bag.
-    pub async fn bag_entities(
-        &self,
-        feature_key: FeatureKey,
-        ttl: Ttl,
-        from: Option<EntityPlace>,
-        limit: usize,
-        deadline: Instant,
-    ) -> Result<EntityPage, ListError> {
-        let token = token_of_walk(&feature_key, from.as_ref());
-        self.deliver(token, Terms::of_read(ttl, deadline), async move |session, op| {
-            session.bag_entities(op, &feature_key, from.as_ref(), limit).await
         })
         .await
     }
@@ -136,9 +120,9 @@ impl ListPool {
         Ok(swapped)
     }
 
-    /// Whether swaps of bags may be left unfinished.
-    pub fn leaves_swaps(&self) -> bool {
-        self.inner.store.leaves_swaps()
+    /// How the store changes a bag together with its entries.
+    pub fn bag_swaps(&self) -> BagSwaps {
+        self.inner.abilities.bag_swaps
     }
 
     /// Swaps of bags whose entries may not be written: a part of a look at them.
@@ -146,7 +130,10 @@ impl ListPool {
         // Each look runs in another actor.
         let token = Token::of_bytes(&look.number.to_be_bytes());
         self.deliver(token, Terms::of_read(Ttl::ENDLESS, deadline), async move |session, op| {
-            session.unfinished_swaps(op, look).await
+            match session.swap_journal() {
+                Some(journal) => journal.unfinished_swaps(op, look).await,
+                None => Ok(SwapPage::default()),
+            }
         })
         .await
     }
@@ -154,9 +141,14 @@ impl ListPool {
     /// Records that the entries of a swap are written.
     pub async fn finish_swap(&self, swap: SwapId, deadline: Instant) -> Result<(), ListError> {
         let token = Token::of_bytes(swap.id.as_bytes());
-        self.deliver(token, Terms::of_write(Ttl::ENDLESS, deadline, Turns::None), async move |session, op| {
-            session.finish_swap(op, swap).await
-        })
+        self.deliver(
+            token,
+            Terms::of_write(Ttl::ENDLESS, deadline, Turns::None),
+            async move |session, op| match session.swap_journal() {
+                Some(journal) => journal.finish_swap(op, swap).await,
+                None => Ok(()),
+            },
+        )
         .await
     }
 }

@@ -19,7 +19,7 @@ impl ListPool {
 
     /// The state of a list, if its store has it in memory.
     pub fn state(&self, list: &ListKey) -> Option<StateToken> {
-        self.inner.store.state(list)
+        self.inner.abilities.memory.as_ref()?.state(list)
     }
 
     /// Reads a page on this thread, if the store has it in memory. Also returns for how long the page is the answer, if
@@ -31,8 +31,9 @@ impl ListPool {
         range: &Range,
         deadline: Instant,
     ) -> Option<(ItemPage, Option<Validity>)> {
+        let memory = self.inner.abilities.memory.as_ref()?;
         let op = self.operation(retention, deadline);
-        let PageInMemory { page, validity } = self.inner.store.get_from_memory(&op, list, range)?;
+        let PageInMemory { page, validity } = memory.get_from_memory(&op, list, range)?;
         Some((page, validity))
     }
 
@@ -89,8 +90,9 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<Vec<Option<Item>>, ListError> {
         let retention = retention.into();
-        let op = self.operation(retention, deadline);
-        if let Some(found) = self.inner.store.lookup_from_memory(&op, &set, &members) {
+        if let Some(memory) = &self.inner.abilities.memory
+            && let Some(found) = memory.lookup_from_memory(&self.operation(retention, deadline), &set, &members)
+        {
             return Ok(found);
         }
         self.read(set, retention, deadline, async move |session, op, set| session.lookup(op, set, &members).await).await
@@ -107,7 +109,8 @@ impl ListPool {
         self.write(list, turn, retention, deadline, async |session, op, list| session.remove_all(op, list).await).await
     }
 
-    /// The entities that have lists of a feature version with visible items, from a place on.
+    /// The entities that have lists of a feature version with visible items, from a place on. Of bags, also others: the
+    /// caller reads each bag.
     pub async fn entities(
         &self,
         feature_key: FeatureKey,

@@ -71,6 +71,7 @@ impl ListPool {
         let inner = Arc::new(PoolState {
             routing: ArcSwap::from_pointee(Routing::first(slots, options.permits_per_actor)),
             staff,
+            abilities: Arc::clone(&store).abilities(),
             store,
             clock,
             permit_wait: options.permit_wait,
@@ -120,7 +121,7 @@ impl ListPool {
 
     /// What `liststore migrate` is to do before there are sessions, in words for anybody.
     pub fn awaits_migration(&self) -> Option<String> {
-        self.inner.store.awaits_migration()
+        self.inner.abilities.migration.as_ref()?.awaits_migration()
     }
 
     /// What an operator should look after although operations succeed.
@@ -144,13 +145,14 @@ impl ListPool {
     }
 
     fn permits_and_refusals(&self) -> (PermitCounts, u64) {
-        let PoolState { routing, store, waiting, .. } = &*self.inner;
-        store.permits().unwrap_or_else(|| {
-            let routing = routing.load();
-            let bound = routing.seats().len() * routing.permits_per_actor();
-            let waiting = waiting.load(Ordering::Relaxed);
-            (PermitCounts { bound, limit: bound, in_use: routing.in_use(), waiting }, 0)
-        })
+        let PoolState { routing, abilities, waiting, .. } = &*self.inner;
+        if let Some(own) = &abilities.permits {
+            return own.permits();
+        }
+        let routing = routing.load();
+        let bound = routing.seats().len() * routing.permits_per_actor();
+        let waiting = waiting.load(Ordering::Relaxed);
+        (PermitCounts { bound, limit: bound, in_use: routing.in_use(), waiting }, 0)
     }
 
     /// Makes all that was acknowledged before the call survive a loss of power, as [`ItemStore::sync`] does.
@@ -162,15 +164,17 @@ impl ListPool {
         })
     }
 
-    /// Those of several lists that the item store holds anything of, by their places; `None` if it cannot tell at once.
+    /// For each of several lists, whether the item store holds anything of it. `None` if only a read of each list could
+    /// find out.
     pub async fn held(&self, lists: Vec<ListKey>, deadline: Instant) -> Result<Option<Vec<bool>>, ListError> {
-        let (store, looks) = (Arc::clone(&self.inner.store), Arc::clone(&self.inner.looks));
+        let Some(erasure) = self.inner.abilities.erasure.clone() else { return Ok(None) };
+        let looks = Arc::clone(&self.inner.looks);
         let looking = async move {
             let place = looks.acquire_owned().await.map_err(|_| ListError::Draining)?;
             let held = tokio::task::spawn_blocking(move || {
-                // Until the thread is free, whether or not anybody waits for it.
+                // Until the thread is free, even if the caller has left.
                 let _place = place;
-                store.held(&lists, deadline)
+                erasure.held(&lists, deadline)
             });
             Ok::<_, ListError>(held.await.unwrap_or_else(|_| {
                 let reason = "the look at several lists was interrupted".to_owned();
@@ -181,14 +185,15 @@ impl ListPool {
         timeout_at(deadline, looking).await.unwrap_or_else(late)
     }
 
-    /// Has the item store give back at once what removals have left. Blocks.
+    /// Frees the bytes of removed items in the item store, if it can. Blocks.
     pub fn erase_removed(&self) -> Result<Erased, StoreError> {
-        self.inner.store.erase_removed()
+        self.inner.abilities.erasure.as_ref().map_or(Ok(Erased::Later), |erasure| erasure.erase_removed())
     }
 
-    /// Has the item store give back until a date what removals have left. Blocks on the disk.
+    /// Schedules that the item store frees the bytes of removed items, and returns the date until which it does. Blocks
+    /// on the disk.
     pub fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.inner.store.erase_in_time()
+        self.inner.abilities.erasure.as_ref().map_or(Ok(None), |erasure| erasure.erase_in_time())
     }
 
     /// Add List Items: all or none. `ahead_max` is the version's own bound on timestamps, if it has one.
@@ -305,7 +310,7 @@ impl ListPool {
     ) -> Result<(Arc<Slot<ListActor>>, Arc<Addr<ListActor>>, Permit), ListError> {
         let seat = &routing.seats()[seat];
         // Beside the permit, and for as long.
-        let permits = self.inner.store.permits_per_session().unwrap_or_else(|| routing.permits_per_actor());
+        let permits = self.inner.permits_per_actor(&routing);
         let share = self.limiter.as_ref().map_or(Ok(None), |limiter| limiter.begin(permits))?;
         let place = self.place(seat, deadline).await?;
         let slot = Arc::clone(&seat.slot);

@@ -13,13 +13,14 @@ use super::pool_size::{PoolSize, Resizing};
 use super::routing::Routing;
 use super::staff::Staff;
 use crate::domain::{AheadMax, Clock};
-use crate::items::ItemStore;
+use crate::items::{Abilities, ItemStore};
 
 /// What all handles of a pool share.
 pub(super) struct PoolState {
     pub routing: ArcSwap<Routing>,
     pub staff: Staff,
     pub store: Arc<dyn ItemStore>,
+    pub abilities: Abilities,
     pub clock: Arc<dyn Clock>,
     pub permit_wait: Duration,
     pub timestamp_ahead_max: AheadMax,
@@ -40,9 +41,12 @@ impl PoolState {
 
     pub fn size(&self) -> PoolSize {
         let routing = self.routing.load();
-        PoolSize {
-            actors: routing.seats().len(),
-            permits_per_actor: self.store.permits_per_session().unwrap_or_else(|| routing.permits_per_actor()),
-        }
+        PoolSize { actors: routing.seats().len(), permits_per_actor: self.permits_per_actor(&routing) }
+    }
+
+    /// The permits of the store, if it bounds its own work, or else those of a routing.
+    pub fn permits_per_actor(&self, routing: &Routing) -> usize {
+        let own = self.abilities.permits.as_ref();
+        own.map_or_else(|| routing.permits_per_actor(), |own| own.permits_per_session())
     }
 }

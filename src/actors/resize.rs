@@ -129,12 +129,16 @@ impl PoolState {
         }
         slots.extend(hired);
         let dismissed = slots.split_off(to.actors.min(slots.len()));
-        // A store that bounds its own work is told: actors bound its callers alone.
-        let bounds_itself = self.store.permits_per_session().is_some();
-        if to.permits_per_actor != from.permits_per_actor {
-            self.store.set_permits_per_session(to.permits_per_actor);
-        }
-        let permits = if bounds_itself { before.permits_per_actor() } else { to.permits_per_actor };
+        // In front of a store that bounds its own work, actors only bound the number of operations.
+        let permits = match &self.abilities.permits {
+            None => to.permits_per_actor,
+            Some(own) => {
+                if to.permits_per_actor != from.permits_per_actor {
+                    own.set_permits_per_session(to.permits_per_actor);
+                }
+                before.permits_per_actor()
+            }
+        };
         let next = Arc::new(before.next(slots, permits));
         self.routing.store(Arc::clone(&next));
         drop(before);

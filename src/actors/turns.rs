@@ -20,12 +20,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::waiting_adds::WaitingAdds;
 use crate::domain::{ListKey, NewItem};
-use crate::items::{Done, ItemSession, Operation, RemovalTurns, SetAdd, StoreError, ToAwait};
+use crate::items::{Done, ItemSession, JoinedAdds, Operation, RemovalTurns, SetAdd, StoreError, ToAwait};
 
 /// The turn that an operation takes on its list, from before it goes to the store until the store has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,7 @@ pub enum TurnTaken {
 /// The turns of the lists of one session.
 pub struct ListTurns {
     session: Rc<dyn ItemSession>,
+    joined_adds: Option<Rc<dyn JoinedAdds>>,
     lists: Arc<Lists>,
     /// By set: the adds that wait behind all other writes.
     waiting: RefCell<HashMap<Arc<[u8]>, Together>>,
@@ -107,7 +108,8 @@ type AwaitedTurn = Pin<Box<dyn Future<Output = OwnedRwLockWriteGuard<()>>>>;
 
 impl ListTurns {
     pub fn of(session: Rc<dyn ItemSession>) -> Rc<Self> {
-        Rc::new(Self { session, lists: Arc::default(), waiting: RefCell::default() })
+        let joined_adds = Rc::clone(&session).joined_adds();
+        Rc::new(Self { session, joined_adds, lists: Arc::default(), waiting: RefCell::default() })
     }
 
     pub fn session(&self) -> &dyn ItemSession {
@@ -286,11 +288,30 @@ impl ListTurns {
             });
             SetAdd { op, items, done }
         };
-        let to_await = Rc::clone(&self.session).start_adds(list, adds.into_iter().map(with_turn).collect())?;
+        let adds = adds.into_iter().map(with_turn).collect();
+        let to_await: ToAwait = match &self.joined_adds {
+            Some(session) => Rc::clone(session).start_adds(list, adds)?,
+            None => Box::pin(add_one_by_one(Rc::clone(&self.session), list, adds)),
+        };
         Some(Box::pin(async move {
             to_await.await;
             drop(turn);
         }))
+    }
+}
+
+async fn add_one_by_one(session: Rc<dyn ItemSession>, list: ListKey, adds: Vec<SetAdd>) {
+    for SetAdd { op, items, done } in adds {
+        let (ended, until_ended) = oneshot::channel();
+        let done: Done = Box::new(move |result| {
+            done(result);
+            let _set_is_gone = ended.send(());
+        });
+        if let Some(to_await) = Rc::clone(&session).start_add(op, list.clone(), items, done) {
+            to_await.await;
+        }
+        // Dropped unsent if the store has failed.
+        let _ended = until_ended.await;
     }
 }
 
@@ -316,7 +337,6 @@ mod tests {
 
     use bytes::Bytes;
     use futures_util::future::join_all;
-    use tokio::sync::oneshot;
 
     use super::*;
     use crate::domain::{

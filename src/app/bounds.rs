@@ -7,10 +7,11 @@ use crate::domain::FeatureKey;
 use crate::items::{BoundOf, ItemStore};
 use crate::metadata::{Catalog, MetadataStore};
 
-/// Tells a store what it may give back.
-pub(super) fn tell(items: &dyn ItemStore, catalog: &Catalog, definitions: &Arc<dyn MetadataStore>) {
-    items.bound(of_lists(catalog.clone()));
-    items.forget(unreachable::lists(catalog.clone(), definitions));
+/// Lets a store find the items whose space it may free.
+pub(super) fn tell(items: &Arc<dyn ItemStore>, catalog: &Catalog, definitions: &Arc<dyn MetadataStore>) {
+    let Some(reclaim) = Arc::clone(items).abilities().reclaim else { return };
+    reclaim.bound(of_lists(catalog.clone()));
+    reclaim.forget(unreachable::lists(catalog.clone(), definitions));
 }
 
 /// By the definitions that reads go by at present. Those that an earlier process has kept on disk do not

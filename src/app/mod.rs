@@ -201,14 +201,15 @@ impl Application {
             timestamp_ahead_max: settings.items.timestamp_ahead_max,
         };
         let scope = stores::backup_scope(settings, data_dir.as_ref());
-        let backups = Backups::new(scope, Arc::clone(&items), Arc::clone(&metadata), Arc::clone(&clock));
+        let backup = Arc::clone(&items).abilities().backup;
+        let backups = Backups::new(scope, backup, Arc::clone(&metadata), Arc::clone(&clock));
         backups.register(&registry).map_err(StartError::Metrics)?;
         let entrance = access::entrance(settings, &*metadata).await?;
         let definitions = Arc::clone(&metadata);
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata)?)
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
-        bounds::tell(&*items, metadata.catalog(), &definitions);
+        bounds::tell(&items, metadata.catalog(), &definitions);
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;

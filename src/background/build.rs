@@ -20,7 +20,7 @@ use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
 use crate::domain::index::TooManyEntries;
 use crate::domain::{EntityId, Item, ListKey, NewItem, Ttl};
-use crate::items::{BagEntries, EntityPlace, EntryChange, Swapped};
+use crate::items::{BagEntries, BagSwaps, EntityPlace, EntryChange, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
 
@@ -98,7 +98,7 @@ pub(super) async fn build(
     held.job.progress.entries.resize(1, 0);
     let Some(ttl_max) = longest_ttl(held, jobs).await? else { return give_up(held).await };
     let pace = held.job.task.lists_per_second;
-    let one_by_one = lists.leaves_swaps();
+    let one_by_one = lists.bag_swaps() == BagSwaps::Journaled;
     let part_max = if one_by_one { PART_ONE_BY_ONE } else { PART_BAGS };
     let part_len = pace.map_or(part_max, |pace| part_max.min((pace.get() as usize).saturating_mul(PART_SECONDS)));
     let mut ahead = None;
@@ -108,7 +108,7 @@ pub(super) async fn build(
             // Stored bags that the present TTL hides, too: a longer TTL shows them again.
             let (feature_key, ttl) = (built.bags.feature_key.clone(), Ttl::ENDLESS);
             if one_by_one {
-                let page = lists.bag_entities(feature_key, ttl, from, part_len, deadline).await?;
+                let page = lists.entities(feature_key, ttl, from, part_len, deadline).await?;
                 return Ok((Part::Named(page.entities), page.next));
             }
             let page = lists.bags(feature_key, ttl, from, part_len, deadline).await?;

@@ -122,7 +122,7 @@ async fn bags(
         let from = held.job.progress.place.clone().map(|(hash, after)| EntityPlace { hash, after });
         let key = &bags.feature_key;
         // Stored bags that the present TTL hides, too: a longer TTL shows them again.
-        let read = async |deadline| lists.bag_entities(key.clone(), Ttl::ENDLESS, from.clone(), PART, deadline).await;
+        let read = async |deadline| lists.entities(key.clone(), Ttl::ENDLESS, from.clone(), PART, deadline).await;
         let EntityPage { entities, next } = insist(held, read).await?;
         let mut left = entities.as_slice();
         while !left.is_empty() {

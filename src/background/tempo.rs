@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::insist::pause;
 use crate::actors::ListPool;
+use crate::items::BagSwaps;
 
 /// Tells how many requests callers have been answered so far.
 pub type Answered = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -49,7 +50,11 @@ pub(super) struct Tempo {
 
 impl Tempo {
     pub fn new(answered: Answered, lists: &ListPool) -> Self {
-        Self::with_steps(answered, if lists.leaves_swaps() { ONE_BY_ONE } else { TOGETHER })
+        let steps = match lists.bag_swaps() {
+            BagSwaps::Atomic => TOGETHER,
+            BagSwaps::Journaled => ONE_BY_ONE,
+        };
+        Self::with_steps(answered, steps)
     }
 
     fn with_steps(answered: Answered, steps: Steps) -> Self {

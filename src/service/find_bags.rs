@@ -16,7 +16,7 @@ use crate::background::has_entry;
 use crate::domain::index::{Condition, Document};
 use crate::domain::page::{BagPlace, BagWalk};
 use crate::domain::{EntityId, FeatureId, Index, Item, ItemKey, ListKey, Order, Timestamp, Ttl, VersionLabel};
-use crate::items::{ItemPage, Range};
+use crate::items::{BagSwaps, ItemPage, Range};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
@@ -78,7 +78,9 @@ impl Service {
             index,
             // An entry that was written for a swap which was lost may have the stamp of the one that was not. And
             // definitions that were set back may give a generation again, to which entries of another index are left.
-            by_stamp: !self.lists.leaves_swaps() && !self.metadata.is_shared() && index.spec.tells(&entries.entity_id),
+            by_stamp: self.lists.bag_swaps() == BagSwaps::Atomic
+                && !self.metadata.is_shared()
+                && index.spec.tells(&entries.entity_id),
             condition,
             entries: entries.clone(),
             range,

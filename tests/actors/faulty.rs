@@ -13,8 +13,9 @@ use bytes::Bytes;
 use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, ReadBag,
-    Removal, StoreError, Swapped, ToAwait,
+    Abilities, BagEntries, BagSwap, BagSwaps, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
+    ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal,
+    Swapped, ToAwait, enter_one_by_one,
 };
 use tokio::sync::watch;
 
@@ -160,6 +161,18 @@ impl ItemStore for FaultyStore {
         Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
     }
 
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities {
+            memory: None,
+            permits: None,
+            bag_swaps: BagSwaps::Atomic,
+            reclaim: None,
+            backup: None,
+            erasure: None,
+            migration: None,
+        }
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         self.inner.sync()
     }
@@ -171,6 +184,14 @@ impl ItemStore for FaultyStore {
     async fn idle(&self) {
         self.faults.idle_awaited.store(true, SeqCst);
         self.faults.busy.subscribe().wait_for(|busy| !busy).await.unwrap();
+    }
+
+    fn read_only(&self) -> Option<String> {
+        None
+    }
+
+    fn warning(&self) -> Option<String> {
+        None
     }
 }
 
@@ -242,6 +263,10 @@ impl ItemSession for FaultySession {
         self.inner.swap_bag(op, list, swap).await
     }
 
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        enter_one_by_one(self, op, bags).await
+    }
+
     async fn entities(
         &self,
         op: &Operation,
@@ -250,5 +275,21 @@ impl ItemSession for FaultySession {
         limit: usize,
     ) -> Result<EntityPage, StoreError> {
         self.inner.entities(op, feature_key, from, limit).await
+    }
+
+    fn removal_turns(&self) -> RemovalTurns {
+        self.inner.removal_turns()
+    }
+
+    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
+        None
+    }
+
+    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+        None
+    }
+
+    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
+        None
     }
 }

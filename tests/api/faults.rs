@@ -14,8 +14,9 @@ use liststore::domain::{
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range, ReadBag,
-    Removal, StoreError, Swapped, ToAwait,
+    Abilities, BagEntries, BagSwap, BagSwaps, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, Erased, Erasure,
+    ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError,
+    SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
@@ -193,10 +194,16 @@ impl ItemStore for FaultyItems {
         Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
     }
 
-    fn held(&self, lists: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
-        let name = |list: &ListKey| format!("{} {}", list.feature_key, list.entity_id.as_str());
-        let held = self.faults.held.lock().unwrap();
-        Ok(held.as_ref().map(|held| lists.iter().map(|list| held.contains(&name(list))).collect()))
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities {
+            memory: None,
+            permits: None,
+            bag_swaps: BagSwaps::Atomic,
+            reclaim: None,
+            backup: None,
+            erasure: Some(self),
+            migration: None,
+        }
     }
 
     fn sync(&self) -> Result<(), StoreError> {
@@ -204,9 +211,7 @@ impl ItemStore for FaultyItems {
         self.faults.sync_fails.lock().unwrap().clone().map_or_else(|| self.inner.sync(), Err)
     }
 
-    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.faults.erased_by.lock().unwrap().clone().transpose()
-    }
+    async fn idle(&self) {}
 
     async fn close(&self) -> Result<(), StoreError> {
         Ok(())
@@ -214,6 +219,26 @@ impl ItemStore for FaultyItems {
 
     fn read_only(&self) -> Option<String> {
         self.faults.read_only.lock().unwrap().clone()
+    }
+
+    fn warning(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Erasure for FaultyItems {
+    fn held(&self, lists: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
+        let name = |list: &ListKey| format!("{} {}", list.feature_key, list.entity_id.as_str());
+        let held = self.faults.held.lock().unwrap();
+        Ok(held.as_ref().map(|held| lists.iter().map(|list| held.contains(&name(list))).collect()))
+    }
+
+    fn erase_removed(&self) -> Result<Erased, StoreError> {
+        Ok(Erased::Later)
+    }
+
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.faults.erased_by.lock().unwrap().clone().transpose()
     }
 }
 
@@ -296,6 +321,10 @@ impl ItemSession for FaultySession {
         swapped
     }
 
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        enter_one_by_one(self, op, bags).await
+    }
+
     async fn entities(
         &self,
         op: &Operation,
@@ -305,6 +334,22 @@ impl ItemSession for FaultySession {
     ) -> Result<EntityPage, StoreError> {
         self.faults.meet().await?;
         self.inner.entities(op, feature_key, from, limit).await
+    }
+
+    fn removal_turns(&self) -> RemovalTurns {
+        self.inner.removal_turns()
+    }
+
+    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
+        None
+    }
+
+    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+        None
+    }
+
+    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
+        None
     }
 }
 

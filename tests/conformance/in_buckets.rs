@@ -1,18 +1,19 @@
 //! A store that keeps all lists in buckets, so that every case of the suite runs on them without changes.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
-    BagSwap, BoundOf, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, ItemStore, Operation, Range,
-    ReadBag, Removal, RemovalTurns, StoreError, Swapped, ToAwait,
+    Abilities, BagEntries, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
+    ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
 };
 
 pub struct InBuckets<S> {
-    pub store: S,
+    pub store: Arc<S>,
     pub bucket: Bucket,
 }
 
@@ -27,8 +28,9 @@ impl<S: ItemStore> ItemStore for InBuckets<S> {
         Ok(Rc::new(Session { session: self.store.open_session().await?, bucket: self.bucket }))
     }
 
-    fn bound(&self, bound_of: BoundOf) {
-        self.store.bound(bound_of);
+    fn abilities(self: Arc<Self>) -> Abilities {
+        let Abilities { bag_swaps, reclaim, .. } = Arc::clone(&self.store).abilities();
+        Abilities { memory: None, permits: None, bag_swaps, reclaim, backup: None, erasure: None, migration: None }
     }
 
     fn sync(&self) -> Result<(), StoreError> {
@@ -41,6 +43,14 @@ impl<S: ItemStore> ItemStore for InBuckets<S> {
 
     async fn idle(&self) {
         self.store.idle().await;
+    }
+
+    fn read_only(&self) -> Option<String> {
+        self.store.read_only()
+    }
+
+    fn warning(&self) -> Option<String> {
+        self.store.warning()
     }
 }
 
@@ -99,6 +109,10 @@ impl ItemSession for Session {
         self.session.swap_bag(op, list, swap).await
     }
 
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        self.session.enter_bags(op, bags).await
+    }
+
     async fn entities(
         &self,
         op: &Operation,
@@ -111,6 +125,18 @@ impl ItemSession for Session {
 
     fn removal_turns(&self) -> RemovalTurns {
         self.session.removal_turns()
+    }
+
+    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
+        None
+    }
+
+    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+        self.session.bag_walk()
+    }
+
+    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
+        self.session.swap_journal()
     }
 }
 

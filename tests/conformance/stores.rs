@@ -140,7 +140,7 @@ impl Backend for CassandraInBuckets {
     async fn open(&self) -> Arc<dyn ItemStore> {
         let options = cassandra::shared_options();
         let store = CqlStore::open(options, Arc::new(self.clock), &Registry::new()).unwrap();
-        Arc::new(InBuckets { store, bucket: self.bucket })
+        Arc::new(InBuckets { store: Arc::new(store), bucket: self.bucket })
     }
 
     fn steps_clock(&self) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use liststore::domain::{Bucket, ListKey, MaxItems, NewItem, Order, SystemClock, Timestamp, Ttl};
 use liststore::items::cql::{migrate, rebuild_directories};
-use liststore::items::{Bounds, ItemStore, Operation, Range, Removal, StoreError};
+use liststore::items::{Bounds, Operation, Range, Reclaim, Removal, StoreError};
 use scylla::client::session::Session;
 use scylla::errors::{DbError, WriteType};
 use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};

@@ -236,7 +236,8 @@ async fn a_swap_of_unknown_outcome_stays_noted() {
     assert!(is_unknown(&swapped), "{swapped:?}");
     let (mut look, mut noted) = (SwapLook::default(), 0);
     loop {
-        let page = two.session.unfinished_swaps(&two.op_with(Ttl::ENDLESS), look).await.unwrap();
+        let page =
+            two.session.swap_journal().unwrap().unfinished_swaps(&two.op_with(Ttl::ENDLESS), look).await.unwrap();
         noted += page.swaps.iter().filter(|swap| swap.bag == *bag).count();
         look = page.look;
         if look.is_over() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use liststore::domain::{Identity, Item, ItemKey, Keep, ListKey, MaxItems, MemberKey, Order, Timestamp, ValueDigest};
-use liststore::items::{Bounds, ItemStore, Operation, Range, Removal};
+use liststore::items::{Bounds, Operation, Range, Reclaim, Removal};
 use scylla::client::session::Session;
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use liststore::domain::{EntityType, FeatureId, FeatureKey, Generation, Ttl, VersionLabel};
 use liststore::items::cql::CqlOptions;
-use liststore::items::{ItemStore, Operation, SwapLook, SwapPage, UnfinishedSwap};
+use liststore::items::{Operation, OwnPermits, SwapLook, SwapPage, UnfinishedSwap};
 use nix::sys::signal::Signal;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
@@ -98,7 +98,8 @@ fn catalog_age_secs(server: &Server) -> f64 {
 async fn noted(probe: &probe::Server, entity_type: &str) -> usize {
     let (mut look, mut noted) = (SwapLook::default(), 0);
     loop {
-        let page = probe.session.unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look).await.unwrap();
+        let page =
+            probe.session.swap_journal().unwrap().unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look).await.unwrap();
         noted += page.swaps.iter().filter(|swap| swap.bag.feature_key == bags_of(entity_type)).count();
         look = page.look;
         if look.is_over() {
@@ -244,7 +245,8 @@ async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
     let look = SwapLook { number: 1, left: vec![left(0), left(1)] };
     let op =
         Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(20), ..probe.op_with(Ttl::ENDLESS) };
-    let page = tokio::time::timeout_at(op.deadline, probe.session.unfinished_swaps(&op, look)).await;
+    let page =
+        tokio::time::timeout_at(op.deadline, probe.session.swap_journal().unwrap().unfinished_swaps(&op, look)).await;
     let SwapPage { swaps, look } = page.expect("nobody is told what was found").unwrap();
     assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
     forger.heal();
@@ -253,7 +255,8 @@ async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
 
 async fn until_the_rest_is_found(probe: &probe::Server, look: &SwapLook) {
     until("it is found", async || {
-        let found = probe.session.unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look.clone()).await;
+        let found =
+            probe.session.swap_journal().unwrap().unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look.clone()).await;
         found.is_ok_and(|page| shards(&page.swaps) == [0] && page.look.is_over())
     })
     .await;
@@ -282,11 +285,11 @@ async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
         meetings.recv().await.unwrap();
         probe.session.get(&probe.op(), &list, &probe::EVERYTHING).await
     };
-    let (page, got) = tokio::join!(probe.session.unfinished_swaps(&op, look), waits);
+    let (page, got) = tokio::join!(probe.session.swap_journal().unwrap().unfinished_swaps(&op, look), waits);
     assert!(got.is_ok(), "{got:?}");
     let SwapPage { swaps, look } = page.expect("nobody is told what was found");
     assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
-    assert!(probe.store.permits().unwrap().1 > 0, "it was refused none");
+    assert!(probe.store.permits().1 > 0, "it was refused none");
     forger.heal();
     until_the_rest_is_found(&probe, &look).await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use liststore::domain::{Identity, Keep, ListKey, MaxItems, MemberKey, NewItem, Order, Timestamp};
 use liststore::items::cql::CqlOptions;
-use liststore::items::{Bounds, EntryChange, ItemPage, ItemStore, Operation, Range, Removal, StoreError, Swapped};
+use liststore::items::{Bounds, EntryChange, ItemPage, Operation, Range, Reclaim, Removal, StoreError, Swapped};
 use scylla::client::session::Session;
 use tokio::time::{Instant, sleep};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use liststore::domain::{ListKey, MaxItems, Timestamp};
-use liststore::items::{ItemStore, Operation};
+use liststore::items::{Operation, Reclaim};
 use scylla::client::session::Session;
 
 use crate::cassandra::shared_options;

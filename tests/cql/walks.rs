@@ -123,7 +123,8 @@ async fn a_page_of_unfinished_swaps_that_is_cut_short_is_not_the_last() {
     let (_, expected) = noted(&keyspace).await;
     let (short, count) = short_pages(500);
     forger.on_requests(vec![RequestRule(of(Sent::Read), short)]);
-    let page = server.session.unfinished_swaps(&server.op(), SwapLook::default()).await.unwrap();
+    let page =
+        server.session.swap_journal().unwrap().unfinished_swaps(&server.op(), SwapLook::default()).await.unwrap();
     assert!(page.look.is_over(), "{:?}", page.look);
     assert_eq!(page.swaps.iter().map(|swap| swap.id.id).collect::<BTreeSet<_>>(), expected);
     assert!(count.load(Ordering::Relaxed) >= SWAPS / 3, "{count:?}");
@@ -143,7 +144,7 @@ async fn a_page_of_unfinished_swaps_that_fails_takes_none_of_those_before_it_alo
     let refused = RequestReaction::forge_with_error(DbError::Unauthorized).with_feedback_when_performed(met);
     forger.on_requests(vec![RequestRule(pages(3), short), RequestRule(pages(1), refused)]);
     let look = SwapLook { number: 1, left: vec![(minute, 0, uuid::Uuid::nil())] };
-    let page = server.session.unfinished_swaps(&server.op(), look).await.unwrap();
+    let page = server.session.swap_journal().unwrap().unfinished_swaps(&server.op(), look).await.unwrap();
     assert!(count.load(Ordering::Relaxed) == 3 && meetings.try_recv().is_ok(), "no page failed after others");
     assert!(page.look.is_over(), "{:?}", page.look);
     assert_eq!(page.swaps.iter().map(|swap| swap.id.id).collect::<BTreeSet<_>>(), expected);

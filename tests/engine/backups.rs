@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 
 use liststore::domain::Item;
 use liststore::items::embedded::{EmbeddedOptions, Fsync, OpenError, verify_on};
-use liststore::items::{ItemStore, StoreError};
+use liststore::items::{FileBackup, ItemStore, StoreError};
 use proptest::prelude::*;
 
 use crate::harness::{

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use liststore::domain::{MaxItems, Retention};
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemStore, Operation};
+use liststore::items::{ItemStore, Operation, Reclaim};
 
 use crate::bounded_list::BoundedList;
 use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};

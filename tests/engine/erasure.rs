@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use liststore::items::ItemStore;
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
+use liststore::items::{Erasure, ItemStore};
 
 use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::{SimDisk, WriteFault};

@@ -2,7 +2,7 @@
 //! from the head alone.
 
 use liststore::domain::NewItem;
-use liststore::items::ItemStore;
+use liststore::items::MemoryReads;
 use liststore::items::embedded::Fsync;
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use liststore::domain::{MaxItems, NewItem};
 
-use liststore::items::{ItemStore, Operation};
+use liststore::items::{Operation, Reclaim};
 
 use crate::harness::{
     Change, Model, Opened, SECOND, START, at, carry_out, everything, item, list, open, operation, random_value, runtime,

@@ -1,7 +1,7 @@
 //! For how long a page that came from memory is said to hold: exactly as long as it is the answer.
 
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemPage, ItemStore, Operation, Range, Validity};
+use liststore::items::{ItemPage, MemoryReads, Operation, Range, Validity};
 
 use crate::harness::{Opened, SECOND, START, item, list, newest, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liststore::domain::{Item, Order, SystemClock};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
-use liststore::items::{ItemStore, Range};
+use liststore::items::{ItemStore, MemoryReads, Range};
 
 use crate::harness::{START, at, everything, item, list, newest, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;

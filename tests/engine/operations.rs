@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use liststore::domain::{ItemKey, MaxItems, Order, Timestamp, Ttl, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
-use liststore::items::{Count, ItemPage, ItemStore, Operation, Range, Validity};
+use liststore::items::{Count, ItemPage, ItemStore, MemoryReads, Operation, Range, Validity};
 use proptest::prelude::*;
 
 use crate::harness::{

@@ -10,7 +10,7 @@ use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, MaxItems, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, Operation};
+use liststore::items::{ItemStore, Operation, Reclaim};
 
 use crate::harness::{Opened, START, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;

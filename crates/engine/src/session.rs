@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use liststore_storage::{
-    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, Swapped, ToAwait,
+    BagEntries, BagPage, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
+    JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, SwapJournal, Swapped,
+    ToAwait,
 };
 
 use super::collect::look::{Counter, Finder};
@@ -294,10 +295,6 @@ impl ItemSession for EmbeddedSession {
         }
     }
 
-    fn start_adds(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
-        self.add_to_set(list, adds)
-    }
-
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
         // What was written before may still be queued.
@@ -349,17 +346,6 @@ impl ItemSession for EmbeddedSession {
         Ok(EntityPage { entities: told, next })
     }
 
-    async fn bags(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<BagPage, StoreError> {
-        let walk::Part { told, next } = self.walk::<walk::Bags>(op, feature_key, from, limit).await?;
-        Ok(BagPage { bags: told, next })
-    }
-
     async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         op.begin()?;
         self.enter(op, bags).await
@@ -377,6 +363,38 @@ impl ItemSession for EmbeddedSession {
 
     fn removal_turns(&self) -> RemovalTurns {
         RemovalTurns::BetweenWrites
+    }
+
+    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
+        Some(self)
+    }
+
+    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+        Some(self)
+    }
+
+    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
+        None
+    }
+}
+
+impl JoinedAdds for EmbeddedSession {
+    fn start_adds(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
+        self.add_to_set(list, adds)
+    }
+}
+
+#[async_trait(?Send)]
+impl BagWalk for EmbeddedSession {
+    async fn bags(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<BagPage, StoreError> {
+        let walk::Part { told, next } = self.walk::<walk::Bags>(op, feature_key, from, limit).await?;
+        Ok(BagPage { bags: told, next })
     }
 }
 

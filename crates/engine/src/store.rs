@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
 use liststore_storage::{
-    BoundOf, Erased, IsUnreachable, ItemBackup, ItemSession, ItemStore, Operation, PageInMemory, Range, StateToken,
-    StoreError,
+    Abilities, BagSwaps, BoundOf, Erased, Erasure, FileBackup, IsUnreachable, ItemBackup, ItemSession, ItemStore,
+    MemoryReads, Operation, PageInMemory, Range, Reclaim, StateToken, StoreError,
 };
 use prometheus::Registry;
 use tokio::time::Instant;
@@ -251,6 +251,61 @@ impl ItemStore for EmbeddedStore {
         Ok(Rc::new(EmbeddedSession::new(self.engine.clone())))
     }
 
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities {
+            memory: Some(self.clone()),
+            permits: None,
+            bag_swaps: BagSwaps::Atomic,
+            reclaim: Some(self.clone()),
+            backup: Some(self.clone()),
+            erasure: Some(self),
+            migration: None,
+        }
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        let engine = &self.engine;
+        // In the other mode the store acknowledges nothing before its fsync.
+        if engine.options.fsync == Fsync::Group || engine.progress.is_durable() || engine.sync_log() {
+            if let Some(place) = engine.progress.appended() {
+                engine.options.durable.reach(place.as_u64());
+            }
+            return Ok(());
+        }
+        Err(super::health::unavailable(&engine.health.read_only().unwrap_or_default()))
+    }
+
+    /// Closing the store completes the queued writes.
+    async fn idle(&self) {}
+
+    async fn close(&self) -> Result<(), StoreError> {
+        let running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        let engine = self.engine.clone();
+        let (done, stopped) = tokio::sync::oneshot::channel();
+        // Waiting for the threads would hold up the arbiter.
+        let stopper = spawn("items-close", move || {
+            stop(&engine, running);
+            let _nobody_waits = done.send(());
+        });
+        let internal = |reason: String| StoreError::Internal { reason, outcome_unknown: false };
+        stopper.map_err(|error| internal(error.to_string()))?;
+        stopped.await.map_err(|_| internal("closing was interrupted".into()))?;
+        match self.engine.health.has_failed() {
+            true => Err(super::health::unavailable(&self.engine.health.read_only().unwrap_or_default())),
+            false => Ok(()),
+        }
+    }
+
+    fn read_only(&self) -> Option<String> {
+        self.engine.read_only()
+    }
+
+    fn warning(&self) -> Option<String> {
+        None
+    }
+}
+
+impl MemoryReads for EmbeddedStore {
     fn state(&self, list: &ListKey) -> Option<StateToken> {
         self.engine.heads.state(self.engine.options.list_hash.of_list(list.borrowed()))
     }
@@ -303,7 +358,9 @@ impl ItemStore for EmbeddedStore {
         self.engine.metrics.member_hits.inc();
         Some(found.into_iter().map(seen).collect())
     }
+}
 
+impl Reclaim for EmbeddedStore {
     fn forget(&self, unreachable: IsUnreachable) {
         let _said_before = self.engine.unreachable.set(unreachable);
         self.engine.bell.ring();
@@ -313,29 +370,9 @@ impl ItemStore for EmbeddedStore {
         let _said_before = self.engine.bound_of.set(bound_of);
         self.engine.bell.ring();
     }
+}
 
-    async fn close(&self) -> Result<(), StoreError> {
-        let running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
-        let engine = self.engine.clone();
-        let (done, stopped) = tokio::sync::oneshot::channel();
-        // Waiting for the threads would hold up the arbiter.
-        let stopper = spawn("items-close", move || {
-            stop(&engine, running);
-            let _nobody_waits = done.send(());
-        });
-        let internal = |reason: String| StoreError::Internal { reason, outcome_unknown: false };
-        stopper.map_err(|error| internal(error.to_string()))?;
-        stopped.await.map_err(|_| internal("closing was interrupted".into()))?;
-        match self.engine.health.has_failed() {
-            true => Err(super::health::unavailable(&self.engine.health.read_only().unwrap_or_default())),
-            false => Ok(()),
-        }
-    }
-
-    fn read_only(&self) -> Option<String> {
-        self.engine.read_only()
-    }
-
+impl Erasure for EmbeddedStore {
     fn held(&self, lists: &[ListKey], deadline: Instant) -> Result<Option<Vec<bool>>, StoreError> {
         presence::held(&self.engine, lists, deadline)
     }
@@ -347,19 +384,9 @@ impl ItemStore for EmbeddedStore {
     fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
         erasure::promise(&self.engine).map(Some)
     }
+}
 
-    fn sync(&self) -> Result<(), StoreError> {
-        let engine = &self.engine;
-        // In the other mode the store acknowledges nothing before its fsync.
-        if engine.options.fsync == Fsync::Group || engine.progress.is_durable() || engine.sync_log() {
-            if let Some(place) = engine.progress.appended() {
-                engine.options.durable.reach(place.as_u64());
-            }
-            return Ok(());
-        }
-        Err(super::health::unavailable(&engine.health.read_only().unwrap_or_default()))
-    }
-
+impl FileBackup for EmbeddedStore {
     fn backup(
         &self,
         to: &Path,

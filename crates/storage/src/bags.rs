@@ -5,7 +5,7 @@
 //! visibility are those of lists. [`ItemSession::entities`] of the key walks over all bags of the type, and
 //! [`ItemSession::remove_all`] empties a bag without its entries. No items are added to it in another way.
 //!
-//! A store that answers gets from memory ([`ItemStore::get_from_memory`](super::ItemStore::get_from_memory)) shows a
+//! A store that answers gets from memory ([`MemoryReads`](super::MemoryReads)) shows a
 //! bag so, too: as the one item of its list.
 //!
 //! A stamp distinguishes the states of a bag: a writer takes one that is greater than the stamp of the previous bag,
@@ -17,16 +17,14 @@
 //! it was stored with. An entry is a hint: its reader checks the bag.
 //!
 //! [`FeatureKey::is_of_bags`]: liststore_contract::domain::FeatureKey::is_of_bags
-//! [`ItemSession::entities`]: super::ItemSession::entities
-//! [`ItemSession::get`]: super::ItemSession::get
-//! [`ItemSession::remove_all`]: super::ItemSession::remove_all
 //! [`Ttl::ENDLESS`]: liststore_contract::domain::Ttl::ENDLESS
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use uuid::Uuid;
 
-use super::EntityPlace;
+use super::{EntityPlace, ItemSession, Operation, StoreError};
 
 /// The most bytes of a bag as it is stored.
 pub const BAG_BYTES_MAX: usize = liststore_contract::domain::document::DOCUMENT_BYTES_MAX;
@@ -66,10 +64,8 @@ pub struct BagRow {
 /// the changes of entries, in any order, before it answers. If some of these fail, it returns an error with an unknown
 /// outcome: the bag may be stored, and a comparison with it may repair its entries. Such a store notes each swap that
 /// puts a bag, or removes one with its entries, before it makes it, and deletes the note once all is done. So
-/// [`ItemSession::unfinished_swaps`] finds the swaps of a process that dies in between. If a swap puts a bag that may
+/// its [`SwapJournal`] finds the swaps of a process that dies in between. If a swap puts a bag that may
 /// lack entries, according to `entered_in`, the store notes it in any case, and keeps the note.
-///
-/// [`ItemSession::unfinished_swaps`]: super::ItemSession::unfinished_swaps
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagSwap {
     /// The stamp of the bag that was read; `None` if there was none to be seen.
@@ -192,4 +188,44 @@ pub enum Swapped {
     Done,
     /// Another bag is there than was read, or one where none was, or none any more: nothing was done.
     Lost,
+}
+
+/// A session that reads bags as it walks over them.
+#[async_trait(?Send)]
+pub trait BagWalk {
+    /// The visible bags of a type, from a place on: the combined results of [`ItemSession::entities`] and
+    /// [`ItemSession::bag`]. At most `limit`, which is at least 1, and fewer if they are large.
+    async fn bags(
+        &self,
+        op: &Operation,
+        feature_key: &FeatureKey,
+        from: Option<&EntityPlace>,
+        limit: usize,
+    ) -> Result<BagPage, StoreError>;
+}
+
+/// A session of a store that notes each swap until its entries are written.
+#[async_trait(?Send)]
+pub trait SwapJournal {
+    /// Swaps that this or another server has begun and whose entries may not be written: the recent ones, and with
+    /// each look a part of the older ones, so that a few minutes cover all of the last hours. A bounded part in no
+    /// order: the returned look continues behind it. Swaps that cannot be read are left to the next look.
+    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError>;
+
+    /// Records that the entries of a swap are written.
+    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError>;
+}
+
+/// [`ItemSession::enter_bags`] for a session that enters each bag by a swap.
+pub async fn enter_one_by_one(
+    session: &dyn ItemSession,
+    op: &Operation,
+    bags: Vec<BagEntries>,
+) -> Result<Vec<Swapped>, StoreError> {
+    let mut swapped = Vec::with_capacity(bags.len());
+    for bag in bags {
+        let (list, swap) = bag.into_swap();
+        swapped.push(session.swap_bag(op, &list, swap).await?);
+    }
+    Ok(swapped)
 }

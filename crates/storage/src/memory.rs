@@ -10,10 +10,12 @@ use bytes::Bytes;
 use liststore_contract::domain::{
     FeatureKey, Identity, Item, ItemKey, Keep, ListKey, MaxItems, NewItem, Order, Timestamp, ValueDigest,
 };
+use tokio::time::Instant;
 
 use super::{
-    BagAfter, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession,
-    ItemStore, Operation, Range, ReadBag, Removal, StoreError, Swapped, ToAwait,
+    Abilities, BagAfter, BagEntries, BagSwap, BagSwaps, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace,
+    EntryChange, Erased, Erasure, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal,
+    RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 
 #[derive(Debug, Clone)]
@@ -107,17 +109,50 @@ impl ItemStore for MemoryStore {
         Ok(Rc::new(self.clone()))
     }
 
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities {
+            memory: None,
+            permits: None,
+            bag_swaps: BagSwaps::Atomic,
+            reclaim: None,
+            backup: None,
+            erasure: Some(self),
+            migration: None,
+        }
+    }
+
     /// Nothing survives the process in any case.
     fn sync(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    async fn idle(&self) {}
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn read_only(&self) -> Option<String> {
+        None
+    }
+
+    fn warning(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Removed items are dropped at once.
+impl Erasure for MemoryStore {
+    fn held(&self, _: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
+        Ok(None)
     }
 
     fn erase_removed(&self) -> Result<Erased, StoreError> {
         Ok(Erased::Now)
     }
 
-    async fn close(&self) -> Result<(), StoreError> {
-        Ok(())
+    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
     }
 }
 
@@ -224,6 +259,10 @@ impl ItemSession for MemoryStore {
         Ok(Swapped::Done)
     }
 
+    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+        enter_one_by_one(self, op, bags).await
+    }
+
     async fn entities(
         &self,
         op: &Operation,
@@ -243,5 +282,21 @@ impl ItemSession for MemoryStore {
         let last = limit.checked_sub(1).and_then(|last| places.get(last)).filter(|_| places.len() > limit);
         let next = last.map(|(hash, after)| EntityPlace { hash: *hash, after: after.clone() });
         Ok(EntityPage { entities: places.into_iter().take(limit).filter_map(|(_, entity)| entity).collect(), next })
+    }
+
+    fn removal_turns(&self) -> RemovalTurns {
+        RemovalTurns::BetweenRemovals
+    }
+
+    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
+        None
+    }
+
+    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+        None
+    }
+
+    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
+        None
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use liststore::actors::{ListTurns, Turn};
 use liststore::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::{
-    BagEntries, BagPage, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation,
-    Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+    BagEntries, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
+    Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
 };
 
 pub struct InTurn(Rc<ListTurns>);
@@ -66,28 +66,10 @@ impl ItemSession for InTurn {
         self.0.session().swap_bag(op, list, swap).await
     }
 
-    async fn bags(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<BagPage, StoreError> {
-        self.0.session().bags(op, feature_key, from, limit).await
-    }
-
     async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         let lists: Vec<_> = bags.iter().map(|bag| bag.bag.clone()).collect();
         let _turns = self.0.take_each(&lists, op.deadline).await?;
         self.0.session().enter_bags(op, bags).await
-    }
-
-    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
-        self.0.session().unfinished_swaps(op, look).await
-    }
-
-    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError> {
-        self.0.session().finish_swap(op, swap).await
     }
 
     async fn entities(
@@ -100,17 +82,20 @@ impl ItemSession for InTurn {
         self.0.session().entities(op, feature_key, from, limit).await
     }
 
-    async fn bag_entities(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<EntityPage, StoreError> {
-        self.0.session().bag_entities(op, feature_key, from, limit).await
-    }
-
     fn removal_turns(&self) -> RemovalTurns {
         self.0.session().removal_turns()
+    }
+
+    /// The turns join adds.
+    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
+        None
+    }
+
+    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+        self.0.session().bag_walk()
+    }
+
+    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
+        self.0.session().swap_journal()
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Cleaner;
 use crate::actors::{ListPool, MetadataHandle};
-use crate::items::{SwapId, SwapLook, UnfinishedSwap};
+use crate::items::{BagSwaps, SwapId, SwapLook, UnfinishedSwap};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// A server that works on a swap has this long before another one repairs it. The time counts from the first look that
@@ -23,7 +23,7 @@ const SEEN_MAX: usize = 100_000;
 
 /// Looks until it is dropped, for as long as there are indexes.
 pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle, lists: &ListPool) {
-    if !lists.leaves_swaps() {
+    if lists.bag_swaps() == BagSwaps::Atomic {
         return;
     }
     let (mut look, mut seen) = (SwapLook::default(), Seen::default());

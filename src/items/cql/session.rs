@@ -29,8 +29,9 @@ use super::upkeep::lookout::Lookout;
 use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
-    BagEntries, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, Operation, Range,
-    ReadBag, Removal, StoreError, SwapId, SwapLook, SwapPage, Swapped, ToAwait,
+    BagEntries, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
+    Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapJournal, SwapLook, SwapPage, Swapped,
+    ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -112,19 +113,6 @@ impl CqlSession {
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
         self.to_the_end(|core| operation(Call::new(&core, op, list))).await
-    }
-
-    async fn walk(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-        told: Told,
-    ) -> Result<EntityPage, StoreError> {
-        let (op, feature_key, from) = (*op, feature_key.clone(), from.cloned());
-        self.read(|core| async move { entities::entities(&core, &op, &feature_key, from.as_ref(), limit, told).await })
-            .await
     }
 
     /// Runs a write to its end, whether or not somebody still waits for it.
@@ -243,18 +231,11 @@ impl ItemSession for CqlSession {
         limit: usize,
     ) -> Result<EntityPage, StoreError> {
         self.core.admit()?;
-        self.walk(op, feature_key, from, limit, Told::Visible).await
-    }
-
-    async fn bag_entities(
-        &self,
-        op: &Operation,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<EntityPage, StoreError> {
-        self.core.admit()?;
-        self.walk(op, feature_key, from, limit, Told::All).await
+        // The caller reads each bag.
+        let told = if feature_key.holds_bags() { Told::All } else { Told::Visible };
+        let (op, feature_key, from) = (*op, feature_key.clone(), from.cloned());
+        self.read(|core| async move { entities::entities(&core, &op, &feature_key, from.as_ref(), limit, told).await })
+            .await
     }
 
     async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
@@ -286,6 +267,25 @@ impl ItemSession for CqlSession {
         self.to_the_end(enter).await
     }
 
+    fn removal_turns(&self) -> RemovalTurns {
+        RemovalTurns::BetweenRemovals
+    }
+
+    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
+        None
+    }
+
+    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+        None
+    }
+
+    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
+        Some(self)
+    }
+}
+
+#[async_trait(?Send)]
+impl SwapJournal for CqlSession {
     async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
         self.core.admit()?;
         let op = *op;

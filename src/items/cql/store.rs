@@ -19,7 +19,10 @@ use super::schema::state::SchemaState;
 use super::session::CqlSession;
 use super::shared::Shared;
 use crate::domain::Clock;
-use crate::items::{BoundOf, ItemSession, ItemStore, PermitCounts, StoreError};
+use crate::items::{
+    Abilities, BagSwaps, BoundOf, IsUnreachable, ItemSession, ItemStore, Migration, OwnPermits, PermitCounts, Reclaim,
+    StoreError,
+};
 
 /// Sessions that are being opened at once: all actors start together, and each session opens a
 /// connection to every shard of the cluster.
@@ -72,12 +75,16 @@ impl ItemStore for CqlStore {
         Ok(Rc::new(CqlSession::open(&self.shared).await?))
     }
 
-    fn leaves_swaps(&self) -> bool {
-        true
-    }
-
-    fn bound(&self, bound_of: BoundOf) {
-        let _said_before = self.shared.bound_of.set(bound_of);
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities {
+            memory: None,
+            permits: Some(self.clone()),
+            bag_swaps: BagSwaps::Journaled,
+            reclaim: Some(self.clone()),
+            backup: None,
+            erasure: None,
+            migration: Some(self),
+        }
     }
 
     /// The cluster's commit log decides what survives a loss of power on its nodes.
@@ -96,26 +103,43 @@ impl ItemStore for CqlStore {
         self.shared.permits.idle().await;
     }
 
-    fn permits(&self) -> Option<(PermitCounts, u64)> {
-        Some(self.shared.permits.counts())
-    }
-
-    fn permits_per_session(&self) -> Option<usize> {
-        Some(self.shared.permits.bound())
-    }
-
-    fn set_permits_per_session(&self, permits: usize) {
-        self.shared.permits.set_bound(permits);
-    }
-
-    fn awaits_migration(&self) -> Option<String> {
-        self.shared.awaited.load().as_deref().cloned()
+    fn read_only(&self) -> Option<String> {
+        None
     }
 
     fn warning(&self) -> Option<String> {
         let warnings: Vec<_> =
             [self.shared.metrics.watch.warning(), self.skew_warning()].into_iter().flatten().collect();
         (!warnings.is_empty()).then(|| warnings.join("; "))
+    }
+}
+
+impl OwnPermits for CqlStore {
+    fn permits(&self) -> (PermitCounts, u64) {
+        self.shared.permits.counts()
+    }
+
+    fn permits_per_session(&self) -> usize {
+        self.shared.permits.bound()
+    }
+
+    fn set_permits_per_session(&self, permits: usize) {
+        self.shared.permits.set_bound(permits);
+    }
+}
+
+impl Reclaim for CqlStore {
+    /// The rows of unreachable lists expire.
+    fn forget(&self, _unreachable: IsUnreachable) {}
+
+    fn bound(&self, bound_of: BoundOf) {
+        let _said_before = self.shared.bound_of.set(bound_of);
+    }
+}
+
+impl Migration for CqlStore {
+    fn awaits_migration(&self) -> Option<String> {
+        self.shared.awaited.load().as_deref().cloned()
     }
 }
 

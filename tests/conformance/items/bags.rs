@@ -1,6 +1,7 @@
 //! Bags: lists of one item that are swapped, and the entries by which they are found.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -8,7 +9,9 @@ use liststore::domain::{
     EntityType, FeatureId, FeatureKey, Generation, Item, ListKey, NewItem, Timestamp, Ttl, VersionLabel,
 };
 use liststore::items::bags::BAG_BYTES_MAX;
-use liststore::items::{BagAfter, BagEntries, BagPage, BagSwap, EntryChange, Operation, Range, ReadBag, Swapped};
+use liststore::items::{
+    BagAfter, BagEntries, BagPage, BagSwap, EntryChange, MemoryReads, Operation, Range, ReadBag, Swapped,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -84,9 +87,10 @@ impl Bag {
     /// The bag, as the session returns it. If the store has it in memory, that must be equal.
     async fn at(&self, op: &Operation) -> Option<(i64, String)> {
         let read = async || self.probe.session.bag(op, &self.probe.list).await.unwrap().bag;
-        let mut bag = read().await;
+        let (mut bag, memory) = (read().await, self.probe.memory());
         let found = loop {
-            let found = self.probe.store.get_from_memory(op, &self.probe.list, &Range::NEWEST);
+            let look = |memory: &Arc<dyn MemoryReads>| memory.get_from_memory(op, &self.probe.list, &Range::NEWEST);
+            let found = memory.as_ref().and_then(look);
             let again = read().await;
             // Else others have changed it in between.
             if again == bag {
@@ -121,7 +125,12 @@ impl Bag {
         for _ in 0..10_000 {
             let key = &self.probe.list.feature_key;
             let page = self.probe.session.entities(op, key, from.as_ref(), 3).await.unwrap();
-            met.extend(page.entities.iter().map(ToString::to_string));
+            for entity in &page.entities {
+                // A walk may find entities without a visible bag.
+                if self.of(entity.as_str()).at(op).await.is_some() {
+                    met.push(entity.to_string());
+                }
+            }
             from = page.next;
             if from.is_none() {
                 return met;

@@ -142,10 +142,12 @@ pub async fn random_operations_show_what_never_lay_beyond(backend: &dyn Backend)
     let probe = Probe::open(backend).await;
     let bound = Arc::new(Mutex::new(Retention::from(probe.ttl)));
     let told = Arc::clone(&bound);
-    probe.store.bound(Arc::new(move |_| {
-        let Retention { ttl, max_items } = *told.lock().unwrap();
-        Some((ttl, max_items?))
-    }));
+    if let Some(reclaim) = Arc::clone(&probe.store).abilities().reclaim {
+        reclaim.bound(Arc::new(move |_| {
+            let Retention { ttl, max_items } = *told.lock().unwrap();
+            Some((ttl, max_items?))
+        }));
+    }
     for run in 0..12 {
         let list = list_key(&feature_key, &format!("u-{run}"));
         let mut model = BoundedList::new(&[3_600, 5, 12, 18], &[3_600]);

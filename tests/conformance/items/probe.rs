@@ -11,7 +11,9 @@ use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, Item, ItemKey, ListKey, MaxItems, NewItem,
     Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
-use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, Validity};
+use liststore::items::{
+    Bounds, ItemPage, ItemSession, ItemStore, MemoryReads, Operation, Range, Removal, StoreError, Validity,
+};
 use liststore_testkit::in_turn::InTurn;
 use tokio::time::Instant;
 
@@ -97,6 +99,11 @@ impl Probe {
         Self::of(backend.open().await, list, base, ttl).await
     }
 
+    /// The store's reads from memory, if it has them.
+    pub fn memory(&self) -> Option<Arc<dyn MemoryReads>> {
+        Arc::clone(&self.store).abilities().memory
+    }
+
     /// Another list, through the same session.
     pub fn with_list(&self, list: ListKey) -> Self {
         Self { list, read: Rc::default(), ..self.clone() }
@@ -164,7 +171,8 @@ impl Probe {
     /// be the same, before and after, and a page that was read so earlier and is said to hold still, too.
     pub async fn page(&self, op: &Operation, range: &Range) -> ItemPage {
         let retention = (op.ttl, op.max_items);
-        let look = || self.store.get_from_memory(op, &self.list, range);
+        let memory = self.memory();
+        let look = || memory.as_ref()?.get_from_memory(op, &self.list, range);
         let before = look();
         let page = self.session.get(op, &self.list, range).await.unwrap();
         for found in before.into_iter().chain(look()) {
@@ -175,7 +183,7 @@ impl Probe {
                 read.insert(0, (retention, *range, validity, found.page));
             }
         }
-        let state = self.store.state(&self.list);
+        let state = memory.as_ref().and_then(|memory| memory.state(&self.list));
         for (shown, of, Validity { state: read_in, from, until }, earlier) in self.read.borrow().iter() {
             let in_time = *from <= op.now && op.now.as_nanos() < *until;
             if Some(*read_in) == state && (*shown, *of) == (retention, *range) && in_time {

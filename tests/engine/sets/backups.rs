@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, Removal};
+use liststore::items::{FileBackup, ItemStore, Removal};
 
 use super::{KEYS, checked, member, name, op, set};
 use crate::harness::{START, open, runtime, small_options};

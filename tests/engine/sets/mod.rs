@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use liststore::domain::{Identity, Item, Keep, ListKey, MaxItems, MemberKey, NewItem, Retention};
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{Bounds, ItemSession, ItemStore, Operation, Removal};
+use liststore::items::{Bounds, ItemSession, ItemStore, Operation, Reclaim, Removal};
 
 use crate::harness::{SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
