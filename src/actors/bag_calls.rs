@@ -140,7 +140,7 @@ impl ListPool {
 
     /// Records that the entries of a swap are written.
     pub async fn finish_swap(&self, swap: SwapId, deadline: Instant) -> Result<(), ListError> {
-        let token = Token::of_bytes(swap.id.as_bytes());
+        let token = Token::of_bytes(swap.as_bytes());
         self.deliver(
             token,
             Terms::of_write(Ttl::ENDLESS, deadline, Turns::None),

@@ -19,7 +19,7 @@ use super::jobs::Jobs;
 use super::tempo::Tempo;
 use crate::actors::{ListError, ListPool};
 use crate::domain::{EntityId, FeatureKey, Item, ItemKey, ListKey, NewItem, Order, Timestamp, Ttl};
-use crate::items::{Bounds, EntityPage, EntityPlace, EntryChange, ItemPage, Range, Swapped};
+use crate::items::{Bounds, EntityPage, EntityPlace, EntryChange, ItemPage, Range, ReadBag, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::{JobState, Target};
 
@@ -156,7 +156,8 @@ async fn add_missing(
     deadline: Instant,
 ) -> Result<u64, ListError> {
     loop {
-        let Some(bag) = lists.bag(bag_list.clone(), Ttl::ENDLESS, deadline).await? else { return Ok(0) };
+        let ReadBag { bag, row } = lists.bag_to_swap(bag_list.clone(), Ttl::ENDLESS, deadline).await?;
+        let Some(bag) = bag else { return Ok(0) };
         // The entry has no separate expiry: an entry that outlives its bag is removed when a query or a cleaning
         // encounters it.
         let expires_at = ttl_max.expiry_of(bag.timestamp);
@@ -177,7 +178,8 @@ async fn add_missing(
         }
         entries.retain(|change| !change.added.is_empty());
         let count = entries.iter().map(|change| change.added.len() as u64).sum();
-        if entries.is_empty() || changed(lists, &bag_list, Some(&bag), entries, deadline).await? == Swapped::Done {
+        let read = ReadBag { bag: Some(bag), row };
+        if entries.is_empty() || changed(lists, &bag_list, read, entries, deadline).await? == Swapped::Done {
             return Ok(count);
         }
     }

@@ -240,3 +240,27 @@ async fn a_write_of_a_bag_reads_its_row_once() {
         assert!(meetings.try_recv().is_err(), "{method}: it is read again");
     }
 }
+
+/// A swap that leaves its bag as it is writes the row again, from the row that was read with the bag.
+#[tokio::test]
+async fn a_change_of_entries_alone_reads_its_row_once() {
+    let mut forger = Forger::start().await;
+    let server = Server::open(forger.options.clone()).await;
+    let (bag, list) = (fresh(""), fresh("by_city"));
+    assert_eq!(put(&server, &bag, "{}", Vec::new()).await.unwrap(), Swapped::Done);
+    let entry = item(&server, now(), "e-1");
+    for (is_named, expected) in [(true, 0), (false, 1)] {
+        let ReadBag { bag: found, row } = server.session.bag(&server.op(), &bag).await.unwrap();
+        let (met, mut meetings) = feedback();
+        let key = bag.feature_key.as_str().as_bytes().to_vec();
+        let reads = of(Sent::Read).and(Condition::BodyContainsCaseSensitive(key.into()));
+        forger.on_requests(vec![RequestRule(reads, RequestReaction::noop().with_feedback_when_performed(met))]);
+        let entries = vec![EntryChange { list: list.clone(), removed: Vec::new(), added: vec![entry.clone()] }];
+        let (before, row) = (found.map(|found| found.timestamp), row.filter(|_| is_named));
+        let swap = BagSwap { before, row, after: BagAfter::Same, entries, entered_in: None };
+        assert_eq!(server.session.swap_bag(&server.op(), &bag, swap).await.unwrap(), Swapped::Done);
+        forger.heal();
+        assert_eq!(std::iter::from_fn(|| meetings.try_recv().ok()).count(), expected, "is the row named? {is_named}");
+    }
+    assert_eq!(entries(&server, &list).await, 1);
+}

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use liststore::domain::{EntityType, FeatureId, FeatureKey, Generation, Ttl, VersionLabel};
 use liststore::items::cql::CqlOptions;
 use liststore::items::{Operation, OwnPermits, SwapLook, SwapPage, UnfinishedSwap};
@@ -228,8 +229,13 @@ fn read_of(minute: i64, shard: i32) -> Condition {
     Condition::BodyContainsCaseSensitive(bound.into())
 }
 
+/// The part of a look that is a shard of a minute, from its first row on.
+pub fn part(minute: i64, shard: i32) -> Bytes {
+    [&minute.to_be_bytes()[..], &shard.to_be_bytes(), uuid::Uuid::nil().as_bytes()].concat().into()
+}
+
 fn shards(swaps: &[UnfinishedSwap]) -> Vec<i32> {
-    swaps.iter().map(|swap| swap.id.shard).collect()
+    swaps.iter().map(|swap| i32::from_be_bytes(swap.id.as_bytes()[8..12].try_into().unwrap())).collect()
 }
 
 /// A part for which a look had no time was skipped until its minute came round again, and a look that took all of its
@@ -241,7 +247,7 @@ async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
     let probe = probe::Server::open(forger.options.clone()).await;
     let minute = noted_long_ago().await;
     forger.on_requests(vec![RequestRule(read_of(minute, 0), RequestReaction::drop_frame())]);
-    let left = |shard| (minute, shard, uuid::Uuid::nil());
+    let left = |shard| part(minute, shard);
     let look = SwapLook { number: 1, left: vec![left(0), left(1)] };
     let op =
         Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(20), ..probe.op_with(Ttl::ENDLESS) };
@@ -278,7 +284,7 @@ async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
         RequestRule(read_of(minute, 1), held(1).with_feedback_when_performed(met)),
         RequestRule(of(Sent::Read), held(14)),
     ]);
-    let left = |shard| (minute, shard, uuid::Uuid::nil());
+    let left = |shard| part(minute, shard);
     let (op, look) = (probe.op_with(Ttl::ENDLESS), SwapLook { number: 1, left: vec![left(0), left(1)] });
     let list = probe::fresh_list();
     let waits = async {

@@ -19,10 +19,13 @@
 //! [`FeatureKey::is_of_bags`]: liststore_contract::domain::FeatureKey::is_of_bags
 //! [`Ttl::ENDLESS`]: liststore_contract::domain::Ttl::ENDLESS
 
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
-use uuid::Uuid;
 
 use super::{EntityPlace, ItemSession, Operation, StoreError};
 
@@ -40,18 +43,36 @@ pub struct ReadBag {
     pub row: Option<BagRow>,
 }
 
-/// The row of a bag as a store read it, with or without a visible bag. Opaque to all but the store that gave it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BagRow {
-    /// For stores: the state of the row, `None` without a row.
-    pub state: Option<Uuid>,
-    /// For stores: the states that led to it.
-    pub states: Option<Bytes>,
-    /// For stores: the write timestamp of the entries that came and went with the state.
-    pub written: i64,
-    /// For stores: the stamp and the expiry of the bag, visible or not.
-    pub bag: Option<(Timestamp, u64)>,
+/// The row of a bag as a store read it, with or without a visible bag. Opaque to all but the store that returned it.
+#[derive(Clone)]
+pub struct BagRow(Arc<dyn Any + Send + Sync>);
+
+impl BagRow {
+    /// For stores.
+    pub fn new(row: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(row))
+    }
+
+    /// For stores: the row, if this store returned it.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
 }
+
+impl fmt::Debug for BagRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BagRow").finish_non_exhaustive()
+    }
+}
+
+/// Two are equal if they come from the same read.
+impl PartialEq for BagRow {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for BagRow {}
 
 /// One bag in the place of another, with the entries of both.
 ///
@@ -109,15 +130,19 @@ pub struct EntryChange {
     pub added: Vec<NewItem>,
 }
 
-/// A swap whose entries may not be written: where it was noted. Opaque to all but the store that gave it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SwapId {
-    /// For stores: the minute since the Unix epoch, the shard and the ID under which it stands, and its write
-    /// timestamp.
-    pub minute: i64,
-    pub shard: i32,
-    pub id: Uuid,
-    pub written: i64,
+/// The note of a swap whose entries may not be written. Opaque to all but the store that returned it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SwapId(Bytes);
+
+impl SwapId {
+    /// For stores.
+    pub fn new(id: impl Into<Bytes>) -> Self {
+        Self(id.into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// A swap that a store has noted and whose end it does not know.
@@ -133,13 +158,13 @@ pub struct UnfinishedSwap {
     pub entered_in: Option<Vec<FeatureKey>>,
 }
 
-/// How far a look at unfinished swaps has come. It begins as its default. Opaque to all but the store.
+/// The progress of a look at unfinished swaps. It begins as its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwapLook {
     /// How many looks were begun: each of them takes others of the swaps that were not made lately.
     pub number: u64,
-    /// For stores: the minutes and shards that are left of it, in which it goes on after an ID.
-    pub left: Vec<(i64, i32, Uuid)>,
+    /// For stores: the remaining parts of it.
+    pub left: Vec<Bytes>,
 }
 
 impl SwapLook {

@@ -55,9 +55,22 @@ impl Operation {
         Self { now, ttl, max_items, deadline }
     }
 
-    /// To be asked before work is begun: once the deadline has passed, the operation ends with
-    /// nothing done.
+    /// Whether the operation sees an item, unless `max_items` hides it. Both times are in nanoseconds since the Unix
+    /// epoch.
+    #[inline]
+    pub fn sees(&self, timestamp: u64, expires_at: u64) -> bool {
+        is_visible(self.ttl, self.now, timestamp, expires_at)
+    }
+
+    /// Fails once the deadline has passed. To call before work begins, so that a late operation changes nothing.
     pub fn begin(&self) -> Result<(), StoreError> {
         if Instant::now() < self.deadline { Ok(()) } else { Err(StoreError::Timeout { outcome_unknown: false }) }
     }
+}
+
+/// The rule of visibility: `now < timestamp + ttl` and `now < expires_at`. The times of the item are in nanoseconds since
+/// the Unix epoch.
+#[inline]
+pub fn is_visible(ttl: Ttl, now: Timestamp, timestamp: u64, expires_at: u64) -> bool {
+    now.as_nanos() < expires_at && timestamp >= ttl.visible_from(now).as_nanos()
 }

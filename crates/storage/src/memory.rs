@@ -63,24 +63,20 @@ fn place_of(rows: &List, identity: Identity, member: &[u8]) -> Option<ItemKey> {
 /// Whether a new item of a set is stored. Then the previous item of its member is removed.
 fn make_place(op: &Operation, rows: &mut List, identity: Identity, keep: Keep, new: &ItemKey, stored: &[u8]) -> bool {
     let Some(present) = place_of(rows, identity, identity.member(stored)) else { return true };
-    let stays = !keep.replaces(new, &present) && is_unexpired(op, present.timestamp, &rows[&present]);
+    let stays = !keep.replaces(new, &present) && op.sees(present.timestamp.as_nanos(), rows[&present].expires_at);
     if !stays {
         rows.remove(&present);
     }
     !stays
 }
 
-fn is_unexpired(op: &Operation, timestamp: Timestamp, row: &Row) -> bool {
-    timestamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < row.expires_at
-}
-
-/// What an operation sees of a list, newest first.
+/// The items of a list that an operation sees, newest first.
 fn visible<'a>(op: &'a Operation, rows: &'a List) -> impl Iterator<Item = (&'a ItemKey, &'a Row)> {
-    let unexpired = rows.iter().rev().filter(|(key, row)| is_unexpired(op, key.timestamp, row));
+    let unexpired = rows.iter().rev().filter(|(key, row)| op.sees(key.timestamp.as_nanos(), row.expires_at));
     unexpired.take(op.max_items.map_or(usize::MAX, MaxItems::get))
 }
 
-/// The page that rows make up which come in the order that is asked for.
+/// A page of rows, which come in the requested order.
 fn page<'a>(range: &Range, rows: impl Iterator<Item = (&'a ItemKey, &'a Row)>) -> ItemPage {
     let mut page = ItemPage::default();
     let mut value_bytes = 0;

@@ -86,7 +86,8 @@ impl Seen {
         if known.len() >= SEEN_MAX && !known.contains_key(&swap.id) {
             return ToDo::Nothing;
         }
-        let known = known.entry(swap.id).or_insert(SeenSwap { since: now, mended_at_age: PATIENCE, met_by: look });
+        let known =
+            known.entry(swap.id.clone()).or_insert(SeenSwap { since: now, mended_at_age: PATIENCE, met_by: look });
         known.met_by = look;
         let age = now.duration_since(known.since);
         if age >= FORGOTTEN_AFTER {
@@ -118,7 +119,7 @@ mod tests {
     fn swap(id: u128, is_recent: bool) -> UnfinishedSwap {
         let bags = FeatureId::of_bags(EntityType::new("t").unwrap());
         let key = FeatureKey::new(&bags, &VersionLabel::default_version(), Generation::FIRST);
-        let id = SwapId { minute: 7, shard: 1, id: uuid::Uuid::from_u128(id), written: 1 };
+        let id = SwapId::new(id.to_be_bytes().to_vec());
         let bag = ListKey::new(key, EntityId::new("e").unwrap());
         UnfinishedSwap { id, bag, entries: Vec::new(), is_recent, entered_in: None }
     }

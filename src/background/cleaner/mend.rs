@@ -11,7 +11,7 @@ use crate::actors::{ListError, ListPool, MetadataHandle};
 use crate::background::entries::{entry_changes, has_entry};
 use crate::domain::index::ENTRIES_MAX;
 use crate::domain::{EntityId, FeatureId, FeatureKey, Item, ListKey, NewItem, Timestamp, Ttl};
-use crate::items::{BagAfter, BagSwap, Bounds, EntryChange, Swapped};
+use crate::items::{BagAfter, BagSwap, Bounds, EntryChange, ReadBag, Swapped};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
@@ -57,7 +57,7 @@ impl Mender {
                 let is_whole = entered_in.is_some_and(|entered_in| self.has_no_other_index(list, entered_in));
                 let mended = !is_whole && self.bag(list, entries).await?;
                 if let Some(noted) = last {
-                    self.lists.finish_swap(noted.swap, deadline()).await?;
+                    self.lists.finish_swap(noted.swap.clone(), deadline()).await?;
                 }
                 Ok(mended.then_some(Repair::Bag))
             }
@@ -84,7 +84,7 @@ impl Mender {
         loop {
             let deadline = deadline();
             // Regardless of the present TTL: a bag that it hides can become visible again.
-            let bag = self.lists.bag(list.clone(), Ttl::ENDLESS, deadline).await?;
+            let ReadBag { bag, row } = self.lists.bag_to_swap(list.clone(), Ttl::ENDLESS, deadline).await?;
             let stands = bag.as_ref().map(|bag| NewItem {
                 timestamp: bag.timestamp,
                 value: bag.value.clone(),
@@ -103,7 +103,7 @@ impl Mender {
             if entries.is_empty() {
                 return Ok(false);
             }
-            if changed(&self.lists, list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
+            if changed(&self.lists, list, ReadBag { bag, row }, entries, deadline).await? == Swapped::Done {
                 return Ok(true);
             }
         }
@@ -119,7 +119,7 @@ impl Mender {
         let at_place = Bounds::of(Some(place), Some(place));
         loop {
             let deadline = deadline();
-            let bag = self.lists.bag(bag_list.clone(), Ttl::ENDLESS, deadline).await?;
+            let ReadBag { bag, row } = self.lists.bag_to_swap(bag_list.clone(), Ttl::ENDLESS, deadline).await?;
             if bag.as_ref().is_some_and(|bag| has_entry(index, bag, &list.entity_id, place)) {
                 return Ok(false);
             }
@@ -130,7 +130,7 @@ impl Mender {
             }
             let removed = vec![(place, value.clone())];
             let entries = vec![EntryChange { list: list.clone(), removed, added: Vec::new() }];
-            if changed(&self.lists, &bag_list, bag.as_ref(), entries, deadline).await? == Swapped::Done {
+            if changed(&self.lists, &bag_list, ReadBag { bag, row }, entries, deadline).await? == Swapped::Done {
                 return Ok(true);
             }
         }
@@ -150,12 +150,12 @@ impl Mender {
 pub(in crate::background) async fn changed(
     lists: &ListPool,
     list: &ListKey,
-    bag: Option<&Item>,
+    ReadBag { bag, row }: ReadBag,
     entries: Vec<EntryChange>,
     deadline: Instant,
 ) -> Result<Swapped, ListError> {
     let after = if bag.is_some() { BagAfter::Same } else { BagAfter::Gone };
-    let swap = BagSwap { before: bag.map(|bag| bag.timestamp), row: None, after, entries, entered_in: None };
+    let swap = BagSwap { before: bag.map(|bag| bag.timestamp), row, after, entries, entered_in: None };
     lists.swap_bag(list.clone(), Ttl::ENDLESS, swap, deadline).await
 }
 

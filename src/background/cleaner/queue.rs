@@ -60,7 +60,7 @@ impl Due {
     /// concerned.
     fn key(&self) -> Option<Key> {
         match &self.what {
-            Wrong::Bag { noted, .. } => noted.as_ref().map(|noted| Key::Swap(noted.swap)),
+            Wrong::Bag { noted, .. } => noted.as_ref().map(|noted| Key::Swap(noted.swap.clone())),
             Wrong::Entry { list, place, entity } => Some(Key::Entry(list.clone(), *place, entity.clone())),
         }
     }
@@ -234,7 +234,7 @@ mod tests {
     async fn a_noted_swap_is_known_once_however_often_it_is_met() {
         let queue = Queue::default();
         let swap = |id: u128, is_last: bool| {
-            let swap = SwapId { minute: 7, shard: 1, id: uuid::Uuid::from_u128(id), written: 1 };
+            let swap = SwapId::new(id.to_be_bytes().to_vec());
             let noted = Some(Noted { swap, is_last, entered_in: None });
             Due::at_once(Wrong::Bag { list: list("e"), entries: Vec::new(), noted })
         };

@@ -17,6 +17,7 @@ use super::call::Call;
 use super::core::Core;
 use super::error::NO_INDEX;
 use super::health::watch::Seen;
+use super::layouts::bags::unfinished::Noted;
 use super::layouts::bags::{self, unfinished};
 use super::layouts::entities::{self, Told};
 use super::layouts::layout::{last_shown, page};
@@ -295,6 +296,10 @@ impl SwapJournal for CqlSession {
     async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError> {
         self.core.admit()?;
         let op = *op;
+        let Some(swap) = Noted::unpack(&swap) else {
+            let reason = "the note of a bag swap is of another store".to_owned();
+            return Err(StoreError::Internal { reason, outcome_unknown: false });
+        };
         let ended = self.to_the_end(|core| async move {
             let mut call = Call::new(&core, &op, &());
             call.begin().await?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use liststore_contract::domain::{Identity, Item, Timestamp};
 use liststore_storage::Operation;
 
-use super::page::{self, Collect, Next};
+use super::page::{Collect, Next};
 use crate::row::reverse::Pointer;
 use crate::row::{Entry, RowCursor};
 
@@ -26,7 +26,7 @@ impl Present {
     }
 
     pub fn is_seen_by(&self, op: &Operation) -> bool {
-        page::is_alive(op, self.timestamp, self.expires_at)
+        op.sees(self.timestamp, self.expires_at)
     }
 
     pub fn value(&self) -> &Bytes {

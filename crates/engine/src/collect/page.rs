@@ -20,12 +20,7 @@ pub enum Next {
 
 /// Whether an operation sees an item.
 pub fn is_visible(op: &Operation, entry: &Entry) -> bool {
-    !entry.deleted && is_alive(op, entry.timestamp, entry.expires_at)
-}
-
-/// Whether an operation sees an item that was not deleted.
-pub fn is_alive(op: &Operation, timestamp: u64, expires_at: u64) -> bool {
-    op.now.as_nanos() < expires_at && timestamp >= op.ttl.visible_from(op.now).as_nanos()
+    !entry.deleted && op.sees(entry.timestamp, entry.expires_at)
 }
 
 /// Takes what it wants of items that are offered in the list's order.

@@ -9,7 +9,6 @@ use liststore_contract::domain::{Identity, ItemKey, NewItem, ValueDigest};
 use liststore_storage::Operation;
 
 use super::members::{Met, Present};
-use super::page;
 use crate::list_id::ListId;
 use crate::log::change::{Change, Changes};
 use crate::row::item_changes::ItemChanges;
@@ -95,7 +94,7 @@ fn digest_of_stored(stored: &[u8], member: &[u8], member_digest: ValueDigest) ->
 
 /// Whether an operation sees what another one adds before it.
 fn sees_added(op: &Operation, item: &NewItem) -> bool {
-    page::is_alive(op, item.timestamp.as_nanos(), item.expires_at)
+    op.sees(item.timestamp.as_nanos(), item.expires_at)
 }
 
 impl SetWrite {

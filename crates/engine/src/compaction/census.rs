@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use liststore_contract::domain::{MaxItems, Timestamp, Ttl};
-use liststore_storage::{BoundOf, IsUnreachable};
+use liststore_storage::{BoundOf, IsUnreachable, is_visible};
 
 use crate::disk::file_id::FileId;
 use crate::error::ReadError;
@@ -249,8 +249,7 @@ struct Look<'a> {
 impl Look<'_> {
     /// The bytes of those items of a sample that its list may show.
     fn visible(&self, sample: &Sample, ttl: Ttl) -> Vec<u64> {
-        let (oldest, now) = (ttl.visible_from(self.now).as_nanos(), self.now.as_nanos());
-        let is_shown = |entry: &Entry| !entry.deleted && entry.timestamp >= oldest && entry.expires_at > now;
+        let is_shown = |entry: &Entry| !entry.deleted && is_visible(ttl, self.now, entry.timestamp, entry.expires_at);
         sample.entries.iter().filter(|(entry, _)| is_shown(entry)).map(|(_, bytes)| *bytes).collect()
     }
 

@@ -30,7 +30,7 @@ use super::error::damaged_row;
 use super::statements::{Query, Writes};
 use crate::items::StoreError;
 
-pub use swap::{BagPut, SwapAnswer};
+pub use swap::{BagPut, BagStates, SwapAnswer};
 
 /// The answer to one attempt. `None` if it cannot be read.
 pub type Answer<T> = BoxFuture<'static, Result<Option<T>, ExecutionError>>;

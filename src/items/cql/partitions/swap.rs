@@ -6,7 +6,6 @@ use scylla::value::{CqlValue, Row};
 use uuid::Uuid;
 
 use crate::domain::{ListKey, NewItem};
-use crate::items::BagRow;
 
 /// A row that takes the place of the row of a bag, or of none.
 #[derive(Debug)]
@@ -19,7 +18,15 @@ pub struct BagPut {
     /// `None` to remove the bag.
     pub bag: Option<NewItem>,
     /// The row that was read.
-    pub before: BagRow,
+    pub before: BagStates,
+}
+
+/// The state of a row, and the states that led to it.
+#[derive(Debug)]
+pub struct BagStates {
+    /// `None` without a row.
+    pub state: Option<Uuid>,
+    pub states: Option<Bytes>,
 }
 
 /// The answer to such a change.

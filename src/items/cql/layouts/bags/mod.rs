@@ -25,7 +25,7 @@ use crate::domain::{Item, ItemKey, ListKey, NewItem, Timestamp, ValueDigest};
 use crate::items::cql::call::Call;
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::options::SETTLED_AFTER_MIN;
-use crate::items::cql::partitions::BagPut;
+use crate::items::cql::partitions::{BagPut, BagStates};
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::bags::BagStatement;
 use crate::items::cql::statements::lists::KEYS_MAX;
@@ -51,17 +51,17 @@ const ROWS_MAX: usize = 2;
 const LISTS_MAX: usize = 8;
 
 /// The stamp of the bag that a row shows.
-fn shown(row: &BagRow, op: &Operation) -> Option<Timestamp> {
-    let is_visible =
-        |stamp: Timestamp, expires_at| stamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < expires_at;
-    row.bag.and_then(|(stamp, expires_at)| is_visible(stamp, expires_at).then_some(stamp))
+fn shown(row: &StoredBag, op: &Operation) -> Option<Timestamp> {
+    let (stamp, expires_at) = row.bag?;
+    op.sees(stamp.as_nanos(), expires_at).then_some(stamp)
 }
 
 /// The visible bag of a list.
 pub async fn bag(call: &mut Call) -> Result<ReadBag, StoreError> {
-    let StoredBag { row, document, .. } = read(call).await?;
-    let bag = shown(&row, &call.op).zip(document).map(|(timestamp, value)| Item { timestamp, value });
-    Ok(ReadBag { bag, row: Some(row) })
+    let row = read(call).await?;
+    let shown = shown(&row, &call.op).zip(row.document.clone());
+    let bag = shown.map(|(timestamp, value)| Item { timestamp, value });
+    Ok(ReadBag { bag, row: Some(BagRow::new(row)) })
 }
 
 /// Swaps a bag, and changes its entries then.
@@ -76,7 +76,8 @@ pub async fn swap(mut call: Call, swap: BagSwap) -> Result<Swapped, StoreError> 
         noted = Some(swap.map_err(StoreError::with_nothing_done)?);
     }
     let what = Swap { before: Some(before), after, has_entries: !entries.is_empty() };
-    let made = change(&mut call, &what, row).await?;
+    let known = row.as_ref().and_then(|row| row.get::<StoredBag>().cloned());
+    let made = change(&mut call, &what, known).await?;
     if let Some(written) = made {
         change_entries(&mut call, entries, written).await.map_err(StoreError::with_outcome_unknown)?;
     }
@@ -98,12 +99,12 @@ pub async fn swap(mut call: Call, swap: BagSwap) -> Result<Swapped, StoreError> 
 /// timestamp, and so the entries that it takes out stay out.
 pub async fn enter(call: &mut Call, entries: BagEntries) -> Result<Swapped, StoreError> {
     let BagEntries { stamp, entries, .. } = entries;
-    let StoredBag { row, at, .. } = read(call).await?;
+    let row = read(call).await?;
     if shown(&row, &call.op) != Some(stamp) {
         return Ok(Swapped::Lost);
     }
     let core = &call.core;
-    let recent = core.write_clock.settled_at(at, core.settled_after() * SETTLED_TENTHS / 10);
+    let recent = core.write_clock.settled_at(row.at, core.settled_after() * SETTLED_TENTHS / 10);
     let changed = change_entries(call, entries, row.written.max(recent)).await;
     changed.map_err(StoreError::with_outcome_unknown)?;
     Ok(Swapped::Done)
@@ -128,16 +129,12 @@ struct Swap {
 async fn change(
     call: &mut Call,
     Swap { before, after, has_entries }: &Swap,
-    mut known: Option<BagRow>,
+    mut known: Option<StoredBag>,
 ) -> Result<Option<i64>, StoreError> {
     loop {
-        // A bag that stays is written again, and so is read in any case.
-        let (row, document) = match known.take().filter(|_| *after != BagAfter::Same) {
-            Some(known) => (known, None),
-            None => {
-                let found = read(call).await?;
-                (found.row, found.document)
-            }
+        let row = match known.take() {
+            Some(known) => known,
+            None => read(call).await?,
         };
         let visible = shown(&row, &call.op);
         if before.is_some_and(|before| before != visible) {
@@ -147,7 +144,7 @@ async fn change(
             BagAfter::Put(new) => Some(new.clone()),
             BagAfter::Same => row
                 .bag
-                .zip(document)
+                .zip(row.document.clone())
                 .filter(|_| visible.is_some())
                 .map(|((timestamp, expires_at), value)| NewItem { timestamp, value, expires_at }),
             BagAfter::Gone => None,
@@ -164,10 +161,17 @@ async fn change(
     }
 }
 
-/// A row as it was read.
-#[derive(Default)]
+/// The row of a bag as it was read.
+#[derive(Debug, Clone, Default)]
 struct StoredBag {
-    row: BagRow,
+    /// `None` without a row.
+    state: Option<Uuid>,
+    /// The states that led to it.
+    states: Option<Bytes>,
+    /// The write timestamp of the entries that came and went with the state.
+    written: i64,
+    /// The stamp and the expiry of the bag, visible or not.
+    bag: Option<(Timestamp, u64)>,
     document: Option<Bytes>,
     /// When it was read, by the clock of a node, in microseconds; 0 without a row.
     at: i64,
@@ -183,7 +187,7 @@ async fn read(call: &mut Call) -> Result<StoredBag, StoreError> {
     // Cells of one row expire together, but for the states that an older release leaves as they are. A row that is read
     // while they expire is as good as gone.
     let Some(written) = written.filter(|_| state.is_some()) else {
-        return Ok(StoredBag { row: BagRow { state, states, ..BagRow::default() }, ..StoredBag::default() });
+        return Ok(StoredBag { state, states, ..StoredBag::default() });
     };
     call.core.write_clock.observe(written);
     let bag = match (stamp, expires_at, &document) {
@@ -194,7 +198,7 @@ async fn read(call: &mut Call) -> Result<StoredBag, StoreError> {
         _ => None,
     };
     let at = at_ms.saturating_mul(MICROS_PER_MILLI);
-    Ok(StoredBag { row: BagRow { state, states, written, bag }, document, at })
+    Ok(StoredBag { state, states, written, bag, document, at })
 }
 
 /// The row that a swap puts in the place of another.
@@ -207,7 +211,7 @@ struct New {
 }
 
 /// Puts another row in the place of one that was read, or of none. Returns whether it was done.
-async fn put(call: &mut Call, before: BagRow, new: New) -> Result<bool, StoreError> {
+async fn put(call: &mut Call, before: StoredBag, new: New) -> Result<bool, StoreError> {
     let (own, replaced, began) = (new.state, before.state, Instant::now());
     let (answer, is_repeated) = call.swap(put_of(&call.op, &call.list, before, new)).await?;
     let fate = states::fate(own, replaced, answer.state, answer.states.as_deref());
@@ -224,12 +228,13 @@ async fn put(call: &mut Call, before: BagRow, new: New) -> Result<bool, StoreErr
 }
 
 /// The values of the statement that puts a row, the same for each attempt.
-fn put_of(op: &Operation, list: &ListKey, before: BagRow, New { state, written, bag }: New) -> BagPut {
+fn put_of(op: &Operation, list: &ListKey, before: StoredBag, New { state, written, bag }: New) -> BagPut {
     let ttl_secs = match &bag {
         Some(bag) => row_ttl_secs(bag.expires_at, op.now).unwrap_or(0).max(ROW_TTL_SECS_MIN),
         None => GONE_TTL_SECS,
     };
     let states = states::after(state, before.state, before.states.as_deref());
+    let before = BagStates { state: before.state, states: before.states };
     BagPut { list: list.clone(), ttl_secs, state, states, written, bag, before }
 }
 

@@ -33,7 +33,51 @@ const MINUTES_KEPT: i64 = 180;
 const NOTE_BYTES_MAX: usize = 64 << 10;
 const MICROS_PER_MINUTE: i64 = 60_000_000;
 
-/// What a row tells besides the bag.
+/// Where a swap is noted: its partition, its row, and the write timestamp of the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    minute: i64,
+    shard: i32,
+    id: Uuid,
+    written: i64,
+}
+
+impl Noted {
+    fn pack(self) -> SwapId {
+        let part = Left { minute: self.minute, shard: self.shard, after: self.id }.pack();
+        SwapId::new([&part[..], &self.written.to_be_bytes()].concat())
+    }
+
+    /// `None` if another store made the ID.
+    pub fn unpack(id: &SwapId) -> Option<Self> {
+        let (part, written) = id.as_bytes().split_last_chunk()?;
+        let Left { minute, shard, after: id } = Left::unpack(part)?;
+        Some(Self { minute, shard, id, written: i64::from_be_bytes(*written) })
+    }
+}
+
+/// A part of a look that is left: a partition, behind a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Left {
+    minute: i64,
+    shard: i32,
+    after: Uuid,
+}
+
+impl Left {
+    fn pack(self) -> Bytes {
+        [&self.minute.to_be_bytes()[..], &self.shard.to_be_bytes(), self.after.as_bytes()].concat().into()
+    }
+
+    fn unpack(packed: &[u8]) -> Option<Self> {
+        let (minute, packed) = packed.split_first_chunk()?;
+        let (shard, after) = packed.split_first_chunk()?;
+        let (minute, shard) = (i64::from_be_bytes(*minute), i32::from_be_bytes(*shard));
+        Some(Self { minute, shard, after: Uuid::from_slice(after).ok()? })
+    }
+}
+
+/// The content of a row besides the bag.
 #[derive(Default, Serialize, Deserialize)]
 struct Note {
     /// Which entries the swap was to remove.
@@ -49,19 +93,19 @@ struct Note {
 struct Removed(String, String, Vec<(u64, String)>);
 
 /// Notes a swap of the call's bag that is about to be made.
-pub async fn begin(call: &mut Call, entries: &[EntryChange]) -> Result<SwapId, StoreError> {
+pub async fn begin(call: &mut Call, entries: &[EntryChange]) -> Result<Noted, StoreError> {
     let id = Uuid::new_v4();
     call.begin().await?;
     let written = call.core.write_clock.next();
     let (minute, shard) = (minute_of(call.op.now), (id.as_u128() % SHARDS.unsigned_abs() as u128) as i32);
-    let swap = SwapId { minute, shard, id, written };
+    let swap = Noted { minute, shard, id, written };
     note(call, &swap, &Note::of(entries, None)).await?;
     Ok(swap)
 }
 
 /// Forgets a swap whose entries are written.
-pub async fn end<L: Subject>(call: &mut Call<L>, swap: SwapId) -> Result<(), StoreError> {
-    let SwapId { minute, shard, id, written } = swap;
+pub async fn end<L: Subject>(call: &mut Call<L>, swap: Noted) -> Result<(), StoreError> {
+    let Noted { minute, shard, id, written } = swap;
     // Whoever noted it may have had a faster clock.
     let timestamp = call.core.write_clock.next().max(written.saturating_add(1));
     let values = [timestamp.into(), minute.into(), shard.into(), id.into()];
@@ -70,13 +114,13 @@ pub async fn end<L: Subject>(call: &mut Call<L>, swap: SwapId) -> Result<(), Sto
 
 /// Notes of a swap of the call's bag that it was made with all entries in some indexes. There may be
 /// others, so the swap stays noted.
-pub async fn left(call: &mut Call, swap: SwapId, entered_in: Vec<FeatureKey>) -> Result<(), StoreError> {
+pub async fn left(call: &mut Call, swap: Noted, entered_in: Vec<FeatureKey>) -> Result<(), StoreError> {
     let written = call.core.write_clock.next().max(swap.written.saturating_add(1));
-    note(call, &SwapId { written, ..swap }, &Note::of(&[], Some(entered_in))).await
+    note(call, &Noted { written, ..swap }, &Note::of(&[], Some(entered_in))).await
 }
 
-async fn note(call: &mut Call, swap: &SwapId, note: &Note) -> Result<(), StoreError> {
-    let SwapId { minute, shard, id, written } = *swap;
+async fn note(call: &mut Call, swap: &Noted, note: &Note) -> Result<(), StoreError> {
+    let Noted { minute, shard, id, written } = *swap;
     let (list, note) = (call.list.clone(), note.pack());
     let (feature_key, entity_id) = (list.feature_key.as_str().into(), list.entity_id.as_str().into());
     let note = (&note[..]).into();
@@ -92,53 +136,57 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
     let now = minute_of(op.now);
     let time = op.deadline.saturating_duration_since(Instant::now());
     let op = &Operation { deadline: op.deadline - time / ANSWER_PART, ..*op };
-    let SwapLook { mut number, mut left } = look;
+    let SwapLook { mut number, left } = look;
+    let mut left: Vec<Left> = left.iter().filter_map(|part| Left::unpack(part)).collect();
     if left.is_empty() {
         let earlier = now - 2 - (number % MINUTES_KEPT.unsigned_abs()) as i64;
         number += 1;
         // Servers' clocks differ, and a minute has just begun or ends. The last come first.
         let minutes = [earlier, now - 1, now, now + 1];
-        left.extend(minutes.into_iter().flat_map(|minute| (0..SHARDS).map(move |shard| (minute, shard, Uuid::nil()))));
+        let all = |minute| (0..SHARDS).map(move |shard| Left { minute, shard, after: Uuid::nil() });
+        left.extend(minutes.into_iter().flat_map(all));
     }
     let (mut call, mut swaps, mut is_first) = (Call::new(core, op, &()), Vec::new(), true);
     while swaps.len() < PAGE_SWAPS
         && op.begin().is_ok()
-        && let Some((minute, shard, after)) = left.pop()
+        && let Some(part) = left.pop()
     {
         // A look is many requests, and callers that wait for a permit come between them.
         call.release();
         match call.begin().await {
             Ok(()) => {}
             Err(error) if is_first => return Err(error),
-            // What was found is told, and this is the first of the next part.
+            // The found swaps are returned, and the next part begins here.
             Err(_) => {
-                left.push((minute, shard, after));
+                left.push(part);
                 break;
             }
         }
-        match read(&mut call, (minute, shard, after)).await {
+        let Left { minute, shard, .. } = part;
+        match read(&mut call, part).await {
             Ok((found, next)) => {
-                left.extend(next.map(|after| (minute, shard, after)));
+                left.extend(next.map(|after| Left { after, ..part }));
                 swaps.extend(found.into_iter().map(|found| UnfinishedSwap { is_recent: minute >= now - 1, ..found }));
             }
             Err(error) => {
                 tracing::debug!(%error, minute, shard, "cannot read unfinished bag swaps");
-                // What had only the time that others left is the first of the next part. One that cannot be read
-                // though it had all the time does not hold up the others.
+                // A partition that had only the time that others left is the first of the next part. One that cannot
+                // be read although it had all the time does not hold up the others.
                 if !is_first && op.begin().is_err() {
-                    left.push((minute, shard, after));
+                    left.push(part);
                 }
             }
         }
         is_first = false;
     }
+    let left = left.into_iter().map(Left::pack).collect();
     Ok(SwapPage { swaps, look: SwapLook { number, left } })
 }
 
 /// Reads some of a partition, and tells after which the others come, if there may be others.
 async fn read(
     call: &mut Call<()>,
-    (minute, shard, after): (i64, i32, Uuid),
+    Left { minute, shard, after }: Left,
 ) -> Result<(Vec<UnfinishedSwap>, Option<Uuid>), StoreError> {
     type Columns = (Uuid, Option<String>, Option<String>, Option<Bytes>, Option<i64>);
     let limit = i32::try_from(ROWS_MAX).unwrap_or(i32::MAX);
@@ -164,7 +212,7 @@ async fn read(
             };
             let Some(bag) = list_of(&feature_key, &entity_id) else { continue };
             let note = Note::unpack(&packed);
-            let id = SwapId { minute, shard, id, written };
+            let id = Noted { minute, shard, id, written }.pack();
             let (entries, entered_in) = (note.entries(), note.entered_in());
             found.push(UnfinishedSwap { id, bag, entries, is_recent: true, entered_in });
         }
@@ -230,6 +278,18 @@ impl Note {
 mod tests {
     use super::*;
     use crate::domain::NewItem;
+
+    #[test]
+    fn an_id_leads_to_the_note_and_no_other_bytes_do() {
+        let noted = Noted { minute: -7, shard: 3, id: Uuid::from_u128(9), written: i64::MAX };
+        assert_eq!(Noted::unpack(&noted.pack()), Some(noted));
+        let bytes = noted.pack().as_bytes().to_vec();
+        for other in [&bytes[1..], &[bytes.as_slice(), &[0]].concat(), &[]] {
+            assert_eq!(Noted::unpack(&SwapId::new(other.to_vec())), None);
+        }
+        let left = Left { minute: 5, shard: 0, after: Uuid::nil() };
+        assert_eq!(Left::unpack(&left.pack()), Some(left));
+    }
 
     #[test]
     fn what_went_is_read_as_it_was_noted_unless_it_is_very_much() {

@@ -29,7 +29,7 @@ pub struct Held {
 
 impl Held {
     pub fn is_visible(&self, op: &Operation) -> bool {
-        self.key.timestamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < self.expires_at
+        op.sees(self.key.timestamp.as_nanos(), self.expires_at)
     }
 
     pub fn item(&self) -> Item {
