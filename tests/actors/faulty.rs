@@ -13,7 +13,7 @@ use bytes::Bytes;
 use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, BagEntries, BagSwap, BagSwaps, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
+    Abilities, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
     ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal,
     Swapped, ToAwait, enter_one_by_one,
 };
@@ -285,7 +285,7 @@ impl ItemSession for FaultySession {
         None
     }
 
-    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+    fn bag_scan(&self) -> Option<&dyn BagScan> {
         None
     }
 

@@ -14,8 +14,8 @@ use liststore::domain::{
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, BagEntries, BagSwap, BagSwaps, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, Erased, Erasure,
-    ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError,
+    Abilities, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done, EntityPage, EntityPlace,
+    Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError,
     SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use liststore::metadata::jobs::Job;
@@ -226,7 +226,7 @@ impl ItemStore for FaultyItems {
     }
 }
 
-impl Erasure for FaultyItems {
+impl ByteErasure for FaultyItems {
     fn held(&self, lists: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
         let name = |list: &ListKey| format!("{} {}", list.feature_key, list.entity_id.as_str());
         let held = self.faults.held.lock().unwrap();
@@ -344,7 +344,7 @@ impl ItemSession for FaultySession {
         None
     }
 
-    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+    fn bag_scan(&self) -> Option<&dyn BagScan> {
         None
     }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
-    Abilities, BagEntries, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
+    Abilities, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
     ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
 };
 
@@ -131,8 +131,8 @@ impl ItemSession for Session {
         None
     }
 
-    fn bag_walk(&self) -> Option<&dyn BagWalk> {
-        self.session.bag_walk()
+    fn bag_scan(&self) -> Option<&dyn BagScan> {
+        self.session.bag_scan()
     }
 
     fn swap_journal(&self) -> Option<&dyn SwapJournal> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{Erasure, ItemStore};
+use liststore::items::{ByteErasure, ItemStore};
 
 use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::{SimDisk, WriteFault};

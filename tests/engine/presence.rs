@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use liststore::domain::{Identity, Keep, ListKey};
 use liststore::items::embedded::Fsync;
-use liststore::items::{Erasure, ItemStore, StoreError};
+use liststore::items::{ByteErasure, ItemStore, StoreError};
 use tokio::time::Instant;
 
 use crate::harness::{Opened, SECOND, START, item, list, open, operation, runtime, small_options, start_add};

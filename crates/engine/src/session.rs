@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use liststore_storage::{
-    BagEntries, BagPage, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
+    BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
     JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, SwapJournal, Swapped,
     ToAwait,
 };
@@ -369,7 +369,7 @@ impl ItemSession for EmbeddedSession {
         Some(self)
     }
 
-    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+    fn bag_scan(&self) -> Option<&dyn BagScan> {
         Some(self)
     }
 
@@ -385,7 +385,7 @@ impl JoinedAdds for EmbeddedSession {
 }
 
 #[async_trait(?Send)]
-impl BagWalk for EmbeddedSession {
+impl BagScan for EmbeddedSession {
     async fn bags(
         &self,
         op: &Operation,

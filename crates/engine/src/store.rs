@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
 use liststore_storage::{
-    Abilities, BagSwaps, BoundOf, Erased, Erasure, FileBackup, IsUnreachable, ItemBackup, ItemSession, ItemStore,
+    Abilities, BagSwaps, BoundOf, ByteErasure, Erased, FileBackup, IsUnreachable, ItemBackup, ItemSession, ItemStore,
     MemoryReads, Operation, PageInMemory, Range, Reclaim, StateToken, StoreError,
 };
 use prometheus::Registry;
@@ -372,7 +372,7 @@ impl Reclaim for EmbeddedStore {
     }
 }
 
-impl Erasure for EmbeddedStore {
+impl ByteErasure for EmbeddedStore {
     fn held(&self, lists: &[ListKey], deadline: Instant) -> Result<Option<Vec<bool>>, StoreError> {
         presence::held(&self.engine, lists, deadline)
     }

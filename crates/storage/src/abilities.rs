@@ -16,8 +16,8 @@ pub struct Abilities {
     pub bag_swaps: BagSwaps,
     pub reclaim: Option<Arc<dyn Reclaim>>,
     pub backup: Option<Arc<dyn FileBackup>>,
-    pub erasure: Option<Arc<dyn Erasure>>,
-    pub migration: Option<Arc<dyn Migration>>,
+    pub erasure: Option<Arc<dyn ByteErasure>>,
+    pub migration: Option<Arc<dyn SchemaMigration>>,
 }
 
 /// How a store changes a bag together with its entries.
@@ -110,7 +110,7 @@ pub enum Erased {
 }
 
 /// A store that knows where the bytes of removed items are. Every method blocks on the disk.
-pub trait Erasure: Send + Sync + 'static {
+pub trait ByteErasure: Send + Sync + 'static {
     /// Returns for each list whether the store holds anything of it, visible or not. All writes that were acknowledged
     /// before the call count. `None` if only a read of each list could find out.
     fn held(&self, lists: &[ListKey], deadline: Instant) -> Result<Option<Vec<bool>>, StoreError>;
@@ -125,7 +125,7 @@ pub trait Erasure: Send + Sync + 'static {
 }
 
 /// A store with a schema that `liststore migrate` changes.
-pub trait Migration: Send + Sync + 'static {
+pub trait SchemaMigration: Send + Sync + 'static {
     /// Why sessions cannot be opened before `liststore migrate` was run, where that is so. Unlike other reasons, it has
     /// nothing that strangers must not read.
     fn awaits_migration(&self) -> Option<String>;

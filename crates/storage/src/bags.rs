@@ -217,7 +217,7 @@ pub enum Swapped {
 
 /// A session that reads bags as it walks over them.
 #[async_trait(?Send)]
-pub trait BagWalk {
+pub trait BagScan {
     /// The visible bags of a type, from a place on: the combined results of [`ItemSession::entities`] and
     /// [`ItemSession::bag`]. At most `limit`, which is at least 1, and fewer if they are large.
     async fn bags(

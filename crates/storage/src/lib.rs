@@ -20,11 +20,11 @@ mod session;
 mod store;
 
 pub use abilities::{
-    Abilities, BagSwaps, BoundOf, Erased, Erasure, FileBackup, IsUnreachable, ItemBackup, Migration, OwnPermits,
-    PermitCounts, Reclaim,
+    Abilities, BagSwaps, BoundOf, ByteErasure, Erased, FileBackup, IsUnreachable, ItemBackup, OwnPermits, PermitCounts,
+    Reclaim, SchemaMigration,
 };
 pub use bags::{
-    BagAfter, BagEntries, BagPage, BagRow, BagSwap, BagWalk, EntryChange, ReadBag, SwapId, SwapJournal, SwapLook,
+    BagAfter, BagEntries, BagPage, BagRow, BagScan, BagSwap, EntryChange, ReadBag, SwapId, SwapJournal, SwapLook,
     SwapPage, Swapped, UnfinishedSwap, enter_one_by_one,
 };
 pub use error::StoreError;

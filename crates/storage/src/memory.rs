@@ -13,8 +13,8 @@ use liststore_contract::domain::{
 use tokio::time::Instant;
 
 use super::{
-    Abilities, BagAfter, BagEntries, BagSwap, BagSwaps, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace,
-    EntryChange, Erased, Erasure, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal,
+    Abilities, BagAfter, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done, EntityPage,
+    EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal,
     RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 
@@ -138,7 +138,7 @@ impl ItemStore for MemoryStore {
 }
 
 /// Removed items are dropped at once.
-impl Erasure for MemoryStore {
+impl ByteErasure for MemoryStore {
     fn held(&self, _: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
         Ok(None)
     }
@@ -288,7 +288,7 @@ impl ItemSession for MemoryStore {
         None
     }
 
-    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+    fn bag_scan(&self) -> Option<&dyn BagScan> {
         None
     }
 

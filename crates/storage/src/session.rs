@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::{
-    BagEntries, BagPage, BagSwap, BagWalk, Bounds, Count, EntityPage, EntityPlace, ItemPage, Operation, Range, ReadBag,
+    BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, EntityPage, EntityPlace, ItemPage, Operation, Range, ReadBag,
     Removal, StoreError, SwapJournal, Swapped,
 };
 
@@ -129,7 +129,7 @@ pub trait ItemSession: 'static {
     fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>>;
 
     /// For a session that reads bags as it walks over them.
-    fn bag_walk(&self) -> Option<&dyn BagWalk>;
+    fn bag_scan(&self) -> Option<&dyn BagScan>;
 
     /// For a session of a store with [`BagSwaps::Journaled`](super::BagSwaps::Journaled).
     fn swap_journal(&self) -> Option<&dyn SwapJournal>;
@@ -184,7 +184,7 @@ impl dyn ItemSession + '_ {
         from: Option<&EntityPlace>,
         limit: usize,
     ) -> Result<BagPage, StoreError> {
-        if let Some(walk) = self.bag_walk() {
+        if let Some(walk) = self.bag_scan() {
             return walk.bags(op, feature_key, from, limit).await;
         }
         let EntityPage { entities, next } = self.entities(op, feature_key, from, limit).await?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use liststore::actors::{ListTurns, Turn};
 use liststore::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::{
-    BagEntries, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
+    BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
     Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
 };
 
@@ -91,8 +91,8 @@ impl ItemSession for InTurn {
         None
     }
 
-    fn bag_walk(&self) -> Option<&dyn BagWalk> {
-        self.0.session().bag_walk()
+    fn bag_scan(&self) -> Option<&dyn BagScan> {
+        self.0.session().bag_scan()
     }
 
     fn swap_journal(&self) -> Option<&dyn SwapJournal> {

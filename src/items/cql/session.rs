@@ -30,7 +30,7 @@ use super::upkeep::lookout::Lookout;
 use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
-    BagEntries, BagSwap, BagWalk, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
+    BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
     Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapJournal, SwapLook, SwapPage, Swapped,
     ToAwait,
 };
@@ -276,7 +276,7 @@ impl ItemSession for CqlSession {
         None
     }
 
-    fn bag_walk(&self) -> Option<&dyn BagWalk> {
+    fn bag_scan(&self) -> Option<&dyn BagScan> {
         None
     }
 

@@ -20,8 +20,8 @@ use super::session::CqlSession;
 use super::shared::Shared;
 use crate::domain::Clock;
 use crate::items::{
-    Abilities, BagSwaps, BoundOf, IsUnreachable, ItemSession, ItemStore, Migration, OwnPermits, PermitCounts, Reclaim,
-    StoreError,
+    Abilities, BagSwaps, BoundOf, IsUnreachable, ItemSession, ItemStore, OwnPermits, PermitCounts, Reclaim,
+    SchemaMigration, StoreError,
 };
 
 /// Sessions that are being opened at once: all actors start together, and each session opens a
@@ -137,7 +137,7 @@ impl Reclaim for CqlStore {
     }
 }
 
-impl Migration for CqlStore {
+impl SchemaMigration for CqlStore {
     fn awaits_migration(&self) -> Option<String> {
         self.shared.awaited.load().as_deref().cloned()
     }
