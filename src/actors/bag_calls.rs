@@ -9,7 +9,7 @@ use super::list_calls::token_of_walk;
 use super::list_error::ListError;
 use super::list_pool::ListPool;
 use super::turns::Turn;
-use super::work::{Terms, Turns};
+use super::work::{WantedTurns, WorkTerms};
 use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
 use crate::items::{BagEntries, BagPage, BagSwap, BagSwaps, EntityPlace, ReadBag, SwapId, SwapLook, SwapPage, Swapped};
 
@@ -78,7 +78,7 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<BagPage, ListError> {
         let token = token_of_walk(&feature_key, from.as_ref());
-        self.deliver(token, Terms::of_read(ttl, deadline), async move |session, op| {
+        self.deliver(token, WorkTerms::of_read(ttl, deadline), async move |session, op| {
             session.bags(op, &feature_key, from.as_ref(), limit).await
         })
         .await
@@ -107,8 +107,8 @@ impl ListPool {
         }
         let entered = of_seats.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
         let entered = entered.map(async |(seat, (places, bags))| {
-            let turns = Turns::AloneOnEach(bags.iter().map(|bag| bag.bag.clone()).collect());
-            let (routing, terms) = (Arc::clone(&routing), Terms::of_write(ttl, deadline, turns));
+            let turns = WantedTurns::AloneOnEach(bags.iter().map(|bag| bag.bag.clone()).collect());
+            let (routing, terms) = (Arc::clone(&routing), WorkTerms::of_write(ttl, deadline, turns));
             let entering =
                 self.deliver_to(routing, seat, terms, async move |session, op| session.enter_bags(op, bags).await);
             let swapped = entering.await?;
@@ -129,7 +129,7 @@ impl ListPool {
     pub async fn unfinished_swaps(&self, look: SwapLook, deadline: Instant) -> Result<SwapPage, ListError> {
         // Each look runs in another actor.
         let token = Token::of_bytes(&look.number.to_be_bytes());
-        self.deliver(token, Terms::of_read(Ttl::ENDLESS, deadline), async move |session, op| {
+        self.deliver(token, WorkTerms::of_read(Ttl::ENDLESS, deadline), async move |session, op| {
             match session.swap_journal() {
                 Some(journal) => journal.unfinished_swaps(op, look).await,
                 None => Ok(SwapPage::default()),
@@ -141,14 +141,12 @@ impl ListPool {
     /// Records that the entries of a swap are written.
     pub async fn finish_swap(&self, swap: SwapId, deadline: Instant) -> Result<(), ListError> {
         let token = Token::of_bytes(swap.as_bytes());
-        self.deliver(
-            token,
-            Terms::of_write(Ttl::ENDLESS, deadline, Turns::None),
-            async move |session, op| match session.swap_journal() {
+        self.deliver(token, WorkTerms::of_write(Ttl::ENDLESS, deadline, WantedTurns::None), async move |session, op| {
+            match session.swap_journal() {
                 Some(journal) => journal.finish_swap(op, swap).await,
                 None => Ok(()),
-            },
-        )
+            }
+        })
         .await
     }
 }

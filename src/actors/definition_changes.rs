@@ -1,5 +1,5 @@
-//! How the metadata actor makes changes of definitions: all that have come by the time the one before is made are made
-//! together, with one sync of the disk where the store can.
+//! How the metadata actor makes changes of definitions: together all that arrived during the previous change, with one
+//! fsync if the store can.
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -9,17 +9,17 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::metadata_state::MetadataState;
-use super::waiting_changes::{Asked, Outcome, Waiting};
+use super::waiting_changes::{AskedChange, ChangeOutcome, WaitingChange};
 use crate::metadata::{ChangeContext, MetadataError};
 
-/// The store settles after so long without a change.
+/// The store settles after this time without a change.
 const QUIET: Duration = Duration::from_millis(100);
-/// And at most after so long, if it could not.
+/// The longest time between two attempts to settle.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
 impl MetadataState {
-    /// Answers once a change is made and the catalog shows it. One that could not begin in time is taken back.
-    pub async fn answer(&self, mut asked: Asked) -> Outcome {
+    /// Answers once a change is made and the catalog shows it. A change that could not begin in time is withdrawn.
+    pub async fn answer(&self, mut asked: AskedChange) -> ChangeOutcome {
         let answered = match timeout_at(asked.deadline, &mut asked.answered).await {
             Ok(answered) => answered,
             Err(_) if self.waiting.withdraw(asked.number) => return Err(too_late()),
@@ -28,10 +28,10 @@ impl MetadataState {
         answered.unwrap_or_else(|_| Err(broken_off()))
     }
 
-    /// Makes changes as they come, in their order, for as long as the actor lives.
+    /// Makes changes in the order of their arrival, as long as the actor lives.
     pub async fn make_changes(self: Rc<Self>) {
         let most = self.store.together_max().max(1);
-        // An actor before this one may have ended between a change and that.
+        // A previous actor may have died between a change and the settling of the store.
         let (mut company, mut is_settled, mut quiet) = (1, false, QUIET);
         loop {
             if !is_settled && timeout(quiet, self.waiting.until(1)).await.is_err() {
@@ -40,7 +40,7 @@ impl MetadataState {
                 continue;
             }
             self.waiting.gather(company).await;
-            // The lock may be held by what is no change of a definition, and more may come meanwhile.
+            // A change of an API key may hold the lock. While this waits, more changes may arrive.
             let _changing = self.changing.lock().await;
             let (in_time, late): (Vec<_>, Vec<_>) =
                 self.waiting.take(most).into_iter().partition(|waiting| Instant::now() < waiting.deadline);
@@ -55,7 +55,7 @@ impl MetadataState {
         }
     }
 
-    /// Whether the store has settled. One that could not may have lost a change that the catalog has.
+    /// Whether the store has settled. Otherwise it may have lost a change that the catalog has.
     async fn settle(&self) -> bool {
         let settled = self.store.settle().await;
         if let Err(error) = &settled {
@@ -66,12 +66,12 @@ impl MetadataState {
         settled.is_ok()
     }
 
-    /// Makes changes together, publishes them one after another, and answers each.
-    async fn make(&self, waiting: Vec<Waiting>) {
+    /// Makes changes together, publishes them in order, and answers each caller.
+    async fn make(&self, waiting: Vec<WaitingChange>) {
         let at = self.clock.now();
         let (changes, answers): (Vec<_>, Vec<_>) = waiting
             .into_iter()
-            .map(|Waiting { change, by, answer, .. }| ((change, ChangeContext { by, at }), answer))
+            .map(|WaitingChange { change, by, answer, .. }| ((change, ChangeContext { by, at }), answer))
             .unzip();
         let made = AssertUnwindSafe(self.store.apply_together(changes)).catch_unwind().await;
         let made = made.unwrap_or_else(|_| {

@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::metadata_actor::MetadataActor;
-use super::metadata_handle::{Effect, MetadataHandle};
+use super::metadata_handle::{CallEffect, MetadataHandle};
 use super::metadata_state::MetadataState;
 use crate::access::KeyRing;
 use crate::domain::{ApiKey, Author, Limit, Revision};
@@ -15,21 +15,21 @@ use crate::metadata::keys::{AuditFilter, AuditPage, KeyChange};
 use crate::metadata::{ChangeContext, MetadataError};
 
 impl MetadataHandle {
-    /// All keys in memory: what requests are verified by.
+    /// All keys in memory, by which requests are authenticated.
     pub fn key_ring(&self) -> &KeyRing {
         &self.ring
     }
 
-    /// All keys as the store has them, revoked ones too, in the order of their ids.
+    /// All keys in the store, including revoked ones, in the order of their IDs.
     pub async fn keys(&self) -> Result<Vec<ApiKey>, MetadataError> {
         let keys = self.read(async move |store| store.keys(None).await).await?;
         Ok(keys.map(|keys| keys.keys).unwrap_or_default())
     }
 
-    /// Changes a key, alone: this server knows of it when this returns.
+    /// Changes a key, while no definition changes. When this returns, this server uses the changed key.
     pub async fn change_key(&self, change: KeyChange, by: Author) -> Result<ApiKey, MetadataError> {
         let deadline = Instant::now() + self.options.timeout;
-        self.send(Effect::Change, |permit| ChangeKey { change, by, deadline, permit }).await
+        self.send(CallEffect::Change, |permit| ChangeKey { change, by, deadline, permit }).await
     }
 
     pub async fn audit(
@@ -46,9 +46,9 @@ impl MetadataHandle {
 struct ChangeKey {
     change: KeyChange,
     by: Author,
-    /// A change that could not begin by then is not made.
+    /// A change that cannot begin by then is not made.
     deadline: Instant,
-    /// Given back when the change is made, not when the caller leaves.
+    /// Released when the change is made, not when the caller leaves.
     permit: OwnedSemaphorePermit,
 }
 
@@ -75,7 +75,7 @@ impl MetadataState {
         let _changing = self.alone(deadline).await?;
         let key = self.store.change_key(change, ChangeContext { by, at: self.clock.now() }).await?;
         self.ring.publish_change(key.clone());
-        // The count of revisions has gone on, which the catalog follows by reading.
+        // The revision has advanced, and the catalog follows by reading.
         self.refresher.read_news();
         Ok(key)
     }

@@ -1,4 +1,4 @@
-//! Tells the metadata store when API keys were last used.
+//! Records in the metadata store when API keys were last used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,12 @@ use tokio::time::{sleep, timeout};
 use crate::access::KeyRing;
 use crate::metadata::MetadataStore;
 
-/// How often the store is told of uses. Each key's uses are told to the hour, so that most rounds have
-/// nothing to tell.
+/// How often uses are recorded. They are recorded with a resolution of an hour, so that most rounds write nothing.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
-/// How long a stopping server goes on telling.
+/// How long a stopping server records uses.
 const LAST_TELL_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Tells the store when keys were last used, for as long as the actor lives.
+/// Records uses as long as the actor lives.
 pub(super) async fn tell_uses(ring: KeyRing, store: Arc<dyn MetadataStore>) {
     loop {
         sleep(TELL_INTERVAL).await;
@@ -22,7 +21,7 @@ pub(super) async fn tell_uses(ring: KeyRing, store: Arc<dyn MetadataStore>) {
     }
 }
 
-/// The last of it: what cannot be told in a moment is lost, and no more than that.
+/// Records the remaining uses when the server stops, within a bound.
 pub(super) async fn tell_last_uses(ring: &KeyRing, store: &dyn MetadataStore) {
     let _ = timeout(LAST_TELL_TIME_MAX, tell(ring, store)).await;
 }
@@ -34,7 +33,7 @@ async fn tell(ring: &KeyRing, store: &dyn MetadataStore) {
     }
     match store.note_uses(&uses).await {
         Ok(()) => ring.note_told(&uses),
-        // The next round tells them.
+        // The next round records them.
         Err(error) => tracing::debug!(%error, "cannot record when keys were last used"),
     }
 }

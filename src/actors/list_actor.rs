@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::list_error::ListError;
 use super::turns::{ListTurns, TurnTaken};
-use super::work::{Add, AddOutcome, AheadBound, Terms, Turns, Work};
+use super::work::{AddOutcome, AddWork, AheadBound, WantedTurns, Work, WorkTerms};
 use crate::domain::{Admission, Clock, Invalid, NewItem, Timestamp, TimestampUnit, Value};
 use crate::items::{Done, ItemSession, Operation, StoreError};
 
@@ -48,27 +48,27 @@ where
     type Result = ResponseFuture<Result<T, ListError>>;
 
     fn handle(&mut self, Work { terms, permit, run, .. }: Work<F, T>, _: &mut Self::Context) -> Self::Result {
-        let Terms { retention, deadline, turns, .. } = terms;
+        let WorkTerms { retention, deadline, turns, .. } = terms;
         let lists = Rc::clone(&self.lists);
         let op = Operation::new(self.clock.now(), retention, deadline);
         Box::pin(async move {
             let _permit = permit;
             in_time(deadline)?;
             let _turn = match turns {
-                Turns::None => TurnTaken::None,
-                Turns::On(list, turn) => lists.take(turn, &list, deadline).await?,
-                Turns::AloneOnEach(all) => lists.take_each(&all, deadline).await?,
+                WantedTurns::None => TurnTaken::None,
+                WantedTurns::On(list, turn) => lists.take(turn, &list, deadline).await?,
+                WantedTurns::AloneOnEach(all) => lists.take_each(&all, deadline).await?,
             };
             Ok(run(lists.session(), &op).await?)
         })
     }
 }
 
-impl Handler<Add> for ListActor {
+impl Handler<AddWork> for ListActor {
     type Result = ();
 
-    fn handle(&mut self, add: Add, _: &mut Self::Context) {
-        let Add { list, retention, deadline, permit, items, ahead_max, reply } = add;
+    fn handle(&mut self, add: AddWork, _: &mut Self::Context) {
+        let AddWork { list, retention, deadline, permit, items, ahead_max, reply } = add;
         let op = Operation::new(self.clock.now(), retention, deadline);
         let sent = items.len();
         let admitted = in_time(deadline).and_then(|()| admit(&op, items, ahead_max));
@@ -81,8 +81,8 @@ impl Handler<Add> for ListActor {
                 reply.send(result.map(|()| AddOutcome { added, already_expired: sent - added, mistaken_unit }));
         };
         match admitted {
-            Ok(Admitted { live, .. }) if live.is_empty() => finish(Ok(())),
-            Ok(Admitted { live, .. }) => {
+            Ok(AdmittedItems { live, .. }) if live.is_empty() => finish(Ok(())),
+            Ok(AdmittedItems { live, .. }) => {
                 let done: Done = Box::new(|result| finish(result.map_err(ListError::from)));
                 if let Some(to_await) = self.lists.start_add(op, list, live, done) {
                     actix::spawn(to_await);
@@ -98,7 +98,7 @@ fn in_time(deadline: Instant) -> Result<(), ListError> {
     if Instant::now() < deadline { Ok(()) } else { Err(ListError::DeadlineExceeded { outcome_unknown: false }) }
 }
 
-struct Admitted {
+struct AdmittedItems {
     /// The items to store.
     live: Vec<NewItem>,
     /// The unit in which the caller likely meant the timestamp of an expired item.
@@ -106,7 +106,7 @@ struct Admitted {
 }
 
 /// Leaves out expired items. One item whose timestamp is too far ahead of our clock refuses the whole add.
-fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: AheadBound) -> Result<Admitted, ListError> {
+fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: AheadBound) -> Result<AdmittedItems, ListError> {
     let (mut live, mut mistaken_unit) = (Vec::with_capacity(items.len()), None);
     for (index, (timestamp, value)) in items.into_iter().enumerate() {
         if !ahead_max.max.admits(timestamp, op.now) {
@@ -119,7 +119,7 @@ fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: AheadBound) 
             Admission::AlreadyExpired => mistaken_unit = mistaken_unit.or(timestamp.mistaken_unit()),
         }
     }
-    Ok(Admitted { live, mistaken_unit })
+    Ok(AdmittedItems { live, mistaken_unit })
 }
 
 #[cold]

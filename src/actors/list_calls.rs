@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::list_error::ListError;
 use super::list_pool::ListPool;
 use super::turns::Turn;
-use super::work::Terms;
+use super::work::WorkTerms;
 use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 
@@ -120,7 +120,7 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<EntityPage, ListError> {
         let token = token_of_walk(&feature_key, from.as_ref());
-        self.deliver(token, Terms::of_read(retention, deadline), async move |session, op| {
+        self.deliver(token, WorkTerms::of_read(retention, deadline), async move |session, op| {
             session.entities(op, &feature_key, from.as_ref(), limit).await
         })
         .await

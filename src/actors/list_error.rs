@@ -16,10 +16,10 @@ pub enum ListError {
     /// The list's actor has no session at present. Nothing was done.
     #[error("no item-store session: {reason}")]
     NoSession { reason: String },
-    /// A new actor could not open its session. The pool is as it was.
+    /// A new actor could not open its session. The pool is unchanged.
     #[error("the pool was not resized: {reason}")]
     NotResized { reason: String },
-    /// The change of the pool that is under way did not end in time. Nothing was done.
+    /// An earlier change of the pool did not end in time. Nothing was done.
     #[error("the pool is still being resized")]
     Resizing,
     #[error("deadline exceeded")]
@@ -27,7 +27,7 @@ pub enum ListError {
     /// One item of an add can be stored nowhere. Nothing was done.
     #[error("{invalid}")]
     ItemRefused { index: usize, invalid: Invalid },
-    /// The caller has as many operations at work as they may. Nothing was done.
+    /// The caller has reached their limit of operations in flight. Nothing was done.
     #[error(transparent)]
     Limited(#[from] Limited),
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub enum ListError {
 }
 
 impl ListError {
-    /// Whether what was to be written may have been written, in whole or in part.
+    /// Whether the write may have been made, in whole or in part.
     pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::DeadlineExceeded { outcome_unknown } | Self::Panicked { outcome_unknown } => *outcome_unknown,
@@ -53,7 +53,7 @@ impl ListError {
         }
     }
 
-    /// The same failure of an operation that has done a part before.
+    /// The same failure of an operation that has already made a part of its changes.
     pub fn with_outcome_unknown(self) -> Self {
         match self {
             Self::DeadlineExceeded { .. } => Self::DeadlineExceeded { outcome_unknown: true },

@@ -1,8 +1,8 @@
-//! The handle for list operations: it routes each list to its actor, and bounds what is in flight.
+//! The handle for list operations. It routes each list to its actor, and bounds the operations in flight.
 //!
-//! Back-pressure is a permit, not the mailbox: actix's mailbox capacity is no bound, since every
-//! cloned address has a free slot in it and `send` goes past it. An operation waits a short, bounded
-//! time for a permit of its actor, and takes it along until the store has finished with it.
+//! Backpressure is a permit, not the mailbox: actix's mailbox capacity is no bound, because every cloned address has a
+//! free slot in it, and `send` ignores it. An operation waits a short, bounded time for a permit of its actor, and keeps
+//! the permit until the store has finished.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::list_error::ListError;
-use super::permit::Permit;
-use super::pool_metrics::{Found, PoolMetrics};
+use super::permit::WorkPermit;
+use super::pool_metrics::{PoolMetrics, PoolReading};
 use super::pool_size::{PoolView, Resize, Resizing};
 use super::pool_state::PoolState;
 use super::resize::Resizer;
 use super::routing::{Routing, Seat};
-use super::slot::{Slot, SlotState};
+use super::slot::{ActorSlot, SlotState};
 use super::staff::Staff;
 use super::turns::Turn;
-use super::work::{Add, AddOutcome, AheadBound, Effect, Terms, Turns, Work};
+use super::work::{AddOutcome, AddWork, AheadBound, WantedTurns, Work, WorkEffect, WorkTerms};
 use crate::access::Limiter;
 use crate::domain::{AheadMax, Clock, ListKey, Retention, Timestamp, Token, Value};
 use crate::items::{Erased, ItemSession, ItemStore, Operation, PermitCounts, StoreError};
 
-/// Looks at many lists at once that are under way, at most.
+/// The maximum of concurrent questions about many lists at once.
 const LOOKS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
     /// List actors, each with one session and one arbiter. At least 1.
     pub actors: usize,
-    /// Operations in flight in one actor. At least 1. A store may bound by itself what they do there.
+    /// Operations in flight in one actor. At least 1. A store may also bound their work.
     pub permits_per_actor: usize,
     /// How long an operation waits for a permit before it is refused.
     pub permit_wait: Duration,
-    /// How far the timestamp of an added item may be ahead of the server's clock, where its version does not say.
+    /// How far the timestamp of an added item may be ahead of the server's clock, unless its version has a bound.
     pub timestamp_ahead_max: AheadMax,
 }
 
@@ -51,14 +51,13 @@ pub struct PoolOptions {
 pub struct ListPool {
     pub(super) inner: Arc<PoolState>,
     resizer: Resizer,
-    /// What bounds the operations that come by way of this handle.
+    /// Bounds the operations of this handle.
     limiter: Option<Arc<Limiter>>,
 }
 
 impl ListPool {
-    /// Starts the pool's actors. Must be called on an actix system, which must outlive the pool;
-    /// returns at once: sessions open in the background, and [`ListPool::states`] tells how far
-    /// they are.
+    /// Starts the pool's actors. Must be called on an actix system, which must outlive the pool. Returns at once:
+    /// sessions open in the background, and [`ListPool::states`] shows their progress.
     pub fn start(
         store: Arc<dyn ItemStore>,
         clock: Arc<dyn Clock>,
@@ -87,17 +86,17 @@ impl ListPool {
         Ok(Self { inner, resizer, limiter: None })
     }
 
-    /// The same pool for one caller, who may have so many operations at work at once.
+    /// The same pool for one caller, with the caller's limit of operations in flight.
     pub fn limited(&self, limiter: &Arc<Limiter>) -> Self {
         Self { limiter: Some(Arc::clone(limiter)), ..self.clone() }
     }
 
-    /// What each actor of the pool is doing.
+    /// The state of each actor of the pool.
     pub fn states(&self) -> Vec<SlotState> {
         self.inner.routing.load().seats().iter().map(|seat| seat.slot.state()).collect()
     }
 
-    /// Its size, and what it is doing.
+    /// The pool at this moment.
     pub fn view(&self) -> PoolView {
         let inner = &*self.inner;
         PoolView {
@@ -108,38 +107,38 @@ impl ListPool {
         }
     }
 
-    /// Changes the pool's size, and returns when it has that size. A change goes on when its caller has left, and
-    /// ends with the process: the settings say what a pool begins with.
+    /// Changes the pool's size, and returns when it has that size. A change continues after its caller has left. It lasts
+    /// until the process ends: a pool starts with the size in the settings.
     pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
         self.resizer.resize(resize, deadline).await
     }
 
-    /// Which writes the item store does not take at present, and why, if it does not take all.
+    /// The writes that the item store refuses at present, and the reason, if it refuses any.
     pub fn read_only(&self) -> Option<String> {
         self.inner.store.read_only()
     }
 
-    /// What `liststore migrate` is to do before there are sessions, in words for anybody.
+    /// Why sessions cannot be opened before `liststore migrate` was run, where that is so. The text is public.
     pub fn awaits_migration(&self) -> Option<String> {
         self.inner.abilities.migration.as_ref()?.awaits_migration()
     }
 
-    /// What an operator should look after although operations succeed.
+    /// A condition that an operator should fix although operations succeed.
     pub fn warning(&self) -> Option<String> {
         let warnings = [self.inner.resizing.warning(), self.inner.store.warning()];
         let warnings: Vec<_> = warnings.into_iter().flatten().collect();
         (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 
-    /// Brings what is read rather than counted up to date: before metrics are shown.
+    /// Updates the gauges, before metrics are shown.
     pub fn refresh_metrics(&self) {
         let PoolState { staff, held, metrics, .. } = &*self.inner;
         let (permits, refused_by_store) = self.permits_and_refusals();
         let (states, restarts) = (self.states(), staff.restarts());
-        metrics.refresh(&Found { permits, refused_by_store, held_nanos: held.nanos(), states, restarts });
+        metrics.refresh(&PoolReading { permits, refused_by_store, held_nanos: held.nanos(), states, restarts });
     }
 
-    /// The permits of the store, if it bounds its own work, or else those of the actors.
+    /// The permits of the store, if it bounds its own work, or else the permits of the actors.
     pub fn permits(&self) -> PermitCounts {
         self.permits_and_refusals().0
     }
@@ -155,7 +154,7 @@ impl ListPool {
         (PermitCounts { bound, limit: bound, in_use: routing.in_use(), waiting }, 0)
     }
 
-    /// Makes all that was acknowledged before the call survive a loss of power, as [`ItemStore::sync`] does.
+    /// Makes all earlier acknowledged writes survive a loss of power, as [`ItemStore::sync`] does.
     pub async fn sync(&self) -> Result<(), StoreError> {
         let store = Arc::clone(&self.inner.store);
         tokio::task::spawn_blocking(move || store.sync()).await.unwrap_or_else(|_| {
@@ -212,7 +211,7 @@ impl ListPool {
         let (routing, seat) = self.route(list.token(), deadline).await?;
         let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
         let (reply, replied) = oneshot::channel();
-        address.do_send(Add {
+        address.do_send(AddWork {
             list,
             retention: retention.into(),
             deadline,
@@ -241,7 +240,7 @@ impl ListPool {
     ) -> Result<T, ListError> {
         let token = list.token();
         let run = async move |session: &dyn ItemSession, op: &Operation| run(session, op, &list).await;
-        self.deliver(token, Terms::of_read(retention, deadline), run).await
+        self.deliver(token, WorkTerms::of_read(retention, deadline), run).await
     }
 
     /// Runs an operation that writes to a list: in the list's actor, with its session, in a turn.
@@ -253,16 +252,16 @@ impl ListPool {
         deadline: Instant,
         run: impl AsyncFnOnce(&dyn ItemSession, &Operation, &ListKey) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
-        let (token, turns) = (list.token(), Turns::On(list.clone(), turn));
+        let (token, turns) = (list.token(), WantedTurns::On(list.clone(), turn));
         let run = async move |session: &dyn ItemSession, op: &Operation| run(session, op, &list).await;
-        self.deliver(token, Terms::of_write(retention, deadline, turns), run).await
+        self.deliver(token, WorkTerms::of_write(retention, deadline, turns), run).await
     }
 
     /// Runs an operation in the actor of a token.
     pub(super) async fn deliver<T: Send + 'static>(
         &self,
         token: Token,
-        terms: Terms,
+        terms: WorkTerms,
         run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
         let (routing, seat) = self.route(token, terms.deadline).await?;
@@ -274,10 +273,10 @@ impl ListPool {
         &self,
         routing: Arc<Routing>,
         seat: usize,
-        terms: Terms,
+        terms: WorkTerms,
         run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
-        let (deadline, outcome_unknown) = (terms.deadline, terms.effect == Effect::Write);
+        let (deadline, outcome_unknown) = (terms.deadline, terms.effect == WorkEffect::Write);
         let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
         let sent = address.send(Work { terms, permit, run, answer: PhantomData });
         match timeout_at(deadline, sent).await {
@@ -307,9 +306,9 @@ impl ListPool {
         routing: Arc<Routing>,
         seat: usize,
         deadline: Instant,
-    ) -> Result<(Arc<Slot<ListActor>>, Arc<Addr<ListActor>>, Permit), ListError> {
+    ) -> Result<(Arc<ActorSlot<ListActor>>, Arc<Addr<ListActor>>, WorkPermit), ListError> {
         let seat = &routing.seats()[seat];
-        // Beside the permit, and for as long.
+        // The caller's share is held as long as the permit.
         let permits = self.inner.permits_per_actor(&routing);
         let share = self.limiter.as_ref().map_or(Ok(None), |limiter| limiter.begin(permits))?;
         let place = self.place(seat, deadline).await?;
@@ -318,7 +317,7 @@ impl ListPool {
             slot.look();
             return Err(ListError::NoSession { reason: reason_of(&slot.state()) });
         };
-        Ok((slot, address, Permit::new(place, share, routing, Arc::clone(&self.inner.held))))
+        Ok((slot, address, WorkPermit::new(place, share, routing, Arc::clone(&self.inner.held))))
     }
 
     async fn place(&self, seat: &Seat, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {
@@ -345,14 +344,14 @@ impl ListPool {
         }
     }
 
-    /// Takes no more operations, waits at most `grace` for those in flight and for what the store still
-    /// has at work for others, then stops the actors, drops their sessions, and joins their arbiters.
-    /// Returns whether nothing was cut off.
+    /// Accepts no more operations. Waits at most `grace` for the operations in flight and for the store's work for
+    /// callers who have left. Then stops the actors, drops their sessions, and joins their arbiters. Returns whether no
+    /// work was cut off.
     pub async fn stop(&self, grace: Duration) -> bool {
         let inner = &*self.inner;
         inner.draining.store(true, Ordering::Release);
         let until = Instant::now() + grace;
-        // Whoever changes the pool now sees that it is stopping, and leaves.
+        // A change of the pool that begins now sees that it is stopping, and fails.
         let (_unchanging, mut drained) = match timeout_at(until, inner.resizing.turn()).await {
             Ok(turn) => (Some(turn), true),
             Err(_) => (None, false),

@@ -1,8 +1,8 @@
-//! The metadata actor: the one writer of definitions in this process, and the one publisher of the
-//! catalog. It lives on an arbiter of its own.
+//! The metadata actor: the only writer of definitions in this process, and the only publisher of the catalog. It lives
+//! on a separate arbiter.
 //!
-//! It makes changes in the order in which they come, those that wait together, so that the catalog follows them in
-//! order. A change that was begun is carried through, and published, even when its caller has left.
+//! It makes changes in the order of their arrival, waiting changes together, so that the catalog follows them in order.
+//! A change that has begun is completed and published, even if its caller has left.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,8 +24,7 @@ pub(super) struct MetadataActor {
 impl Actor for MetadataActor {
     type Context = Context<Self>;
 
-    /// None of its tasks ends by itself: with one that has, by a panic, the actor ends, and its supervisor
-    /// starts all of them anew.
+    /// Its tasks never end, except by a panic. Then the actor ends, and its supervisor starts all of them again.
     fn started(&mut self, context: &mut Self::Context) {
         let MetadataState { store, catalog, ring, refresher, stored, .. } = &*self.state;
         let state = Rc::clone(&self.state);
@@ -44,7 +43,7 @@ impl Actor for MetadataActor {
     }
 }
 
-/// Asks the actor to close the store, on its arbiter: connections that were made there end with it.
+/// Asks the actor to close the store on the actor's arbiter, where its connections were opened.
 pub(super) struct Close;
 
 impl Message for Close {
@@ -67,9 +66,9 @@ impl Handler<Close> for MetadataActor {
 pub(super) struct Apply {
     pub change: Change,
     pub by: Author,
-    /// A change that could not begin by then is not made.
+    /// A change that cannot begin by then is not made.
     pub deadline: Instant,
-    /// Given back when the change is made, not when the caller leaves.
+    /// Released when the change is made, not when the caller leaves.
     pub permit: OwnedSemaphorePermit,
 }
 
@@ -93,24 +92,24 @@ impl Handler<Apply> for MetadataActor {
     }
 }
 
-/// Work with the store that is begun, and carried through, on the actor's arbiter.
+/// MetadataWork with the store that begins, and is completed, on the actor's arbiter.
 type Working<T> = dyn FnOnce(Arc<dyn MetadataStore>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send;
 
 /// Asks the actor to do something with the store.
-pub(super) struct Work<T> {
+pub(super) struct MetadataWork<T> {
     pub work: Box<Working<T>>,
-    /// Given back when the work is done, not when the caller leaves.
+    /// Released when the work is done, not when the caller leaves.
     pub permit: OwnedSemaphorePermit,
 }
 
-impl<T: Send + 'static> Message for Work<T> {
+impl<T: Send + 'static> Message for MetadataWork<T> {
     type Result = Result<T, MetadataError>;
 }
 
-impl<T: Send + 'static> Handler<Work<T>> for MetadataActor {
+impl<T: Send + 'static> Handler<MetadataWork<T>> for MetadataActor {
     type Result = ResponseFuture<Result<T, MetadataError>>;
 
-    fn handle(&mut self, Work { work, permit }: Work<T>, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, MetadataWork { work, permit }: MetadataWork<T>, _: &mut Self::Context) -> Self::Result {
         let state = Rc::clone(&self.state);
         Box::pin(async move {
             let _permit = permit;

@@ -12,10 +12,10 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::metadata_actor::{Apply, Close, MetadataActor, Work};
+use super::metadata_actor::{Apply, Close, MetadataActor, MetadataWork};
 use super::metadata_state::MetadataState;
 use super::refresher::{RefreshOptions, Refresher};
-use super::slot::{Slot, SlotState};
+use super::slot::{ActorSlot, SlotState};
 use super::stored_catalog::{StoredCatalog, StoredCatalogOptions};
 use super::waiting_changes::WaitingChanges;
 use crate::access::KeyRing;
@@ -38,30 +38,30 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct MetadataOptions {
     /// Calls in flight.
     pub permits: usize,
-    /// How long a call may take, its waiting included.
+    /// How long a call may take, including its wait for a permit.
     pub timeout: Duration,
     pub refresh: RefreshOptions,
-    /// How long after a reading of the store it may be relied on that the catalog has all that there is.
+    /// How long after a reading of the store the catalog counts as complete.
     pub in_step_for: Duration,
-    /// Where the catalog is kept for a start without the store, if it is to be.
+    /// Where the catalog is stored for a start without the metadata store, if anywhere.
     pub stored: Option<StoredCatalogOptions>,
 }
 
-/// Why there is no feature version to work with.
+/// Why no feature version was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     #[error("feature not found")]
     FeatureNotFound,
     #[error("version not found")]
     VersionNotFound,
-    /// It is not known here, and whether it exists cannot be told now.
+    /// The catalog does not have it, and the metadata store cannot be asked now.
     #[error("cannot query the metadata store: {reason}")]
     Unavailable { reason: String },
 }
 
-/// What a call that was cut off may have done.
+/// Whether an interrupted call may have changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum CallEffect {
     Nothing,
     Change,
 }
@@ -69,7 +69,7 @@ pub(super) enum Effect {
 /// The handle of the metadata actor. Cheap to clone.
 #[derive(Clone)]
 pub struct MetadataHandle {
-    slot: Arc<Slot<MetadataActor>>,
+    slot: Arc<ActorSlot<MetadataActor>>,
     permits: Arc<Semaphore>,
     catalog: Catalog,
     pub(super) ring: KeyRing,
@@ -82,9 +82,9 @@ pub struct MetadataHandle {
     clock: Arc<dyn Clock>,
 }
 
-/// What every actor, the first and those in place of one that died, is started with.
+/// The parts that each actor is started with, the first one and each replacement.
 #[derive(Clone)]
-struct Parts {
+struct ActorParts {
     store: Arc<dyn MetadataStore>,
     catalog: Catalog,
     ring: KeyRing,
@@ -94,10 +94,10 @@ struct Parts {
     stored: Option<Arc<StoredCatalog>>,
 }
 
-async fn open_actor(arbiter: &Arbiter, parts: Parts) -> Result<Addr<MetadataActor>, String> {
+async fn open_actor(arbiter: &Arbiter, parts: ActorParts) -> Result<Addr<MetadataActor>, String> {
     let (ready, started) = oneshot::channel();
     arbiter.spawn(async move {
-        let Parts { store, catalog, ring, clock, unavailable, refresher, stored } = parts;
+        let ActorParts { store, catalog, ring, clock, unavailable, refresher, stored } = parts;
         let (refresh_failed, changing) = (Cell::new(false), Mutex::new(()));
         let unavailable_since = Cell::new(None);
         let state = MetadataState {
@@ -113,15 +113,15 @@ async fn open_actor(arbiter: &Arbiter, parts: Parts) -> Result<Addr<MetadataActo
             refresher,
             stored,
         };
-        // Fails only if the caller is gone, and then nobody needs the actor.
+        // Fails only if the caller has left, and then the actor is not needed.
         let _ = ready.send(MetadataActor { state: Rc::new(state) }.start());
     });
     started.await.map_err(|_| "the metadata actor did not start".to_owned())
 }
 
 impl MetadataHandle {
-    /// Starts the metadata actor on an arbiter of its own. Must be called on an actix system. The
-    /// catalog is loaded in the background.
+    /// Starts the metadata actor on a separate arbiter. Must be called on an actix system. The catalog is loaded in the
+    /// background.
     pub async fn start(
         store: Arc<dyn MetadataStore>,
         clock: Arc<dyn Clock>,
@@ -129,7 +129,7 @@ impl MetadataHandle {
     ) -> Result<Self, MetadataError> {
         let (catalog, ring, unavailable) = (Catalog::default(), KeyRing::default(), Arc::new(ArcSwapOption::empty()));
         let (refresher, stored) = (Refresher::new(options.refresh), options.stored.clone().map(StoredCatalog::new));
-        let parts = Parts {
+        let parts = ActorParts {
             store: Arc::clone(&store),
             catalog: catalog.clone(),
             ring: ring.clone(),
@@ -138,13 +138,13 @@ impl MetadataHandle {
             refresher: Arc::clone(&refresher),
             stored: stored.clone(),
         };
-        let slot = Arc::new(Slot::new("metadata actor"));
+        let slot = Arc::new(ActorSlot::new("metadata actor"));
         let (ready, started) = oneshot::channel();
         let ready = Cell::new(Some(ready));
         let open = async move |arbiter: &Arbiter| {
             let opened = open_actor(arbiter, parts.clone()).await;
             if let Some(ready) = ready.take() {
-                // Nobody waits for any but the first.
+                // Only the first start has a waiting caller.
                 let _ = ready.send(());
             }
             opened
@@ -160,7 +160,7 @@ impl MetadataHandle {
         &self.catalog
     }
 
-    /// Why the metadata store could not be used when it was last tried, if it could not.
+    /// Why the last call could not use the metadata store, if it could not.
     pub fn unavailable_reason(&self) -> Option<Arc<String>> {
         match self.slot.state() {
             SlotState::Replacing | SlotState::Failed { .. } => Some(Arc::new(RESTARTING.to_owned())),
@@ -179,29 +179,28 @@ impl MetadataHandle {
         if self.store.is_shared() { self.age_of(snapshot.synced_at()) } else { Duration::ZERO }
     }
 
-    /// Whether the catalog has all that the store had lately. Who made a change elsewhere waits until every server
-    /// knows of it, or knows by this that it may not, before it relies on their knowing.
+    /// Whether the catalog was read recently enough. A server that makes a change waits until every other server has read
+    /// it, or knows by this function that it may not have, before it relies on the change.
     pub fn is_in_step(&self) -> bool {
         let in_step_for = self.options.in_step_for;
         !self.store.is_shared() || self.refresher.succeeded().is_some_and(|began| began.elapsed() <= in_step_for)
     }
 
-    /// As of when the file on disk tells the definitions, if they are kept there.
+    /// The time of the definitions in the file on disk, if there is one.
     pub fn stored_as_of(&self) -> Option<Timestamp> {
         self.stored.as_ref().and_then(|stored| stored.synced_at())
     }
 
-    /// How many actors were started in place of one that died.
+    /// How many actors were started to replace a dead one.
     pub fn restarts(&self) -> usize {
         self.slot.restarts()
     }
 
-    /// What a list operation needs to know of a feature version: from the catalog, if it is there.
+    /// The definition of a feature version for a list operation: from the catalog, if it is there.
     ///
-    /// If it is not, and other servers change definitions too, the store is asked once for all
-    /// operations that wait, at most a few times a second, and no longer than until `deadline`. A
-    /// definition is said not to exist only on the store's word, given after this was called, or,
-    /// when there are more look-ups than may be made, up to 200 ms before.
+    /// If it is not, and other servers change definitions too, one reading of the store serves all waiting operations,
+    /// at most a few times a second, and until `deadline`. A definition counts as missing only by an answer of the store
+    /// that it gave after this call or, if there are too many look-ups, up to 200 ms before.
     pub async fn resolve(
         &self,
         entity_type: &str,
@@ -226,11 +225,10 @@ impl MetadataHandle {
         })
     }
 
-    /// Makes a change, and answers once the catalog shows it. A change that could not begin before its
-    /// time is over is not made at all.
+    /// Makes a change, and answers once the catalog shows it. A change that cannot begin within its time is not made.
     pub async fn apply(&self, change: Change, by: Author) -> Result<Applied, MetadataError> {
         let deadline = Instant::now() + self.options.timeout;
-        self.send(Effect::Change, |permit| Apply { change, by, deadline, permit }).await
+        self.send(CallEffect::Change, |permit| Apply { change, by, deadline, permit }).await
     }
 
     pub async fn feature(&self, id: FeatureId) -> Result<Option<Feature>, MetadataError> {
@@ -255,16 +253,17 @@ impl MetadataHandle {
         self.read(async move |store| store.history(&id, before, page_size).await).await
     }
 
-    /// Every version that a feature of an entity type has or ever had, as the store has them now.
+    /// Every version that a feature of an entity type has or ever had, read from the store.
     pub async fn generations(&self, entity_type: EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
         self.read(async move |store| store.generations(&entity_type).await).await
     }
 
-    /// Notes in the audit trail what was erased.
+    /// Writes an erasure into the audit trail.
     pub async fn note_erasure(&self, erasure: Erasure, by: Author) -> Result<ErasureEntry, MetadataError> {
         let context = ChangeContext { by, at: self.clock.now() };
-        let entry = self.work(Effect::Change, async move |store| store.note_erasure(erasure, context).await).await?;
-        // The count of revisions has gone on, which the catalog follows by reading.
+        let entry =
+            self.work(CallEffect::Change, async move |store| store.note_erasure(erasure, context).await).await?;
+        // The revision has advanced, and the catalog follows by reading.
         self.refresher.read_news();
         Ok(entry)
     }
@@ -272,13 +271,13 @@ impl MetadataHandle {
     /// Notes a change of a server in the audit trail.
     pub async fn note_server_change(&self, change: ServerChange, by: Author) -> Result<(), MetadataError> {
         let context = ChangeContext { by, at: self.clock.now() };
-        self.work(Effect::Change, async move |store| store.note_server_change(change, context).await).await?;
+        self.work(CallEffect::Change, async move |store| store.note_server_change(change, context).await).await?;
         // The revision has advanced, and the catalog follows by reading.
         self.refresher.read_news();
         Ok(())
     }
 
-    /// Has the catalog follow what was changed by others, of which this server may not have heard.
+    /// Reads the changes of other servers into the catalog, soon.
     pub fn read_news(&self) {
         self.refresher.read_news();
     }
@@ -292,21 +291,21 @@ impl MetadataHandle {
         self.read(async move |store| store.jobs().await).await
     }
 
-    /// Keeps a state of a job in the place of the one before it. Tells whether it did.
+    /// Replaces the state of a job by the next one. Returns whether it did.
     pub async fn put_job(&self, job: Job) -> Result<bool, MetadataError> {
-        self.work(Effect::Change, async move |store| store.put_job(&job).await).await
+        self.work(CallEffect::Change, async move |store| store.put_job(&job).await).await
     }
 
     /// Stores the first state of a job, with an entry of the audit trail about it.
     pub async fn begin_job(&self, job: Job, note: Erasure) -> Result<(), MetadataError> {
         let context = ChangeContext { by: job.created_by.clone(), at: job.created_at };
-        self.work(Effect::Change, async move |store| store.begin_job(&job, note, context).await).await?;
+        self.work(CallEffect::Change, async move |store| store.begin_job(&job, note, context).await).await?;
         self.refresher.read_news();
         Ok(())
     }
 
     pub async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
-        self.work(Effect::Change, async move |store| store.forget_job(id).await).await
+        self.work(CallEffect::Change, async move |store| store.forget_job(id).await).await
     }
 
     /// Reads from the store, on the actor's arbiter.
@@ -314,16 +313,16 @@ impl MetadataHandle {
         &self,
         work: impl AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
-        self.work(Effect::Nothing, work).await
+        self.work(CallEffect::Nothing, work).await
     }
 
-    /// Does with the store, on the actor's arbiter, what publishes nothing.
+    /// Does work with the store, on the actor's arbiter, that publishes nothing.
     async fn work<T: Send + 'static>(
         &self,
-        effect: Effect,
+        effect: CallEffect,
         work: impl AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
-        let message = |permit| Work::<T> {
+        let message = |permit| MetadataWork::<T> {
             work: Box::new(|store: Arc<dyn MetadataStore>| Box::pin(async move { work(&*store).await })),
             permit,
         };
@@ -332,7 +331,7 @@ impl MetadataHandle {
 
     pub(super) async fn send<M, T>(
         &self,
-        effect: Effect,
+        effect: CallEffect,
         message: impl FnOnce(OwnedSemaphorePermit) -> M,
     ) -> Result<T, MetadataError>
     where
@@ -341,7 +340,7 @@ impl MetadataHandle {
         MetadataActor: Handler<M>,
         <MetadataActor as Actor>::Context: ToEnvelope<MetadataActor, M>,
     {
-        let outcome_unknown = effect == Effect::Change;
+        let outcome_unknown = effect == CallEffect::Change;
         let asked = async {
             let permits = Arc::clone(&self.permits);
             let permit = permits.acquire_owned().await.map_err(|_| away("the server is stopping"))?;
@@ -354,7 +353,7 @@ impl MetadataHandle {
                 Err(MailboxError::Closed | MailboxError::Timeout) => {
                     self.slot.look();
                     if outcome_unknown {
-                        // It may have been made, and was not published.
+                        // The change may have been made, and was not published.
                         self.refresher.read_everything();
                     }
                     Err(MetadataError::Internal { reason: "the metadata actor failed".to_owned(), outcome_unknown })
@@ -385,7 +384,7 @@ impl MetadataHandle {
             None => self.store.close().await,
         }
         self.slot.stop();
-        // A supervisor waits for its arbiter by itself, bounded.
+        // The supervisor also waits for its arbiter, within a bound.
         if timeout(STOP_TIMEOUT, supervisor).await.is_err() {
             tracing::error!("the metadata actor did not stop in time and was abandoned");
         }

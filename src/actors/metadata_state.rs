@@ -1,5 +1,4 @@
-//! What the metadata actor works with, and how it uses it: changes are published in their order, and the catalog is
-//! brought up to what the store has.
+//! The state of the metadata actor: it publishes changes in their order, and reads the catalog from the store.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
-use super::refresher::{Extent, Refresher};
+use super::refresher::{RefreshExtent, Refresher};
 use super::stored_catalog::StoredCatalog;
 use super::waiting_changes::WaitingChanges;
 use crate::access::KeyRing;
@@ -20,26 +19,26 @@ use crate::metadata::{Applied, Catalog, MetadataError, MetadataStore};
 pub(super) struct MetadataState {
     pub store: Arc<dyn MetadataStore>,
     pub catalog: Catalog,
-    /// API keys, which are published here as definitions are in the catalog.
+    /// The API keys in memory.
     pub ring: KeyRing,
     pub clock: Arc<dyn Clock>,
-    /// Why the store could not be used when it was last tried; none when it could.
+    /// Why the last call could not use the store, if it could not.
     pub unavailable: Arc<ArcSwapOption<String>>,
-    /// Since when that has been so.
+    /// The time since which the store is unavailable.
     pub unavailable_since: Cell<Option<Instant>>,
-    /// Whether the catalog could not be brought up to the store's present state last time.
+    /// Whether the last reading of the catalog failed.
     pub refresh_failed: Cell<bool>,
     /// Held from before a change until it is published.
     pub changing: Mutex<()>,
     /// Changes of definitions that have not begun.
     pub waiting: WaitingChanges,
     pub refresher: Arc<Refresher>,
-    /// Where the catalog is kept for a start without the store, if it is.
+    /// The catalog on disk for a start without the store, if there is one.
     pub stored: Option<Arc<StoredCatalog>>,
 }
 
 impl MetadataState {
-    /// Waits until no other change is under way: none is while what this gives is held.
+    /// Waits until no other change is in progress, and keeps others out while the guard is held.
     pub async fn alone(&self, deadline: Instant) -> Result<MutexGuard<'_, ()>, MetadataError> {
         timeout_at(deadline, self.changing.lock()).await.map_err(|_| MetadataError::Unavailable {
             reason: "earlier changes took too long".to_owned(),
@@ -50,7 +49,7 @@ impl MetadataState {
     /// Publishes a change that the store has made.
     pub fn publish(&self, Applied { revision, id, after, is_change, .. }: &Applied) {
         if !is_change {
-            // What it left as it was may be news here, if another server has changed it.
+            // The definition is unchanged, but another server may have changed it before.
             if self.store.is_shared() {
                 self.refresher.read_news();
             }
@@ -65,15 +64,15 @@ impl MetadataState {
         }
     }
 
-    /// Remembers whether a call found the store there.
+    /// Records whether a call could use the store.
     pub fn note<T>(&self, result: &Result<T, MetadataError>) {
         if result.as_ref().is_err_and(MetadataError::outcome_unknown) {
-            // What became of it, the store alone can tell.
+            // Only the store has the outcome.
             self.refresher.read_everything();
         }
         match result {
             Err(MetadataError::Unavailable { reason, .. }) => self.set_unavailable(Some(reason.clone())),
-            // What the catalog cannot be read for, a call that needs less does not make good.
+            // After a failed reading, only a reading shows that the store is available again.
             _ if self.refresh_failed.get() => {}
             _ => self.set_unavailable(None),
         }
@@ -106,25 +105,25 @@ impl MetadataState {
         }
     }
 
-    /// Brings the catalog up to what the store has now: all definitions, or those that changed.
-    pub async fn refresh(&self, extent: Extent) -> Result<(), MetadataError> {
-        let since = self.catalog.begin_reading().filter(|_| extent == Extent::News);
+    /// Reads the catalog from the store: all definitions, or the changed ones.
+    pub async fn refresh(&self, extent: RefreshExtent) -> Result<(), MetadataError> {
+        let since = self.catalog.begin_reading().filter(|_| extent == RefreshExtent::News);
         let synced_at = self.clock.now();
-        let known_keys = self.ring.begin_reading().filter(|_| extent == Extent::News);
+        let known_keys = self.ring.begin_reading().filter(|_| extent == RefreshExtent::News);
         let result = self.read(since, known_keys, synced_at).await;
         self.refresh_failed.set(result.is_err());
         self.set_unavailable(result.as_ref().err().map(|error| error.reason()));
         if let Some(stored) = &self.stored {
             match &result {
                 Ok(()) => stored.look(),
-                // A server that has run before the store went away would go on from its catalog too.
+                // A server that has run before the outage would also continue with its catalog.
                 Err(_) => stored.stand_in(&self.catalog, &self.ring, self.clock.now()).await,
             }
         }
         result
     }
 
-    /// Keys are published first: a server that knows a definition must know who may use it.
+    /// Keys are published first: a server that has a definition must know the keys that may use it.
     async fn read(
         &self,
         since: Option<Revision>,
@@ -134,7 +133,7 @@ impl MetadataState {
         if let Some(since) = since
             && let Some(changes) = self.store.changes(since).await?
         {
-            // Both have one count: where it has not gone on, there is no news of keys.
+            // Both share one revision: if it has not advanced, no key has changed.
             if known_keys != Some(changes.revision) {
                 self.read_keys(known_keys).await?;
             }

@@ -9,41 +9,40 @@ use tokio::time::Instant;
 
 use crate::access::AtWork;
 
-/// What an operation holds until the store has finished with it: its place among those of its actor, and
-/// its part in the routing.
+/// HoldTime by an operation until the store has finished: its place in its actor, and its part in the routing.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(super) struct WorkPermit {
     _place: OwnedSemaphorePermit,
-    /// Counted among what its caller has at work, where that is bounded.
+    /// Its share of the caller's limit, if there is one.
     _share: Option<AtWork>,
-    /// The routing that let it in, which lasts as long.
+    /// The routing that admitted it, which lasts as long.
     _routing: Arc<dyn Debug + Send + Sync>,
     taken_at: Instant,
-    held: Arc<Held>,
+    held: Arc<HoldTime>,
 }
 
-/// For how long permits were held, in nanoseconds, of those that were given back.
+/// The total time that released permits were held, in nanoseconds.
 #[derive(Debug, Default)]
-pub(super) struct Held(AtomicU64);
+pub(super) struct HoldTime(AtomicU64);
 
-impl Held {
+impl HoldTime {
     pub fn nanos(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Permit {
+impl WorkPermit {
     pub fn new(
         place: OwnedSemaphorePermit,
         share: Option<AtWork>,
         routing: Arc<dyn Debug + Send + Sync>,
-        held: Arc<Held>,
+        held: Arc<HoldTime>,
     ) -> Self {
         Self { _place: place, _share: share, _routing: routing, taken_at: Instant::now(), held }
     }
 }
 
-impl Drop for Permit {
+impl Drop for WorkPermit {
     fn drop(&mut self) {
         let nanos = u64::try_from(self.taken_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.held.0.fetch_add(nanos, Ordering::Relaxed);

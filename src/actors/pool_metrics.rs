@@ -1,4 +1,4 @@
-//! What the list pool counts of itself, for whoever scales it.
+//! The metrics of the list pool, by which operators scale it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,17 +17,17 @@ pub(super) struct PoolMetrics {
     permit_wait: Histogram,
     actors: IntGaugeVec,
     actor_restarts: IntCounter,
-    /// How many of the store's own refusals, and how many of the nanoseconds, were counted.
+    /// The store's refusals, and the nanoseconds, that are already counted.
     refused_by_store: AtomicU64,
     held_nanos: AtomicU64,
 }
 
-/// What the pool is found to do when metrics are shown.
-pub(super) struct Found {
+/// The values of a pool at the moment when metrics are shown.
+pub(super) struct PoolReading {
     pub permits: PermitCounts,
     /// Operations that a store which bounds its own work has refused since it was opened.
     pub refused_by_store: u64,
-    /// For how long permits were held since the start, of those that were given back.
+    /// The total time that released permits were held since the start.
     pub held_nanos: u64,
     pub states: Vec<SlotState>,
     pub restarts: usize,
@@ -82,19 +82,19 @@ impl PoolMetrics {
         Ok(metrics)
     }
 
-    /// Takes in that an operation waited for a permit.
+    /// Counts an operation that waited for a permit.
     pub fn waited(&self, seconds: f64) {
         self.permit_wait.observe(seconds);
     }
 
-    /// Takes in that an operation was refused for want of a permit.
+    /// Counts an operation that was refused because it got no permit.
     pub fn refused(&self) {
         self.permits_refused.inc();
     }
 
-    /// Brings what is read rather than counted up to date.
-    pub fn refresh(&self, found: &Found) {
-        let Found { permits, refused_by_store, held_nanos, states, restarts } = found;
+    /// Updates the gauges, and the counters of the store.
+    pub fn refresh(&self, found: &PoolReading) {
+        let PoolReading { permits, refused_by_store, held_nanos, states, restarts } = found;
         self.permits_bound.set(permits.bound as i64);
         self.permits_limit.set(permits.limit as i64);
         self.permits_in_use.set(permits.in_use as i64);
@@ -109,7 +109,7 @@ impl PoolMetrics {
     }
 }
 
-/// By how much a count has grown since it was asked for last.
+/// The growth of a count since the last call.
 fn since(last: &AtomicU64, now: u64) -> u64 {
     now.saturating_sub(last.fetch_max(now, Ordering::Relaxed))
 }

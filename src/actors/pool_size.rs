@@ -1,4 +1,4 @@
-//! How large a pool is, and what it is being brought to.
+//! The size of a pool, and the change of it that is in progress.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::slot::SlotState;
 use crate::items::PermitCounts;
 
-/// How large a pool is.
+/// The size of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolSize {
     /// List actors, each with one session.
@@ -17,7 +17,7 @@ pub struct PoolSize {
     pub permits_per_actor: usize,
 }
 
-/// What of its size is to change.
+/// A change of the size. `None` keeps a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resize {
     pub actors: Option<usize>,
@@ -30,35 +30,35 @@ pub struct PoolView {
     pub size: PoolSize,
     pub permits: PermitCounts,
     pub states: Vec<SlotState>,
-    /// The size that it is being brought to.
+    /// The size after the change in progress.
     pub resizing_to: Option<PoolSize>,
 }
 
-/// Who is changing the pool, and to what.
+/// The change of a pool that is in progress.
 #[derive(Default)]
 pub(super) struct Resizing {
     turn: tokio::sync::Mutex<()>,
-    under_way: Mutex<Option<UnderWay>>,
+    under_way: Mutex<Option<ResizeInProgress>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct UnderWay {
+struct ResizeInProgress {
     to: PoolSize,
     since: Instant,
 }
 
 impl Resizing {
-    /// Keeps everybody else from changing the pool.
+    /// Keeps other callers from changing the pool.
     pub async fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().await
     }
 
     pub fn announce(&self, to: Option<PoolSize>) {
-        let under_way = to.map(|to| UnderWay { to, since: Instant::now() });
+        let under_way = to.map(|to| ResizeInProgress { to, since: Instant::now() });
         *self.under_way.lock().unwrap_or_else(PoisonError::into_inner) = under_way;
     }
 
-    fn under_way(&self) -> Option<UnderWay> {
+    fn under_way(&self) -> Option<ResizeInProgress> {
         *self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,9 +66,9 @@ impl Resizing {
         self.under_way().map(|under_way| under_way.to)
     }
 
-    /// What is being done, for as long as it is.
+    /// A text about the change in progress, if there is one.
     pub fn warning(&self) -> Option<String> {
-        let UnderWay { to, since } = self.under_way()?;
+        let ResizeInProgress { to, since } = self.under_way()?;
         Some(format!(
             "the list pool has been resizing to {} actors for {} s: moving lists wait for their running operations",
             to.actors,

@@ -1,4 +1,4 @@
-//! What a list pool consists of: its actors, the way to them, and what is counted of them.
+//! The parts of a list pool: its actors, their routing, and their metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 
-use super::permit::Held;
+use super::permit::HoldTime;
 use super::pool_metrics::PoolMetrics;
 use super::pool_size::{PoolSize, Resizing};
 use super::routing::Routing;
@@ -15,7 +15,7 @@ use super::staff::Staff;
 use crate::domain::{AheadMax, Clock};
 use crate::items::{Abilities, ItemStore};
 
-/// What all handles of a pool share.
+/// Shared by all handles of a pool.
 pub(super) struct PoolState {
     pub routing: ArcSwap<Routing>,
     pub staff: Staff,
@@ -27,8 +27,8 @@ pub(super) struct PoolState {
     pub metrics: PoolMetrics,
     /// Operations that wait for a permit of an actor.
     pub waiting: AtomicUsize,
-    pub held: Arc<Held>,
-    /// For looks at many lists at once: each takes a thread that may wait for the disk.
+    pub held: Arc<HoldTime>,
+    /// For questions about many lists at once: each takes a thread that may wait for the disk.
     pub looks: Arc<Semaphore>,
     pub draining: AtomicBool,
     pub resizing: Resizing,
@@ -44,7 +44,7 @@ impl PoolState {
         PoolSize { actors: routing.seats().len(), permits_per_actor: self.permits_per_actor(&routing) }
     }
 
-    /// The permits of the store, if it bounds its own work, or else those of a routing.
+    /// The permits of the store, if it bounds its own work, or else the permits of a routing.
     pub fn permits_per_actor(&self, routing: &Routing) -> usize {
         let own = self.abilities.permits.as_ref();
         own.map_or_else(|| routing.permits_per_actor(), |own| own.permits_per_session())

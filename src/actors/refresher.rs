@@ -1,8 +1,8 @@
-//! Keeps the catalog up with the metadata store: at the start, when there is news of changes made
-//! elsewhere, and when a list operation meets a feature that this server does not know.
+//! Reads the catalog from the metadata store: at the start, after changes of other servers, and when a list operation
+//! names a feature that this server does not know.
 //!
-//! One task on the metadata actor's arbiter reads, one reading at a time. Reading holds up neither
-//! list operations nor changes, and changes do not hold up reading.
+//! One task on the metadata actor's arbiter reads, one reading at a time. A reading blocks neither list operations nor
+//! changes, and changes do not block a reading.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,53 +17,52 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 /// How many operations may wait for a look-up.
 const WAITING_MAX: usize = 10_000;
-/// More operations than this do not wait until they may look up: they take the last answer.
+/// Beyond this number, operations do not wait until a look-up is allowed, but take the last answer.
 const CROWD: usize = 250;
 
-/// How often the store may be asked.
+/// Limits for readings of the store.
 #[derive(Debug, Clone, Copy)]
 pub struct RefreshOptions {
-    /// Between readings while they fail; the first ones follow sooner.
+    /// The longest time between failing readings. The first retries follow sooner.
     pub retry_delay_max: Duration,
-    /// Look-ups for unknown features: this many at once after a quiet time, and then one an interval. At
-    /// least 1.
+    /// Look-ups for unknown features: this many at once after a quiet time, and then one in each interval. At least 1.
     pub look_ups_max: u32,
     pub look_up_interval: Duration,
     /// How long an operation waits for a look-up.
     pub look_up_wait_max: Duration,
 }
 
-/// What a reading is to bring.
+/// The part of the definitions that a reading reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// What has changed since the reading before.
+pub(super) enum RefreshExtent {
+    /// The changes since the previous reading.
     News,
     Everything,
 }
 
-/// How a reading of the store ended.
+/// The end of a reading of the store.
 #[derive(Debug, Clone)]
 struct Reading {
     began: Instant,
-    /// Why it failed, if it did.
+    /// The reason of its failure, if it failed.
     failure: Option<String>,
-    /// When the last one began that did not fail.
+    /// When the last successful reading began.
     succeeded: Option<Instant>,
 }
 
-/// What is wanted of the refresher, and how often it may be asked.
+/// The requests to the refresher, and the tokens that limit them.
 struct ReadRequests {
-    /// News were missed: changes alone will not do.
+    /// News was missed, so that reading the changes is not enough.
     everything: bool,
-    /// A look-up that has not begun yet: whoever comes now may wait for it.
+    /// A look-up is requested and has not begun. Later callers may wait for it.
     look_up: bool,
     tokens: u32,
     refilled: Instant,
-    /// When the last reading began; none before the first.
+    /// When the last reading began. `None` before the first one.
     began: Option<Instant>,
 }
 
-/// What the refresher shares with those who wait for it.
+/// Shared by the task that reads and the operations that wait for it.
 pub(super) struct Refresher {
     options: RefreshOptions,
     requests: Mutex<ReadRequests>,
@@ -93,10 +92,10 @@ impl Refresher {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has whatever is to be read read by `refresh` for as long as the actor lives.
-    pub async fn run(self: Arc<Self>, refresh: impl AsyncFn(Extent) -> Result<(), MetadataError>) {
+    /// Reads by `refresh` on request, as long as the actor lives.
+    pub async fn run(self: Arc<Self>, refresh: impl AsyncFn(RefreshExtent) -> Result<(), MetadataError>) {
         let mut delay = RETRY_DELAY_MIN;
-        // What one before it, which died, was about to read.
+        // A previous actor may have died before a requested reading.
         self.requests().everything = true;
         loop {
             let (began, everything) = {
@@ -106,7 +105,7 @@ impl Refresher {
                 requests.began = Some(began);
                 (began, std::mem::take(&mut requests.everything))
             };
-            let result = refresh(if everything { Extent::Everything } else { Extent::News }).await;
+            let result = refresh(if everything { RefreshExtent::Everything } else { RefreshExtent::News }).await;
             let failure = result.as_ref().err().map(MetadataError::reason);
             let succeeded = if failure.is_none() { Some(began) } else { self.succeeded() };
             self.last.send_replace(Some(Reading { began, failure, succeeded }));
@@ -118,7 +117,7 @@ impl Refresher {
                 }
                 Err(_) => {
                     self.requests().everything |= everything;
-                    // Whether it is time, or somebody asks: it is tried again.
+                    // Retries after the delay, or earlier on request.
                     let _ = timeout(delay, self.wake.notified()).await;
                     delay = (delay * 2).min(self.options.retry_delay_max);
                 }
@@ -126,12 +125,12 @@ impl Refresher {
         }
     }
 
-    /// When the last reading began that did not fail: what the store had by then is in the catalog.
+    /// When the last successful reading began. The catalog has all that the store had by then.
     pub fn succeeded(&self) -> Option<Instant> {
         self.last.borrow().as_ref().and_then(|reading| reading.succeeded)
     }
 
-    /// Passes the store's news on, for as long as the actor lives.
+    /// Follows the notifications of the store, as long as the actor lives.
     pub async fn follow_news(self: Arc<Self>, store: Arc<dyn MetadataStore>) {
         loop {
             match store.news().await {
@@ -141,19 +140,19 @@ impl Refresher {
         }
     }
 
-    /// Has all definitions read, by a reading that begins after this was called.
+    /// Requests a reading of all definitions, which begins after this call.
     pub fn read_everything(&self) {
         self.requests().everything = true;
         self.wake.notify_one();
     }
 
-    /// Has what was changed read, by a reading that begins after this was called.
+    /// Requests a reading of the changes, which begins after this call.
     pub fn read_news(&self) {
         self.wake.notify_one();
     }
 
-    /// Returns once the catalog shows the store as it was after this was called, or, if too many
-    /// look up to wait for that, at most an interval before; or else says why it cannot.
+    /// Returns once the catalog has all that the store had when this was called or, if too many operations wait for that,
+    /// at most an interval before. Otherwise returns the reason.
     pub async fn look_up(&self, deadline: Instant) -> Result<(), String> {
         let Ok(_place) = self.waiting.try_acquire() else {
             return Err("too many operations wait for the metadata store".to_owned());
@@ -165,7 +164,7 @@ impl Refresher {
         let mut began_min = asked;
         while let Err(not_before) = self.request_look_up(asked) {
             if crowded || not_before >= until {
-                // There is one: only a recent look-up can have used up what may be asked.
+                // A recent reading exists, because only recent look-ups can have used the tokens up.
                 began_min = asked - self.options.look_up_interval;
                 break;
             }
@@ -178,8 +177,7 @@ impl Refresher {
             .unwrap_or_else(|_| Err("the metadata store timed out".to_owned()))
     }
 
-    /// Sees to it that there is a reading that begins after `asked`; or says when that may be asked
-    /// for again.
+    /// Ensures a reading that begins after `asked`, or returns when one may be requested.
     fn request_look_up(&self, asked: Instant) -> Result<(), Instant> {
         let mut requests = self.requests();
         if requests.look_up || requests.began.is_some_and(|began| began >= asked) {
@@ -204,7 +202,7 @@ impl Refresher {
     }
 }
 
-/// Waits for the end of a reading that began at or after a moment.
+/// Waits for the end of a reading that began at a moment or later.
 async fn since(last: &mut watch::Receiver<Option<Reading>>, began_min: Instant) -> Result<(), String> {
     let wanted = |reading: &Option<Reading>| reading.as_ref().is_some_and(|reading| reading.began >= began_min);
     match last.wait_for(wanted).await {

@@ -1,13 +1,13 @@
-//! Changes how many list actors a pool has, and how many operations each takes, while operations go on.
+//! Changes the number of list actors and the operations that each accepts, while operations continue.
 //!
-//! One change at a time, on the system's own arbiter, whether or not its caller still waits:
+//! One change at a time, on the system's arbiter, whether or not its caller still waits:
 //!
-//! 1. New actors open their sessions. If one cannot, all new ones leave again, and nothing has changed.
-//! 2. The routing changes. Lists that have another actor now wait until what was begun on them in the old
-//!    one has ended (see `routing`); all others go on.
-//! 3. Once the last operation of the routing before has ended, however long that takes, actors that have no lists
-//!    any more are stopped. The next change waits for that: lists wait for the routing before theirs alone, so with
-//!    a second one at work a list could have two sessions.
+//! 1. New actors open their sessions. If one cannot, all new actors are stopped again, and nothing has changed.
+//! 2. The routing changes. A list that moves to another actor waits until its operations in the old actor have ended
+//!    (see `routing`). The operations of other lists continue.
+//! 3. When the last operation of the previous routing has ended, actors without lists are stopped. The next change waits
+//!    for that. A list waits only for the routing before its present one, so with a second change in progress it could
+//!    have two sessions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,18 +21,18 @@ use super::list_error::ListError;
 use super::pool_size::{PoolSize, Resize};
 use super::pool_state::PoolState;
 use super::routing::Routing;
-use super::slot::{Slot, SlotState};
+use super::slot::{ActorSlot, SlotState};
 
 /// How long new sessions may take to open.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long operations of the routing before may take until the log tells of them.
+/// How long operations of the previous routing may take until the log reports them.
 const SETTLING_PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether the pool is stopping.
+/// How often a change checks whether the pool is stopping.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Changes that wait for the one at work.
+/// Changes that may wait for the one in progress.
 const WAITING_MAX: usize = 8;
 
-struct Call {
+struct ResizeCall {
     resize: Resize,
     claim: Arc<Claim>,
     reply: oneshot::Sender<Result<(), ListError>>,
@@ -49,34 +49,34 @@ impl Claim {
     }
 }
 
-/// Through which changes are asked for.
+/// The handle that requests changes.
 #[derive(Clone)]
-pub(super) struct Resizer(mpsc::Sender<Call>);
+pub(super) struct Resizer(mpsc::Sender<ResizeCall>);
 
 impl Resizer {
-    /// Must be called on the system's own arbiter. Ends with the pool.
+    /// Must be called on the system's arbiter. Ends with the pool.
     pub fn start(pool: &Arc<PoolState>) -> Self {
-        let (calls, mut called) = mpsc::channel::<Call>(WAITING_MAX);
+        let (calls, mut called) = mpsc::channel::<ResizeCall>(WAITING_MAX);
         let pool = Arc::downgrade(pool);
         actix::spawn(async move {
-            while let Some(Call { resize, claim, reply }) = called.recv().await {
+            while let Some(ResizeCall { resize, claim, reply }) = called.recv().await {
                 if !claim.take() {
                     continue;
                 }
                 let Some(pool) = Weak::upgrade(&pool) else { return };
                 let done = pool.resize(resize).await;
-                // A caller who has left is told by the next look at the pool.
+                // A caller who has left reads the size of the pool instead.
                 let _ = reply.send(done);
             }
         });
         Self(calls)
     }
 
-    /// Asks for a change, and returns when it is made. One whose turn has not come by the deadline is not made.
+    /// Requests a change, and returns when it is made. A change that has not begun by the deadline is not made.
     pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
         let (reply, replied) = oneshot::channel();
         let claim = Arc::new(Claim::default());
-        match timeout_at(deadline, self.0.send(Call { resize, claim: Arc::clone(&claim), reply })).await {
+        match timeout_at(deadline, self.0.send(ResizeCall { resize, claim: Arc::clone(&claim), reply })).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ListError::Draining),
             Err(_) => return Err(ListError::Resizing),
@@ -147,7 +147,7 @@ impl PoolState {
         Ok(())
     }
 
-    /// Waits for the operations of the routing before. A pool that stops waits for them by itself.
+    /// Waits for the operations of the previous routing. A pool that stops also waits for them.
     async fn settle(&self, routing: &Routing) -> Result<(), ListError> {
         let began = Instant::now();
         let mut is_told = false;
@@ -167,7 +167,7 @@ impl PoolState {
     }
 
     /// Waits until a new actor lives.
-    async fn live(&self, slot: &Slot<ListActor>, until: Instant) -> Result<(), ListError> {
+    async fn live(&self, slot: &ActorSlot<ListActor>, until: Instant) -> Result<(), ListError> {
         loop {
             let look = until.min(Instant::now() + LOOK_INTERVAL);
             if timeout_at(look, slot.live()).await.is_ok() {

@@ -1,9 +1,9 @@
-//! Which list actor has a list, and how lists move from one actor to another when their number changes.
+//! Which list actor has a list, and how lists move between actors when their number changes.
 //!
-//! A list belongs to the actor that jump consistent hashing of its token picks (Lamping and Veach, 2014),
-//! so that of n + 1 actors the new one takes about 1/(n + 1) of the lists, and no other list moves. At any
-//! moment a list has one actor: an operation keeps the routing that let it in until the store has finished
-//! with it, and the operations of a list that has moved wait until the routing before has ended.
+//! A list belongs to the actor that jump consistent hashing of its token selects (Lamping and Veach, 2014). So of n + 1
+//! actors the new one takes about 1/(n + 1) of the lists, and no other list moves. At any moment a list has one actor:
+//! an operation keeps the routing that admitted it until the store has finished, and the operations of a moved list wait
+//! until the previous routing has ended.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
-use super::slot::Slot;
+use super::slot::ActorSlot;
 use crate::domain::Token;
 
 /// A list actor's place in a routing, with the permits for operations in it.
 #[derive(Clone)]
 pub(super) struct Seat {
-    pub slot: Arc<Slot<ListActor>>,
+    pub slot: Arc<ActorSlot<ListActor>>,
     pub permits: Arc<Semaphore>,
 }
 
@@ -25,9 +25,9 @@ pub(super) struct Seat {
 pub(super) struct Routing {
     seats: Vec<Seat>,
     permits_per_actor: usize,
-    /// The routing that this one came in the place of.
+    /// The routing that this one replaced.
     before: Option<Before>,
-    /// Closed when it is dropped, with its last operation.
+    /// Closes when the last operation drops this routing.
     ended: watch::Sender<()>,
 }
 
@@ -37,7 +37,7 @@ struct Before {
 }
 
 impl Before {
-    /// A channel without its sender.
+    /// Whether the channel has lost its sender.
     fn is_over(&self) -> bool {
         self.ended.has_changed().is_err()
     }
@@ -45,15 +45,15 @@ impl Before {
 
 impl Routing {
     /// The first of a pool.
-    pub fn first(slots: Vec<Arc<Slot<ListActor>>>, permits_per_actor: usize) -> Self {
+    pub fn first(slots: Vec<Arc<ActorSlot<ListActor>>>, permits_per_actor: usize) -> Self {
         let permits = || Arc::new(Semaphore::new(permits_per_actor));
         let seats = slots.into_iter().map(|slot| Seat { slot, permits: permits() }).collect();
         Self { seats, permits_per_actor, before: None, ended: watch::Sender::new(()) }
     }
 
-    /// One for these slots instead. Where the number of permits changes, operations of this one keep those
-    /// that they have, beside those of the next.
-    pub fn next(&self, slots: Vec<Arc<Slot<ListActor>>>, permits_per_actor: usize) -> Self {
+    /// The next routing, for these slots. If the number of permits changes, operations of this routing keep their permits,
+    /// in addition to the permits of the next one.
+    pub fn next(&self, slots: Vec<Arc<ActorSlot<ListActor>>>, permits_per_actor: usize) -> Self {
         let mut next = Self::first(slots, permits_per_actor);
         if permits_per_actor == self.permits_per_actor {
             for seat in &mut next.seats {
@@ -70,7 +70,7 @@ impl Routing {
         &self.seats
     }
 
-    pub fn slots(&self) -> Vec<Arc<Slot<ListActor>>> {
+    pub fn slots(&self) -> Vec<Arc<ActorSlot<ListActor>>> {
         self.seats.iter().map(|seat| Arc::clone(&seat.slot)).collect()
     }
 
@@ -78,19 +78,19 @@ impl Routing {
         self.permits_per_actor
     }
 
-    /// Permits that operations have.
+    /// The permits in use.
     pub fn in_use(&self) -> usize {
         let free: usize = self.seats.iter().map(|seat| seat.permits.available_permits()).sum();
         (self.seats.len() * self.permits_per_actor).saturating_sub(free)
     }
 
-    /// The seat of the actor that has a list, among all of them.
+    /// The place of the seat whose actor has a list.
     pub fn place_of(&self, list: Token) -> usize {
         list.bucket(self.seats.len())
     }
 
-    /// Waits until no operation is at work on a list in an actor that had it before, at most until the
-    /// deadline. Returns whether that is so.
+    /// Waits until no operation runs on a list in its previous actor, at most until the deadline. Returns whether that is
+    /// so.
     pub async fn settled(&self, list: Token, deadline: Instant) -> bool {
         let Some(before) = self.before.as_ref().filter(|before| !before.is_over()) else { return true };
         if list.bucket(before.seats) == list.bucket(self.seats.len()) {
@@ -99,8 +99,8 @@ impl Routing {
         self.before_ended(deadline).await
     }
 
-    /// Waits until the last operation of the routing before has ended, at most until `until`. Returns whether
-    /// it has.
+    /// Waits until the last operation of the previous routing has ended, at most until `until`. Returns whether it
+    /// has.
     pub async fn before_ended(&self, until: Instant) -> bool {
         let Some(before) = &self.before else { return true };
         let mut ended = before.ended.clone();
@@ -118,11 +118,11 @@ impl std::fmt::Debug for Routing {
 mod tests {
     use std::time::Duration;
 
-    use super::super::permit::Permit;
+    use super::super::permit::WorkPermit;
     use super::*;
 
-    fn slots(count: usize) -> Vec<Arc<Slot<ListActor>>> {
-        (0..count).map(|_| Arc::new(Slot::new("list actor"))).collect()
+    fn slots(count: usize) -> Vec<Arc<ActorSlot<ListActor>>> {
+        (0..count).map(|_| Arc::new(ActorSlot::new("list actor"))).collect()
     }
 
     fn tokens() -> impl Iterator<Item = Token> {
@@ -141,7 +141,7 @@ mod tests {
         let (moved, stays) = (tokens().find(is_moved).unwrap(), tokens().find(|token| !is_moved(token)).unwrap());
         let seat = &first.seats()[first.place_of(stays)];
         let place = Arc::clone(&seat.permits).try_acquire_owned().unwrap();
-        let begun = Permit::new(place, None, first.clone(), Arc::default());
+        let begun = WorkPermit::new(place, None, first.clone(), Arc::default());
         assert_eq!(first.in_use(), 1);
         drop(first);
         assert!(second.settled(stays, soon()).await);

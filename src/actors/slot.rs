@@ -1,7 +1,7 @@
 //! A place for an actor: the actor, its arbiter, and the task that replaces a dead one.
 //!
-//! A supervisor inside the arbiter would die with it (a panic of the arbiter takes all its actors),
-//! so the supervisor of a slot runs on the system's own arbiter.
+//! A supervisor inside the arbiter would die with it, because a panic of the arbiter ends all its actors. So the
+//! supervisor of a slot runs on the system's arbiter.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,22 +12,22 @@ use actix::{Actor, Addr, Arbiter, Context};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
 
-/// How often a supervisor looks whether its actor still lives, beside being told.
+/// How often a supervisor checks that its actor lives, in addition to notifications.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
-/// An arbiter that does not end within this time after it was told to is left behind.
+/// An arbiter that does not stop within this time is abandoned.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the actor of a slot is doing.
+/// The state of the actor of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotState {
-    /// Its session is being opened for the first time.
+    /// It opens its session for the first time.
     Starting,
     Live,
-    /// Its actor died, and a fresh one is being started.
+    /// Its actor died, and a replacement starts.
     Replacing,
-    /// Its session cannot be opened; it is tried again.
+    /// Its session cannot be opened, and is retried.
     Failed {
         reason: String,
         /// Whether there was a session before.
@@ -37,7 +37,7 @@ pub enum SlotState {
 }
 
 impl SlotState {
-    /// Whether no session was there yet, ever.
+    /// Whether there was never a session.
     pub fn awaits_first_session(&self) -> bool {
         matches!(self, Self::Starting | Self::Failed { was_live: false, .. })
     }
@@ -56,8 +56,8 @@ impl SlotState {
     }
 }
 
-/// What the slots of a pool have said of sessions that cannot be opened: they all fail for the same
-/// reason, over and over.
+/// The failures to open sessions that the slots of a pool have logged. All slots usually fail repeatedly for one
+/// reason.
 #[derive(Debug, Default)]
 pub(super) struct Openings(Mutex<Failures>);
 
@@ -67,11 +67,11 @@ struct Failures {
     slots: usize,
     since: Option<Instant>,
     attempts: u64,
-    /// What was said since then, each once.
+    /// The reasons that were logged since then.
     said: BTreeSet<String>,
 }
 
-/// So many reasons are told until all sessions are open again.
+/// The maximum of reasons that are logged until all sessions are open again.
 const REASONS_MAX: usize = 16;
 
 impl Openings {
@@ -79,8 +79,7 @@ impl Openings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in that an attempt failed, in a slot whose attempt before did or did not. Returns whether
-    /// the reason is news.
+    /// Counts a failed attempt, in a slot whose previous attempt failed or not. Returns whether the reason is new.
     fn failed(&self, failed_before: bool, reason: &str) -> bool {
         let mut failures = self.ongoing();
         failures.slots += usize::from(!failed_before);
@@ -89,8 +88,8 @@ impl Openings {
         failures.said.len() < REASONS_MAX && failures.said.insert(reason.to_owned())
     }
 
-    /// Takes in that a slot whose attempt before failed has opened its session. Returns how many attempts
-    /// had failed, and for how long, if it was the last such slot.
+    /// Records that a slot has opened its session after a failure. If it was the last such slot, returns how many attempts
+    /// had failed, and for how long.
     fn opened(&self) -> Option<(u64, Duration)> {
         let mut failures = self.ongoing();
         failures.slots = failures.slots.saturating_sub(1);
@@ -102,18 +101,18 @@ impl Openings {
     }
 }
 
-pub(super) struct Slot<A: Actor<Context = Context<A>>> {
-    /// What the actor is, for the log.
+pub(super) struct ActorSlot<A: Actor<Context = Context<A>>> {
+    /// The kind of actor, for the log.
     what: &'static str,
     state: watch::Sender<SlotState>,
     address: ArcSwapOption<Addr<A>>,
-    /// Wakes the supervisor: the actor was found dead, or the pool stops.
+    /// Wakes the supervisor when a caller has found the actor dead, or when the pool stops.
     wake: Notify,
     stop: watch::Sender<bool>,
     restarts: AtomicUsize,
 }
 
-impl<A: Actor<Context = Context<A>>> Slot<A> {
+impl<A: Actor<Context = Context<A>>> ActorSlot<A> {
     pub fn new(what: &'static str) -> Self {
         Self {
             what,
@@ -132,7 +131,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
     /// Waits until an actor lives here.
     pub async fn live(&self) {
         let mut state = self.state.subscribe();
-        // The sender is ours: this cannot fail.
+        // This cannot fail, because the slot owns the sender.
         let _live = state.wait_for(|state| *state == SlotState::Live).await;
     }
 
@@ -141,12 +140,12 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
         self.address.load_full().filter(|address| address.connected())
     }
 
-    /// Tells the supervisor that its actor may be dead.
+    /// Notifies the supervisor that its actor may be dead.
     pub fn look(&self) {
         self.wake.notify_one();
     }
 
-    /// How many actors were started in place of a dead one.
+    /// How many actors were started to replace a dead one.
     pub fn restarts(&self) -> usize {
         self.restarts.load(Ordering::Relaxed)
     }
@@ -156,8 +155,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
         self.stop.send_replace(true);
     }
 
-    /// Starts actors in this slot, each by `open` on an arbiter of its own, until it is stopped. Runs on
-    /// the system's arbiter.
+    /// Starts actors in this slot, each by `open` on a new arbiter, until it is stopped. Runs on the system's arbiter.
     pub async fn supervise(
         self: Arc<Self>,
         open: impl AsyncFn(&Arbiter) -> Result<Addr<A>, String>,
@@ -216,7 +214,7 @@ impl<A: Actor<Context = Context<A>>> Slot<A> {
     }
 }
 
-/// Stops an arbiter and waits until its thread has dropped all that lived there.
+/// Stops an arbiter, and waits until its thread has dropped everything.
 pub(super) async fn end(arbiter: Arbiter) {
     arbiter.stop();
     let joined = tokio::task::spawn_blocking(move || arbiter.join());

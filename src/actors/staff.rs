@@ -1,5 +1,5 @@
-//! The slots of the pool's list actors: hiring one starts an actor on an arbiter of its own, with a session
-//! of its own, and whoever keeps the slot replaces the actor when it dies.
+//! The slots of the pool's list actors. A new slot starts an actor on a separate arbiter, with a separate session, and
+//! its supervisor replaces the actor when it dies.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,24 +11,24 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::list_actor::ListActor;
-use super::slot::{Openings, Slot};
+use super::slot::{ActorSlot, Openings};
 use crate::domain::Clock;
 use crate::items::{ItemStore, StoreError};
 
-/// How long a slot that was told to stop may take. Its supervisor waits for the arbiter by itself, bounded.
+/// How long a slot may take to stop. Its supervisor also waits for the arbiter, within a bound.
 const DISMISSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Staff {
     store: Arc<dyn ItemStore>,
     clock: Arc<dyn Clock>,
     openings: Arc<Openings>,
-    members: Mutex<Vec<Member>>,
-    /// Of actors that are no longer members.
+    members: Mutex<Vec<StaffMember>>,
+    /// Restarts in slots that were removed.
     past_restarts: AtomicUsize,
 }
 
-struct Member {
-    slot: Arc<Slot<ListActor>>,
+struct StaffMember {
+    slot: Arc<ActorSlot<ListActor>>,
     supervisor: JoinHandle<()>,
 }
 
@@ -37,25 +37,25 @@ impl Staff {
         Self { store, clock, openings: Arc::default(), members: Mutex::default(), past_restarts: AtomicUsize::new(0) }
     }
 
-    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+    fn members(&self) -> MutexGuard<'_, Vec<StaffMember>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot with an actor that is being started. Must be called on the system's own arbiter, which outlives
-    /// those of the actors.
-    pub fn hire(&self) -> Arc<Slot<ListActor>> {
-        let slot = Arc::new(Slot::new("list actor"));
+    /// Adds a slot whose actor starts in the background. Must be called on the system's arbiter, which outlives the
+    /// arbiters of the actors.
+    pub fn hire(&self) -> Arc<ActorSlot<ListActor>> {
+        let slot = Arc::new(ActorSlot::new("list actor"));
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
         let open = async move |arbiter: &Arbiter| open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock)).await;
         let supervisor = actix::spawn(Arc::clone(&slot).supervise(open, Arc::clone(&self.openings)));
-        self.members().push(Member { slot: Arc::clone(&slot), supervisor });
+        self.members().push(StaffMember { slot: Arc::clone(&slot), supervisor });
         slot
     }
 
-    /// Stops the actors of some slots, drops their sessions, and joins their arbiters. Returns whether
-    /// that was done in time.
-    pub async fn dismiss(&self, slots: &[Arc<Slot<ListActor>>]) -> bool {
-        let is_dismissed = |member: &mut Member| slots.iter().any(|slot| Arc::ptr_eq(slot, &member.slot));
+    /// Stops the actors of some slots, drops their sessions, and joins their arbiters. Returns whether all stopped in
+    /// time.
+    pub async fn dismiss(&self, slots: &[Arc<ActorSlot<ListActor>>]) -> bool {
+        let is_dismissed = |member: &mut StaffMember| slots.iter().any(|slot| Arc::ptr_eq(slot, &member.slot));
         let leaving: Vec<_> = self.members().extract_if(.., is_dismissed).collect();
         self.end(leaving).await
     }
@@ -65,19 +65,19 @@ impl Staff {
         self.end(leaving).await
     }
 
-    async fn end(&self, leaving: Vec<Member>) -> bool {
+    async fn end(&self, leaving: Vec<StaffMember>) -> bool {
         for member in &leaving {
             member.slot.stop();
         }
         let mut in_time = true;
-        for Member { slot, supervisor } in leaving {
+        for StaffMember { slot, supervisor } in leaving {
             in_time &= timeout(DISMISSAL_TIMEOUT, supervisor).await.is_ok();
             self.past_restarts.fetch_add(slot.restarts(), Ordering::Relaxed);
         }
         in_time
     }
 
-    /// How many actors were started in place of one that died.
+    /// How many actors were started to replace a dead one.
     pub fn restarts(&self) -> usize {
         let present: usize = self.members().iter().map(|member| member.slot.restarts()).sum();
         present + self.past_restarts.load(Ordering::Relaxed)
@@ -94,7 +94,7 @@ async fn open_actor(
     arbiter.spawn_fn(move || {
         actix::spawn(async move {
             let actor = store.open_session().await.map(|session| ListActor::new(session, clock).start());
-            // Nobody waits any more when the pool was stopped meanwhile.
+            // No supervisor waits if the pool has stopped.
             let _ = ready.send(actor);
         });
     });

@@ -1,4 +1,4 @@
-//! Keeps the catalog on disk, and serves it where the metadata store cannot be read at the start.
+//! Stores the catalog on disk, and serves it if the metadata store cannot be read at the start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +14,12 @@ use crate::metadata::Catalog;
 use crate::metadata::keys::Keys;
 use crate::metadata::snapshot_file::{SnapshotError, SnapshotFile};
 
-/// The file is written at most this often.
+/// The minimum time between two writes of the file.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// One that tells of the present definitions is written anew after this time, for its age alone.
+/// A file with the present definitions is written again after this time, to renew its age.
 const AGE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Where the catalog is kept, and how old it may be to stand in.
+/// Where the catalog is stored, and its maximum age at a start.
 #[derive(Debug, Clone)]
 pub struct StoredCatalogOptions {
     pub file: SnapshotFile,
@@ -28,12 +28,11 @@ pub struct StoredCatalogOptions {
 
 pub(super) struct StoredCatalog {
     options: StoredCatalogOptions,
-    /// Whether the file was asked for already.
+    /// Whether this process has already tried to read the file.
     tried: AtomicBool,
-    /// There may be something to write.
+    /// Wakes the task that writes.
     wake: Notify,
-    /// When the definitions in the file were last known to be the store's; none before a file was
-    /// written or read.
+    /// When the definitions in the file last matched the store. `None` before a file was written or read.
     synced_at: ArcSwapOption<Timestamp>,
 }
 
@@ -43,18 +42,18 @@ impl StoredCatalog {
         Arc::new(Self { options, tried, wake, synced_at })
     }
 
-    /// As of when the file tells the definitions, if there is one.
+    /// The time of the definitions in the file, if there is one.
     pub fn synced_at(&self) -> Option<Timestamp> {
         self.synced_at.load().as_deref().copied()
     }
 
-    /// Has the file brought up to date soon.
+    /// Schedules a write of the file.
     pub fn look(&self) {
         self.wake.notify_one();
     }
 
-    /// Publishes what an earlier process has kept, if nothing was read yet. Asked once a process: what is
-    /// refused then is refused later too.
+    /// Publishes the catalog of an earlier process, if none was read yet. Tried once in a process, because a refused file
+    /// stays refused.
     pub async fn stand_in(&self, catalog: &Catalog, ring: &KeyRing, now: Timestamp) {
         if catalog.snapshot().is_some() || self.tried.swap(true, Ordering::Relaxed) {
             return;
@@ -90,7 +89,7 @@ impl StoredCatalog {
         }
     }
 
-    /// Writes the catalog whenever it has changed, for as long as the actor lives.
+    /// Writes the catalog after each change, as long as the actor lives.
     pub async fn save_changes(self: Arc<Self>, catalog: Catalog, ring: KeyRing) {
         let mut written: Option<(Revision, Timestamp)> = None;
         let mut fails = false;
@@ -103,7 +102,7 @@ impl StoredCatalog {
             if is_known {
                 continue;
             }
-            // Keys are read before definitions are: there is no catalog without them.
+            // Keys are read before definitions, so a catalog always comes with keys.
             let Some((key_revision, keys)) = ring.keys() else { continue };
             let keys = keys.iter().map(|key| (**key).clone()).collect();
             let keys = Keys { revision: key_revision, keys };

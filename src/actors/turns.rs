@@ -32,7 +32,7 @@ use crate::items::{Done, ItemSession, JoinedAdds, Operation, RemovalTurns, SetAd
 pub enum Turn {
     /// For reads, and for writes that no other operation can disturb.
     None,
-    /// Next to all operations but those that have the list alone.
+    /// Next to other operations that share the list.
     Shared,
     /// With no other operation that takes a turn.
     Alone,
@@ -48,60 +48,60 @@ impl Turn {
 /// A turn that was taken. It ends when this is dropped, on any thread.
 pub enum TurnTaken {
     None,
-    Shared(Shared),
-    Alone(Alone),
+    Shared(SharedTurn),
+    Alone(SoleTurn),
     /// On several lists.
-    AloneOnEach(Vec<Alone>),
+    AloneOnEach(Vec<SoleTurn>),
 }
 
 /// The turns of the lists of one session.
 pub struct ListTurns {
     session: Rc<dyn ItemSession>,
     joined_adds: Option<Rc<dyn JoinedAdds>>,
-    lists: Arc<Lists>,
+    lists: Arc<ListLocks>,
     /// By set: the adds that wait behind all other writes.
-    waiting: RefCell<HashMap<Arc<[u8]>, Together>>,
+    waiting: RefCell<HashMap<Arc<[u8]>, JoinedWaitingAdds>>,
 }
 
-type Together = Rc<RefCell<WaitingAdds>>;
+type JoinedWaitingAdds = Rc<RefCell<WaitingAdds>>;
 
 /// The lists, by their bytes, on which an operation has a turn or waits for one. At most as many as operations in
 /// flight name.
 #[derive(Default)]
-struct Lists(Mutex<HashMap<Arc<[u8]>, Wanted>>);
+struct ListLocks(Mutex<HashMap<Arc<[u8]>, ListUse>>);
 
 #[derive(Default)]
-struct Wanted {
+struct ListUse {
     lock: Arc<RwLock<()>>,
     /// How many operations wait for it or have it.
     by: usize,
 }
 
-impl Lists {
-    fn wanted(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Wanted>> {
+impl ListLocks {
+    fn wanted(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, ListUse>> {
         // No panic leaves the map half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The lock of a list while an operation waits for it or has it. The last one removes it.
-struct Lock {
-    lists: Arc<Lists>,
+struct ListLock {
+    lists: Arc<ListLocks>,
     list: Arc<[u8]>,
     lock: Arc<RwLock<()>>,
 }
 
 /// A turn next to others of its kind.
-pub struct Shared {
+pub struct SharedTurn {
     // Dropped in this order: the lock checks whether it was the last.
     _guard: OwnedRwLockReadGuard<()>,
-    _lock: Lock,
+    _lock: ListLock,
 }
 
 /// A turn alone.
-pub struct Alone {
+pub struct SoleTurn {
     _guard: OwnedRwLockWriteGuard<()>,
-    _lock: Lock,
+    _lock: ListLock,
 }
 
 type AwaitedTurn = Pin<Box<dyn Future<Output = OwnedRwLockWriteGuard<()>>>>;
@@ -185,31 +185,31 @@ impl ListTurns {
     }
 
     /// The lock of a list, for an operation that comes now. Later adds to a set wait behind it.
-    fn lock(&self, list: &ListKey) -> Lock {
+    fn lock(&self, list: &ListKey) -> ListLock {
         self.no_more_join(list);
         let mut lists = self.lists.wanted();
         let wanted = lists.entry(Arc::clone(list.bytes())).or_default();
         wanted.by += 1;
-        Lock { lists: Arc::clone(&self.lists), list: Arc::clone(list.bytes()), lock: Arc::clone(&wanted.lock) }
+        ListLock { lists: Arc::clone(&self.lists), list: Arc::clone(list.bytes()), lock: Arc::clone(&wanted.lock) }
     }
 
-    async fn shared(&self, list: &ListKey, deadline: Instant) -> Result<Shared, StoreError> {
+    async fn shared(&self, list: &ListKey, deadline: Instant) -> Result<SharedTurn, StoreError> {
         let lock = self.lock(list);
         let guard = timeout_at(deadline, Arc::clone(&lock.lock).read_owned()).await.map_err(|_| late())?;
-        Ok(Shared { _guard: guard, _lock: lock })
+        Ok(SharedTurn { _guard: guard, _lock: lock })
     }
 
     /// The same for a list that is free.
-    fn shared_at_once(&self, list: &ListKey) -> Option<Shared> {
+    fn shared_at_once(&self, list: &ListKey) -> Option<SharedTurn> {
         let lock = self.lock(list);
         let guard = Arc::clone(&lock.lock).try_read_owned().ok()?;
-        Some(Shared { _guard: guard, _lock: lock })
+        Some(SharedTurn { _guard: guard, _lock: lock })
     }
 
-    async fn alone(&self, list: &ListKey, deadline: Instant) -> Result<Alone, StoreError> {
+    async fn alone(&self, list: &ListKey, deadline: Instant) -> Result<SoleTurn, StoreError> {
         let lock = self.lock(list);
         let guard = timeout_at(deadline, Arc::clone(&lock.lock).write_owned()).await.map_err(|_| late())?;
-        Ok(Alone { _guard: guard, _lock: lock })
+        Ok(SoleTurn { _guard: guard, _lock: lock })
     }
 }
 
@@ -219,12 +219,12 @@ impl ListTurns {
         let Err(add) = self.join(&list, add) else { return None };
         let lock = self.lock(&list);
         if let Ok(guard) = Arc::clone(&lock.lock).try_write_owned() {
-            return self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]);
+            return self.add_alone(SoleTurn { _guard: guard, _lock: lock }, list, vec![add]);
         }
         let mut turn: AwaitedTurn = Box::pin(Arc::clone(&lock.lock).write_owned());
         // Requested now, not at the first await: turns come in the order of adds and removals.
         match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(guard) => self.add_alone(Alone { _guard: guard, _lock: lock }, list, vec![add]),
+            Poll::Ready(guard) => self.add_alone(SoleTurn { _guard: guard, _lock: lock }, list, vec![add]),
             Poll::Pending => {
                 let waiting = Rc::new(RefCell::new(WaitingAdds::of(add)));
                 self.waiting.borrow_mut().insert(Arc::clone(list.bytes()), Rc::clone(&waiting));
@@ -248,7 +248,13 @@ impl ListTurns {
         }
     }
 
-    async fn add_in_turn(self: Rc<Self>, mut turn: AwaitedTurn, lock: Lock, list: ListKey, waiting: Together) {
+    async fn add_in_turn(
+        self: Rc<Self>,
+        mut turn: AwaitedTurn,
+        lock: ListLock,
+        list: ListKey,
+        waiting: JoinedWaitingAdds,
+    ) {
         let guard = loop {
             let first_deadline = waiting.borrow().first_deadline();
             match first_deadline {
@@ -263,13 +269,13 @@ impl ListTurns {
         let adds = waiting.borrow_mut().take();
         self.forget_waiting(&list, &waiting);
         let Some(guard) = guard.filter(|_| !adds.is_empty()) else { return };
-        if let Some(to_await) = self.add_alone(Alone { _guard: guard, _lock: lock }, list, adds) {
+        if let Some(to_await) = self.add_alone(SoleTurn { _guard: guard, _lock: lock }, list, adds) {
             to_await.await;
         }
     }
 
     /// Lets later adds wait together, now that these have their turn.
-    fn forget_waiting(&self, list: &ListKey, waiting: &Together) {
+    fn forget_waiting(&self, list: &ListKey, waiting: &JoinedWaitingAdds) {
         let mut all = self.waiting.borrow_mut();
         if all.get(list.bytes()).is_some_and(|others| Rc::ptr_eq(others, waiting)) {
             all.remove(list.bytes());
@@ -277,7 +283,7 @@ impl ListTurns {
     }
 
     /// Adds to a set, which these adds have alone until later ones see their effect.
-    fn add_alone(&self, turn: Alone, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
+    fn add_alone(&self, turn: SoleTurn, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
         let turn = Arc::new(turn);
         let with_turn = |SetAdd { op, items, done }| {
             let turn = Arc::clone(&turn);
@@ -315,7 +321,7 @@ async fn add_one_by_one(session: Rc<dyn ItemSession>, list: ListKey, adds: Vec<S
     }
 }
 
-impl Drop for Lock {
+impl Drop for ListLock {
     fn drop(&mut self) {
         let mut lists = self.lists.wanted();
         if let Some(wanted) = lists.get_mut(&self.list) {
@@ -355,7 +361,7 @@ mod tests {
         Instant::now() + Duration::from_millis(20)
     }
 
-    /// The turns come in one order, whatever the order of the lists.
+    /// The turns come in one order, in any order of the lists.
     #[tokio::test]
     async fn turns_on_several_lists_wait_until_each_is_free() {
         let turns = ListTurns::of(Rc::new(MemoryStore::default()));
@@ -409,7 +415,7 @@ mod tests {
         ListKey::new(feature_key.with_identity(Identity::Value(Keep::Newest)), entity_id)
     }
 
-    /// An add to a set that has begun to wait, and what comes of it.
+    /// An add to a set that waits, and its result.
     type Begun = (oneshot::Receiver<Result<(), StoreError>>, Option<ToAwait>);
 
     fn begin(turns: &Rc<ListTurns>, set: &ListKey, value: &'static str, millis: u64) -> Begun {

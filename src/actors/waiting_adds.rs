@@ -1,17 +1,17 @@
-//! Adds to one set that wait for their turn together, so that a store can write them together.
+//! Adds to one set that wait for one turn, so that a store can write them together.
 
 use tokio::time::{Duration, Instant};
 
 use crate::items::{SetAdd, StoreError};
 
-/// A turn is for no more: whoever comes next waits no longer for it than for so much.
+/// The maximum of adds, items and bytes in one turn, which bounds the wait for the next one.
 const ADDS_MAX: usize = 64;
 const ITEMS_MAX: usize = 1_000;
 const BYTES_MAX: usize = 256 << 10;
-/// How far the deadlines of adds that wait together may be apart: what one of them misses, all do.
+/// The maximum distance between the deadlines of adds that share a turn, because they succeed or fail together.
 const APART_MAX: Duration = Duration::from_millis(100);
 
-/// In the order in which they came.
+/// In the order of arrival.
 pub(super) struct WaitingAdds {
     adds: Vec<SetAdd>,
     items: usize,
@@ -23,7 +23,7 @@ impl WaitingAdds {
         Self { items: first.items.len(), bytes: bytes_of(&first), adds: vec![first] }
     }
 
-    /// Takes one more, unless it is to wait behind these.
+    /// Accepts one more add, unless it must wait behind these.
     pub fn join(&mut self, add: SetAdd) -> Result<(), SetAdd> {
         let (items, bytes) = (self.items + add.items.len(), self.bytes + bytes_of(&add));
         let is_full = self.adds.len() == ADDS_MAX || items > ITEMS_MAX || bytes > BYTES_MAX;
@@ -36,12 +36,12 @@ impl WaitingAdds {
         Ok(())
     }
 
-    /// When the first of them gives up; `None` if there are none.
+    /// The first deadline. `None` without adds.
     pub fn first_deadline(&self) -> Option<Instant> {
         self.adds.iter().map(|add| add.op.deadline).min()
     }
 
-    /// Answers those whose deadline has passed. None of them was begun.
+    /// Refuses the adds whose deadline has passed. None of them has begun.
     pub fn refuse_late(&mut self) {
         let now = Instant::now();
         for late in self.adds.extract_if(.., |add| add.op.deadline <= now) {
@@ -49,7 +49,7 @@ impl WaitingAdds {
         }
     }
 
-    /// All of them. No other joins.
+    /// Takes all adds. No other add can join.
     pub fn take(&mut self) -> Vec<SetAdd> {
         std::mem::take(&mut self.adds)
     }
@@ -75,7 +75,7 @@ mod tests {
         SetAdd { op, items: vec![item; items], done: Box::new(|_| ()) }
     }
 
-    /// How many of these wait together, of as many as there may be.
+    /// How many of these adds wait together.
     fn together(adds: impl Iterator<Item = SetAdd>) -> usize {
         let mut adds = adds.fuse();
         let mut waiting = WaitingAdds::of(adds.next().unwrap());
@@ -87,7 +87,7 @@ mod tests {
         let later = Instant::now() + Duration::from_secs(60);
         let alike = |items, bytes| together((0..1_000).map(|_| add(items, bytes, later)));
         assert_eq!((alike(1, 1), alike(100, 1), alike(1, 100 << 10)), (ADDS_MAX, 10, 2));
-        // Each is a little later than the one before.
+        // Each deadline is 10 ms after the previous one.
         let spread = (0..50).map(|n| add(1, 1, later + Duration::from_millis(10) * n));
         assert_eq!(together(spread), 11);
     }

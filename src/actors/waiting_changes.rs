@@ -1,4 +1,4 @@
-//! Changes of definitions that wait for the metadata actor, in the order in which they came.
+//! Changes of definitions that wait for the metadata actor, in the order of arrival.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,47 +11,47 @@ use tokio::time::{Instant, timeout};
 use crate::domain::Author;
 use crate::metadata::{Applied, Change, MetadataError};
 
-/// How long changes wait for company, once there has been some: a small part of a sync.
+/// How long a change waits for others, if others came last time: a small part of an fsync.
 const LINGER: Duration = Duration::from_millis(1);
 
-pub(super) type Outcome = Result<Applied, MetadataError>;
+pub(super) type ChangeOutcome = Result<Applied, MetadataError>;
 
 /// A change that has not begun.
-pub(super) struct Waiting {
+pub(super) struct WaitingChange {
     number: u64,
     pub change: Change,
     pub by: Author,
-    /// A change that could not begin by then is not made.
+    /// A change that cannot begin by then is not made.
     pub deadline: Instant,
-    pub answer: oneshot::Sender<Outcome>,
+    pub answer: oneshot::Sender<ChangeOutcome>,
 }
 
 /// The queue of the metadata actor. The actor's permits bound it.
 #[derive(Default)]
 pub(super) struct WaitingChanges {
-    queue: RefCell<VecDeque<Waiting>>,
+    queue: RefCell<VecDeque<WaitingChange>>,
     pushed: Cell<u64>,
     arrived: Notify,
 }
 
-/// A change that waits, as seen by its caller.
-pub(super) struct Asked {
+/// A waiting change, for its caller.
+pub(super) struct AskedChange {
     pub number: u64,
     pub deadline: Instant,
-    pub answered: oneshot::Receiver<Outcome>,
+    pub answered: oneshot::Receiver<ChangeOutcome>,
 }
 
 impl WaitingChanges {
-    pub fn push(&self, change: Change, by: Author, deadline: Instant) -> Asked {
+    pub fn push(&self, change: Change, by: Author, deadline: Instant) -> AskedChange {
         let (answer, answered) = oneshot::channel();
         let number = self.pushed.get();
         self.pushed.set(number + 1);
-        self.queue.borrow_mut().push_back(Waiting { number, change, by, deadline, answer });
+        self.queue.borrow_mut().push_back(WaitingChange { number, change, by, deadline, answer });
         self.arrived.notify_one();
-        Asked { number, deadline, answered }
+        AskedChange { number, deadline, answered }
     }
 
-    /// Takes a change back. Returns whether it had not begun.
+    /// Withdraws a change. Returns whether it had not begun.
     pub fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue.borrow_mut();
         let before = queue.len();
@@ -65,17 +65,17 @@ impl WaitingChanges {
         }
     }
 
-    /// Waits for a change, and then for a moment until there are as many as were made together last.
+    /// Waits for a change, and then a short time for as many changes as the last round had.
     pub async fn gather(&self, company: usize) {
         self.until(1).await;
-        // Those that came while this thread was busy are still in the actor's mailbox.
+        // Changes that arrived while this thread was busy are still in the actor's mailbox.
         yield_now().await;
         if company > 1 {
             let _fewer_will_do = timeout(LINGER, self.until(company)).await;
         }
     }
 
-    pub fn take(&self, most: usize) -> Vec<Waiting> {
+    pub fn take(&self, most: usize) -> Vec<WaitingChange> {
         let mut queue = self.queue.borrow_mut();
         let count = queue.len().min(most);
         queue.drain(..count).collect()

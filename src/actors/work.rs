@@ -7,15 +7,15 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::list_error::ListError;
-use super::permit::Permit;
+use super::permit::WorkPermit;
 use super::turns::Turn;
 use crate::domain::{AheadMax, ListKey, Retention, Timestamp, TimestampUnit, Value};
 
 /// Runs an operation with the session of its actor, on its arbiter.
 pub(super) struct Work<F, T> {
-    pub terms: Terms,
+    pub terms: WorkTerms,
     /// Released when the store has finished, not when the caller leaves: it bounds the work, not the waiting.
-    pub permit: Permit,
+    pub permit: WorkPermit,
     /// An async function of the session and of the operation's moment.
     pub run: F,
     pub answer: PhantomData<fn() -> T>,
@@ -26,34 +26,34 @@ impl<F, T: 'static> Message for Work<F, T> {
 }
 
 /// The terms on which an operation runs.
-pub(super) struct Terms {
+pub(super) struct WorkTerms {
     pub retention: Retention,
     pub deadline: Instant,
-    pub effect: Effect,
-    pub turns: Turns,
+    pub effect: WorkEffect,
+    pub turns: WantedTurns,
 }
 
-impl Terms {
+impl WorkTerms {
     /// For an operation that only reads.
     pub fn of_read(retention: impl Into<Retention>, deadline: Instant) -> Self {
-        Self { retention: retention.into(), deadline, effect: Effect::Read, turns: Turns::None }
+        Self { retention: retention.into(), deadline, effect: WorkEffect::Read, turns: WantedTurns::None }
     }
 
     /// For an operation that writes, in these turns.
-    pub fn of_write(retention: impl Into<Retention>, deadline: Instant, turns: Turns) -> Self {
-        Self { retention: retention.into(), deadline, effect: Effect::Write, turns }
+    pub fn of_write(retention: impl Into<Retention>, deadline: Instant, turns: WantedTurns) -> Self {
+        Self { retention: retention.into(), deadline, effect: WorkEffect::Write, turns }
     }
 }
 
 /// Whether an interrupted operation may have changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum WorkEffect {
     Read,
     Write,
 }
 
 /// The turns that an operation takes before it begins.
-pub(super) enum Turns {
+pub(super) enum WantedTurns {
     None,
     On(ListKey, Turn),
     AloneOnEach(Vec<ListKey>),
@@ -62,11 +62,11 @@ pub(super) enum Turns {
 /// Adds items. The store's thread that completes the add answers the caller, without waking the actor again.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub(super) struct Add {
+pub(super) struct AddWork {
     pub list: ListKey,
     pub retention: Retention,
     pub deadline: Instant,
-    pub permit: Permit,
+    pub permit: WorkPermit,
     pub items: Vec<(Timestamp, Value)>,
     pub ahead_max: AheadBound,
     pub reply: oneshot::Sender<Result<AddOutcome, ListError>>,
