@@ -15,7 +15,7 @@ use crate::domain::{EntityType, FeatureId, VersionLabel};
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, Target, Task, TaskKind};
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
-use crate::service::{Broken, Caller, Changes, Service, ServiceError, to_its_end, within};
+use crate::service::{Caller, Changes, Service, ServiceError, StepFailure, to_its_end, within};
 use crate::wire::CleanInput;
 
 /// Which indexes of an entity type to clean.
@@ -55,11 +55,11 @@ impl Operation for CleanIndexes {
         let task = Task { kind: TaskKind::Clean, feature: id, targets, lists_per_second };
         let (jobs, metadata, by) = (service.jobs.clone(), service.metadata.clone(), caller.author());
         let asking = async move {
-            let job = jobs.create(task, by.clone()).await.map_err(Broken::AtFirst)?;
+            let job = jobs.create(task, by.clone()).await.map_err(StepFailure::AtFirst)?;
             let after = json!({"job": job.id.to_string(), "indexes": indexes, "lists_per_second": lists_per_second});
             let action = ServerAction::CleanIndexes;
             let change = ServerChange { action, target, before: None, after: Some(after) };
-            metadata.note_server_change(change, by).await.map_err(Broken::Begun)?;
+            metadata.note_server_change(change, by).await.map_err(StepFailure::Begun)?;
             Ok(job)
         };
         within(caller, Changes::Definitions, to_its_end(asking)).await

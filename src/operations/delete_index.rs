@@ -10,7 +10,7 @@ use crate::api::problem::Problem;
 use crate::domain::{EntityType, FeatureId, VersionLabel};
 use crate::metadata::jobs::TaskKind;
 use crate::metadata::{Change, Precondition};
-use crate::service::{Broken, Caller, Changes, Service, ServiceError, to_its_end, within};
+use crate::service::{Caller, Changes, Service, ServiceError, StepFailure, to_its_end, within};
 
 /// Delete an index. From then on, nothing is entered into it and nothing is found by it. A job clears its entries.
 pub struct DeleteIndex {
@@ -35,9 +35,9 @@ impl Operation for DeleteIndex {
         let (jobs, metadata, by) = (service.jobs.clone(), service.metadata.clone(), caller.author());
         let deleting = async move {
             // Only the job clears its entries: so the job begins in the same change.
-            let job = jobs.id_for(TaskKind::DropIndex).await.map_err(Broken::AtFirst)?;
+            let job = jobs.id_for(TaskKind::DropIndex).await.map_err(StepFailure::AtFirst)?;
             let change = Change::DeleteIndex { id, name, condition, job };
-            metadata.apply(change, by).await.map_err(Broken::AtFirst)?;
+            metadata.apply(change, by).await.map_err(StepFailure::AtFirst)?;
             jobs.wake();
             Ok(())
         };

@@ -14,7 +14,7 @@ pub struct EntityName {
     pub entity_id: EntityId,
 }
 
-/// Which items come along with a bag: the newest of a list of its entity, of the feature's default version.
+/// The items that are read with a bag: the newest of a list of its entity, of the feature's default version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinedList {
     pub feature: FeatureName,
@@ -32,7 +32,7 @@ pub struct HeldList {
 }
 
 impl HeldList {
-    /// That of a version; none if its key has another form.
+    /// The list of a version. `None` if its key has another form.
     pub(super) fn of(version: &CatalogVersion, newest: Timestamp) -> Option<Self> {
         let (id, label, _) = FeatureKey::parse(version.feature_key.as_str())?;
         let value_type = version.value_type;
@@ -40,15 +40,15 @@ impl HeldList {
     }
 }
 
-/// The lists that come along with bags.
+/// The lists that are read with bags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JoinedLists {
     pub lists: Vec<JoinedList>,
-    /// How their values are written. None for the form of each feature.
+    /// The form of their values. `None` for the form of each feature.
     pub int64_as: Option<Int64As>,
 }
 
-/// A bag that was found.
+/// A bag that was read.
 #[derive(Debug)]
 pub struct Bag {
     pub entity: EntityName,
@@ -56,7 +56,7 @@ pub struct Bag {
     pub updated_at: Timestamp,
     /// The JSON text of the document.
     pub document: Bytes,
-    /// The pages of the lists that were asked for, in their order.
+    /// The pages of the requested lists, in the order of the request.
     pub lists: Vec<(FeatureName, Result<RenderedPage, ServiceError>)>,
 }
 

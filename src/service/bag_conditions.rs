@@ -1,12 +1,12 @@
-//! What writes of bags depend on, and why they are refused.
+//! The conditions of bag writes, and the errors of bags.
 
 use crate::domain::Timestamp;
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 
-/// Entity tags that a caller names, as the stamps that they are made of.
+/// The entity tags that a caller names, as stamps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BagTags {
-    /// Whatever bag is there.
+    /// Any present bag.
     Any,
     OneOf(Vec<Timestamp>),
 }
@@ -21,12 +21,12 @@ impl BagTags {
     }
 }
 
-/// What a write of a bag depends on (RFC 9110, sections 13.1.1 and 13.1.2).
+/// The conditions of a write of a bag (RFC 9110, sections 13.1.1 and 13.1.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BagConditions {
-    /// Only in the place of one of these.
+    /// Replace only one of these bags.
     pub matching: Option<BagTags>,
-    /// Not in the place of any of these.
+    /// Replace none of these bags.
     pub none_matching: Option<BagTags>,
 }
 
@@ -35,7 +35,7 @@ impl BagConditions {
         self.matching.is_none() && self.none_matching.is_none()
     }
 
-    /// Decides by the stamp of the bag that is there, if there is one.
+    /// Decides by the stamp of the present bag, if there is one.
     pub(super) fn check(&self, present: Option<Timestamp>) -> Result<(), BagError> {
         if self.matching.as_ref().is_some_and(|tags| !tags.has(present)) {
             return Err(BagError::Changed);
@@ -47,7 +47,7 @@ impl BagConditions {
     }
 }
 
-/// Why a bag was not read, or not written.
+/// Why a bag was not read or not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BagError {
     #[error("the entity has no bag")]

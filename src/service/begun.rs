@@ -4,27 +4,27 @@ use crate::metadata::MetadataError;
 
 /// How an operation of several steps failed.
 ///
-/// There is no conversion from [`MetadataError`]: the author of each step states whether it is the first one.
+/// There is no conversion from [`MetadataError`], so that the code of each step states whether it is the first one.
 #[derive(Debug)]
-pub(crate) enum Broken {
-    /// At its first step: the error has the outcome.
+pub(crate) enum StepFailure {
+    /// At its first step. The error states the outcome.
     AtFirst(MetadataError),
-    /// At a later step: the outcome is unknown, because a step before was taken.
+    /// At a later step. The outcome is unknown, because an earlier step was taken.
     Begun(MetadataError),
 }
 
-impl From<Broken> for MetadataError {
-    fn from(broken: Broken) -> Self {
+impl From<StepFailure> for MetadataError {
+    fn from(broken: StepFailure) -> Self {
         match broken {
-            Broken::AtFirst(error) => error,
-            Broken::Begun(error) => error.with_outcome_unknown(),
+            StepFailure::AtFirst(error) => error,
+            StepFailure::Begun(error) => error.with_outcome_unknown(),
         }
     }
 }
 
-/// Carries an operation out to its end though its caller leaves.
+/// Completes an operation even if its caller leaves.
 pub(crate) async fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Broken>> + Send + 'static,
+    work: impl Future<Output = Result<T, StepFailure>> + Send + 'static,
 ) -> Result<T, MetadataError> {
     let reason = || "the operation was interrupted".to_owned();
     match tokio::spawn(work).await {
@@ -43,9 +43,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_failure_after_the_first_step_leaves_the_outcome_unknown() {
-        let first = to_its_end(async { Err::<(), _>(Broken::AtFirst(refused())) }).await.unwrap_err();
+        let first = to_its_end(async { Err::<(), _>(StepFailure::AtFirst(refused())) }).await.unwrap_err();
         assert!(matches!(first, MetadataError::TooManyJobs) && !first.outcome_unknown(), "{first:?}");
-        let later = to_its_end(async { Err::<(), _>(Broken::Begun(refused())) }).await.unwrap_err();
+        let later = to_its_end(async { Err::<(), _>(StepFailure::Begun(refused())) }).await.unwrap_err();
         assert!(later.outcome_unknown() && later.reason() == refused().to_string(), "{later:?}");
         let broken_off = to_its_end::<()>(async { panic!("injected") }).await.unwrap_err();
         assert!(broken_off.outcome_unknown(), "{broken_off:?}");

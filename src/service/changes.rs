@@ -11,13 +11,13 @@ use crate::domain::Author;
 use crate::metadata::MetadataError;
 use crate::metadata::keys::server_changes::ServerChange;
 
-/// Whether a change that failed may yet come about.
+/// Whether a failed change may still be made.
 fn may_come_about(error: &ServiceError) -> bool {
     matches!(error, ServiceError::List(ListError::DeadlineExceeded { .. }))
 }
 
 impl Service {
-    /// Notes a change, and makes it. Both go on to their end although the caller leaves.
+    /// Notes a change, and makes it. Both continue after the caller has left.
     pub(crate) async fn noted<T: Send + 'static>(
         &self,
         change: ServerChange,

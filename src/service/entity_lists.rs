@@ -1,7 +1,7 @@
 //! Which lists an entity has: of all features that the caller may read.
 //!
-//! The candidates are the versions in the catalog. An item store that can tell names the lists that it holds anything
-//! of, and only those are read. Else each candidate is read, a bounded number for each page.
+//! The candidates are the versions in the catalog. If the item store can, it names the lists that it holds anything of,
+//! and only those are read. Otherwise each candidate is read, a bounded number for each page.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::domain::{FeatureKey, Limit, ListKey, Order, Timestamp, Value};
 use crate::items::{Bounds, Range};
 use crate::metadata::catalog::{CatalogVersion, Snapshot};
 
-/// Lists that the item store is asked about at once.
+/// Lists in one question to the item store.
 const LOOKED_AT_ONCE: usize = 8_192;
 /// Lists that are read for a page.
 const READS_MAX: usize = 1_000;
@@ -95,7 +95,7 @@ fn candidates<'s>(snapshot: &'s Arc<Snapshot>, caller: &Caller, entity: &EntityN
     found
 }
 
-/// The feature of a key of this entity type; none of another type and of bags.
+/// The feature of a key of this entity type. `None` for another type and for bags.
 fn feature_of<'k>(key: &'k FeatureKey, entity_type: &str) -> Option<&'k str> {
     let rest = key.as_str().strip_prefix(entity_type)?.strip_prefix('#')?;
     Some(rest.split_once('|')?.0).filter(|name| !name.is_empty())

@@ -1,8 +1,8 @@
 //! Erases an entity: all of its lists and its bag, over all features, versions and generations that ever were.
 //!
-//! Which there may be is asked of the metadata store itself, and not of the catalog: neither a feature that
-//! another server has just created may be passed over, nor one that was deleted and whose items have not
-//! expired yet. Of these an item store that can tell names those that it holds anything of.
+//! The metadata store, not the catalog, names the possible lists. So an erasure includes a feature that another server
+//! has just created, and a deleted feature whose items have not expired. If the item store can, it reduces them to the
+//! lists that it holds anything of.
 //!
 //! The audit trail has two entries of each erasure: one before the first list is cleared, and one with the outcome. So
 //! an erasure that a crash interrupts is in the trail, too.
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::bag::EntityName;
 use super::bag_conditions::BagConditions;
-use super::begun::{Broken, to_its_end};
+use super::begun::{StepFailure, to_its_end};
 use super::receipt::{ErasedList, Receipt};
 use super::{Caller, Changes, Service, ServiceError, within};
 use crate::actors::{ListError, ListPool};
@@ -24,13 +24,13 @@ use crate::domain::{EntityId, FeatureKey, Generation, ListKey, Timestamp, Ttl};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction, ErasureEntry};
 use crate::metadata::{LastGeneration, MetadataError};
 
-/// How long the caller waits at most: there may be thousands of lists.
+/// The longest wait of the caller. There may be thousands of lists.
 const ERASE_TIMEOUT: Duration = Duration::from_secs(50);
-/// Lists that are cleared at once: few enough that the call takes no actor's permits from all others.
+/// Lists that are cleared concurrently. Few enough that the call does not use up the permits of an actor.
 const CLEARED_AT_ONCE: usize = 16;
-/// Lists that the item store is asked about at once.
+/// Lists in one question to the item store.
 const LOOKED_AT_ONCE: usize = 8_192;
-/// Lists that the audit trail names as not cleared; of more it has the number.
+/// The maximum of lists that the audit trail names as not cleared. It also has their number.
 const NAMED_FAILURES_MAX: usize = 100;
 
 impl Service {
@@ -41,7 +41,7 @@ impl Service {
         conditions: BagConditions,
     ) -> Result<Receipt, ServiceError> {
         let deadline = Instant::now() + caller.patience(ERASE_TIMEOUT);
-        // For the bag, and for a first look at what there is.
+        // For the bag, and for the search of the lists.
         caller.take_items(1)?;
         let found = self.metadata.generations(entity.entity_type.clone());
         let found = within(caller, Changes::Nothing, found).await?;
@@ -55,15 +55,15 @@ impl Service {
         let noting = {
             let begun = begun(lists.len(), !conditions.is_none());
             let (metadata, begun, by) = (metadata.clone(), note(begun), by.clone());
-            async move { metadata.note_erasure(begun, by).await.map_err(Broken::AtFirst) }
+            async move { metadata.note_erasure(begun, by).await.map_err(StepFailure::AtFirst) }
         };
         within(caller, Changes::Definitions, to_its_end(noting)).await?;
-        // The bag goes before all else, by a swap: the caller may have named the one that they mean. It goes with its
-        // entries in indexes, or stays.
+        // The bag is removed first, by a swap, because the caller may have set a condition on it. It is removed with
+        // its entries in indexes, or stays.
         let kept = match self.erase_bag(caller, &entity, &conditions).await {
             Err(ServiceError::Bag(refused)) => {
                 let ended = note(json!({"state": "refused"}));
-                let noting = async move { metadata.note_erasure(ended, by).await.map_err(Broken::AtFirst) };
+                let noting = async move { metadata.note_erasure(ended, by).await.map_err(StepFailure::AtFirst) };
                 if let Err(error) = to_its_end(noting).await {
                     tracing::warn!(%error, "cannot write the audit entry of a refused erasure");
                 }
@@ -79,26 +79,26 @@ impl Service {
             let clearing = lists.into_iter().map(|list| {
                 let is_kept = newest_bag.as_ref() == Some(&list.key());
                 let kept = kept.clone().filter(|_| is_kept);
-                // Each has the time of a removal of its own, of what is left.
+                // Each has the time of one removal, within the remaining time.
                 let deadline = move || deadline.min(Instant::now() + timeout);
                 clear(&pool, list, &entity_id, kept, deadline)
             });
             let mut lists: Vec<_> = stream::iter(clearing).buffered(CLEARED_AT_ONCE).collect().await;
-            // The receipt outlives a loss of power, and so must the removals.
+            // The receipt survives a loss of power, and so must the removals.
             let synced: Result<(), ServiceError> =
                 pool.sync().await.map_err(|error| ListError::from(error.with_outcome_unknown()).into());
             if let Err(error) = &synced {
                 lists.iter_mut().for_each(|list| list.outcome = Err(error.clone()));
             }
             let bytes_erased_by = erase_in_time(&pool).await;
-            let noted = metadata.note_erasure(note(ended(&lists, &synced)), by).await.map_err(Broken::Begun)?;
+            let noted = metadata.note_erasure(note(ended(&lists, &synced)), by).await.map_err(StepFailure::Begun)?;
             let ErasureEntry { at, by, .. } = noted;
             Ok(Receipt { entity_type, entity_id, at, by, lists, synced, bytes_erased_by })
         };
         Ok(to_its_end(erasing).await?)
     }
 
-    /// Those of an entity's lists of these versions that the item store may hold anything of.
+    /// The lists of an entity, of these versions, that the item store may hold anything of.
     async fn held_lists(
         &self,
         caller: &Caller,
@@ -106,7 +106,7 @@ impl Service {
         entity_id: &EntityId,
         deadline: Instant,
     ) -> Result<Vec<ErasedList>, ServiceError> {
-        // What the other versions of bags have are lists of values, and none of an entity.
+        // The other versions of bags are indexes, whose lists belong to values, not to entities.
         let of_entities = |last: &LastGeneration| !last.id.is_of_bags() || last.version.is_default();
         let pool = self.lists_of(caller).into_owned();
         let mut possible = versions.into_iter().filter(of_entities).flat_map(|last| self.lists_up_to(last));
@@ -125,7 +125,7 @@ impl Service {
         }
     }
 
-    /// The lists of all generations of a version, none of which is cleared yet.
+    /// The lists of all generations of a version, before they are cleared.
     fn lists_up_to(&self, last: LastGeneration) -> impl Iterator<Item = ErasedList> + use<> {
         let LastGeneration { id, version, generation } = last;
         let names = (id.entity_type.as_str(), id.name.as_str(), version.as_str());
@@ -140,7 +140,7 @@ impl Service {
     }
 }
 
-/// From when on no file holds the cleared items. `None` also if the store cannot promise that at present.
+/// The date from which no file holds the cleared items. `None` also if the store cannot promise one at present.
 async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
     let pool = lists.clone();
     match tokio::task::spawn_blocking(move || pool.erase_in_time()).await {
@@ -153,7 +153,7 @@ async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
     }
 }
 
-/// Clears a list, unless it is of a bag that cannot be taken out together with its entries.
+/// Clears a list, unless it is the list of a bag that cannot be removed together with its entries.
 async fn clear(
     lists: &ListPool,
     list: ErasedList,
@@ -170,7 +170,7 @@ async fn clear(
     ErasedList { outcome: cleared.map_err(ListError::into), ..list }
 }
 
-/// What is told of the newest bag if another generation's was taken out in its place.
+/// The outcome for the newest bag if the bag of another generation was removed instead.
 fn created_again() -> ServiceError {
     let reason = "the entity type was created again during the erasure".to_owned();
     MetadataError::Unavailable { reason, outcome_unknown: false }.into()

@@ -1,4 +1,4 @@
-//! Why an operation was refused or failed, in words that do not depend on who asked for it how.
+//! Why an operation was refused or failed, independent of the protocol of the caller.
 
 use super::bag_conditions::BagError;
 use crate::access::token::NoRandomness;
@@ -12,16 +12,16 @@ use crate::wire::Problem;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ServiceError {
-    /// A part of the request is not valid for what it is about.
+    /// A part of the request is not valid for its feature.
     #[error("{field}: {invalid}")]
     Invalid { field: &'static str, invalid: Invalid },
-    /// One request of several asks for what cannot exist.
+    /// One request of several names a list that cannot exist.
     #[error("{}", .0.detail)]
     Malformed(Box<Problem>),
     /// The value or key of an item to add, or to remove, is not valid for its feature. Nothing was done.
     #[error("{member} of item {index}: {invalid}")]
     InvalidItem { index: usize, member: &'static str, invalid: Invalid },
-    /// One of the values or keys that are looked for, or are to go, is not valid for its feature.
+    /// A value or key to find or to remove is not valid for its feature.
     #[error("{field}, entry {index}: {invalid}")]
     InvalidEntry { field: &'static str, index: usize, invalid: Invalid },
     #[error("the bag would have more than {ENTRIES_MAX} index entries: shorten the indexed arrays")]
@@ -32,7 +32,7 @@ pub enum ServiceError {
     List(#[from] ListError),
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// A definition is not known here, and whether it exists cannot be told now.
+    /// The catalog lacks the definition, and the metadata store cannot be asked now.
     #[error("cannot query the metadata store: {reason}")]
     CatalogUnavailable { reason: String },
     /// The caller's own deadline passed.
@@ -43,15 +43,15 @@ pub enum ServiceError {
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// The caller may not know of this job: they are told that there is none.
+    /// The caller may not see this job, and gets the error of a missing one.
     #[error("{}", MetadataError::JobNotFound(*.job))]
     JobOutOfSight { job: JobId, denied: Denied },
-    /// The caller asks for more than they may.
+    /// The caller exceeds their limits.
     #[error(transparent)]
     Limited(#[from] Limited),
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// Other lists of the same call have used up what an answer may hold. Nothing is wrong with this one.
+    /// Other lists of the same call have used up the answer. This list is not at fault.
     #[error("the response would be too large: request this in a separate call, or with fewer others")]
     NoRoomInAnswer,
     /// The items of a look-up have more bytes than an answer may have.
@@ -60,10 +60,10 @@ pub enum ServiceError {
          members in a call"
     )]
     LookupTooLarge { fitting: usize, asked: usize },
-    /// Answers that were not taken yet fill the memory for them. Nothing is wrong with the request.
+    /// Answers that clients have not read yet fill their memory. The request is not at fault.
     #[error("no memory for the response now")]
     NoMemoryForAnswer,
-    /// What is stored cannot be read. The text is for the log alone.
+    /// A stored value cannot be read. The text is only for the log.
     #[error("{0}")]
     Damaged(String),
 }
@@ -75,7 +75,7 @@ impl From<TooManyEntries> for ServiceError {
 }
 
 impl ServiceError {
-    /// One request of several asks for what cannot exist: its answer says so in its place.
+    /// One request of several names a list that cannot exist. Its result is this error.
     pub(crate) fn malformed(problem: &Problem) -> Self {
         Self::Malformed(Box::new(problem.clone()))
     }

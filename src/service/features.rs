@@ -39,8 +39,8 @@ impl Service {
         Ok((page.entries, next_page_token))
     }
 
-    /// A page of the features that the caller may see. Where that is not all of them, those in between are
-    /// passed over here: neither a count nor a page token may tell of them.
+    /// A page of the features that the caller may see. Other features are filtered here, so that neither a count nor a
+    /// page token reveals them.
     async fn visible_features(
         &self,
         caller: &Caller,
@@ -74,7 +74,7 @@ impl Service {
         within(caller, Changes::Definitions, self.metadata.apply(change, caller.author())).await
     }
 
-    /// Deletes a feature or a version. Returns when the last items are gone, about.
+    /// Deletes a feature or a version. Returns about when the last items will have expired.
     pub(crate) async fn delete(&self, caller: &Caller, change: Change) -> Result<Timestamp, ServiceError> {
         let deleted = self.change(caller, change).await?.into_deleted()?;
         Ok(deleted.items_expire_by(self.clock.now(), self.options.poll_interval))

@@ -1,8 +1,8 @@
-//! Finds bags by an index: reads its entries, and of each the bag.
+//! Finds bags by an index: reads its entries, and the bag of each entry.
 //!
-//! An entry is a hint: it may be of an earlier state of the bag, or of other values whose name is the same. So each bag
-//! is looked at again, and is found by its present entry alone, which makes it stand once in a walk. The bag's stamp is
-//! enough where the entry cannot be another state's, and else its document is taken apart.
+//! An entry is a hint: it may belong to an earlier state of the bag, or to other values with the same name. So each bag
+//! is checked again, and is found only by its present entry, which makes it appear once in a walk. The bag's stamp is
+//! enough if the entry cannot belong to another state. Otherwise its document is parsed.
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -20,21 +20,21 @@ use crate::items::{BagSwaps, ItemPage, Range};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
-/// Entries that are read at once, and the bags of them that are in memory.
+/// Entries in one read, with their bags in memory.
 const READ_AT_ONCE: usize = 50;
-/// Entries that one call reads at most, beside one for each bag of the page: a page ends early, and has a token, where
-/// so many of them are left over from earlier states.
+/// The maximum of stale entries that one call reads, in addition to one entry for each bag of the page. Beyond it a
+/// page ends early, with a token.
 const LEFT_OVER_MAX: usize = 2_000;
 
-/// Entries have the IDs of entities, and their memory is reserved for all that are read at once.
+/// Entries have the IDs of entities. Memory is reserved for all entries of one read.
 const _: () = assert!(READ_AT_ONCE * EntityId::BYTES_MAX <= FIRST_BYTES);
 
-/// A query as it is carried out.
-struct Query<'q> {
+/// A query in progress.
+struct IndexQuery<'q> {
     bags: &'q CatalogVersion,
     index: &'q Index,
     condition: Condition,
-    /// Whether an entry is right if the bag has its stamp.
+    /// Whether an entry is valid if the bag has its stamp.
     by_stamp: bool,
     entries: ListKey,
     range: Range,
@@ -67,17 +67,18 @@ impl Service {
             None => self.clock.now(),
         };
         if follows_updates {
-            // What is updated meanwhile moves to where the walk is going to be: it was met before, or is not met.
+            // A bag that is updated during the walk moves ahead of it. The walk has already found it, or does not find
+            // it.
             max_timestamp = max_timestamp.min(began_at);
         }
         let after = place.map(|place| place.after);
         let range =
             Range { min_timestamp, max_timestamp, after, limit: limit.get(), value_bytes_max: usize::MAX, order };
-        let query = Query {
+        let query = IndexQuery {
             bags: &bags,
             index,
-            // An entry that was written for a swap which was lost may have the stamp of the one that was not. And
-            // definitions that were set back may give a generation again, to which entries of another index are left.
+            // The entry of a lost swap may have the stamp of the swap that was made. And restored definitions may
+            // assign a generation a second time, for which entries of another index remain.
             by_stamp: self.lists.bag_swaps() == BagSwaps::Atomic
                 && !self.metadata.is_shared()
                 && index.spec.tells(&entries.entity_id),
@@ -106,8 +107,8 @@ impl Service {
         })
     }
 
-    /// A moment before which all entries were made that are in a list: now, or later where a server made some whose
-    /// clock is ahead of ours, or where ours was set back.
+    /// A moment before which all entries of a list were made. It is now, or later if a server's clock is ahead, or if
+    /// this server's clock was set back.
     async fn last_update(
         &self,
         caller: &Caller,
@@ -120,12 +121,12 @@ impl Service {
         Ok(page.items.first().map_or(now, |entry| entry.timestamp.max(now)))
     }
 
-    /// The bags of a page, and the last entry that was looked at if others may follow. What is read has its memory
-    /// before the store is asked: a page ends early where there is none.
+    /// The bags of a page, and the last checked entry if others may follow. Memory is reserved before the store is
+    /// read. Without memory, a page ends early.
     async fn find(
         &self,
         caller: &Caller,
-        mut query: Query<'_>,
+        mut query: IndexQuery<'_>,
         deadline: Instant,
     ) -> Result<(Vec<FoundBag>, Option<ItemKey>), ServiceError> {
         let lists = self.lists_of(caller);
@@ -138,8 +139,8 @@ impl Service {
                 page => page?,
             };
             let ItemPage { items, more } = page;
-            let mut bags = Bags::in_memory(&lists, &query, &items, deadline);
-            // Keys are computed of the few entries alone at which something ends.
+            let mut bags = EntryBags::in_memory(&lists, &query, &items, deadline);
+            // Keys are computed only for the few entries at which a page or a read ends.
             let after = |index: usize| index.checked_sub(1).map_or(query.range.after, |last| Some(items[last].key()));
             for (index, entry) in items.iter().enumerate() {
                 if let Some(missing) = bags.missing_at(index) {
@@ -183,12 +184,12 @@ impl Service {
         }
     }
 
-    /// Reads entries, beside so many bytes of bags.
+    /// Reads entries, while the page already has some bytes of bags.
     async fn entries_of(
         &self,
         caller: &Caller,
         lists: &ListPool,
-        query: &Query<'_>,
+        query: &IndexQuery<'_>,
         bytes: usize,
         deadline: Instant,
     ) -> Result<ItemPage, ServiceError> {
@@ -201,29 +202,29 @@ impl Service {
 }
 
 /// The bags of entries: those in memory at once, and the others in parts.
-struct Bags<'f> {
+struct EntryBags<'f> {
     lists: &'f ListPool,
-    query: &'f Query<'f>,
+    query: &'f IndexQuery<'f>,
     entries: &'f [Item],
     deadline: Instant,
-    /// By entry; `None` of those that are not read yet.
+    /// By entry. `None` until it is read.
     known: Vec<Option<Result<Option<Item>, ListError>>>,
 }
 
-impl<'f> Bags<'f> {
-    fn in_memory(lists: &'f ListPool, query: &'f Query<'f>, entries: &'f [Item], deadline: Instant) -> Self {
+impl<'f> EntryBags<'f> {
+    fn in_memory(lists: &'f ListPool, query: &'f IndexQuery<'f>, entries: &'f [Item], deadline: Instant) -> Self {
         let known = lists.bags_from_memory(&query.bags.feature_key, entries, query.bags.properties.ttl, deadline);
         let known = known.into_iter().map(|bag| bag.map(Ok)).collect();
         Self { lists, query, entries, deadline, known }
     }
 
-    /// If the bag of an entry is not read yet: how many are not, from this one on.
+    /// If the bag of an entry is not read yet, the number of such bags from this one on.
     fn missing_at(&self, index: usize) -> Option<usize> {
         let count = || self.known[index..].iter().filter(|known| known.is_none()).count();
         self.known[index].is_none().then(count)
     }
 
-    /// Reads so many of those that are missing, from an entry on.
+    /// Reads a number of the missing bags, from an entry on.
     async fn read(&mut self, from: usize, count: usize) {
         let missing = (from..self.known.len()).filter(|index| self.known[*index].is_none());
         let missing: Vec<_> = missing.take(count).collect();
@@ -234,7 +235,7 @@ impl<'f> Bags<'f> {
                 let read = self.lists.bag_through_actor(list, properties.ttl, self.deadline).await;
                 read.map(|read| read.bag)
             }
-            // Damaged: nothing has such an ID.
+            // The entry is damaged: no entity has such an ID.
             None => Ok(None),
         };
         let read = join_all(missing.iter().map(|index| bag(&self.entries[*index]))).await;
@@ -248,7 +249,7 @@ impl<'f> Bags<'f> {
     }
 }
 
-impl Query<'_> {
+impl IndexQuery<'_> {
     fn holds(&self, bag: &Item, entry: Timestamp) -> bool {
         if self.by_stamp {
             return bag.timestamp == entry;
@@ -257,15 +258,15 @@ impl Query<'_> {
         document.is_some_and(|document| self.index.spec.holds(&document, bag.timestamp, &self.condition, entry))
     }
 
-    /// Whether an entry is the bag's, though the bag may not be what is asked for: values of one name differ, and
+    /// Whether an entry belongs to the bag, although the bag may not match the query: values with one name differ, and
     /// places are coarser than bounds.
     fn has(&self, bag: &Item, entry: Timestamp) -> bool {
-        // Not even the stamp is the entry's where that is all there is to look at.
+        // If the stamp is the only criterion, it does not match here.
         !self.by_stamp && has_entry(self.index, bag, &self.entries.entity_id, entry)
     }
 }
 
-/// The entity whose bag an entry is of.
+/// The entity of an entry.
 fn entity_of(entry: &Item) -> Option<EntityId> {
     std::str::from_utf8(&entry.value).ok().and_then(|text| EntityId::new(text).ok())
 }

@@ -1,4 +1,4 @@
-//! How an index is shown.
+//! An index and its state, as the API shows them.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use crate::domain::{Timestamp, VersionLabel};
 use crate::metadata::jobs::{Job, JobState};
 use crate::wire::IndexState;
 
-/// An index, and how far it is.
+/// An index and the progress of its job.
 #[derive(Debug)]
 pub struct IndexView {
     pub name: VersionLabel,
-    /// None of one that is dropped.
+    /// `None` if it is dropped.
     pub definition: Option<FeatureVersion>,
     pub state: IndexState,
     pub job: Option<Job>,
-    /// How many entries it had when they were last counted, and when that was.
+    /// The number of its entries at the last count, and the time of the count.
     pub counted: Option<(u64, Timestamp)>,
-    /// For how long this server has known of what it has not mended yet; none of an index that is new or dropped.
+    /// The age of the oldest waiting repair of this server. `None` for an index that is new or dropped.
     pub lag: Option<Duration>,
 }
 
 impl IndexView {
-    /// An index that is there, and the job that builds it.
+    /// A present index, and the job that builds it.
     pub(crate) fn of(
         version: FeatureVersion,
         job: Option<&Job>,

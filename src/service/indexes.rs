@@ -1,4 +1,4 @@
-//! Indexes of bags: their definitions, and how far they are. [`find_bags`](super::find_bags) reads them.
+//! Indexes of bags: their definitions and their progress. [`find_bags`](super::find_bags) reads them.
 
 use super::index_view::IndexView;
 use super::{Caller, Changes, Service, ServiceError, within};
@@ -10,7 +10,7 @@ use crate::metadata::jobs::{Job, JobState, Target, TaskKind};
 use crate::wire::IndexState;
 
 impl Service {
-    /// All indexes of a type by name, those that are dropped after those that are there.
+    /// All indexes of a type by name: first the present ones, then the dropped ones.
     pub(crate) async fn indexes(
         &self,
         caller: &Caller,
@@ -49,7 +49,7 @@ impl Service {
     }
 }
 
-/// How many entries the last job that went through an index has found or made there, and when it was done.
+/// The number of entries that the last job of an index found or made, and the time when it was done.
 fn last_count(jobs: &[Job], id: &FeatureId, index: &FeatureVersion) -> Option<(u64, Timestamp)> {
     let done = jobs.iter().filter(|job| job.task.feature == *id && job.state == JobState::Done);
     let counts = done.filter_map(|job| {

@@ -1,8 +1,8 @@
-//! Purges, and the jobs that carry them out.
+//! Purges, and the jobs that make them.
 
 use serde_json::json;
 
-use super::begun::{Broken, to_its_end};
+use super::begun::{StepFailure, to_its_end};
 use super::requests::Purge;
 use super::{Caller, Changes, Service, ServiceError, within};
 use crate::access::{Denied, Permission, Resource, decide};
@@ -28,7 +28,7 @@ impl Service {
             }
         }
         let present = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
-        // Of an index that is there, each entry goes with its bag: what is written meanwhile is found.
+        // In a present index, each entry is removed with its bag, so later bags are still found.
         let is_kept = |version: &VersionLabel, generation: Generation| {
             let present = present.as_ref().and_then(|feature| feature.version(version));
             present.is_some_and(|present| present.generation == generation && (deleted_only || present.index.is_some()))
@@ -47,13 +47,12 @@ impl Service {
                 let details = json!({"job": job.to_string(), "feature_keys": lists});
                 Erasure { action: ErasureAction::Purge, target: id.to_string(), details }
             };
-            jobs.create_noted(task, by, note).await.map_err(Broken::AtFirst)
+            jobs.create_noted(task, by, note).await.map_err(StepFailure::AtFirst)
         };
         within(caller, Changes::Definitions, to_its_end(asking)).await
     }
 
-    /// One of a feature that the caller may not see is told of as one that is not there: its id says nothing of the
-    /// feature, so that they could not have known better.
+    /// The job of a feature that the caller may not see counts as missing, because its ID does not name the feature.
     pub(crate) async fn job_in_sight(&self, caller: &Caller, id: JobId) -> Result<Job, ServiceError> {
         let job = within(caller, Changes::Nothing, self.jobs.get(id)).await?;
         match may(caller, Permission::FeaturesRead, &job) {
@@ -67,12 +66,12 @@ impl Service {
         may(caller, Permission::ListsWrite, &job)?;
         tracing::info!(by = %caller.principal, job = %id, ?command, "job command received");
         let (jobs, by) = (self.jobs.clone(), caller.author());
-        let commanding = async move { jobs.command(id, command, by).await.map_err(Broken::AtFirst) };
+        let commanding = async move { jobs.command(id, command, by).await.map_err(StepFailure::AtFirst) };
         within(caller, Changes::Definitions, to_its_end(commanding)).await
     }
 }
 
-/// Whether the caller may do this to the feature that a job is about.
+/// Whether the caller has a permission for the feature of a job.
 pub(crate) fn may(caller: &Caller, permission: Permission, job: &Job) -> Result<(), Denied> {
     let FeatureId { entity_type, name } = &job.task.feature;
     let resource = Resource::Feature { entity_type: entity_type.as_str(), feature: name.as_str() };

@@ -1,14 +1,13 @@
 //! API keys.
 
-use super::begun::{Broken, to_its_end};
+use super::begun::{StepFailure, to_its_end};
 use super::{Caller, Changes, Service, ServiceError, within};
 use crate::domain::{ApiKey, Invalid, KeyId, Timestamp, Ttl};
 use crate::metadata::keys::KeyChange;
 use crate::metadata::keys::lineage::created_by;
 
 impl Service {
-    /// Revokes a key, and the keys that it created if those are meant, too. The key itself first, so that it creates no
-    /// more.
+    /// Revokes a key and, on request, the keys that it created. The key itself is first, so that it creates no other.
     pub(crate) async fn revoke_key(
         &self,
         caller: &Caller,
@@ -17,21 +16,24 @@ impl Service {
     ) -> Result<(ApiKey, Vec<ApiKey>), ServiceError> {
         let (metadata, by) = (self.metadata.clone(), caller.author());
         let revoking = async move {
-            let key = metadata.change_key(KeyChange::Revoke { id }, by.clone()).await.map_err(Broken::AtFirst)?;
-            let mut created = created_by(id, &metadata.keys().await.map_err(Broken::Begun)?);
+            let key = metadata.change_key(KeyChange::Revoke { id }, by.clone()).await.map_err(StepFailure::AtFirst)?;
+            let mut created = created_by(id, &metadata.keys().await.map_err(StepFailure::Begun)?);
             // A created key may create another one until it is revoked itself. Each round revokes at least one.
             while created_keys && !created.is_empty() {
                 for key in &created {
-                    metadata.change_key(KeyChange::Revoke { id: key.id }, by.clone()).await.map_err(Broken::Begun)?;
+                    metadata
+                        .change_key(KeyChange::Revoke { id: key.id }, by.clone())
+                        .await
+                        .map_err(StepFailure::Begun)?;
                 }
-                created = created_by(id, &metadata.keys().await.map_err(Broken::Begun)?);
+                created = created_by(id, &metadata.keys().await.map_err(StepFailure::Begun)?);
             }
             Ok((key, created))
         };
         within(caller, Changes::Definitions, to_its_end(revoking)).await
     }
 
-    /// The longest lifetime that a caller may give to a key, if it is bounded. Refuses a longer one.
+    /// The longest lifetime that a caller may give to a key, if there is a bound. Refuses a longer one.
     pub(crate) fn lifetime_max(&self, caller: &Caller, asked: Option<Ttl>) -> Result<Option<Ttl>, ServiceError> {
         if !caller.principal.expires() {
             return Ok(None);

@@ -1,7 +1,6 @@
-//! The data plane: what the operations on lists share.
+//! The data plane: the common parts of the operations on lists.
 //!
-//! Every value is encoded before anything is stored. These are the hot paths: nothing is allocated
-//! here that an answer can do without.
+//! All values are encoded before any is stored. These are the hot paths, which allocate only what an answer needs.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -22,18 +21,18 @@ use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 use crate::wire::parameters::AS_OF;
 
-/// Values that are read of a list before a longer page has its memory.
+/// The bytes of values that are read before memory for a longer page is reserved.
 pub(super) const FIRST_BYTES: usize = 32 << 10;
 
 /// The longest item of a set: the length of its key, the key and the value.
 const MEMBER_BYTES_MAX: usize = 2 + MemberKey::BYTES_MAX + Value::BYTES_MAX;
-/// Members that the store is asked for at once.
+/// Members in one look-up of the store.
 const PART_MEMBERS: usize = 32;
 
-/// To look up one member takes memory that large answers never fill.
+/// Large answers never fill the memory that the look-up of one member needs.
 const _: () = assert!(MEMBER_BYTES_MAX <= SMALL_BYTES);
 
-/// A page that is to be read, of a feature version that is known.
+/// The read of a page of a known feature version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageRead {
     pub list: ListKey,
@@ -74,19 +73,18 @@ impl PageRead {
         ItemWalk { list, min_timestamp, max_timestamp, as_of: *as_of, order: *order }
     }
 
-    /// A page's token is bound to the order, and to the bounds as they were given: where any are, it is
-    /// another one.
+    /// Whether other gets can share the page. Its token is bound to the order and to the given bounds.
     fn is_first_page(&self) -> bool {
         let is_unbounded = self.min_timestamp.is_none() && self.max_timestamp.is_none() && self.as_of.is_none();
         is_unbounded && self.after.is_none() && self.order == Order::Newest
     }
 
-    /// What a first page depends on besides its list.
+    /// The properties of a first page, besides its list.
     fn page_form(&self) -> (usize, Int64As) {
         (self.limit, self.form.int64_as)
     }
 
-    /// A number that differs for most reads that do.
+    /// A number that differs for most different reads.
     pub fn hash(&self) -> u64 {
         let moments = [self.min_timestamp, self.max_timestamp, self.as_of].into_iter().flatten();
         let number = (self.list.token().as_i64() as u64).wrapping_add(self.limit as u64);
@@ -94,9 +92,9 @@ impl PageRead {
         moments.fold(number, |number, moment| (number ^ moment.as_nanos()).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    /// What to ask a store for, so that the rendered page has about `bytes_max` at most.
+    /// The range to read, so that the rendered page has at most about `bytes_max`.
     pub fn range(&self, bytes_max: usize) -> Range {
-        // What is visible now and had happened by then was visible then: a TTL that hides nothing now hid nothing.
+        // An item that is visible now, and had happened by then, was also visible then.
         let latest = self.max_timestamp.into_iter().chain(self.as_of).min();
         let Bounds { min_timestamp, max_timestamp } = Bounds::of(self.min_timestamp, latest);
         Range {
@@ -104,8 +102,8 @@ impl PageRead {
             max_timestamp,
             after: self.after,
             limit: self.limit,
-            // No value renders to much less than it is stored in: what the store leaves out would not
-            // have fitted the answer.
+            // A rendered value is not much shorter than the stored one. So items that the store leaves out would not
+            // fit the answer.
             value_bytes_max: bytes_max,
             order: self.order,
         }
@@ -113,7 +111,7 @@ impl PageRead {
 }
 
 impl Service {
-    /// Refuses what is to be looked at as of the future.
+    /// Refuses a read as of the future.
     pub(crate) fn check_moment(&self, as_of: Option<Timestamp>) -> Result<(), ServiceError> {
         if as_of.is_some_and(|moment| moment > self.clock.now()) {
             let future = Invalid::argument("as_of must not be in the future");
@@ -122,7 +120,7 @@ impl Service {
         Ok(())
     }
 
-    /// The page as it was rendered before, if it still is the answer.
+    /// The cached page, if it is still the answer.
     pub(crate) fn kept_page(&self, read: &PageRead) -> Option<RenderedPage> {
         if !read.is_first_page() {
             return None;
@@ -146,8 +144,8 @@ impl Service {
         }
     }
 
-    /// Reads the page of a list, if its values have no more than [`FIRST_BYTES`]: nearly all pages are so short, and
-    /// memory for the longest one need not be reserved for each.
+    /// Reads the page of a list, if its values have at most [`FIRST_BYTES`]. Nearly all pages are so short, and need
+    /// not reserve the memory of the longest one.
     pub(super) async fn read_first(
         &self,
         lists: &ListPool,
@@ -160,7 +158,7 @@ impl Service {
         Ok((!is_cut).then_some(page))
     }
 
-    /// Reads a page of any length, which has its memory before the store is asked.
+    /// Reads a page of any length, after its memory is reserved.
     pub(super) async fn read_in_full(
         &self,
         caller: &Caller,
@@ -173,7 +171,7 @@ impl Service {
         Ok(lists.get_through_actor(&read.list, read.retention, read.range(bytes_max), deadline).await?)
     }
 
-    /// Renders a page, and keeps it where that is known to be right for a while.
+    /// Renders a page, and caches it if it is known to stay valid.
     pub(crate) fn render_page(
         &self,
         caller: &Caller,
@@ -182,7 +180,7 @@ impl Service {
         validity: Option<Validity>,
     ) -> Result<RenderedPage, ServiceError> {
         let bytes_max = self.options.page_bytes_max;
-        // To make a large page only to drop it would keep others waiting.
+        // Checked first, so that no large page is rendered in vain.
         self.reserve_if_long(caller, render::bytes_of(page).min(bytes_max))?;
         let rendered = render::page(page, read.form, &read.walk(), bytes_max)?;
         self.reserve_if_long(caller, rendered.text.len())?;
@@ -192,8 +190,8 @@ impl Service {
         Ok(rendered)
     }
 
-    /// Looks up members, in parts that have memory for their longest items before the store is asked. Items that have
-    /// more bytes than a page may have are refused, unless it is one.
+    /// Looks up members in parts, after memory for their longest items is reserved. Several items that together exceed
+    /// the bytes of a page are refused.
     pub(crate) async fn read_members(
         &self,
         caller: &Caller,
@@ -204,7 +202,7 @@ impl Service {
     ) -> Result<Vec<Option<Item>>, ServiceError> {
         let (asked, lists) = (members.len(), self.lists_of(caller));
         let bytes_max = self.options.page_bytes_max;
-        // Any budget has room for so much.
+        // Any budget has room for this.
         let reserved_max = bytes_max.max(ANSWER_BYTES_MIN);
         let (mut items, mut bytes, mut count) = (Vec::with_capacity(asked), 0, 0);
         while !members.is_empty() {
@@ -225,7 +223,7 @@ impl Service {
         Ok(items)
     }
 
-    /// The feature version that a list belongs to, if the catalog has it already.
+    /// The feature version of a list, if the catalog has it.
     pub(crate) fn known(&self, list: &ListName<'_>) -> Option<CatalogVersion> {
         let ListName { entity_type, feature, version, .. } = list;
         if is_of_bags(feature) {
@@ -234,7 +232,7 @@ impl Service {
         self.metadata.catalog().version(entity_type, feature, version).ok()
     }
 
-    /// Finds the feature version that a list belongs to.
+    /// Finds the feature version of a list.
     pub(crate) async fn resolve(&self, list: &ListName<'_>, deadline: Instant) -> Result<CatalogVersion, ServiceError> {
         let ListName { entity_type, feature, version, .. } = list;
         self.resolve_version(entity_type, feature, version, deadline).await
@@ -266,8 +264,7 @@ impl Service {
     }
 }
 
-/// Whether the catalog has bags under a feature's name, which no list operation may be about: under the empty
-/// one, which is then refused like any other that is not well-formed.
+/// Whether a feature's name is the empty one, under which the catalog has bags. List operations refuse it as malformed.
 fn is_of_bags(feature: &str) -> bool {
     feature.is_empty()
 }

@@ -1,5 +1,5 @@
-//! Items and members as they are stored, from what was sent: by a version's value type and identity. And the
-//! reverse lookup in sets.
+//! Encodes items and members from requests, by a version's value type and identity. Also decodes the items of look-ups
+//! in sets.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::items::Removal;
 use crate::metadata::catalog::CatalogVersion;
 use crate::wire::{ItemInput, LookupInput, member_key};
 
-/// Items as they are stored.
+/// Encodes items for the store.
 pub(crate) fn encode(
     version: &CatalogVersion,
     items: &[ItemInput<'_>],
@@ -23,7 +23,7 @@ pub(crate) fn encode(
     Ok(encoded)
 }
 
-/// The stored bytes of an item; or which part of it is refused, and why.
+/// The stored bytes of an item, or the refused part of it with the reason.
 fn stored(version: &CatalogVersion, item: &ItemInput<'_>) -> Result<Value, (&'static str, Invalid)> {
     let value = version.value_type.encode(item.value).map_err(|invalid| ("value", invalid))?;
     match (version.feature_key.identity().kind(), item.key) {
@@ -57,12 +57,12 @@ fn members_of_keys(version: &CatalogVersion, keys: &[&str], field: &'static str)
     keys.iter().enumerate().map(member).collect()
 }
 
-/// What removes members by their keys.
+/// The removal of members by their keys.
 pub(crate) fn removal_of_keys(version: &CatalogVersion, keys: &[&str]) -> Result<Removal, ServiceError> {
     Ok(Removal::Members(members_of_keys(version, keys, "keys")?))
 }
 
-/// What removes a member by its key.
+/// The removal of a member by its key.
 pub(crate) fn removal_of_key(version: &CatalogVersion, key: &str) -> Result<Removal, ServiceError> {
     let member = members_of_keys(version, &[key], "key").map_err(|error| match error {
         ServiceError::InvalidEntry { field, invalid, .. } => ServiceError::Invalid { field, invalid },
@@ -71,7 +71,7 @@ pub(crate) fn removal_of_key(version: &CatalogVersion, key: &str) -> Result<Remo
     Ok(Removal::Members(member))
 }
 
-/// What removes all items with a value: in a set of values that is one member.
+/// The removal of all items with a value. In a set of values it is one member.
 pub(crate) fn removal_of_value(version: &CatalogVersion, value: Bytes) -> Removal {
     match version.feature_key.identity().kind() {
         IdentityKind::Value => Removal::Members(vec![value]),
@@ -79,7 +79,7 @@ pub(crate) fn removal_of_value(version: &CatalogVersion, value: Bytes) -> Remova
     }
 }
 
-/// The members that a look-up is about, in its order.
+/// The members of a look-up, in its order.
 pub(crate) fn looked_up(version: &CatalogVersion, input: &LookupInput<'_>) -> Result<Vec<Bytes>, ServiceError> {
     match input {
         LookupInput::Keys(keys) => members_of_keys(version, &keys.keys, "keys"),

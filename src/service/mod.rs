@@ -1,8 +1,8 @@
-//! What the server does, below the operations: what several of them need to be carried out.
+//! The service: the common parts of operations, without HTTP.
 //!
 //! The function of an operation ([`crate::operations`]) gets the [`Service`] and a [`Caller`]. This module has the
-//! parts that operations share, and the long ones. It knows no HTTP, except for the JSON of a page
-//! of items: the page cache keeps pages as they are rendered.
+//! parts that operations share, and the long ones. It knows no HTTP, except for the JSON of a page of items, because
+//! the page cache stores rendered pages.
 
 mod bag;
 mod bag_conditions;
@@ -49,7 +49,7 @@ use page_cache::PageCache;
 
 pub use bag::{Bag, BagsFound, EntityName, FoundBag, HeldList, JoinedList, JoinedLists, StoredBag};
 pub use bag_conditions::{BagConditions, BagError, BagTags};
-pub(crate) use begun::{Broken, to_its_end};
+pub(crate) use begun::{StepFailure, to_its_end};
 pub(crate) use changes::broke_off;
 pub use error::ServiceError;
 pub use index_view::IndexView;
@@ -66,13 +66,13 @@ pub type Listed<T> = (Vec<T>, Option<PageToken>);
 
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
-    /// The deadline of a list operation, from when it is asked for.
+    /// The time that a list operation has.
     pub operation_timeout: Duration,
-    /// A page of items ends early before it exceeds this as it is rendered, but never empty.
+    /// The maximum of a rendered page of items, which ends early instead, but never empty.
     pub page_bytes_max: usize,
-    /// Memory for pages that are kept as they were rendered.
+    /// Memory for rendered pages.
     pub page_cache_bytes: u64,
-    /// How stale a catalog can be: what other servers need to learn of a deletion.
+    /// How long other servers may take to learn of a deletion.
     pub poll_interval: Duration,
     /// The longest lifetime of keys from a caller whose own key, token or certificate expires.
     pub key_lifetime_max: Ttl,
@@ -80,14 +80,14 @@ pub struct ServiceOptions {
     pub server_name: String,
 }
 
-/// Who asks for an operation.
+/// The caller of an operation.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    /// Who asks, as far as somebody has made sure.
+    /// The authenticated identity.
     pub principal: Principal,
-    /// Who asks as they say themselves. None of those who did not say.
+    /// The author that the caller named, if any.
     pub author: Option<Author>,
-    /// How long the caller waits, if that is shorter than the operation's own deadline.
+    /// How long the caller waits, if that is shorter than the time of the operation.
     pub timeout: Option<Duration>,
     /// Memory for the answer.
     pub reservation: Reservation,
@@ -98,13 +98,13 @@ impl Caller {
         self.principal.author(self.author.as_ref())
     }
 
-    /// Counts items that an operation is about to read or add, at least one, if the caller may have any now.
+    /// Counts the items that an operation will read or add, at least one, and fails if the caller's limit is used up.
     /// An operation on several lists counts all of them at once.
     pub(crate) fn take_items(&self, items: usize) -> Result<(), ServiceError> {
         Ok(self.principal.limiter().map_or(Ok(()), |limiter| limiter.take_items(items))?)
     }
 
-    /// Counts items that nobody knew of before they were read, beyond those that were taken.
+    /// Counts items that were read in addition to the counted ones.
     pub(crate) fn owe_items(&self, items: usize) {
         if let Some(limiter) = self.principal.limiter() {
             limiter.owe_items(items);
@@ -117,14 +117,14 @@ impl Caller {
     }
 }
 
-/// What a caller who left too early may believe.
+/// The possible effect of a call whose caller has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Changes {
     Nothing,
     Definitions,
 }
 
-/// Waits for the metadata handle, which has a deadline of its own, or for less if the caller asks so.
+/// Waits for the metadata handle, which has a deadline, or until the caller's shorter deadline.
 pub(crate) async fn within<T>(
     caller: &Caller,
     changes: Changes,
@@ -137,7 +137,7 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// What a service is made of.
+/// The parts of a service.
 pub struct ServiceHandles {
     pub lists: ListPool,
     pub metadata: MetadataHandle,
@@ -150,7 +150,7 @@ pub struct ServiceHandles {
     pub budget: Arc<Budget>,
 }
 
-/// What operations are carried out with. Shared by all ways in.
+/// The dependencies of operations, shared by all listeners.
 pub struct Service {
     pub(crate) lists: ListPool,
     pub(crate) metadata: MetadataHandle,
@@ -168,7 +168,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Registers the metrics of kept pages with `registry`.
+    /// Registers the metrics of the page cache.
     pub fn new(handles: ServiceHandles, options: ServiceOptions, registry: &Registry) -> prometheus::Result<Self> {
         let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
@@ -188,7 +188,7 @@ impl Service {
         })
     }
 
-    /// The lists, of which the caller may have a share only at work at once.
+    /// The list pool, with the caller's limit of operations in flight.
     pub(crate) fn lists_of(&self, caller: &Caller) -> Cow<'_, ListPool> {
         match caller.principal.limiter() {
             Some(limiter) => Cow::Owned(self.lists.limited(limiter)),
@@ -196,13 +196,13 @@ impl Service {
         }
     }
 
-    /// Reserves memory for an answer, this many bytes at least, before it is made.
+    /// Reserves at least this much memory for an answer, before it is made.
     pub(crate) fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
         let reserved = caller.reservation.reserve(&self.budget, &caller.principal, bytes);
         reserved.map_err(|_exhausted| ServiceError::NoMemoryForAnswer)
     }
 
-    /// The same where the answer is in memory already, or is made at once: a short one needs no room.
+    /// The same for an answer that is already in memory, or is made at once. A short answer needs no reservation.
     pub(crate) fn reserve_if_long(&self, caller: &Caller, bytes: usize) -> Result<(), ServiceError> {
         if bytes > SMALL_BYTES { self.reserve(caller, bytes) } else { Ok(()) }
     }

@@ -1,8 +1,8 @@
-//! Pages of items as they were rendered, for the next get that is alike.
+//! Rendered pages of items, for equal gets.
 //!
-//! A page is the answer for as long as its list is in the state that it was read from, which the store
-//! tells by a token, and until one of its items expires ([`Validity`]). A hit costs one look-up and one
-//! comparison of tokens, and copies nothing. Memory is bounded, and a part of the store's cache setting.
+//! A page is the answer as long as its list is in the state in which it was read, which the store returns as a token,
+//! and until one of its items expires ([`Validity`]). A hit costs one look-up and one comparison of tokens, and copies
+//! nothing. Memory is bounded by a part of the store's cache setting.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use quick_cache::{Equivalent, Weighter};
 use crate::domain::{Int64As, ListKey, Retention, Timestamp};
 use crate::items::{StateToken, Validity};
 
-/// A page of items as it was written for those who ask.
+/// A rendered page of items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedPage {
     pub text: Bytes,
     /// An entity tag: pages with the same tag have the same text, on every server.
     pub tag: Bytes,
-    /// How many items are in it.
+    /// The number of its items.
     pub items: usize,
 }
 
-/// What a page costs in memory beside its text and its list's name: an estimate.
+/// An estimate of the memory of a page, without its text and its list's name.
 const OVERHEAD: usize = 320;
-/// The allocator rounds bytes up by such a part of them, on average.
+/// The mean share by which the allocator rounds bytes up.
 const ROUNDED_UP: usize = 8;
-/// Pages are about as long as this: only the cache's first allocation depends on it.
+/// The mean length of a page, which only affects the cache's first allocation.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// Gets of one list that begin at its newest item, without bounds: they differ in their limits and the form of values.
+/// A get without bounds from the newest item: its list, its limit and the form of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Key {
+struct PageKey {
     list: ListKey,
     limit: usize,
     int64_as: Int64As,
@@ -49,7 +49,7 @@ struct BorrowedKey<'a> {
     int64_as: Int64As,
 }
 
-impl Hash for Key {
+impl Hash for PageKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         BorrowedKey { list: &self.list, limit: self.limit, int64_as: self.int64_as }.hash(state);
     }
@@ -63,24 +63,24 @@ impl Hash for BorrowedKey<'_> {
     }
 }
 
-impl Equivalent<Key> for BorrowedKey<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
+impl Equivalent<PageKey> for BorrowedKey<'_> {
+    fn equivalent(&self, key: &PageKey) -> bool {
         self.limit == key.limit && self.int64_as == key.int64_as && *self.list == key.list
     }
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct CachedPage {
     retention: Retention,
     validity: Validity,
     page: RenderedPage,
 }
 
 #[derive(Debug, Clone)]
-struct ByBytes;
+struct PageWeight;
 
-impl Weighter<Key, Entry> for ByBytes {
-    fn weight(&self, key: &Key, entry: &Entry) -> u64 {
+impl Weighter<PageKey, CachedPage> for PageWeight {
+    fn weight(&self, key: &PageKey, entry: &CachedPage) -> u64 {
         let bytes = key.list.bytes().len() + entry.page.text.len();
         (bytes + bytes / ROUNDED_UP + OVERHEAD) as u64
     }
@@ -89,14 +89,14 @@ impl Weighter<Key, Entry> for ByBytes {
 /// Shared by all threads.
 #[derive(Debug)]
 pub(crate) struct PageCache {
-    pages: Arc<Cache<Key, Entry, ByBytes>>,
+    pages: Arc<Cache<PageKey, CachedPage, PageWeight>>,
     hits: IntCounter,
 }
 
 impl PageCache {
     pub(super) fn new(bytes: u64, registry: &Registry) -> prometheus::Result<Self> {
         let pages = usize::try_from(bytes / PAGE_BYTES).unwrap_or(usize::MAX).max(16);
-        let pages = Arc::new(Cache::with_weighter(pages, bytes, ByBytes));
+        let pages = Arc::new(Cache::with_weighter(pages, bytes, PageWeight));
         let hits = IntCounter::new("liststore_page_cache_hits_total", "Gets answered from the page cache.")?;
         let gauge = IntGauge::new("liststore_page_cache_bytes", "Memory of the page cache.")?;
         registry.register(Box::new(hits.clone()))?;
@@ -104,7 +104,7 @@ impl PageCache {
         Ok(Self { pages, hits })
     }
 
-    /// The page of a list that is in `state`, if it was kept.
+    /// The cached page of a list that is in `state`.
     pub(super) fn get(
         &self,
         list: &ListKey,
@@ -113,7 +113,7 @@ impl PageCache {
         now: Timestamp,
         state: StateToken,
     ) -> Option<RenderedPage> {
-        let Entry { retention: kept, validity, page } = self.pages.get(&BorrowedKey { list, limit, int64_as })?;
+        let CachedPage { retention: kept, validity, page } = self.pages.get(&BorrowedKey { list, limit, int64_as })?;
         let in_time = validity.from <= now && now.as_nanos() < validity.until;
         if validity.state != state || kept != retention || !in_time {
             return None;
@@ -122,7 +122,7 @@ impl PageCache {
         Some(page)
     }
 
-    /// Keeps a page in place of an older one.
+    /// Stores a page, in place of an older one.
     pub(super) fn insert(
         &self,
         list: &ListKey,
@@ -131,15 +131,17 @@ impl PageCache {
         validity: Validity,
         page: &RenderedPage,
     ) {
-        self.pages
-            .insert(Key { list: list.clone(), limit, int64_as }, Entry { retention, validity, page: page.clone() });
+        self.pages.insert(
+            PageKey { list: list.clone(), limit, int64_as },
+            CachedPage { retention, validity, page: page.clone() },
+        );
     }
 }
 
-/// A gauge that is read when somebody asks for it.
+/// A gauge that is updated when metrics are collected.
 struct MemoryGauge {
     gauge: IntGauge,
-    pages: Arc<Cache<Key, Entry, ByBytes>>,
+    pages: Arc<Cache<PageKey, CachedPage, PageWeight>>,
 }
 
 impl Collector for MemoryGauge {
@@ -217,7 +219,7 @@ mod tests {
             assert!(cache.pages.weight() <= BYTES);
         }
         assert!(cache.pages.weight() > BYTES / 2);
-        // A store without memory to spare keeps none.
+        // Without memory, the cache stores no pages.
         let none = PageCache::new(0, &Registry::new()).unwrap();
         none.insert(&list("a"), (1, Number), ttl(9), validity, &page("x"));
         assert_eq!(none.get(&list("a"), (1, Number), ttl(9), at(1), validity.state), None);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// What stands around the JSON of a change, or around a page, about.
+/// An estimate of the JSON around a change or a page.
 pub(crate) const AROUND_BYTES: usize = 512;
 
 /// Ends a page before its entries exceed `bytes_max`, after one entry at the earliest. Returns whether entries are left
@@ -24,15 +24,15 @@ pub(crate) fn end_early<T>(entries: &mut Vec<T>, bytes_max: usize, bytes_of: imp
 
 /// The length of a value as JSON.
 pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
-    let mut counted = Counted(0);
-    // Counting never fails. What cannot be written as JSON is refused when it is rendered.
+    let mut counted = JsonLength(0);
+    // Counting never fails. A value that JSON cannot express is refused when it is rendered.
     let _ = serde_json::to_writer(&mut counted, value);
     counted.0
 }
 
-struct Counted(usize);
+struct JsonLength(usize);
 
-impl Write for Counted {
+impl Write for JsonLength {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())

@@ -1,9 +1,9 @@
-//! A receipt: what became of each list of an entity that was erased.
+//! A receipt: the outcome for each list of an erased entity.
 
 use super::ServiceError;
 use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureKey, Generation, Timestamp, VersionLabel};
 
-/// What was erased of an entity, when and by whom.
+/// The erased lists of an entity, with the time and the author.
 #[derive(Debug)]
 pub struct Receipt {
     pub entity_type: EntityType,
@@ -11,31 +11,31 @@ pub struct Receipt {
     pub at: Timestamp,
     pub by: Author,
     pub lists: Vec<ErasedList>,
-    /// Whether what was removed stays so after a loss of power.
+    /// Whether the removals survive a loss of power.
     pub synced: Result<(), ServiceError>,
-    /// From when on no file of the item store holds the erased bytes, if the store sees to that.
+    /// The date from which no file of the item store holds the erased bytes, if the store promises one.
     pub bytes_erased_by: Option<Timestamp>,
 }
 
 impl Receipt {
-    /// Whether all is removed for good.
+    /// Whether everything is removed permanently.
     pub fn is_complete(&self) -> bool {
         self.synced.is_ok() && self.lists.iter().all(|list| list.outcome.is_ok())
     }
 
-    /// Why it is not, for one of the reasons.
+    /// A reason why it is not.
     pub(super) fn into_complete(self) -> Result<(), ServiceError> {
         self.lists.into_iter().try_for_each(|list| list.outcome).and(self.synced)
     }
 }
 
-/// One list of the entity, and what became of it.
+/// One list of the entity, and its outcome.
 #[derive(Debug)]
 pub struct ErasedList {
     pub id: FeatureId,
     pub version: VersionLabel,
     pub generation: Generation,
-    /// Whether its definition was there. That of a deleted one leads to it no more.
+    /// Whether its definition exists. A deleted definition no longer leads to the list.
     pub is_present: bool,
     pub outcome: Result<(), ServiceError>,
 }

@@ -1,4 +1,4 @@
-//! Renders a page of items as JSON, straight from stored bytes.
+//! Renders a page of items as JSON, directly from stored bytes.
 
 use std::fmt;
 
@@ -16,13 +16,13 @@ const BYTES_PER_ITEM: usize = 58;
 /// The end of a page, with a token, and its tag.
 const TAIL_BYTES: usize = 160;
 
-/// About how many bytes a page has once it is rendered.
+/// An estimate of the bytes of a rendered page.
 pub(crate) fn bytes_of(page: &ItemPage) -> usize {
     let value_bytes: usize = page.items.iter().map(|item| item.value.len()).sum();
     bytes_around(page.items.len()) + value_bytes + value_bytes / 8
 }
 
-/// The same of so many items without their values.
+/// The same for a number of items without their values.
 pub(crate) fn bytes_around(items: usize) -> usize {
     items * BYTES_PER_ITEM + TAIL_BYTES
 }
@@ -65,7 +65,7 @@ pub(crate) fn page(
     Ok(RenderedPage { text: both.slice(..bytes), tag: both.slice(bytes..), items: rendered })
 }
 
-/// What was found of members, as the JSON of [`crate::wire::Found`]. Several items that exceed `bytes_max` are refused.
+/// The found members, as the JSON of [`crate::wire::Found`]. Several items that exceed `bytes_max` are refused.
 pub(crate) fn found(
     list: &ListKey,
     form: JsonForm,
@@ -95,9 +95,8 @@ pub(crate) fn found(
     Ok(out.into())
 }
 
-/// Writes the entity tag of a page behind its text: a hash of that, so that it tells whatever changes the
-/// page, and holds after restarts and on other servers. It is weak, since it is that of the page in all
-/// codings.
+/// Appends the entity tag of a page to its text. It is a hash of the text, so that it stays valid after restarts and on
+/// other servers. It is weak, because all content codings of the page share it.
 fn write_tag(out: &mut Vec<u8>) {
     let hash = XxHash3_64::oneshot(out);
     out.extend_from_slice(b"W/\"");
@@ -108,7 +107,7 @@ fn write_tag(out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The same of a text that is no page.
+/// The tag of another text.
 pub(crate) fn tag_of_text(text: &[u8]) -> String {
     format!("W/\"{:016x}\"", XxHash3_64::oneshot(text))
 }
@@ -193,7 +192,7 @@ mod tests {
         assert_eq!(token(rendered(&[b"a", b"b"], false, 10_000).unwrap()), None);
         let after_a = token(rendered(&[b"a"], true, 10_000).unwrap());
         assert!(after_a.is_some());
-        // Cut after one item, however small the bound: the token is that of the item rendered.
+        // Cut after one item, at any bound. The token has the key of the rendered item.
         assert_eq!(token(rendered(&[b"a", b"b"], false, 1).unwrap()), after_a);
     }
 

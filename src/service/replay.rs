@@ -1,5 +1,5 @@
-//! Repeats erasures, purges and revocations that the restore of a backup took back: those that the former store's audit
-//! trail has, and this store's trail lacks.
+//! Repeats erasures, purges and revocations that a restored backup lacks: the entries of the former store's audit trail
+//! that are not in this store's trail.
 
 use serde_json::Value as Json;
 
@@ -17,9 +17,9 @@ use crate::wire::Audited;
 /// The outcome of one entry of the former trail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeated {
-    /// It is done again.
+    /// It was repeated.
     Done,
-    /// This store has it, or holds nothing that it is about.
+    /// This store has it, or holds nothing that it affects.
     Nothing,
     /// It is of a kind that is not repeated, such as a change of a definition.
     LeftOut,
@@ -28,8 +28,7 @@ pub enum Repeated {
 impl Service {
     /// Repeats an entry of the former trail, unless this store's trail has it. Safe to repeat.
     ///
-    /// A key that was rotated is revoked: its former secret would be valid again, and its present one is not known
-    /// here.
+    /// A rotated key is revoked: its former secret would be valid again, and its present secret is unknown here.
     pub async fn repeat(&self, entry: &Audited) -> Result<Repeated, ServiceError> {
         let caller = Caller { principal: Principal::Local, ..Caller::default() };
         let is_key = [KeyAction::RevokeKey, KeyAction::RotateKey].iter().any(|kind| kind.as_str() == entry.action);
@@ -47,7 +46,7 @@ impl Service {
         if is_purge { self.purge_again(&caller, entry).await } else { self.erase_again(&caller, entry).await }
     }
 
-    /// Whether this store's trail has the entry: then it was of before the backup.
+    /// Whether this store's trail has the entry, which is then older than the backup.
     async fn has_entry(&self, caller: &Caller, entry: &Audited) -> Result<bool, ServiceError> {
         let at = Timestamp::parse(&entry.at).map_err(ServiceError::invalid("at"))?;
         let filter = AuditFilter {
@@ -81,8 +80,7 @@ impl Service {
     }
 
     async fn erase_again(&self, caller: &Caller, entry: &Audited) -> Result<Repeated, ServiceError> {
-        // A refused erasure changed nothing, and a conditional one counts once it is done: the condition was its
-        // caller's.
+        // A refused erasure changed nothing. A conditional erasure counts only when it is done.
         if let Some(details) = &entry.after
             && (details["state"] == "refused" || details["state"] == "begun" && details["conditional"] == true)
         {
@@ -101,7 +99,7 @@ impl Service {
         let keys = entry.after.as_ref().and_then(|after| after["feature_keys"].as_array());
         let keys = keys.into_iter().flatten().filter_map(Json::as_str).filter_map(FeatureKey::parse);
         let keys: Vec<_> = keys.collect();
-        // Of an index that was dropped, which this store may have still.
+        // The purge of a dropped index, which this store may still have.
         let Some((feature, ..)) = keys.first().cloned() else { return Ok(Repeated::LeftOut) };
         let target = |(_, version, generation)| Target { version, generation };
         let targets = keys.into_iter().map(target).collect();

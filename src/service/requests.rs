@@ -1,4 +1,4 @@
-//! Requests that several operations make, or that are long to carry out.
+//! Requests that several operations share, or that take long.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -8,8 +8,8 @@ use crate::wire::ItemInput;
 
 /// A list, as callers name it.
 ///
-/// The names of its feature version are looked up as they were sent: what the catalog knows is
-/// well-formed, so they are checked only when they are not found there.
+/// The names of its feature version are looked up as they were sent. Names in the catalog are well-formed, so only
+/// missing ones are checked.
 #[derive(Debug, Clone)]
 pub struct ListName<'r> {
     pub entity_type: &'r str,
@@ -24,7 +24,7 @@ pub struct GetItems<'r> {
     pub list: ListName<'r>,
     pub min_timestamp: Option<Timestamp>,
     pub max_timestamp: Option<Timestamp>,
-    /// The moment as of which the list is looked at. None for the present.
+    /// The moment as of which the list is read. `None` for the present.
     pub as_of: Option<Timestamp>,
     pub order: Order,
     pub limit: Limit,
@@ -37,7 +37,7 @@ pub struct GetItems<'r> {
 #[derive(Debug)]
 pub struct AddItems<'r> {
     pub list: ListName<'r>,
-    /// At least one, with values as JSON: only the feature knows their type.
+    /// At least one, with values as JSON, because only the feature has their type.
     pub items: Vec<ItemInput<'r>>,
 }
 
@@ -55,13 +55,13 @@ pub struct FindBags<'r> {
     pub page_token: Option<Cow<'r, str>>,
 }
 
-/// What to purge of a feature.
+/// The extent of a purge.
 #[derive(Debug)]
 pub struct Purge {
     pub id: FeatureId,
     /// All versions if there is none.
     pub version: Option<VersionLabel>,
-    /// Whether the lists that definitions lead to now are left alone.
+    /// Whether the purge spares the lists of the present definitions.
     pub deleted_only: bool,
     pub lists_per_second: Option<NonZeroU32>,
 }

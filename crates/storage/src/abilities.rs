@@ -1,4 +1,4 @@
-//! What a store may offer beyond the core of the contract, each ability a trait.
+//! The optional abilities of a store, each a trait.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,12 +1,11 @@
 //! Bags: lists of one item, and the entries by which they are found.
 //!
 //! A *bag* is the list of an entity under the feature key of its type's bags ([`FeatureKey::is_of_bags`], the default
-//! version). Its one item is the present bag: the document in its value, its stamp in its timestamp. TTL, expiry and
-//! visibility are those of lists. [`ItemSession::entities`] of the key walks over all bags of the type, and
+//! version). Its one item is the present bag: the document in its value, its stamp in its timestamp. It has the TTL,
+//! expiry and visibility of a list. [`ItemSession::entities`] of the key walks over all bags of the type, and
 //! [`ItemSession::remove_all`] empties a bag without its entries. No items are added to it in another way.
 //!
-//! A store that answers gets from memory ([`MemoryReads`](super::MemoryReads)) shows a
-//! bag so, too: as the one item of its list.
+//! A store that reads from memory ([`MemoryReads`](super::MemoryReads)) also shows a bag as the one item of its list.
 //!
 //! A stamp distinguishes the states of a bag: a writer takes one that is greater than the stamp of the previous bag,
 //! or the present moment if there is none. So a bag is replaced by *swaps*, which name the stamp that was read and are
@@ -29,7 +28,7 @@ use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, T
 
 use super::{EntityPlace, ItemSession, Operation, StoreError};
 
-/// The most bytes of a bag as it is stored.
+/// The maximum of bytes of a stored bag.
 pub const BAG_BYTES_MAX: usize = liststore_contract::domain::document::DOCUMENT_BYTES_MAX;
 
 /// The maximum of entries that one swap changes, removed and added ones, in all lists.
@@ -108,8 +107,7 @@ pub enum BagAfter {
     Put(NewItem),
     /// There is none any more.
     Gone,
-    /// It stays as it is, and with the expiry that it has: only entries change, for as long as it is the one that
-    /// was read.
+    /// It stays as it is, with its expiry. Only entries change, if it is still the bag that was read.
     Same,
 }
 
@@ -123,10 +121,9 @@ impl From<Option<NewItem>> for BagAfter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryChange {
     pub list: ListKey,
-    /// Entries that are to go, by their places and values: one that is not there is passed over. None of them is
-    /// among `added`.
+    /// Entries to remove, by their places and values. Missing ones are ignored. None of them is in `added`.
     pub removed: Vec<(Timestamp, Bytes)>,
-    /// Entries that are to be there. The same place and value is one entry, and its last expiry holds.
+    /// Entries to add. The same place and value is one entry, with the last expiry.
     pub added: Vec<NewItem>,
 }
 
@@ -145,16 +142,16 @@ impl SwapId {
     }
 }
 
-/// A swap that a store has noted and whose end it does not know.
+/// A swap that a store has noted, and that may be unfinished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfinishedSwap {
     pub id: SwapId,
     pub bag: ListKey,
-    /// The entries that it was to remove, as far as they were noted.
+    /// The noted entries that it had to remove.
     pub entries: Vec<EntryChange>,
     /// Whether the server that made it may still work on it.
     pub is_recent: bool,
-    /// For a swap that was made with all entries in these indexes: its server may not have known others.
+    /// The indexes in which the swap was made with all entries, if its server may not have known others.
     pub entered_in: Option<Vec<FeatureKey>>,
 }
 
@@ -185,18 +182,18 @@ pub struct SwapPage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagPage {
     pub bags: Vec<(EntityId, Item)>,
-    /// Where the walk goes on, if it does.
+    /// Where the walk continues. `None` at its end.
     pub next: Option<EntityPlace>,
 }
 
-/// Entries that are to be there for a bag, for as long as it is the one that was read: a [`BagSwap`] with
-/// [`BagAfter::Same`] makes them, and so does a store that sees to it that what later swaps say of them holds.
+/// Entries to add for a bag, if it is still the one that was read. A store adds them by a [`BagSwap`] with
+/// [`BagAfter::Same`], or in another way that lets later swaps take precedence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagEntries {
     pub bag: ListKey,
     /// The stamp of the bag that was read.
     pub stamp: Timestamp,
-    /// As in a swap, with none that is to go.
+    /// As in a swap, without removed entries.
     pub entries: Vec<EntryChange>,
 }
 
@@ -207,11 +204,11 @@ impl BagEntries {
     }
 }
 
-/// What became of a swap.
+/// The outcome of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Swapped {
     Done,
-    /// Another bag is there than was read, or one where none was, or none any more: nothing was done.
+    /// The present bag is not the one that was read, or there is one where none was read, or none. Nothing was done.
     Lost,
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use liststore_contract::domain::{EntityId, Identity, IdentityKind, Item, ItemKey, MaxItems, Order, Timestamp};
 
-/// Moments between which items are looked at.
+/// The moments between which items are selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// Inclusive.
@@ -13,10 +13,10 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// All there are.
+    /// All moments.
     pub const ALL: Self = Self { min_timestamp: Timestamp::MIN, max_timestamp: Timestamp::MAX };
 
-    /// A bound that is not given bounds nothing.
+    /// A missing bound does not limit.
     pub fn of(min: Option<Timestamp>, max: Option<Timestamp>) -> Self {
         Self { min_timestamp: min.unwrap_or(Timestamp::MIN), max_timestamp: max.unwrap_or(Timestamp::MAX) }
     }
@@ -26,14 +26,14 @@ impl Bounds {
     }
 }
 
-/// Which items of a list are wanted, in which order.
+/// The items of a list to read, and their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Range {
     /// Inclusive.
     pub min_timestamp: Timestamp,
     /// Inclusive.
     pub max_timestamp: Timestamp,
-    /// Only items strictly after this key in the order that is asked for.
+    /// Only items strictly after this key, in the requested order.
     pub after: Option<ItemKey>,
     /// At least 1.
     pub limit: usize,
@@ -43,7 +43,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// The newest item alone.
+    /// Only the newest item.
     pub const NEWEST: Self = Self {
         min_timestamp: Timestamp::MIN,
         max_timestamp: Timestamp::MAX,
@@ -57,9 +57,8 @@ impl Range {
         Bounds { min_timestamp: self.min_timestamp, max_timestamp: self.max_timestamp }
     }
 
-    /// What to read of a list that shows so many items at most, if no item that is shown can lie before the
-    /// range: then these are the first ones of it, and the page that is read is to [end with
-    /// them](ItemPage::end_with).
+    /// The range to read of a list that shows at most `max_items`, if no shown item can lie before the range. Then the
+    /// first items of the range are shown, and the page [ends with them](ItemPage::end_with).
     pub fn at_most(&self, max_items: MaxItems) -> Option<Self> {
         let from_the_top = self.order == Order::Newest && self.after.is_none() && self.max_timestamp == Timestamp::MAX;
         from_the_top.then(|| Self { limit: self.limit.min(max_items.get()), ..*self })
@@ -69,35 +68,34 @@ impl Range {
 /// One page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemPage {
-    /// In the order that was asked for.
+    /// In the requested order.
     pub items: Vec<Item>,
     /// Whether at least one more visible item followed at that moment.
     pub more: bool,
 }
 
 impl ItemPage {
-    /// Says that nothing follows the last item that is shown.
+    /// Records that no item follows the last shown one.
     pub fn end_with(&mut self, max_items: MaxItems) {
         self.more &= self.items.len() < max_items.get();
     }
 }
 
-/// How many items there are.
+/// A number of items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// Never more than was asked for.
+    /// At most the requested maximum.
     pub items: u64,
     /// Whether the list has no more of them.
     pub exact: bool,
 }
 
-/// A place in the walk over the lists of a feature version, which are in the order of a hash of the store's, and
-/// then of their entity IDs.
+/// A place in the walk over the lists of a feature version. Its order is a hash of the store, and then the entity ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityPlace {
-    /// Lists of smaller hashes are behind it.
+    /// The walk has passed lists with smaller hashes.
     pub hash: u64,
-    /// The walk has passed the entities of this hash up to this entity; none of them if there is none.
+    /// The walk has passed the entities of this hash up to this one. `None` if it has passed none of them.
     pub after: Option<EntityId>,
 }
 
@@ -105,11 +103,11 @@ pub struct EntityPlace {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntityPage {
     pub entities: Vec<EntityId>,
-    /// Where the walk goes on. `None` at its end.
+    /// Where the walk continues. `None` at its end.
     pub next: Option<EntityPlace>,
 }
 
-/// Which items are to go.
+/// The items to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
     /// Every item with this value; of a keyed item it is its payload.
@@ -124,8 +122,8 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// The members that it takes of a set with this identity, if it is members that it takes: each of them is there
-    /// once.
+    /// The members that it removes from a set with this identity, if it removes members. Each of them is in the set at
+    /// most once.
     pub fn members(&self, identity: Identity) -> Option<&[Bytes]> {
         match self {
             Self::Members(members) => Some(members),
@@ -134,7 +132,7 @@ impl Removal {
         }
     }
 
-    /// Whether it takes an item of a list with this identity.
+    /// Whether it removes an item of a list with this identity.
     pub fn takes(&self, identity: Identity, timestamp: Timestamp, stored: &[u8]) -> bool {
         match self {
             Self::Value(wanted) => wanted == identity.value(stored),

@@ -25,7 +25,7 @@ pub struct SetAdd {
     pub done: Done,
 }
 
-/// What an operation still has to wait for, on its session's arbiter.
+/// The rest of an operation, to await on its session's arbiter.
 pub type ToAwait = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The operations that a removal must not overlap with, on its list: it first finds items, and then removes them.
@@ -39,9 +39,8 @@ pub enum RemovalTurns {
 
 /// The list operations.
 ///
-/// One list is only ever written through one session of a process. Operations on one list may overlap,
-/// but for [`ItemSession::remove`], which takes turns as [`ItemSession::removal_turns`] says: the list actor
-/// sees to both.
+/// One list is only ever written through one session of a process. Operations on one list may overlap, except for
+/// [`ItemSession::remove`], which takes turns by [`ItemSession::removal_turns`]. The list actor ensures both.
 ///
 /// In a set, adds and removals take turns, regardless of the store's answer: each finds the result of the previous
 /// ones. So do all writes of a bag.
@@ -122,16 +121,16 @@ pub trait ItemSession: 'static {
         limit: usize,
     ) -> Result<EntityPage, StoreError>;
 
-    /// What [`ItemSession::remove`] must be kept apart from.
+    /// The operations that must not overlap with [`ItemSession::remove`].
     fn removal_turns(&self) -> RemovalTurns;
 
-    /// For a session that writes several adds to one set together.
+    /// Present if the session writes several adds to one set together.
     fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>>;
 
-    /// For a session that reads bags as it walks over them.
+    /// Present if the session reads bags as it walks over them.
     fn bag_scan(&self) -> Option<&dyn BagScan>;
 
-    /// For a session of a store with [`BagSwaps::Journaled`](super::BagSwaps::Journaled).
+    /// Present if the store's swaps are [journaled](super::BagSwaps::Journaled).
     fn swap_journal(&self) -> Option<&dyn SwapJournal>;
 }
 
@@ -152,7 +151,7 @@ impl dyn ItemSession {
     }
 
     /// [`ItemSession::start_add`] for a caller that waits: until the deadline, and a moment longer, because a store
-    /// that ends by itself then can report the outcome of the add.
+    /// that also ends the add at its deadline can still report the outcome.
     pub async fn add(self: &Rc<Self>, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
         op.begin()?;
         let (reply, added) = oneshot::channel();

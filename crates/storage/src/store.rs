@@ -21,13 +21,13 @@ use super::{Abilities, ItemSession, StoreError};
 /// on. As long as it is not reclaimed, it becomes visible again when items before it are removed or expire, or when
 /// `max_items` is raised. An item that was never beyond the bound is never reclaimed for it.
 ///
-/// # Sets
-/// A list with another identity ([`ListKey::identity`](liststore_contract::domain::ListKey::identity)) than that of items is a set. Its items are members
-/// ([`Identity::member`](liststore_contract::domain::Identity::member)), and for every reader, at any moment, a member
-/// is in it at most once. [`Keep::replaces`](liststore_contract::domain::Keep::replaces) decides between the visible
-/// item of a member and each new one, in any order, so that the order of adds does not change the result. An item that
-/// is not visible by the add's `now` and `ttl` counts as missing. It is never shown again once its member was added
-/// again, with any later TTL. After a removal, a member is as if it had never been there.
+/// # Sets A list whose identity ([`ListKey::identity`](liststore_contract::domain::ListKey::identity)) is not `item` is
+/// a set. Its items are members ([`Identity::member`](liststore_contract::domain::Identity::member)), and for every
+/// reader, at any moment, a member is in it at most once.
+/// [`Keep::replaces`](liststore_contract::domain::Keep::replaces) decides between the visible item of a member and each
+/// new one, in any order, so that the order of adds does not change the result. An item that is not visible by the
+/// add's `now` and `ttl` counts as missing. It is never shown again once its member was added again, with any later
+/// TTL. After a removal, a member is as if it had never been there.
 ///
 /// Items of sets are stored and ordered by their stored bytes
 /// ([`Identity`](liststore_contract::domain::Identity)): everywhere here an item's `value`, and the digest in its item
@@ -40,7 +40,7 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Opens a session on the arbiter that calls this: its I/O runs there.
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError>;
 
-    /// What the store offers beyond these methods. The answer never changes.
+    /// The optional abilities of the store. The answer never changes.
     fn abilities(self: Arc<Self>) -> Abilities;
 
     /// Makes all writes that were acknowledged before the call survive a loss of power, if the store can promise that.

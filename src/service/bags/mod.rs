@@ -1,8 +1,7 @@
-//! The data plane of bags: one document of properties an entity, beside its lists.
+//! The data plane of bags: one document of properties for an entity, next to its lists.
 //!
-//! A bag is written by reading it, deciding what becomes of it, and swapping it for what was read: if another write
-//! came first, that is begun again, for as long as the caller waits. So whatever is decided on, conditions and merges,
-//! is decided on the very bag that is replaced.
+//! A write reads the bag, decides by it, and swaps the bag that it read. If another write came first, it starts again,
+//! as long as the caller waits. So conditions and merges are decided on the bag that is replaced.
 
 mod read;
 mod write;
@@ -17,14 +16,14 @@ use crate::domain::{EntityType, FeatureId};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
-/// Bags of one call that are read through their actors at once.
+/// Bags of one call that are read concurrently through their actors.
 const READ_AT_ONCE: usize = 16;
 
 impl Service {
-    /// Reserves memory for some bags, however long they are, beside bytes that an answer has already. Returns how many
-    /// of so many bags have it, at least one.
+    /// Reserves memory for some bags of the maximum length, in addition to the bytes that an answer already has.
+    /// Returns how many of the bags have memory, at least one.
     pub(super) fn reserve_bags(&self, caller: &Caller, bytes: usize, bags: usize) -> Result<usize, ServiceError> {
-        // Any budget has room for so much.
+        // Any budget has room for this.
         let most = self.options.page_bytes_max.max(ANSWER_BYTES_MIN);
         let fitting = most.saturating_sub(bytes) / DOCUMENT_BYTES_MAX;
         let mut part = bags.min(READ_AT_ONCE).min(fitting).max(1);
@@ -37,7 +36,7 @@ impl Service {
         Ok(part)
     }
 
-    /// What there is to know of the bags of an entity type.
+    /// The definition of the bags of an entity type.
     pub(crate) async fn bags_of(
         &self,
         entity_type: &EntityType,

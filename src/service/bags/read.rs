@@ -1,4 +1,4 @@
-//! Reads of bags: one, many, and who has one; with lists of their entities.
+//! Reads of bags: one, many, and the entities that have one, with lists of these entities.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::super::bag::{Bag, EntityName, JoinedList, JoinedLists};
 use super::super::bag_conditions::BagError;
-use super::super::batch::{Room, SetAside, in_time};
+use super::super::batch::{AnswerRoom, SetAside, in_time};
 use super::super::requests::{GetItems, ListName};
 use super::super::{Caller, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
@@ -17,7 +17,7 @@ use crate::domain::{EntityType, Item, ListKey, Order};
 use crate::items::ReadBag;
 use crate::metadata::catalog::CatalogVersion;
 
-type BagResult = Result<Bag, ServiceError>;
+type BagAnswer = Result<Bag, ServiceError>;
 
 impl Service {
     pub(crate) async fn get_bag(
@@ -29,7 +29,7 @@ impl Service {
         caller.take_items(1 + joined.lists.len())?;
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
-        let room = Cell::new(Room::of(self.options.page_bytes_max));
+        let room = Cell::new(AnswerRoom::of(self.options.page_bytes_max));
         let list = ListKey::new(found.feature_key, entity.entity_id.clone());
         let bag = self.lists_of(caller).bag(list, found.properties.ttl, deadline).await?;
         let mut bags = vec![Ok(self.take_bag(caller, &room, entity, bag)?)];
@@ -42,7 +42,7 @@ impl Service {
         caller: &Caller,
         entities: Vec<Result<EntityName, ServiceError>>,
         joined: JoinedLists,
-    ) -> Result<Vec<BagResult>, ServiceError> {
+    ) -> Result<Vec<BagAnswer>, ServiceError> {
         caller.take_items(entities.len() * (1 + joined.lists.len()))?;
         let (entities, refused) = SetAside::sort_out(entities);
         let deadline = self.deadline(caller);
@@ -53,24 +53,24 @@ impl Service {
                 types.insert(entity_type.clone(), found);
             }
         }
-        let room = Cell::new(Room::of(self.options.page_bytes_max));
+        let room = Cell::new(AnswerRoom::of(self.options.page_bytes_max));
         let mut bags = self.read_bags(caller, entities, &types, &room, deadline).await?;
         self.join(caller, &mut bags, &joined, &room, deadline).await?;
         Ok(refused.put_back(bags))
     }
 
-    /// Reads bags: those in memory at once, and the others in parts that have their memory before the store is asked.
-    /// What has no room in the answer, or in memory, is to be asked for again, unless that is all of it.
+    /// Reads bags: first those in memory, then the others in parts, after memory for each part is reserved. The caller
+    /// requests bags again that do not fit the answer or its memory. If no bag fits, the call fails.
     async fn read_bags(
         &self,
         caller: &Caller,
         entities: Vec<EntityName>,
         types: &BTreeMap<EntityType, Result<CatalogVersion, ServiceError>>,
-        room: &Cell<Room>,
+        room: &Cell<AnswerRoom>,
         deadline: Instant,
-    ) -> Result<Vec<BagResult>, ServiceError> {
+    ) -> Result<Vec<BagAnswer>, ServiceError> {
         let pool = self.lists_of(caller);
-        let mut bags: Vec<Option<BagResult>> = Vec::with_capacity(entities.len());
+        let mut bags: Vec<Option<BagAnswer>> = Vec::with_capacity(entities.len());
         let mut missing = Vec::new();
         for (place, entity) in entities.iter().enumerate() {
             let found = match types.get(&entity.entity_type) {
@@ -86,7 +86,9 @@ impl Service {
             };
             let (list, ttl) = (ListKey::new(found.feature_key.clone(), entity.entity_id.clone()), found.properties.ttl);
             let bag = match pool.bag_from_memory(list.borrowed(), ttl, deadline) {
-                Some(bag) => Some(Room::check(room).and_then(|()| self.take_bag(caller, room, entity.clone(), bag))),
+                Some(bag) => {
+                    Some(AnswerRoom::check(room).and_then(|()| self.take_bag(caller, room, entity.clone(), bag)))
+                }
                 None => {
                     missing.push((place, list, ttl));
                     None
@@ -122,28 +124,28 @@ impl Service {
         Ok(bags.into_iter().map(|bag| bag.unwrap_or_else(|| Err(lack.clone()))).collect())
     }
 
-    /// How many of so many bags can be read now. Their memory is reserved.
+    /// The number of bags that can be read now, after their memory is reserved.
     fn next_part(
         &self,
         caller: &Caller,
-        room: &Cell<Room>,
+        room: &Cell<AnswerRoom>,
         bags: usize,
         deadline: Instant,
     ) -> Result<usize, ServiceError> {
         if bags == 0 {
             return Ok(0);
         }
-        Room::check(room)?;
+        AnswerRoom::check(room)?;
         in_time(deadline)?;
         self.reserve_bags(caller, self.bytes_taken(room), bags)
     }
 
-    /// Gives a bag its room in the answer, and memory with it. If others have theirs, a bag without memory is to be
-    /// asked for again.
-    fn take_bag(&self, caller: &Caller, room: &Cell<Room>, entity: EntityName, found: Option<Item>) -> BagResult {
+    /// Allots bytes of the answer to a bag, and reserves its memory. If other bags have memory, the caller requests a
+    /// bag without memory again.
+    fn take_bag(&self, caller: &Caller, room: &Cell<AnswerRoom>, entity: EntityName, found: Option<Item>) -> BagAnswer {
         let bag = found.ok_or(BagError::NotFound)?;
         let before = room.get();
-        Room::take_bytes(room, bag.value.len())?;
+        AnswerRoom::take_bytes(room, bag.value.len())?;
         if let Err(lack) = self.reserve_room(caller, room) {
             room.set(before);
             return Err(if before.is_untouched() { lack } else { ServiceError::NoRoomInAnswer });
@@ -151,7 +153,7 @@ impl Service {
         Ok(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists: Vec::new() })
     }
 
-    /// What there is to know of the bags of a type, if the caller may read them.
+    /// The definition of the bags of a type, if the caller may read them.
     async fn permitted_bags_of(
         &self,
         caller: &Caller,
@@ -162,13 +164,13 @@ impl Service {
         self.bags_of(entity_type, deadline).await
     }
 
-    /// Reads the lists that are to come along with bags: for each of these all of them, in their order.
+    /// Reads the requested lists of bags: all lists of each bag, in the order of the request.
     async fn join(
         &self,
         caller: &Caller,
-        bags: &mut [BagResult],
+        bags: &mut [BagAnswer],
         joined: &JoinedLists,
-        room: &Cell<Room>,
+        room: &Cell<AnswerRoom>,
         deadline: Instant,
     ) -> Result<(), ServiceError> {
         let JoinedLists { lists, int64_as } = joined;

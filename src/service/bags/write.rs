@@ -1,4 +1,4 @@
-//! Writes of bags: swaps of what was read for what is to be.
+//! Writes of bags: each swaps the bag that was read for the next one.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -20,12 +20,12 @@ use crate::metadata::catalog::CatalogVersion;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// A write that was made.
-struct Written {
+struct WrittenBag {
     /// Whether there was a bag before.
     replaced: bool,
-    /// None if it was taken out.
+    /// `None` if it was removed.
     after: Option<NewItem>,
-    /// Of which generation.
+    /// The key of the bag's generation.
     bags: FeatureKey,
 }
 
@@ -39,7 +39,7 @@ impl Service {
     ) -> Result<StoredBag, ServiceError> {
         let document = bounded(document.to_bytes())?;
         let put = |_: Option<&Item>| Ok(Some(document.clone()));
-        let Written { replaced, after, .. } = self.write_bag(caller, &entity, &conditions, put).await?;
+        let WrittenBag { replaced, after, .. } = self.write_bag(caller, &entity, &conditions, put).await?;
         let updated_at = after.map_or(Timestamp::MIN, |after| after.timestamp);
         Ok(StoredBag { entity, updated_at, is_created: !replaced })
     }
@@ -56,7 +56,7 @@ impl Service {
             let document = Document::stored(&before.value).map_err(damaged)?;
             bounded(document.merged(patch.clone()).to_bytes()).map(Some)
         };
-        let Written { after, .. } = self.write_bag(caller, &entity, &conditions, merge).await?;
+        let WrittenBag { after, .. } = self.write_bag(caller, &entity, &conditions, merge).await?;
         let NewItem { timestamp, value, .. } = after.ok_or(BagError::NotFound)?;
         Ok(Bag { entity, updated_at: timestamp, document: value, lists: Vec::new() })
     }
@@ -83,22 +83,22 @@ impl Service {
     ) -> Result<StoredBag, ServiceError> {
         let nobody = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
         let entity = EntityName { entity_type, entity_id: new_id(self.clock.now())? };
-        // An ID that is taken is refused: nobody's bag is lost for it.
+        // An ID in use is refused, so that no bag is lost.
         self.put_bag(caller, entity, document, nobody).await
     }
 
-    /// Takes the bag of an entity out that is to be erased, under a condition if there is one: with all that leads
-    /// to it. Returns the generation of bags that it was one of, if there are bags.
+    /// Removes the bag of an entity that is erased, with its entries, and under the condition if there is one. Returns
+    /// the key of the bag's generation, if there are bags.
     pub(in crate::service) async fn erase_bag(
         &self,
         caller: &Caller,
         entity: &EntityName,
         conditions: &BagConditions,
     ) -> Result<Option<FeatureKey>, ServiceError> {
-        // A bag that the present TTL hides goes, too, and so do its entries.
+        // A bag that the present TTL hides is also removed, with its entries.
         let sees = conditions.is_none().then_some(Ttl::ENDLESS);
         match self.write_bag_seen(caller, entity, conditions, sees, |_| Ok(None)).await {
-            // Where there are no bags there is none to erase, and none that a condition could be met by.
+            // Without bags there is nothing to erase, and no bag that could meet a condition.
             Err(ServiceError::Metadata(MetadataError::EntityTypeNotFound(_))) => {
                 Ok(conditions.check(None).map(|()| None)?)
             }
@@ -106,20 +106,19 @@ impl Service {
         }
     }
 
-    /// Reads a bag, has it decided what becomes of it, and makes that so, for as long as another write comes first
-    /// and the caller waits.
+    /// Reads a bag, decides by it, and swaps it. Starts again if another write came first, as long as the caller waits.
     async fn write_bag(
         &self,
         caller: &Caller,
         entity: &EntityName,
         conditions: &BagConditions,
         decide: impl Fn(Option<&Item>) -> Result<Option<Bytes>, ServiceError>,
-    ) -> Result<Written, ServiceError> {
+    ) -> Result<WrittenBag, ServiceError> {
         caller.take_items(1)?;
         self.write_bag_seen(caller, entity, conditions, None, decide).await
     }
 
-    /// The same of the bag that another TTL shows, for a caller whose items are counted already.
+    /// The same for the bag that another TTL shows, for a caller whose items are already counted.
     async fn write_bag_seen(
         &self,
         caller: &Caller,
@@ -127,7 +126,7 @@ impl Service {
         conditions: &BagConditions,
         sees: Option<Ttl>,
         decide: impl Fn(Option<&Item>) -> Result<Option<Bytes>, ServiceError>,
-    ) -> Result<Written, ServiceError> {
+    ) -> Result<WrittenBag, ServiceError> {
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let bags = found.feature_key;
@@ -135,7 +134,7 @@ impl Service {
         let ttl = sees.unwrap_or(found.properties.ttl);
         let (lists, id) = (self.lists_of(caller), FeatureId::of_bags(entity.entity_type.clone()));
         loop {
-            // Before indexes are looked up: whoever creates one from now on enters what is written in time.
+            // Before indexes are looked up: an index that is created from now on is built after this write.
             let is_in_step = self.metadata.is_in_step();
             let indexes = self.indexes_of(&id);
             let ReadBag { bag: before, row } = lists.bag_to_swap(list.clone(), ttl, deadline).await?;
@@ -144,7 +143,7 @@ impl Service {
             let after = document.map(|document| stamped(self.clock.now(), ttl, before.as_ref(), document));
             let replaced = before.is_some();
             if !replaced && after.is_none() {
-                return Ok(Written { replaced, after, bags });
+                return Ok(WrittenBag { replaced, after, bags });
             }
             let entries = entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref())?;
             let stamp = before.as_ref().map(|before| before.timestamp);
@@ -165,35 +164,36 @@ impl Service {
                             let missing = entries.clone();
                             let (before, after) = (Some(after.timestamp), BagAfter::Same);
                             let swap = BagSwap { before, row: None, after, entries, entered_in: None };
-                            // Whoever came next knows the index, and has entered what stands now.
+                            // A later writer knows the index, and has entered the present bag.
                             let entered = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
-                            // The bag is written by now, whatever becomes of this.
+                            // The bag is already written, with any outcome of this swap.
                             let _done_or_lost = entered.map_err(|error| {
                                 self.cleaner.bag(list.clone(), missing);
                                 error.with_outcome_unknown()
                             })?;
                         }
                     }
-                    return Ok(Written { replaced, after, bags });
+                    return Ok(WrittenBag { replaced, after, bags });
                 }
             }
         }
     }
 
-    /// Where a bag was swapped, or may have been, and its entries are not known to be written, has them mended.
+    /// If a bag may have been swapped without its entries, reports it to the Cleaner.
     fn mend_after(&self, error: &ListError, bag: &ListKey, changes: impl FnOnce() -> Vec<EntryChange>) {
         if error.outcome_unknown() {
             self.cleaner.bag(bag.clone(), changes());
         }
     }
 
-    /// The indexes of the bags of a type, as far as this server knows them.
+    /// The indexes of the bags of a type that this server knows.
     fn indexes_of(&self, bags: &FeatureId) -> Vec<CatalogVersion> {
         let Some(snapshot) = self.metadata.catalog().snapshot() else { return Vec::new() };
         snapshot.versions_of(bags).filter(|version| version.index.is_some()).cloned().collect()
     }
 
-    /// Those that came after these were looked up. Who builds them may have been at the bag before it was written.
+    /// The indexes that were created after these were looked up. Their builds may have passed the bag before it was
+    /// written.
     fn newer_indexes_of(&self, bags: &FeatureId, known: &[CatalogVersion]) -> Vec<CatalogVersion> {
         let Some(snapshot) = self.metadata.catalog().snapshot() else { return Vec::new() };
         let is_new = |index: &&CatalogVersion| known.iter().all(|known| known.feature_key != index.feature_key);
@@ -202,8 +202,7 @@ impl Service {
     }
 }
 
-/// A bag as it is written now: with a stamp that is greater than that of the one before, and with the longest life that
-/// is left of its TTL.
+/// The bag to write now. Its stamp is greater than the previous one, and it expires as late as its TTL allows.
 fn stamped(now: Timestamp, ttl: Ttl, before: Option<&Item>, document: Bytes) -> NewItem {
     let following = |before: &Item| Timestamp::saturating_from_nanos(u128::from(before.timestamp.as_nanos()) + 1);
     let timestamp = before.map_or(now, |before| now.max(following(before)));
@@ -240,7 +239,7 @@ mod tests {
             let made = stamped(at(now), minute, present.as_ref(), Bytes::new());
             assert_eq!((made.timestamp.as_nanos(), made.expires_at), (expected, expected + 60 * secs));
         }
-        // No store takes more than 20 years from now.
+        // No store accepts an expiry more than 20 years from now.
         let ahead = before(9 * secs);
         let made = stamped(at(5), Ttl::MAX, Some(&ahead), Bytes::new());
         assert_eq!((made.timestamp.as_nanos(), made.expires_at), (9 * secs + 1, Ttl::MAX.expiry_of(at(5))));

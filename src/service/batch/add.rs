@@ -1,5 +1,5 @@
-//! Add List Items to many lists. Each list is all or nothing by itself; adds to one list are made one after
-//! the other, in the order of their requests, and those to several lists at once, a bounded number of them.
+//! Adds items to many lists. Each list is all or nothing. Adds to one list run one after another, in the order of their
+//! requests. Adds to different lists run concurrently, a bounded number of them.
 
 use std::collections::HashMap;
 
@@ -10,24 +10,24 @@ use tokio::time::Instant;
 use super::super::members::encode;
 use super::super::requests::AddItems;
 use super::super::{Caller, Service, ServiceError};
-use super::{SetAside, Turn, in_time};
+use super::{BatchPace, SetAside, in_time};
 use crate::access::Permission;
 use crate::actors::{AddOutcome, ListPool};
 use crate::definition::VersionProperties;
 use crate::domain::{ListKey, Timestamp, Value};
 use crate::metadata::catalog::CatalogVersion;
 
-/// Lists of one call that are added to at once. Enough that most share a write of the log or, in a cluster,
-/// keep its nodes busy; few enough that one call takes no actor's permits from all others.
+/// Lists of one call that are written concurrently. Enough that most share a write of the log or, in a cluster, keep
+/// its nodes busy. Few enough that one call does not use up the permits of an actor.
 const WRITES_AT_ONCE: usize = 64;
 
-type AddResult = Result<AddOutcome, ServiceError>;
+type AddAnswer = Result<AddOutcome, ServiceError>;
 
-/// The adds to one list, in their order.
+/// The adds to one list, in the order of the requests.
 struct Chain {
     list: ListKey,
     properties: VersionProperties,
-    /// With the places of their requests.
+    /// With the positions of their requests.
     adds: Vec<(usize, Vec<(Timestamp, Value)>)>,
 }
 
@@ -36,15 +36,15 @@ impl Service {
         &self,
         caller: &Caller,
         requests: Vec<Result<AddItems<'_>, ServiceError>>,
-    ) -> Result<Vec<AddResult>, ServiceError> {
+    ) -> Result<Vec<AddAnswer>, ServiceError> {
         let (requests, refused) = SetAside::sort_out(requests);
         caller.take_items(requests.iter().map(|request| request.items.len()).sum())?;
         let deadline = self.deadline(caller);
         let lists = requests.iter().map(|request| &request.list);
         let versions = self.versions(caller, Permission::ListsWrite, lists, deadline).await;
-        let mut answers: Vec<Option<AddResult>> = Vec::with_capacity(requests.len());
+        let mut answers: Vec<Option<AddAnswer>> = Vec::with_capacity(requests.len());
         let (mut chains, mut places) = (Vec::<Chain>::new(), HashMap::new());
-        let mut turn = Turn::default();
+        let mut turn = BatchPace::default();
         for (index, AddItems { list, items }) in requests.iter().enumerate() {
             turn.count(items.iter().map(|item| item.value.len()).sum()).await;
             let encoded = versions.of(index).clone().and_then(|found| Ok((encode(&found, items)?, found)));
@@ -75,7 +75,7 @@ impl Service {
     }
 }
 
-async fn add_in_turn(lists: &ListPool, chain: Chain, deadline: Instant) -> Vec<(usize, AddResult)> {
+async fn add_in_turn(lists: &ListPool, chain: Chain, deadline: Instant) -> Vec<(usize, AddAnswer)> {
     let Chain { list, properties, adds } = chain;
     let (retention, timestamp_ahead_max) = (properties.retention(), properties.timestamp_ahead_max);
     let mut answers = Vec::with_capacity(adds.len());

@@ -1,33 +1,33 @@
-//! Operations on many lists in one call: each list by the rules of the operation on one, all by one deadline.
+//! Operations on many lists in one call, with one deadline. Each list follows the rules of the operation on one list.
 //!
-//! Whether the caller may at all is decided before anything else; whether they may for each feature, and
-//! whether there is such a feature, is told for each request by itself. A request for what cannot exist keeps its
-//! place. Everything is done in parts, between which others on the thread have their turn.
+//! First the caller's permission for the call is decided. Each request has a separate result: the permission for its
+//! feature, and whether the feature exists. A request for a list that cannot exist keeps its position. The work is done
+//! in parts, between which the thread serves other calls.
 
 mod add;
 mod get;
 mod versions;
 
-pub(super) use get::Room;
+pub(super) use get::AnswerRoom;
 
 use tokio::time::Instant;
 
 use super::ServiceError;
 
-/// Requests that are looked at before others on the thread have their turn: some tens of microseconds.
+/// Requests that are handled before the thread serves other calls: some tens of microseconds.
 const TURN_REQUESTS: usize = 32;
-/// Bytes of pages, or of values, after which the turn is over before.
+/// Bytes of pages, or of values, after which a part ends earlier.
 const TURN_BYTES: usize = 128 << 10;
 
-/// What is done before others on the thread have their turn.
+/// The work of a part.
 #[derive(Default)]
-struct Turn {
+struct BatchPace {
     requests: usize,
     bytes: usize,
 }
 
-impl Turn {
-    /// Counts a request, and lets others have their turn if it is time.
+impl BatchPace {
+    /// Counts a request, and yields at the end of a part.
     async fn count(&mut self, bytes: usize) {
         self.requests += 1;
         self.bytes += bytes;
@@ -38,11 +38,11 @@ impl Turn {
     }
 }
 
-/// The places of requests that are refused already, with why.
+/// The positions of refused requests, with the reasons.
 pub(super) struct SetAside(Vec<(usize, ServiceError)>);
 
 impl SetAside {
-    /// Takes them out of the requests of a call.
+    /// Separates them from the requests of a call.
     pub fn sort_out<T>(requests: Vec<Result<T, ServiceError>>) -> (Vec<T>, Self) {
         let (mut taken, mut refused) = (Vec::with_capacity(requests.len()), Vec::new());
         for (place, request) in requests.into_iter().enumerate() {
@@ -54,7 +54,7 @@ impl SetAside {
         (taken, Self(refused))
     }
 
-    /// The answers of the call, each in the place of its request.
+    /// The answers of the call, each at the position of its request.
     pub fn put_back<A>(self, answers: Vec<Result<A, ServiceError>>) -> Vec<Result<A, ServiceError>> {
         if self.0.is_empty() {
             return answers;
@@ -70,7 +70,7 @@ impl SetAside {
     }
 }
 
-/// Refuses what is begun no more, since the call's deadline has passed.
+/// Refuses work that would begin after the call's deadline.
 pub(super) fn in_time(deadline: Instant) -> Result<(), ServiceError> {
     if Instant::now() < deadline { Ok(()) } else { Err(ServiceError::DeadlineExceeded { outcome_unknown: false }) }
 }

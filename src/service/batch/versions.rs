@@ -1,4 +1,4 @@
-//! The feature versions that the lists of one call belong to, each looked up and decided on once.
+//! The feature versions of the lists of one call. Each is looked up, and its permission decided, once.
 
 use std::collections::HashMap;
 
@@ -11,35 +11,35 @@ use crate::access::{Permission, Resource, decide};
 use crate::metadata::catalog::CatalogVersion;
 
 /// Entity type, feature, version.
-type Names<'r> = (&'r str, &'r str, &'r str);
+type VersionNames<'r> = (&'r str, &'r str, &'r str);
 
-pub(super) struct Versions {
+pub(super) struct BatchVersions {
     found: Vec<Result<CatalogVersion, ServiceError>>,
-    /// Of each list, which of these it belongs to.
+    /// For each list, the position of its version.
     of_lists: Vec<usize>,
 }
 
-impl Versions {
-    /// That of a list, by the place of its request.
+impl BatchVersions {
+    /// The version of a list, by the position of its request.
     pub fn of(&self, index: usize) -> &Result<CatalogVersion, ServiceError> {
         &self.found[self.of_lists[index]]
     }
 }
 
 impl Service {
-    /// Looks the versions of lists up, all at once: a look-up may have to wait for the metadata store.
+    /// Looks up the versions of lists concurrently, because a look-up may wait for the metadata store.
     pub(super) async fn versions<'r>(
         &self,
         caller: &Caller,
         permission: Permission,
         lists: impl Iterator<Item = &'r ListName<'r>>,
         deadline: Instant,
-    ) -> Versions {
+    ) -> BatchVersions {
         let (mut distinct, mut places) = (Vec::<&ListName<'_>>::new(), HashMap::new());
         let (mut of_lists, mut last) = (Vec::with_capacity(lists.size_hint().0), None);
         for list in lists {
             let names = names(list);
-            // Most are about the feature of the one before.
+            // Most requests name the feature of the previous request.
             let place = match last {
                 Some((known, place)) if known == names => place,
                 _ => *places.entry(names).or_insert_with(|| {
@@ -55,10 +55,10 @@ impl Service {
             decide(&caller.principal, permission, resource)?;
             self.resolve(list, deadline).await
         });
-        Versions { found: join_all(found).await, of_lists }
+        BatchVersions { found: join_all(found).await, of_lists }
     }
 }
 
-fn names<'r>(list: &'r ListName<'r>) -> Names<'r> {
+fn names<'r>(list: &'r ListName<'r>) -> VersionNames<'r> {
     (list.entity_type, list.feature, &list.version)
 }
