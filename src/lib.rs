@@ -1,7 +1,7 @@
 //! Liststore: a server for list features.
 //!
-//! The map of the crate, from the edge inwards: `cli → app → http → operations → api → service → {actors,
-//! background, backup} → {access, data_dir} → {items, metadata} → domain`. `ARCHITECTURE.md` tells it in prose.
+//! The map of the crate, from the edge inwards: `cli → app → http → operations → api → service → {actors, background,
+//! backup} → {access, data_dir} → {items, metadata} → domain`. `ARCHITECTURE.md` explains it.
 
 pub mod access;
 pub mod actors;

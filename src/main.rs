@@ -1,4 +1,4 @@
-//! The `liststore` binary: it hands the command line over.
+//! The `liststore` binary: runs the command line.
 
 use std::ffi::c_long;
 use std::process::ExitCode;
@@ -6,16 +6,18 @@ use std::process::ExitCode;
 use libmimalloc_sys::mi_option_t;
 use mimalloc::MiMalloc;
 
-/// Each answer is a few short-lived allocations, often freed by another thread than made them. The
-/// system's allocator took an eighth of an add's CPU time.
+/// Each answer makes a few short-lived allocations, often freed by another thread. The system's allocator took an
+/// eighth of the CPU time of an add.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// `mi_option_purge_delay` in `mimalloc.h`.
 const PURGE_DELAY: mi_option_t = 15;
-/// Milliseconds after which free memory returns to the system, instead of one second. The thread that notices the time
-/// does that, mostly the log's, for which all writes wait: after a flush it took 20 ms. With this value it happens
-/// less often and frees less, because most of that memory is in use again.
+/// Milliseconds after which free memory returns to the system. mimalloc's default is one second.
+///
+/// The thread that notices the time returns the memory. That is mostly the log's thread, for which all writes wait:
+/// after a flush it took 20 ms. With this value it happens less often and frees less, because most of the memory is in
+/// use again.
 const PURGE_DELAY_MS: c_long = 10_000;
 
 fn main() -> ExitCode {
@@ -23,11 +25,10 @@ fn main() -> ExitCode {
     liststore::cli::run(std::env::args_os())
 }
 
-/// Sets the delay, unless the environment does (`MIMALLOC_PURGE_DELAY`).
+/// Sets the delay, unless the environment sets it (`MIMALLOC_PURGE_DELAY`).
 #[expect(unsafe_code, reason = "mimalloc's options are set by its C interface alone, or by the environment")]
 fn keep_free_memory() {
-    // SAFETY: no other thread runs yet, which might read or set an option at this time; an option that is not known is
-    // ignored.
+    // SAFETY: no other thread runs yet that might read or set an option. mimalloc ignores an unknown option.
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS) };
 }
 
@@ -35,7 +36,7 @@ fn keep_free_memory() {
 mod tests {
     use super::*;
 
-    /// The options have numbers, which may be others in another release of mimalloc: this one is known by its default.
+    /// Options have numbers that may change in another release of mimalloc. The default value identifies this option.
     #[test]
     #[expect(unsafe_code, reason = "mimalloc's options are read by its C interface alone")]
     fn the_option_is_the_one_that_is_meant() {

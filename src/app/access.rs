@@ -1,4 +1,4 @@
-//! Whether the server may be open, by where it listens and what it was told.
+//! Decides from the listen address and the settings whether the server accepts callers without a key.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -7,15 +7,15 @@ use crate::access::Mode;
 use crate::config::{AccessMode, HostPort, Settings};
 use crate::metadata::MetadataStore;
 
-/// How callers are met.
+/// How the server treats callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entrance {
     pub mode: Mode,
-    /// Whether others than those on this machine are met without a key, as long as there is none.
+    /// Whether callers on other machines need no key until the first key exists.
     pub is_insecure: bool,
 }
 
-/// Refuses to be open to a network, unless that is what was asked for.
+/// Refuses to serve a network without keys, unless the settings ask for it.
 pub async fn entrance(settings: &Settings, metadata: &dyn MetadataStore) -> Result<Entrance, StartError> {
     let beyond = !is_loopback(&settings.http.listen);
     let is_insecure = beyond && settings.access.insecure;
@@ -24,13 +24,13 @@ pub async fn entrance(settings: &Settings, metadata: &dyn MetadataStore) -> Resu
         AccessMode::Required => Mode::Always,
         AccessMode::Open if beyond && !is_insecure => return Err(exposed()),
         AccessMode::Open => Mode::Never,
-        // There is something to know callers by, and so they are asked for it.
+        // The settings name other credentials, so callers must present one.
         AccessMode::Auto if settings.access.knows_others_than_keys() => Mode::Always,
         AccessMode::Auto if !beyond || is_insecure => Mode::OnceConfigured,
         AccessMode::Auto => match metadata.keys(None).await {
             Ok(Some(keys)) if keys.keys.is_empty() => return Err(exposed()),
             Ok(_) => Mode::Always,
-            // It is there or it is not: meanwhile nobody comes in without a key.
+            // Until the keys are loaded, the server refuses callers without a key.
             Err(error) => {
                 tracing::warn!(%error, "cannot read the API keys yet: callers with keys are refused until they are \
                                         loaded");
@@ -41,8 +41,7 @@ pub async fn entrance(settings: &Settings, metadata: &dyn MetadataStore) -> Resu
     Ok(Entrance { mode, is_insecure })
 }
 
-/// Whether an address is reached from this machine alone. A name that cannot be resolved is not, as far as
-/// anybody knows.
+/// Whether only this machine can reach an address. An unresolvable name counts as reachable from outside.
 fn is_loopback(listen: &HostPort) -> bool {
     if let Ok(address) = listen.host().parse::<IpAddr>() {
         return address.is_loopback();

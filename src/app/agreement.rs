@@ -1,4 +1,4 @@
-//! Compares the notes about items in the metadata of a data directory at rest with its items.
+//! Compares the notes about items in the metadata of a stopped data directory with its items.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::items::embedded::{AtRest, OpenError};
 use crate::metadata::embedded::Verified;
 use crate::metadata::jobs::{Job, JobState, Target, TaskKind};
 
-/// A deadline that is never met: nothing here waits for a caller.
+/// A deadline that never passes, because no caller waits.
 const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The result of a comparison: how much was compared, and each disagreement.
+/// The result of a comparison: the amounts compared and each disagreement.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     pub indexes: usize,
@@ -27,12 +27,13 @@ pub(super) struct Compared {
     pub problems: Vec<String>,
 }
 
-/// The items are of an earlier moment than the notes about them.
+/// The items are from an earlier moment than the notes about them.
 const OLDER_ITEMS: &str = "the items are older than the definitions and jobs: restore both parts from one backup, or \
                            repeat the purges and erasures since then";
 
 /// Compares ready indexes with bags, finished jobs with the lists that they cleared, and the moments of both parts.
-/// `stored` names the feature keys of which there is any list.
+///
+/// `stored` names the feature keys that have at least one list.
 pub(super) fn compare(dir: &Path, notes: &Verified, stored: &BTreeSet<String>) -> Result<Compared, StartError> {
     let Verified { definitions, jobs, items_at, .. } = notes;
     let failed = |error: OpenError| StartError::Items(error.to_string());
@@ -66,7 +67,8 @@ pub(super) fn compare(dir: &Path, notes: &Verified, stored: &BTreeSet<String>) -
     Ok(compared)
 }
 
-/// The lists that a job has cleared, and whether no definition leads to them: then nothing can have been added since.
+/// The lists that a job cleared, and for each whether no definition leads to it. Without a definition, no later add is
+/// possible.
 fn cleared<'j>(job: &'j Job, definitions: &'j [Feature]) -> impl Iterator<Item = (FeatureKey, bool)> + 'j {
     let present = definitions.iter().find(|feature| feature.id == job.task.feature);
     let is_present = move |target: &Target| {
@@ -90,7 +92,7 @@ fn indexes(items: &AtRest, op: &Operation, bags: &Feature, compared: &mut Compar
         let Some(document) = Document::parse(&bag.value) else { return Ok(()) };
         let entries: Result<Vec<_>, _> =
             all.iter().map(|(_, index)| index.spec.entries(&document, bag.timestamp)).collect();
-        // A bag with too many entries is in none.
+        // No index holds a bag with too many entries.
         let Ok(entries) = entries else { return Ok(()) };
         if entries.iter().map(Vec::len).sum::<usize>() > ENTRIES_MAX {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How many items lists show at most, for stores that give back the room of the others.
+//! The largest number of items that a list shows, for stores that free the space of surplus items.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ pub(super) fn tell(items: &Arc<dyn ItemStore>, catalog: &Catalog, definitions: &
     reclaim.forget(unreachable::lists(catalog.clone(), definitions));
 }
 
-/// By the definitions that reads go by at present. Those that an earlier process has kept on disk do not
-/// count: what they bound may have been raised since.
+/// The bounds in the definitions that reads use now. Definitions that an earlier process stored on disk do not count,
+/// because their bounds may have been raised since.
 fn of_lists(catalog: Catalog) -> BoundOf {
     Arc::new(move |key| {
         let (id, label, _) = FeatureKey::parse(key)?;

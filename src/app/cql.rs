@@ -1,5 +1,5 @@
-//! The item store on ScyllaDB and Cassandra: settings in its terms, and what is done with it. `without_cql.rs` stands
-//! in its place in a program without that store.
+//! The item store on ScyllaDB and Cassandra: converts settings, and checks and migrates the schema. `without_cql.rs`
+//! replaces this file in a program without the store.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::items::cql::{
     TabletsChoice, TranslatedNode,
 };
 
-/// How long the start waits for a cluster to tell what it is. One that does not answer is no
-/// reason not to start: readiness waits for it.
+/// How long the start waits for a cluster to report its properties. The server starts without an answer, and readiness
+/// waits for the cluster.
 const FITNESS_LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn open(
@@ -28,16 +28,15 @@ pub(super) async fn open(
 ) -> Result<Arc<dyn ItemStore>, StartError> {
     let store = CqlStore::open(options(settings), Arc::clone(clock), registry)
         .map_err(|error| StartError::Items(error.to_string()))?;
-    // Sessions are opened later, and tell what is wrong, as long as that may pass: a schema that is to be
-    // migrated as well. What never passes by itself stops the start: a schema that is none of ours, or
-    // settings that do not fit the cluster.
+    // Sessions open later and report temporary problems, including a schema that needs a migration. Only permanent
+    // problems stop the start: a foreign schema, or settings that do not fit the cluster.
     match tokio::time::timeout(FITNESS_LOOK_TIMEOUT, store.fitness()).await {
         Ok(Ok(cql::Fitness::Unfit(why))) => Err(StartError::Items(why)),
         _ => Ok(Arc::new(store)),
     }
 }
 
-/// What there is, in a line.
+/// Describes the cluster in one line.
 pub(super) async fn check(settings: &ItemsSettings) -> Result<String, StartError> {
     let found = cql::inspect(&options(settings)).await;
     let found = found.map_err(|error| StartError::Items(error.to_string()))?;
@@ -69,7 +68,7 @@ fn cluster(found: &cql::Inspection, actors: usize) -> String {
     )
 }
 
-/// A line for each step.
+/// Migrates the schema and returns a line for each step.
 pub(super) async fn migrate(settings: &ItemsSettings, how: Migration) -> Result<Vec<String>, StartError> {
     let report = cql::migrate(&options(settings), how.is_dry_run()).await;
     let report = report.map_err(|error| StartError::Items(error.to_string()))?;

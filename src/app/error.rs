@@ -1,4 +1,4 @@
-//! Why the server did not start: each in one line that says what to do.
+//! Reasons why the server did not start. Each is one line that states the remedy.
 
 use crate::api::TlsError;
 use crate::data_dir::DataDirError;
@@ -40,7 +40,7 @@ pub enum StartError {
     Metrics(prometheus::Error),
 }
 
-/// Where in a file, if it is about one line of it.
+/// The line of a file, if the error concerns one line.
 fn line_of(line: usize) -> String {
     if line == 0 { String::new() } else { format!(", line {line}") }
 }

@@ -1,7 +1,7 @@
-//! Keeps the keys of identity providers up to date: one task for each, in the background.
+//! Keeps the keys of identity providers up to date, with one background task for each.
 //!
-//! A set of keys is believed as it is, also if it has no usable key. The last one stays in use for a bounded time while
-//! an issuer is away, is slow, or returns something else. Nothing that a caller names is ever fetched.
+//! A task accepts a key set as it is, even one without a usable key. The last key set stays in use for a bounded time
+//! while an issuer is unavailable, slow or returns something else. The server never fetches a URL that a caller names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::access::jwt::{Issuers, KeySet};
 use crate::tls_files::authorities;
 
-/// For one reading, however slowly the issuer sends.
+/// The longest time for one reading, regardless of the issuer's speed.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
-/// A hundred RSA keys with their certificates.
+/// Room for a hundred RSA keys with their certificates.
 const BYTES_MAX: usize = 1 << 20;
-/// Between looks at a file, which cost next to nothing.
+/// The interval between checks of a file, which cost almost nothing.
 const FILE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Between readings that fail: doubled each time.
+/// The delays between failed readings. Each delay is twice the previous one.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Where an issuer's keys are.
+/// The place of an issuer's keys.
 #[derive(Debug, Clone)]
 pub enum KeySource {
     File(PathBuf),
@@ -36,15 +36,17 @@ pub enum KeySource {
 /// How long keys are used.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyTimes {
-    /// Between two readings.
+    /// The time between two readings.
     pub refresh: Duration,
-    /// From a reading to the end of its keys, unless there is another one in between.
+    /// How long the keys of a reading stay valid without a newer reading.
     pub age_max: Duration,
 }
 
-/// Starts to read the keys of all issuers, each of which has its source at its number. The tasks end with the
-/// system that they are spawned on. Returns once each file has been read, so that the first caller of a server is known
-/// by its token, however busy the machine is. Other issuers are not waited for: they may be away.
+/// Starts to read the keys of all issuers. Each issuer's source has the issuer's number. The tasks end with their actix
+/// system.
+///
+/// Returns after each key file has been read, so that a new server accepts tokens from its first caller on. It does not
+/// wait for issuers at a URL, which may be unavailable.
 pub async fn start_reading(
     issuers: &Arc<Issuers>,
     sources: Vec<(String, KeySource)>,
@@ -98,10 +100,10 @@ struct KeyGauges {
 }
 
 impl KeyReader {
-    /// Tells whoever waits for the first reading.
+    /// Reads the keys repeatedly, and notifies the start after the first reading.
     async fn run(self, first_read: Arc<Notify>) {
         let (mut retry_delay, mut problem) = (RETRY_DELAYS.0, None);
-        // Until when the keys of the last reading hold.
+        // When the keys of the last reading expire.
         let mut holds_until = None;
         loop {
             let began = Instant::now();
@@ -174,7 +176,7 @@ impl KeyReader {
 }
 
 impl KeySource {
-    /// The text of a JWK set. What went wrong is told without what was read.
+    /// Reads the text of a JWK set. An error never contains the text.
     async fn read(&self) -> Result<Vec<u8>, String> {
         match self {
             Self::File(path) => read_file(path).await,
@@ -205,7 +207,7 @@ impl KeySource {
 
 async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    // To open a pipe waits for whoever writes to it, and a device may have no end.
+    // Opening a pipe would wait for its writer, and a device may have no end.
     if !tokio::fs::metadata(path).await.map_err(failed)?.is_file() {
         return Err(format!("{} is not a file", path.display()));
     }
@@ -218,16 +220,16 @@ async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// Made for each reading, so that another authority in the file is used.
+/// Builds a client for each reading, so that a changed authority file takes effect.
 async fn client(url: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, String> {
     let builder = reqwest::Client::builder()
-        // Whoever the issuer points to is not who was asked.
+        // Only the configured issuer is trusted, not the target of its redirect.
         .redirect(Policy::none())
         .user_agent(concat!("liststore/", env!("CARGO_PKG_VERSION")));
     let ring = rustls::crypto::ring::default_provider();
     let builder = match ca_file {
         None if url.starts_with("https:") => {
-            // The first one stays: it is this one, or one that somebody installed on purpose.
+            // An error means that a provider is installed already: this one, or another chosen on purpose.
             let _ = ring.install_default();
             builder
         }
@@ -244,7 +246,7 @@ async fn client(url: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, St
             builder.tls_backend_preconfigured(config)
         }
     };
-    // Plain HTTP is for this machine, where no proxy is in between.
+    // Plain HTTP is only for this machine, without a proxy.
     let builder = if url.starts_with("http:") { builder.no_proxy() } else { builder };
     builder.build().map_err(|error| causes(&error))
 }
@@ -294,7 +296,7 @@ mod tests {
         assert!(read.contains("No such file"), "{read}");
     }
 
-    /// What has no end would take all memory, and what nobody writes to a thread for each look.
+    /// A device without an end would fill the memory. A pipe without a writer would block a thread for each check.
     #[tokio::test]
     async fn what_is_no_file_is_not_read() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is done to the stores without serving: `liststore check` and `liststore migrate`.
+//! Maintenance of stores without a running server: `liststore check` and `liststore migrate`.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -14,17 +14,17 @@ use crate::data_dir::{self, DataDirError, Part, Plan};
 use crate::items::embedded::{self, RealDisk};
 use crate::metadata;
 
-/// What was found of one part of the application, in a line each.
+/// The findings about one part of the application, one line each.
 #[derive(Debug)]
 pub struct Finding {
     /// `data`, `items`, `log`, `metadata`, `agreement` or `http`.
     pub part: &'static str,
-    /// What there is, or why `serve` would not start or not be ready.
+    /// A description of the part, or the reason why `serve` would not start or not become ready.
     pub outcome: Result<String, StartError>,
 }
 
-/// Looks at each store and the address as `serve` would, and tells what it found as soon as it knows. Makes nothing,
-/// and changes nothing.
+/// Checks each store and the address as `serve` would, and reports each finding immediately. It creates and changes
+/// nothing.
 pub async fn check(settings: &Settings, mut tell: impl FnMut(Finding)) {
     let mut look = |part, outcome| tell(Finding { part, outcome });
     let parts = parts_here(settings);
@@ -35,8 +35,8 @@ pub async fn check(settings: &Settings, mut tell: impl FnMut(Finding)) {
     look("http", http(settings));
 }
 
-/// Reads all that the embedded stores keep in a data directory, which no server may be using, and
-/// tells what it found as soon as it knows. Changes nothing.
+/// Reads the whole content of the embedded stores in a data directory, and reports each finding immediately. No server
+/// may use the directory. It changes nothing.
 pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
     let mut look = |part, outcome| tell(Finding { part, outcome });
     let belongs = |part, path: PathBuf, found| match data_dir::expected(&RealDisk, dir, part) {
@@ -94,7 +94,7 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
     }
 }
 
-/// Whether the two parts agree: in lines, and what does not agree after them.
+/// Compares both parts. Returns lines of counts, followed by the disagreements.
 fn agreement(
     dir: &Path,
     stored: &BTreeSet<String>,
@@ -111,7 +111,7 @@ fn agreement(
     lines
 }
 
-/// Where no definitions are is where none have to be.
+/// A data directory without definitions is correct only if it needs none.
 fn missing_definitions(dir: &Path) -> Result<String, StartError> {
     match data_dir::expected(&RealDisk, dir, Part::Metadata)? {
         Some(_) => {
@@ -125,12 +125,12 @@ fn missing_definitions(dir: &Path) -> Result<String, StartError> {
 
 const NOT_TO_BE_BEGUN: &str = "the directory is empty and no store would be created: see above";
 
-/// What is told of a part that a start would begin.
+/// The finding about a part that a start would create.
 fn nothing_there(line: &str, plan: Option<&Plan>) -> Option<String> {
     plan.is_some().then(|| format!("{line}: empty"))
 }
 
-/// What a start would make of the items in the data directory. Without a plan it would refuse all of it.
+/// What a start would do with the items in the data directory. Without a plan it would refuse them all.
 fn embedded_items(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
     let failed = |error: embedded::OpenError| StartError::Items(error.to_string());
     let embedded = &settings.items.embedded;
@@ -179,8 +179,8 @@ fn http(settings: &Settings) -> Result<String, StartError> {
     }
 }
 
-/// Brings the schemas up to date, or, in a dry run, tells what that would take. Answers with a
-/// line for each step and each store that needs none.
+/// Migrates the schemas, or reports the necessary steps in a dry run. Returns a line for each step, and for each store
+/// without a schema.
 pub async fn migrate(settings: &Settings, how: Migration) -> Result<Vec<String>, StartError> {
     are_built(settings)?;
     let mut signals = Signals::listen().map_err(StartError::Signals)?;

@@ -1,7 +1,6 @@
-//! The composition root: it turns [`Settings`] into a running application, and owns the order in
-//! which that starts and stops.
+//! The composition root: it turns [`Settings`] into a running application, and owns the order of start and stop.
 //!
-//! It also owns the actix system, which arbiters need (a bare tokio runtime will not do).
+//! It also owns the actix system. Arbiters need one, and cannot run on a bare tokio runtime.
 
 mod access;
 mod agreement;
@@ -58,14 +57,14 @@ use without_cql as cql;
 #[cfg(not(feature = "postgres"))]
 use without_postgres as postgres;
 
-/// How often the start looks whether everything is ready.
+/// How often the start checks whether everything is ready.
 const READY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// How long a stopping server goes on serving, and asks callers to leave with each answer.
+/// How long a stopping server continues to serve. Each answer asks its caller to leave.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How long the actors may take to finish once no request is left.
+/// How long the actors may take to finish after the last request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Ends a running application from elsewhere, as a SIGTERM does. Cheap to clone.
+/// Stops a running application from another place, as SIGTERM does. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<watch::Sender<bool>>);
 
@@ -75,27 +74,27 @@ impl Stopper {
     }
 }
 
-/// What a started application says of itself.
+/// The report of a started application.
 #[derive(Debug, Clone)]
 pub struct Ready {
     pub url: String,
-    /// The address of administration, if that is another one.
+    /// The address of administration, if it is a separate one.
     pub administration_url: Option<String>,
     /// Whether callers need no API key.
     pub is_open: bool,
-    /// Whether there are list features already.
+    /// Whether any list feature exists.
     pub has_features: bool,
     pub stopper: Stopper,
 }
 
-/// Runs the server on a system of its own until it is stopped by a signal or a [`Stopper`].
+/// Runs the server on a new actix system until a signal or a [`Stopper`] stops it.
 ///
-/// `on_ready` is called once, when the server first answers `/readyz` with 200.
+/// It calls `on_ready` once, when the server first answers `/readyz` with 200.
 pub fn run(settings: Settings, log: Arc<Log>, on_ready: impl FnOnce(Ready) + 'static) -> Result<(), StartError> {
     run_with(settings, Arc::new(SystemClock), log, on_ready)
 }
 
-/// [`run`] with another clock.
+/// Does the same as [`run`], with another clock.
 pub fn run_with(
     settings: Settings,
     clock: Arc<dyn Clock>,
@@ -121,14 +120,14 @@ pub fn run_with(
     })
 }
 
-/// Nothing was acknowledged yet, and whatever a start changes on disk or in a database outlives a crash: nothing is
-/// gained by waiting for it.
+/// Exits immediately. The server has acknowledged nothing yet, and every change that a start makes survives a crash, so
+/// waiting has no benefit.
 fn stopped_while_starting() -> ! {
     tracing::info!("stopped by a signal during start");
     std::process::exit(0)
 }
 
-/// The addresses of a server. They are bound before the start creates a directory.
+/// The addresses of a server, bound before the start creates a directory.
 pub struct Addresses {
     lists: Bound,
     administration: Option<Bound>,
@@ -146,7 +145,7 @@ impl Addresses {
     }
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct Application {
     scheme: &'static str,
     address: SocketAddr,
@@ -164,12 +163,12 @@ pub struct Application {
     admin: Option<AdminSocket>,
     administration: Option<Listening>,
     drain_delay: Duration,
-    /// Locked for as long as it lives.
+    /// Locked for the lifetime of the application.
     data_dir: Option<DataDir>,
 }
 
 impl Application {
-    /// Binds the addresses, and builds the server there.
+    /// Binds the addresses, and builds the server on them.
     pub async fn build(
         settings: &Settings,
         stores: Stores,
@@ -179,8 +178,8 @@ impl Application {
         Self::build_at(Addresses::bind(settings)?, settings, stores, clock, log).await
     }
 
-    /// Starts the actors, and listens. Sessions and the catalog are loaded in the background:
-    /// `/readyz` tells how far they are.
+    /// Starts the actors, and listens. Sessions and the catalog load in the background, and `/readyz` reports their
+    /// progress.
     pub async fn build_at(
         addresses: Addresses,
         settings: &Settings,
@@ -192,8 +191,8 @@ impl Application {
         let pool_options = PoolOptions {
             actors: settings.items.actors,
             permits_per_actor: match settings.items.store {
-                // The store bounds its requests to the cluster by itself, and operations wait there, where
-                // those that are alike share one. A connection has one operation at a time.
+                // The CQL store bounds its requests to the cluster. Operations wait there, where equal operations share
+                // one request. A connection has one operation at a time.
                 ItemStoreKind::Cql => settings.http.connections_max,
                 ItemStoreKind::Embedded | ItemStoreKind::Memory => settings.items.permits_per_actor,
             },
@@ -282,7 +281,7 @@ impl Application {
         })
     }
 
-    /// What it says of itself once it is ready.
+    /// The report of the application once it is ready.
     pub fn about(&self) -> Ready {
         let is_open = self.access.is_open() == Some(true);
         let administration = self.administration.as_ref();
@@ -302,9 +301,13 @@ impl Application {
         Ok(())
     }
 
-    /// Serves until a signal or the stopper ends it, then stops in order: readiness off, a backup that
-    /// is being made, the HTTP server (which answers what it has accepted), the list actors with their sessions and
-    /// arbiters, the item store, the metadata actor and its store.
+    /// Serves until a signal or the stopper ends it, then stops in order:
+    /// 1. readiness goes off;
+    /// 2. a running backup ends;
+    /// 3. the HTTP server answers all accepted requests;
+    /// 4. the list actors stop with their sessions and arbiters;
+    /// 5. the item store closes;
+    /// 6. the metadata actor and its store stop.
     async fn serve(self, mut signals: Signals, on_ready: impl FnOnce(Ready) + 'static) {
         let (about, access) = (self.about(), self.access.clone());
         let Self { server, lists, metadata, items, backups, worker, cleaner, draining, stopper, grace, .. } = self;
@@ -322,7 +325,7 @@ impl Application {
         tracing::info!(drain_delay_secs = self.drain_delay.as_secs(), "stopping: finishing open requests");
         actix::spawn(second_signal_exits(signals));
         announced.abort();
-        // A job goes on after the next start, or on another server.
+        // A job continues after the next start, or on another server.
         working.abort();
         cleaning.abort();
         draining.store(true, Ordering::Release);
@@ -330,14 +333,14 @@ impl Application {
         if tokio::time::timeout(DRAIN_TIMEOUT, backups.stop()).await.is_err() {
             tracing::warn!("server stopped during a backup");
         }
-        // A stopping HTTP server closes connections between two requests without a look at what has
-        // arrived on them meanwhile. Until then callers that are busy leave by themselves, and load balancers notice.
+        // A stopping HTTP server closes idle connections without reading new data from them. Before that, busy callers
+        // leave on their own, and load balancers notice the stop.
         tokio::time::sleep_until(farewell).await;
         handle.stop(true).await;
         if let Ok(Err(error)) = serving.await {
             tracing::error!(%error, "the HTTP server failed");
         }
-        // While the data directory is still locked, so that it is not the next server's.
+        // The data directory is still locked, so the socket cannot belong to the next server.
         drop(admin);
         if !lists.stop(grace.min(DRAIN_TIMEOUT)).await {
             tracing::warn!("server stopped with list operations in flight: the outcome of their writes is unknown");
@@ -346,7 +349,7 @@ impl Application {
             tracing::error!(%error, "the item store did not close cleanly");
         }
         metadata.stop(DRAIN_TIMEOUT).await;
-        // The last to go, so that probes learn what is being done.
+        // Stops last, so that probes can follow the stop.
         if let Some((handle, serving)) = administration {
             handle.stop(false).await;
             let _ended = serving.await;
@@ -356,7 +359,7 @@ impl Application {
     }
 }
 
-/// Where a server that listens at all addresses is reached from its own machine or container.
+/// The address where this machine or container reaches a server that listens on all addresses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let loopback = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -366,7 +369,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(loopback, address.port())
 }
 
-/// The socket of local administration, where a store of this server has the data directory locked.
+/// Opens the socket of local administration, if a store of this server has locked the data directory.
 fn open_admin_socket(settings: &Settings) -> Result<Option<(AdminSocket, UnixListener)>, StartError> {
     let is_locked =
         settings.items.store == ItemStoreKind::Embedded || settings.metadata.store == MetadataStoreKind::Embedded;
@@ -378,7 +381,7 @@ fn open_admin_socket(settings: &Settings) -> Result<Option<(AdminSocket, UnixLis
     AdminSocket::listen(dir).map(Some).map_err(failed)
 }
 
-/// Calls `on_ready` once everything that a request needs is there.
+/// Calls `on_ready` once everything that a request needs is ready.
 async fn announce(
     about: Ready,
     access: Access,
@@ -389,12 +392,12 @@ async fn announce(
     while !(api::is_ready(&lists, &metadata)) {
         tokio::time::sleep(READY_LOOK_INTERVAL).await;
     }
-    // Whether there are keys is known by now.
+    // The keys are loaded at this point.
     let has_features = metadata.catalog().snapshot().is_some_and(|snapshot| !snapshot.is_empty());
     on_ready(Ready { is_open: access.is_open() == Some(true), has_features, ..about });
 }
 
-/// Listens for administration, if that has an address of its own.
+/// Listens for administration, if it has a separate address.
 fn administration(
     settings: &Settings,
     bound: Option<Bound>,
@@ -416,18 +419,18 @@ async fn stop_requested(stopper: &Stopper, signals: &mut Signals) {
     }
 }
 
-/// How long a change of a definition takes until no server works without it.
+/// How long a change of a definition takes to reach all servers.
 fn settle(settings: &Settings) -> Settle {
     Settle(options::in_step_for(&settings.metadata) + Duration::from_millis(settings.items.operation_timeout_ms))
 }
 
-/// By what jobs know whether there are callers.
+/// The counter by which jobs detect requests.
 fn answered_by(state: &Arc<ApiState>) -> Answered {
     let state = Arc::clone(state);
     Arc::new(move || state.answered())
 }
 
-/// Whoever asks a second time does not want to wait.
+/// A second signal means that the operator does not want to wait.
 async fn second_signal_exits(mut signals: Signals) {
     signals.next().await;
     tracing::warn!("stopped immediately by a second signal");

@@ -1,11 +1,11 @@
-//! The limit of open files: connections and the files of stores count against one.
+//! The limit of open files, which counts connections and the files of stores.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::FILES_BESIDE_CONNECTIONS;
 
-/// Raises the limit as far as this process may: the usual one of 1,024 is for programs that use
-/// select(2). Warns if it stays below what the settings may need.
+/// Raises the limit to this process's hard limit. The usual 1,024 suits programs that use select(2). Logs a warning if
+/// the limit stays below the possible need of the settings.
 pub(super) fn raise_limit(connections_max: usize) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum
@@ -13,7 +13,7 @@ pub(super) fn raise_limit(connections_max: usize) {
     {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
-    // None is unlimited.
+    // `None` means unlimited.
     let Some(limit) = getrlimit(Resource::Nofile).current else { return };
     let needed = connections_max.saturating_add(FILES_BESIDE_CONNECTIONS) as u64;
     if limit < needed {

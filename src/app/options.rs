@@ -1,4 +1,4 @@
-//! Settings, in the terms of each store's own options.
+//! Converts settings to the options of each store.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::items::embedded::{self, EmbeddedOptions};
 use crate::metadata::snapshot_file::SnapshotFile;
 use crate::service::ServiceOptions;
 
-/// What a reading of the definitions may take before a server doubts that it knows all.
+/// How long reading the definitions may take before a server doubts its copy.
 const READING_TIME: Duration = Duration::from_secs(1);
-/// An operation waits at most this long for a look-up of its feature.
+/// The longest wait of an operation for a look-up of its feature.
 const LOOK_UP_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// `None` without TLS.
+/// Returns `None` without TLS.
 pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     let required = settings.client_auth == ClientAuth::Required;
     let clients = settings.client_ca_file.clone().map(|ca_file| ClientTls {
@@ -36,9 +36,9 @@ pub fn tls(settings: &HttpTlsSettings) -> Option<TlsOptions> {
     files.map(|(certificate_file, key_file)| TlsOptions { certificate_file, key_file, clients })
 }
 
-/// What everybody is limited to who is known.
+/// The rate limits of known callers.
 pub fn limits(settings: &RateLimitSettings) -> LimitOptions {
-    // They were checked when they were read.
+    // The settings validated these rates.
     let rate = |per_second: Option<u32>, burst| Rate::new(per_second?, burst).ok();
     let rates = RateLimits {
         requests: rate(settings.requests_per_second, settings.requests_burst),
@@ -47,7 +47,7 @@ pub fn limits(settings: &RateLimitSettings) -> LimitOptions {
     LimitOptions { rates, operations_percent: settings.operations_percent }
 }
 
-/// In the order of the settings.
+/// The issuers in the order of the settings.
 pub fn issuers(settings: &JwtSettings) -> Vec<IssuerOptions> {
     let rule = |rule: &RuleSettings| Rule {
         claim: rule.claim.clone(),
@@ -65,7 +65,7 @@ pub fn issuers(settings: &JwtSettings) -> Vec<IssuerOptions> {
     settings.issuers.iter().map(issuer).collect()
 }
 
-/// How people sign in to the console, and from which origins it gets their tokens.
+/// How people sign in to the console, and the origins of its tokens.
 fn sign_in(settings: &JwtSettings) -> (SignIn, Vec<String>) {
     let provider = |issuer: &IssuerSettings| {
         let token = match issuer.console_token {
@@ -84,7 +84,7 @@ fn sign_in(settings: &JwtSettings) -> (SignIn, Vec<String>) {
     (SignIn { providers }, settings.issuers.iter().filter_map(IssuerSettings::sign_in_origin).collect())
 }
 
-/// Where the keys of each issuer are, in the same order, and how long they are used.
+/// The place of each issuer's keys in the same order, and how long keys are used.
 pub fn issuer_keys(settings: &JwtSettings) -> (Vec<(String, KeySource)>, KeyTimes) {
     let source = |issuer: &IssuerSettings| match (&issuer.jwks_file, &issuer.jwks_url) {
         (Some(path), _) => KeySource::File(path.clone()),
@@ -109,30 +109,30 @@ pub fn certificates(settings: &[CertificateSettings]) -> Vec<CertificateRule> {
     settings.iter().filter_map(rule).collect()
 }
 
-/// What the service needs to know of the settings.
+/// The options of the service.
 pub fn service(settings: &Settings) -> ServiceOptions {
     ServiceOptions {
         operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
         page_bytes_max: settings.http.response_bytes_max,
         page_cache_bytes: page_cache_bytes(&settings.items),
         poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
-        // Its bounds are those of every lifetime.
+        // A key's lifetime has the bounds of every lifetime.
         key_lifetime_max: Ttl::from_secs(settings.access.keys.lifetime_max_secs).unwrap_or(Ttl::MAX),
         server_name: server_name(),
     }
 }
 
-/// The machine's or the pod's name.
+/// The name of the machine or the pod.
 fn server_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
-/// The part of the embedded store's cache setting that is for rendered pages.
+/// The divisor of the embedded store's cache that gives the memory for rendered pages.
 const PAGE_CACHE_SHARE: u64 = 4;
 
-/// Memory for rendered pages: the other stores cannot tell whether a page is still the answer.
+/// The memory for rendered pages. It is zero for other stores, which cannot check whether a page is still current.
 pub fn page_cache_bytes(items: &ItemsSettings) -> u64 {
     match items.store {
         ItemStoreKind::Embedded => items.embedded.cache_bytes as u64 / PAGE_CACHE_SHARE,
@@ -155,14 +155,14 @@ pub fn embedded(settings: &EmbeddedSettings) -> EmbeddedOptions {
     EmbeddedOptions { fsync, cache_bytes, erase_within, on_log_thread, ..EmbeddedOptions::new(&settings.dir) }
 }
 
-/// For how long a server relies on what it has read of the definitions. It reads them at least once in the interval;
-/// what that takes itself is not to make it doubt.
+/// How long a server relies on the definitions that it has read. It reads them at least once in each interval. The
+/// duration of a reading must not cause doubt.
 pub fn in_step_for(settings: &MetadataSettings) -> Duration {
     Duration::from_secs(settings.poll_interval_secs) + READING_TIME
 }
 
 pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartError> {
-    // The embedded store is on the same machine: what cannot be read there has no use for a copy.
+    // A copy is useless for the embedded store, which is on the same machine.
     let dir = settings.snapshot_dir.as_ref().filter(|_| settings.store == MetadataStoreKind::Postgres);
     let stored = |dir| {
         let database = postgres::database_named(settings)?;
@@ -183,7 +183,7 @@ pub fn metadata(settings: &MetadataSettings) -> Result<MetadataOptions, StartErr
     })
 }
 
-/// What the API is bound by. `is_insecure`: anybody on the network may do anything.
+/// The bounds of the API. With `is_insecure`, anyone on the network has full access.
 pub(super) fn api(settings: &Settings, is_insecure: bool) -> ApiOptions {
     let (sign_in, sign_in_origins) = sign_in(&settings.access.jwt);
     ApiOptions {

@@ -1,5 +1,5 @@
-//! The metadata store on Postgres: settings in its terms, and what is done with it. `without_postgres.rs` stands in its
-//! place in a program without that store.
+//! The metadata store on Postgres: converts settings, and checks and migrates the schema. `without_postgres.rs`
+//! replaces this file in a program without the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) async fn open(
     registry: &Registry,
 ) -> Result<Arc<dyn MetadataStore>, StartError> {
     let options = options(settings)?;
-    // A Postgres that is away is waited for, and so is a migration, but no wrong schema.
+    // The start waits for an unavailable Postgres and for a migration, but refuses a wrong schema.
     if let Ok(found) = postgres::inspect(&options.url).await
         && !found.schema.is_served()
         && !found.schema.awaits_migration()
@@ -27,7 +27,7 @@ pub(super) async fn open(
     Ok(Arc::new(PostgresStore::open(&options, registry).map_err(failed)?))
 }
 
-/// What there is, in a line.
+/// Describes the database in one line.
 pub(super) async fn check(settings: &MetadataSettings) -> Result<String, StartError> {
     let url = options(settings)?.url;
     let found = postgres::inspect(&url).await.map_err(failed)?;
@@ -36,24 +36,24 @@ pub(super) async fn check(settings: &MetadataSettings) -> Result<String, StartEr
     if found.schema.is_served() { Ok(line) } else { Err(failed(line)) }
 }
 
-/// A line for each step.
+/// Migrates the schema and returns a line for each step.
 pub(super) async fn migrate(settings: &MetadataSettings, how: Migration) -> Result<Vec<String>, StartError> {
     let report = postgres::migrate(&options(settings)?.url, how.is_dry_run()).await.map_err(failed)?;
     let steps = report.steps.iter().map(|step| format!("{:04} {}", step.version, step.description)).collect();
     Ok(how.lines("metadata", "postgres schema", steps))
 }
 
-/// The database of the settings, in words that tell it from others and hold no secret.
+/// A name of the configured database that distinguishes it from others and contains no secret.
 pub(super) fn database_named(settings: &MetadataSettings) -> Result<String, StartError> {
     Ok(postgres::database_named(&options(settings)?.url))
 }
 
-/// Reads the URL where a file holds it.
+/// Reads the URL from its file, if it is in one.
 fn options(settings: &MetadataSettings) -> Result<PostgresOptions, StartError> {
     let PostgresSettings { url, url_file, connections_max } = &settings.postgres;
     let url = match url_file {
         Some(path) => postgres::read_url(path).map_err(failed)?,
-        // Settings with this store and no URL were refused before.
+        // The settings were refused earlier if this store has no URL.
         None => url.as_ref().map(Secret::expose).unwrap_or_default().to_owned(),
     };
     Ok(PostgresOptions {

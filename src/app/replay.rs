@@ -1,5 +1,5 @@
-//! Repeats erasures, purges and revocations that a restore took back, before the restored server listens. They are in a
-//! file of the data directory: the former store's audit trail as `liststore audit -o ndjson` prints it.
+//! Repeats erasures, purges and revocations that a restore undid, before the restored server listens. A file in the
+//! data directory lists them: the former store's audit trail, as `liststore audit -o ndjson` prints it.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -18,13 +18,13 @@ use crate::wire::Audited;
 
 /// The file's name in the data directory.
 const NAME: &str = "replay.ndjson";
-/// The file's name once all entries are repeated.
+/// The file's name after all entries are repeated.
 const DONE_NAME: &str = "replay.ndjson.done";
-/// How long the stores may take to be ready for it.
+/// How long the stores may take to become ready for the repetition.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Repeats the entries of the file, if there is one. A failure refuses the start: no client may read an erased entity
-/// or use a revoked key.
+/// Repeats the entries of the file, if it exists. A failure refuses the start: no client may read an erased entity or
+/// use a revoked key.
 pub(super) async fn repeat(
     dir: &Path,
     state: &Arc<ApiState>,
@@ -55,7 +55,7 @@ pub(super) async fn repeat(
             Repeated::Nothing => {}
         }
     }
-    // The file may be open to other users.
+    // Other users may have permission to read the file.
     let renamed = fs::set_permissions(&path, fs::Permissions::from_mode(0o600));
     let renamed =
         renamed.and_then(|()| fs::rename(&path, dir.join(DONE_NAME))).and_then(|()| File::open(dir)?.sync_all());

@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM (what Kubernetes sends) and SIGINT (Ctrl-C), which are not lost from when this is made: a process
-/// that is the first of a container gets no signal that it does not handle.
+/// SIGTERM (which Kubernetes sends) and SIGINT (Ctrl-C). No signal is lost after construction. The first process of a
+/// container receives only signals that it handles.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -16,7 +16,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

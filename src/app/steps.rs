@@ -1,12 +1,12 @@
-//! How far a migration of a store goes, and what is told of its steps.
+//! The extent of a store's migration, and the report of its steps.
 
-/// How far a migration goes.
+/// How much a migration does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migration {
-    /// Only told.
+    /// Report the steps without running them.
     Told,
     Done,
-    /// The directories of lists in buckets are made anew besides.
+    /// Also rebuild the directories of lists in buckets.
     WithDirectories,
 }
 
@@ -15,7 +15,7 @@ impl Migration {
         self == Self::Told
     }
 
-    /// A line for each step that was taken, or would be.
+    /// Returns a line for each step that the migration ran or would run.
     pub fn lines(self, plane: &str, schema: &str, steps: Vec<String>) -> Vec<String> {
         if steps.is_empty() {
             return vec![format!("{plane}: the {schema} is up to date")];

@@ -1,4 +1,4 @@
-//! The stores that the settings ask for.
+//! Opens the stores that the settings select.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::left_out::{self, LeftOut};
 use crate::metadata::memory::memory_store;
 use crate::metadata::{self, MetadataStore};
 
-/// Both planes' stores, opened, and the registry that their metrics are in.
+/// The open stores of both planes, and the registry of their metrics.
 pub struct Stores {
     pub items: Arc<dyn ItemStore>,
     pub metadata: Arc<dyn MetadataStore>,
     pub registry: Registry,
-    /// Where the embedded ones are kept.
+    /// The directory of the embedded stores.
     pub data_dir: Option<DataDir>,
 }
 
@@ -41,7 +41,7 @@ impl Stores {
         let belonging =
             |part| data_dir.as_ref().map_or(Belonging::Any, |data_dir: &DataDir| data_dir.plan().belonging(part));
         let durable = LogMark::default();
-        // Beside each other: a database that is silent is waited for, and then the other would be as well.
+        // In parallel: otherwise the second store would also wait for a database that does not answer.
         let (metadata, items) = tokio::try_join!(
             open_metadata(settings, &registry, belonging(Part::Metadata), durable.clone()),
             open_items(settings, clock, &registry, belonging(Part::Items), durable.clone()),
@@ -53,7 +53,7 @@ impl Stores {
     }
 }
 
-/// Refuses settings that ask for a store that this program was built without.
+/// Refuses settings that select a store which this program does not contain.
 pub(super) fn are_built(settings: &Settings) -> Result<(), LeftOut> {
     if settings.items.store == ItemStoreKind::Cql {
         left_out::CQL.needed()?;
@@ -64,14 +64,14 @@ pub(super) fn are_built(settings: &Settings) -> Result<(), LeftOut> {
     Ok(())
 }
 
-/// The parts of a store that these settings keep in the data directory.
+/// The parts of a store that these settings put in the data directory.
 pub(super) fn parts_here(settings: &Settings) -> Vec<Part> {
     let items = settings.items.store == ItemStoreKind::Embedded;
     let metadata = settings.metadata.store == MetadataStoreKind::Embedded;
     items.then_some(Part::Items).into_iter().chain(metadata.then_some(Part::Metadata)).collect()
 }
 
-/// For a data directory that is no store yet.
+/// A new ID for a data directory that has no store yet.
 pub(super) fn new_store_id() -> StoreId {
     loop {
         if let Some(id) = StoreId::new(uuid::Uuid::new_v4().as_u128()) {
@@ -80,7 +80,7 @@ pub(super) fn new_store_id() -> StoreId {
     }
 }
 
-/// What a backup of this server can hold.
+/// The parts that a backup of this server can hold.
 pub(super) fn backup_scope(settings: &Settings, store_dir: Option<&DataDir>) -> Scope {
     let items = match settings.items.store {
         ItemStoreKind::Embedded => Ok(()),

@@ -1,8 +1,8 @@
-//! Which lists nobody can read any more: those of features and versions that were deleted.
+//! Finds the lists that no client can read, because their feature or version was deleted.
 //!
-//! Two must say so. The metadata store, that the generation was there and was deleted: one that shares its
-//! definitions with other servers never does, since it may be behind them, or may have been set back. And
-//! the catalog, that lists are not read by this key at present: what it shows may be older.
+//! Two sources must agree. The metadata store must report that the generation existed and was deleted. A store with
+//! shared definitions never reports that, because it may be behind other servers or restored to an earlier state. The
+//! catalog must show no list under this key. Alone it is not enough, because it may be older.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::domain::FeatureKey;
 use crate::items::IsUnreachable;
 use crate::metadata::{Catalog, MetadataStore};
 
-/// The metadata store is not kept open for it: a thread of the item store may have this when the server has stopped.
+/// Holds only a weak reference to the metadata store: a thread of the item store may hold this value after the server
+/// has stopped.
 pub(super) fn lists(catalog: Catalog, metadata: &Arc<dyn MetadataStore>) -> IsUnreachable {
     let metadata = Arc::downgrade(metadata);
     Arc::new(move |key| {

@@ -1,5 +1,4 @@
-//! Stands in the place of `cql.rs` in a program without the store for ScyllaDB and Cassandra: whatever asks for it is
-//! refused.
+//! Replaces `cql.rs` in a program without the store for ScyllaDB and Cassandra, and refuses every use.
 
 use std::sync::Arc;
 

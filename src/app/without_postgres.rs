@@ -1,4 +1,4 @@
-//! Stands in the place of `postgres.rs` in a program without the store for Postgres: whatever asks for it is refused.
+//! Replaces `postgres.rs` in a program without the store for Postgres, and refuses every use.
 
 use std::sync::Arc;
 

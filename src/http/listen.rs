@@ -1,5 +1,4 @@
-//! Listens, and brings what connections carry to whom it is for: operations on lists and bags straight to the API,
-//! all else by way of the framework.
+//! Listens, and routes requests: operations on lists and bags directly to the API, others through the framework.
 
 use std::borrow::Cow;
 use std::io;
@@ -29,44 +28,44 @@ use crate::api::request::{Client, Framing, Peer, Request, RequestHead};
 use crate::api::response::Response;
 use crate::api::{ApiOptions, ApiState, Tls};
 
-/// Connections that wait in the kernel's queue while all workers have as many as they may.
+/// Connections that wait in the kernel's queue while all workers are full.
 const BACKLOG: u32 = 4_096;
 
-/// What the kernel buffers of an answer whose client does not read. Linux takes twice as much for its own needs
-/// (socket(7)), and 4 MiB without a bound. Connections have it of the socket that listens, plain or with TLS.
+/// The kernel's buffer for an answer whose client does not read. Linux uses twice as much for its overhead (socket(7)),
+/// and up to 4 MiB without a bound. Connections inherit the size from the listening socket, plain or with TLS.
 const SEND_BYTES: u32 = 64 << 10;
 
 pub struct ListenOptions {
     /// Threads that serve connections. At least 1.
     pub workers: usize,
-    /// Connections of all workers; a further one takes the place of one that waits for a request.
+    /// Connections of all workers. A further connection replaces one that waits for a request.
     pub connections_max: usize,
-    /// How long open requests may take once the server is stopped.
+    /// How long open requests may take after the server begins to stop.
     pub shutdown_grace: Duration,
-    /// Without it connections are plain.
+    /// Without it, connections are plain.
     pub tls: Option<Arc<Tls>>,
 }
 
-/// A server that listens. Connections are served while `server` is awaited.
+/// A listening server. Connections are served while `server` is awaited.
 pub struct Listening {
     pub server: Server,
-    /// The first one that it listens on, with the port that it was given if that was left open.
+    /// The first listening address, with the assigned port if the setting left the port open.
     pub address: SocketAddr,
 }
 
-/// Connections to the address of administration: probes, scrapers and operators.
+/// Connections to the address of administration, for probes, scrapers and operators.
 const ADMINISTRATORS_MAX: usize = 256;
 
-/// Addresses that this process holds. It accepts no connection before it listens on them.
+/// Addresses that this process has bound. It accepts no connection before it listens on them.
 pub struct Bound(Vec<TcpSocket>);
 
-/// Binds every address that a `host:port` stands for. An address in use fails here, before a start changes anything.
+/// Binds every address of a `host:port`. An address in use fails here, before a start changes anything.
 pub fn bind(host_port: &str) -> io::Result<Bound> {
     let (mut sockets, mut refused) = (Vec::new(), None);
     for candidate in host_port.to_socket_addrs()? {
         match socket(candidate) {
             Ok(socket) => sockets.push(socket),
-            // `localhost` stands for two addresses, of which a machine may have one.
+            // `localhost` has two addresses, and a machine may have only one of them.
             Err(error) => refused = Some(error),
         }
     }
@@ -76,14 +75,14 @@ pub fn bind(host_port: &str) -> io::Result<Bound> {
 
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A server that is started again does not wait for old connections to be forgotten.
+    // A restarted server does not wait until the kernel drops old connections.
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BYTES)?;
     socket.bind(address)?;
     Ok(socket)
 }
 
-/// Listens for administration alone, on a thread of its own: whatever callers of lists do, it answers. Plain HTTP.
+/// Listens for administration on a separate thread, so that it answers regardless of the load on lists. Plain HTTP.
 pub fn listen_for_administration(state: Arc<ApiState>, bound: Bound, grace: Duration) -> io::Result<Listening> {
     let entrance = Arc::new(Entrance { slots: Slots::new(ADMINISTRATORS_MAX), tls: None, peer: Peer::Administration });
     let builder = Server::build()
@@ -105,7 +104,7 @@ pub fn listen(
     let workers = options.workers.max(1);
     let slots = Slots::new(options.connections_max);
     let entrance = Arc::new(Entrance { slots, tls: options.tls, peer: Peer::Network });
-    // Connections that wait until they get a slot; more wait in the kernel's queue.
+    // Includes connections that wait for a slot. More connections wait in the kernel's queue.
     let accepted_max = options.connections_max + 2 * http1::EXTRA_SLOTS;
     let builder = Server::build()
         .workers(workers)
@@ -157,7 +156,7 @@ fn listen_on(
                     Ok::<_, ()>(fn_service(move |stream: TcpStream| {
                         let (worker, entrance) = (Rc::clone(&worker), Arc::clone(&entrance));
                         let stopping = stopping.clone();
-                        // On the heap: the task that actix-server makes of it would have room for it twice.
+                        // Boxed, because actix-server's task would reserve its space twice.
                         Box::pin(async move {
                             worker.serve(stream, &entrance, stopping.notified()).await;
                             Ok::<_, ()>(())
@@ -170,15 +169,15 @@ fn listen_on(
     Ok((builder, address.ok_or(io::ErrorKind::AddrNotAvailable)?))
 }
 
-/// What every connection from the network goes through, whichever worker has it.
+/// The steps that every network connection passes, in any worker.
 struct Entrance {
     slots: Arc<Slots>,
     tls: Option<Arc<Tls>>,
-    /// Who its callers are, by their address.
+    /// Identifies callers by their address.
     peer: fn(Option<SocketAddr>) -> Peer,
 }
 
-/// What serves the connections of one worker.
+/// Serves the connections of one worker.
 struct Worker {
     state: Arc<ApiState>,
     shared: http1::Shared,
@@ -190,13 +189,12 @@ impl Worker {
         let ApiOptions { body_bytes_max, body_timeout, socket_wait_max, .. } = state.options;
         let limits = http1::Limits { body_bytes_max, body_timeout, socket_wait_max };
         let data = web::Data::from(Arc::clone(&state));
-        // One handler behind all paths: finding routes by ourselves keeps decoding strict, and every
-        // refusal a problem.
+        // One handler serves all paths. Our own router decodes strictly, and every refusal is a problem document.
         let serve = move |request: HttpRequest, payload: web::Payload| {
             let state = data.clone();
             async move {
                 let dispatched: Option<Dispatched> = request.extensions_mut().remove();
-                // Whatever comes to the framework was admitted.
+                // Every request that reaches the framework was admitted.
                 let Some(Dispatched { client, admitted, caller }) = dispatched else {
                     return HttpResponse::InternalServerError().finish();
                 };
@@ -220,7 +218,7 @@ impl Worker {
         let framework = boxed::service(app.new_service(AppConfig::default()).await?);
         let shared = http1::Shared::new(limits, Arc::clone(&state.clock), Arc::clone(&state.budget));
         let shared = shared.counting(Arc::clone(&state.unread));
-        // It ends with the worker's thread.
+        // The task ends with the worker's thread.
         actix_web::rt::spawn(shared.watch());
         Ok(Self { shared, state, framework })
     }
@@ -229,8 +227,8 @@ impl Worker {
         let _open = self.state.metrics.connection();
         let Some(slot) = entrance.slots.enter().await else { return };
         let began = Instant::now();
-        // Answers are written whole: nothing is gained by waiting to fill a packet. Where this fails the
-        // client has gone, as reading will tell.
+        // Answers are written whole, so waiting to fill a packet has no benefit. An error means that the client has
+        // gone, which the next read reports.
         let _ = stream.set_nodelay(true);
         let mut client = Client::new((entrance.peer)(stream.peer_addr().ok()));
         match &entrance.tls {
@@ -248,7 +246,7 @@ impl Worker {
                     client.identity = shown.and_then(|shown| self.state.access.certified(&shown.names()));
                     http1::serve(stream, &client, self, &self.shared, Some(&slot), stopping).await;
                 };
-                // On the heap, so that plain connections have no room for it in their tasks.
+                // Boxed, so that the tasks of plain connections reserve no space for it.
                 Box::pin(serving).await;
             }
         }
@@ -262,10 +260,10 @@ impl Worker {
         http1::serve(stream, &client, self, &self.shared, None, stopping).await;
     }
 
-    /// Answers by way of the framework, unless that cannot be told of the request.
+    /// Answers through the framework, unless it cannot represent the request.
     async fn dispatch(&self, request: Request<'_>, admitted: Admitted<'_>, caller: Principal) -> Response {
         let Request { head: asked, body } = request;
-        // The framework's parser takes no quotation mark in a query, which some clients leave unencoded.
+        // The framework's parser rejects a quotation mark in a query, which some clients do not encode.
         let with_query = |query: &str| format!("{}?{}", asked.path, query.replace('"', "%22"));
         let target = asked.query.map_or(Cow::Borrowed(asked.path), |query| with_query(query).into());
         let (uri, body) = match (target.parse(), body) {
@@ -291,24 +289,25 @@ impl Worker {
     }
 }
 
-/// What goes along with a request on its way through the framework.
+/// The data that accompanies a request through the framework.
 struct Dispatched {
     client: Client,
     admitted: Admitted<'static>,
     caller: Principal,
 }
 
-/// Where the paths of lists and bags begin.
+/// The first segments of the paths of lists and bags.
 const LOAD: [&str; 2] = ["/v1/lists", "/v1/entities"];
 
-/// How the paths begin, and end, by which bags are found. A type or an index with the name of an end is as quick.
+/// The start and ends of the paths that find bags. A type or an index with one of these names takes the same fast
+/// route.
 const FINDS: (&str, [&str; 2]) = ("/v1/entity-types/", ["/entities", "/entities:find"]);
 
 fn is_load(path: &str) -> bool {
     LOAD.iter().any(|begin| path.starts_with(begin))
 }
 
-/// Whether a framework would cost a target more than what is done for it. Its query does not count.
+/// Whether the framework would cost a request more than its operation. The query does not count.
 fn is_hot(target: &str) -> bool {
     let finds = |path: &str| FINDS.1.iter().any(|end| path.ends_with(end));
     is_load(target) || target.starts_with(FINDS.0) && finds(cut(target, b'?').0)
@@ -338,7 +337,7 @@ impl http1::Handler for Worker {
         if is_hot(request.head.path) {
             server::carry_out(&self.state, request, admitted, caller).await
         } else {
-            // On the heap, so that it takes no room in what every request allocates.
+            // Boxed, so that requests on the fast route allocate no space for it.
             Box::pin(self.dispatch(request, admitted, caller)).await
         }
     }
@@ -357,7 +356,8 @@ mod tests {
     use super::*;
     use crate::operations::OPERATIONS;
 
-    /// A server holds it for each of thousands of connections, and what a request needs besides only for those at work.
+    /// The server holds this value for each of thousands of connections. Further space is only for connections with a
+    /// running request.
     #[test]
     fn what_serves_a_connection_is_small() {
         fn bytes<'a, F: Future>(_: fn(&'a Worker, TcpStream, &'a Entrance, Pending<()>) -> F) -> usize {
@@ -367,7 +367,7 @@ mod tests {
         assert!(bytes <= 1_800, "{bytes} bytes");
     }
 
-    /// Plain connections and those with TLS are the same sockets.
+    /// Plain connections and TLS connections use the same sockets.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn accepted_connections_have_the_bound_of_what_the_kernel_buffers() {
@@ -378,11 +378,11 @@ mod tests {
         assert_eq!(getsockopt(&accepted, sockopt::SndBuf).unwrap(), 2 * SEND_BYTES as usize);
     }
 
-    /// Else its headers would be taken in another way than those of others of its kind.
+    /// Otherwise the server would treat its headers differently from the headers of similar operations.
     #[test]
     fn what_reads_and_writes_lists_and_bags_is_hot_and_nothing_else() {
         for row in OPERATIONS.iter().map(|operation| operation.row) {
-            // A walk over all lists of a version costs more than any way to it.
+            // A walk over all lists of a version costs more than either route to it.
             let expected = row.counts_items && !row.is(&list_entities::ROW);
             let path = row.path_of(&["a", "b", "c"]);
             assert_eq!(is_hot(&path), expected, "{path}");

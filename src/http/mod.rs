@@ -2,12 +2,12 @@
 //!
 //! # Ways in
 //! [`listen`] serves an [`ApiState`](crate::api::ApiState) on an address. `http1` reads each connection. Operations on
-//! lists and bags go straight to [`server::carry_out`]. All others take the way through actix-web's `App`, where
-//! routing, extractors and middleware are to be had.
+//! lists and bags go directly to [`server::carry_out`]. All other operations go through actix-web's `App`, which
+//! provides routing, extractors and middleware.
 //!
-//! No middleware is needed: request ids, metrics and the log are kept by the API itself. Setting `draining` takes
-//! readiness off and asks callers to leave their connections; requests that still come are answered until the pool
-//! refuses them.
+//! The server needs no middleware, because the API handles request IDs, metrics and the log. Setting `draining` takes
+//! readiness off and asks callers to close their connections. The server still answers requests until the pool refuses
+//! them.
 
 mod listen;
 mod routes;

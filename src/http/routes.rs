@@ -1,9 +1,9 @@
-//! The router: which operation a method and a raw path ask for, by the table of operations.
+//! The router: finds the operation of a method and a raw path in the table of operations.
 //!
-//! Paths are decoded here and strictly, segment by segment: a web framework's path extractor decodes
-//! lossily (`%FF` would become U+FFFD), so that two lists would become one. An encoded slash is part
-//! of its segment. Fixed segments are compared as they were sent. So code that reads a path without decoding it
-//! (classes under load, the way around the framework) finds the same operation. Only their colon may be encoded.
+//! It decodes paths strictly, segment by segment. A web framework's path extractor decodes lossily: `%FF` would become
+//! U+FFFD, so that two lists would become one. An encoded slash is part of its segment. Fixed segments are compared as
+//! sent, except that their colon may be encoded. So code that reads a path without decoding it (classes under load, the
+//! direct route) finds the same operation.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -17,10 +17,10 @@ use crate::api::percent::{cut, decode, is_encoded};
 use crate::api::problem::{ErrorCode, Problem};
 use crate::operations::OPERATIONS;
 
-/// The most segments that a path has.
+/// The largest number of segments of a path.
 const SEGMENTS_MAX: usize = 6;
 
-/// Something that a path leads to, with its operations.
+/// A path with its operations.
 #[derive(Debug)]
 struct Resource {
     path: &'static str,
@@ -28,7 +28,7 @@ struct Resource {
     operations: Vec<(&'static str, OperationId)>,
 }
 
-/// In the order of the table, whose first path is the one that is asked for most.
+/// In the order of the table, whose first path is the most frequent one.
 static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
     let mut resources: Vec<Resource> = Vec::new();
     for (place, operation) in OPERATIONS.iter().enumerate() {
@@ -44,7 +44,7 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
 });
 
 impl Resource {
-    /// Whether it has segments such as these. `encoded` says that some character of them is encoded.
+    /// Whether it matches the segments. `encoded` states that some character of them is encoded.
     fn fits(&self, segments: &[&str], encoded: bool) -> bool {
         self.segments.len() == segments.len()
             && self.segments.iter().zip(segments).all(|(expected, segment)| match expected {
@@ -54,7 +54,7 @@ impl Resource {
     }
 
     fn operation(&self, method: &str) -> Option<OperationId> {
-        // HEAD is GET without the content (RFC 9110, section 9.3.2): the connection leaves it out.
+        // HEAD is GET without the content, which the connection omits (RFC 9110, section 9.3.2).
         let method = if method == "HEAD" { "GET" } else { method };
         self.operations.iter().find(|(known, _)| *known == method).map(|(_, operation)| *operation)
     }
@@ -69,7 +69,7 @@ impl Resource {
         methods.join(", ")
     }
 
-    /// The variable ones of some segments that fit.
+    /// The variable segments of a matching path.
     fn variables<'p>(&self, segments: &mut [Cow<'p, str>]) -> Segments<'p> {
         let mut variables = Segments::default();
         let taken = self.segments.iter().zip(segments).filter(|(s, _)| matches!(s, Segment::Variable(_)));
@@ -78,25 +78,25 @@ impl Resource {
     }
 }
 
-/// Whether a segment is a fixed one whose colon is encoded, as some clients do with all segments.
+/// Whether a segment is a fixed one with an encoded colon. Some clients encode it in all segments.
 fn is_with_encoded_colon(segment: &str, fixed: &str) -> bool {
     let Some((before, behind)) = fixed.split_once(':') else { return false };
     let colon = segment.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
     colon.is_some_and(|colon| colon.eq_ignore_ascii_case("%3A"))
 }
 
-/// The methods that a server takes, for `OPTIONS *` (RFC 9110, section 9.3.7).
+/// The methods that a server accepts, for `OPTIONS *` (RFC 9110, section 9.3.7).
 const ALL_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// What a request was found to ask for.
+/// The result of routing a request.
 #[derive(Debug)]
 pub enum Found<'p> {
     Operation(OperationId, Segments<'p>),
-    /// `OPTIONS`: to be answered with these methods.
+    /// `OPTIONS`: the answer lists these methods.
     Options(String),
 }
 
-/// The refusal of a path that leads nowhere. It names the nearest path of the table, if one is near.
+/// The refusal of an unknown path. It names the nearest path of the table, if one is near.
 fn no_such_path(path: &str) -> Problem {
     let detail = nearest(path).map_or_else(
         || "no such path: see /openapi.json".to_owned(),
@@ -105,10 +105,10 @@ fn no_such_path(path: &str) -> Problem {
     Problem::new(ErrorCode::NotFound, detail)
 }
 
-/// The path of the table that a mistyped one was likely meant to be.
+/// The most likely intended path of the table.
 fn nearest(path: &str) -> Option<&'static str> {
     let segments: Vec<_> = path.strip_prefix('/')?.split('/').take(SEGMENTS_MAX + 2).collect();
-    // What a caller sends must not cost more than a look at the table.
+    // A long path must not cost more than a walk over the table.
     if segments.len() > SEGMENTS_MAX + 1 || segments.iter().any(|segment| segment.len() > MISTYPED_BYTES_MAX) {
         return None;
     }
@@ -118,20 +118,21 @@ fn nearest(path: &str) -> Option<&'static str> {
     (distance <= DISTANCE_MAX).then_some(known)
 }
 
-/// Whether some segment that was sent is about a fixed one, beyond the version of the API.
+/// Whether a sent segment resembles a fixed one, other than the version of the API.
 fn names_what_was_sent(known: &[Segment], sent: &[&str]) -> bool {
     let mut names = known.iter().filter(|expected| matches!(expected, Segment::Fixed(text) if *text != "v1"));
     names.any(|expected| sent.iter().any(|segment| replacement(*expected, segment) < FAR))
 }
 
-/// A segment that is longer was not mistyped.
+/// A longer segment is no typing mistake.
 const MISTYPED_BYTES_MAX: usize = 512;
-/// What a missing segment and a superfluous one count, in characters.
+/// The cost of a missing or a superfluous segment, in characters.
 const SEGMENT_COST: usize = 3;
-/// Paths that are further apart have nothing to do with each other.
+/// Paths with a greater distance are unrelated.
 const DISTANCE_MAX: usize = 5;
 
-/// How many characters and segments two paths differ by: the edit distance of their segments (Wagner and Fischer, 1974).
+/// The distance of two paths in characters and segments: the edit distance of their segments (Wagner and Fischer,
+/// 1974).
 fn distance(known: &[Segment], sent: &[&str]) -> usize {
     let cost_of = |segment: &str| if segment.is_empty() { 1 } else { SEGMENT_COST };
     let mut row: Vec<usize> = Vec::with_capacity(sent.len() + 1);
@@ -152,7 +153,7 @@ fn distance(known: &[Segment], sent: &[&str]) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// What it costs to read a segment as another one. Fixed ones of which more than half differs are not the same.
+/// The cost of reading a segment as another one. A fixed segment is unrelated if more than half of it differs.
 fn replacement(expected: Segment, sent: &str) -> usize {
     match expected {
         Segment::Variable(_) => usize::from(sent.is_empty()) * SEGMENT_COST,
@@ -164,10 +165,10 @@ fn replacement(expected: Segment, sent: &str) -> usize {
     }
 }
 
-/// More than any path is apart that has a nearest one.
+/// Greater than the distance to any nearest path.
 const FAR: usize = 100;
 
-/// Finds what a method and a raw, still encoded path ask for.
+/// Finds the operation of a method and a raw, still encoded path.
 pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
     let nothing_here = || no_such_path(path);
     if path == "*" && method == Method::OPTIONS {
@@ -177,7 +178,7 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
     let mut sent = [""; SEGMENTS_MAX];
     let mut count = 0;
     let mut rest = Some(path.strip_prefix('/').ok_or_else(nothing_here)?);
-    // Looked for once, not in each of the segments.
+    // Checked once instead of in each segment.
     let encoded = is_encoded(path);
     while let Some(text) = rest {
         let (raw, others) = cut(text, b'/');

@@ -1,5 +1,5 @@
-//! Serves one request. The head decides first: the operation, the caller, and the permission. The handler answers once
-//! the body is there. Every request is counted and logged once, under the ID that its answer has.
+//! Serves one request. The head determines the operation, the caller and the permission. The handler answers once the
+//! body has arrived. Every request is counted and logged once, under the ID of its answer.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,18 +27,18 @@ use crate::api::response::Response;
 use crate::api::{ApiState, OperationId, admission, compression, console};
 use crate::operations::answer;
 
-/// How many milliseconds late those are told of it who are refused for their limits all the time: each of their
-/// connections can ask for no more than ten requests a second then, whatever it does. By chance, or all connections
-/// would come back at one moment, and ask at once for what has been allowed meanwhile.
+/// The delay of an answer to a caller that exceeds its limits permanently. It restricts each such connection to ten
+/// requests a second. The delay is random, so that connections do not retry at the same moment and use up the new
+/// allowance at once.
 const REFUSAL_PAUSE_MILLIS: Range<u64> = 100..200;
 
-/// A request that its caller may send, and that waits for its body.
+/// A permitted request that waits for its body.
 pub(crate) struct Admitted<'r> {
     started: Instant,
     request_id: HeaderValue,
     operation: OperationId,
     segments: Segments<'r>,
-    /// Whether the request has waited for its body since it was admitted.
+    /// Whether the request has waited for its body since its admission.
     has_waited: bool,
 }
 
@@ -50,8 +50,8 @@ impl Admitted<'_> {
     }
 }
 
-/// Decides on a request by its head. A refusal is answered here, before the body is awaited. `lack` is the server's own
-/// reason to refuse.
+/// Decides on a request by its head. A refusal answers before the body arrives. `lack` is the server's own reason to
+/// refuse.
 pub(crate) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Option<Lack>) -> Decision<Admitted<'r>> {
     let started = Instant::now();
     let request_id = state.request_ids.of(head.headers);
@@ -62,7 +62,7 @@ pub(crate) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
             let (caller, admitted) = admission::of_head(state, row, &segments, &head, lack).await;
             match admitted {
                 Ok(()) => {
-                    // An unknown caller of anything else is let in by an open server alone.
+                    // Only an open server admits an unknown caller to other operations.
                     let is_stranger = admission::is_for_anybody(state, row) && is_stranger(state, &caller);
                     let has_waited = !head.has_body;
                     let admitted = Admitted { started, request_id, operation, segments, has_waited };
@@ -79,7 +79,7 @@ pub(crate) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
         Ok(Found::Options(allow)) => {
             (None, Principal::Anonymous, Response::new(StatusCode::NO_CONTENT).with_text(ALLOW, allow))
         }
-        // A path outside the table may be a page of the console, which the address of the API serves.
+        // A path outside the table may be a page of the console, on the same address as the API.
         Err(problem) => {
             let is_administration = matches!(client.peer, Peer::Administration(_));
             let page =
@@ -89,12 +89,12 @@ pub(crate) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
     };
     let is_stranger = is_stranger(state, &caller);
     let asked = Asked { head, started, request_id, operation, caller: &caller };
-    // On the heap, so that it takes no room in what every request allocates.
+    // Boxed, so that it takes no space in the allocation of every request.
     let response = Box::pin(complete(state, asked, handled)).await;
     Decision { caller, is_stranger, outcome: Err(response) }
 }
 
-/// Carries out an admitted request. Its body is whole, or never will be.
+/// Carries out an admitted request. Its body is complete, or failed.
 pub(crate) async fn carry_out(
     state: &ApiState,
     request: Request<'_>,
@@ -103,7 +103,7 @@ pub(crate) async fn carry_out(
 ) -> Response {
     let Request { head, mut body } = request;
     let Admitted { started, request_id, operation, segments, has_waited } = admitted;
-    // The time in which a body arrives is the client's.
+    // The time until the body has arrived does not count, because it depends on the client.
     let started = if has_waited { Instant::now() } else { started };
     let missing = body.missing(state.options.body_bytes_max, state.options.body_timeout);
     if let RequestBody::NotTaken(Lack::Time) = body {
@@ -136,13 +136,13 @@ pub(crate) async fn carry_out(
     complete(state, asked, handled).await
 }
 
-/// A request that has its answer.
+/// An answered request.
 struct Asked<'r> {
     head: RequestHead<'r>,
     started: Instant,
     request_id: HeaderValue,
     operation: Option<OperationId>,
-    /// As far as that is known.
+    /// The caller, if identified.
     caller: &'r Principal,
 }
 
@@ -158,7 +158,7 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
     let (mut response, code) = match handled {
         Ok(response) => (response, None),
         Err(problem) => {
-            // A read has no outcome to be unsure of, whatever its store says.
+            // A read has no unknown outcome, regardless of the store's error.
             let writes = operation.is_some_and(|id| id.row().effect.writes());
             let outcome_unknown = problem.outcome_unknown && writes;
             let problem = problem.with_outcome_unknown(outcome_unknown);
@@ -169,7 +169,7 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
         }
     };
     if compression::applies_to(&response, state.options.compression_bytes_min) {
-        // On the heap, so that it takes no room in what every request allocates.
+        // Boxed, so that it takes no space in the allocation of every request.
         response = Box::pin(compression::compress(&state.encoders, head.headers, head.method, response)).await;
     }
     if let Some(limiter) = principal.limiter() {
@@ -188,13 +188,14 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
     });
     finish(state, &mut response, request_id);
     if code == Some(ErrorCode::RateLimited) && principal.limiter().is_some_and(|limiter| limiter.refuses_too_often()) {
-        // On the heap, so that it takes no room in what every request allocates.
+        // Boxed, so that it takes no space in the allocation of every request.
         Box::pin(tokio::time::sleep(Duration::from_millis(fastrand::u64(REFUSAL_PAUSE_MILLIS)))).await;
     }
     response
 }
 
-/// Reserves memory for a long answer that has none yet. Answers to changes, health and metrics are never refused here.
+/// Reserves memory for a long answer that has none yet. Answers to changes, health checks and metrics are never refused
+/// here.
 fn with_room(
     state: &ApiState,
     head: &RequestHead<'_>,
@@ -216,12 +217,12 @@ fn with_room(
     }
 }
 
-/// Whether a caller is unknown, and would need a key.
+/// Whether a caller is unknown and needs a key.
 fn is_stranger(state: &ApiState, caller: &Principal) -> bool {
     matches!(caller, Principal::Anonymous) && state.access.is_open() != Some(true)
 }
 
-/// Answers what is no request, or none that could be understood.
+/// Answers a malformed request.
 pub(crate) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> Response {
     let problem = match refusal {
         Refusal::Malformed(what) => Problem::new(ErrorCode::MalformedRequest, what),
@@ -259,7 +260,7 @@ pub(crate) fn refuse(state: &ApiState, refusal: Refusal, took: Duration) -> Resp
 fn finish(state: &ApiState, response: &mut Response, request_id: HeaderValue) {
     response.add(REQUEST_ID, request_id);
     if state.draining.load(Ordering::Relaxed) {
-        // Callers move on to another server before this one's sockets close.
+        // Callers move to another server before this server's sockets close.
         response.closes = true;
     }
 }
@@ -268,8 +269,8 @@ fn finish(state: &ApiState, response: &mut Response, request_id: HeaderValue) {
 mod tests {
     use super::*;
 
-    /// A future is as large as its largest state, and it is moved into its place for every request: one large handler
-    /// that is awaited as it is would make all requests dearer.
+    /// A future is as large as its largest state, and moves into place for every request. One large handler, awaited
+    /// without a box, would slow all requests down.
     #[test]
     fn what_every_request_goes_through_is_small() {
         fn bytes<'a, F: Future>(_: fn(&'a ApiState, Request<'a>, Admitted<'a>, Principal) -> F) -> usize {

@@ -1,4 +1,4 @@
-//! The log of a running process: what of it is written may change while the process runs.
+//! The log of a running process. Its filter can change while the process runs.
 
 use std::fmt;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::domain::{AccessLog, Clock, SystemClock};
 
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
 
-/// What of the log is written.
+/// The current selection of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogState {
     /// The directives as written.
@@ -25,7 +25,7 @@ pub struct LogState {
 pub struct Log {
     filter: Mutex<String>,
     access: AtomicU8,
-    /// None where this process has set up no log of ours: then its filter is a word.
+    /// `None` if another subscriber writes the log. Then the filter is only a text.
     reload: Option<Reload>,
     is_json: bool,
 }
@@ -37,7 +37,7 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    /// The log of a process that has set up none.
+    /// The log of a process without our subscriber.
     pub fn unset() -> Self {
         Self::new("info".to_owned(), AccessLog::Off, None, false)
     }
@@ -46,7 +46,7 @@ impl Log {
         Self { filter: Mutex::new(filter), access: AtomicU8::new(access as u8), reload, is_json }
     }
 
-    /// Of which requests there is a line. Asked with every request: one load.
+    /// The requests that the log includes. Every request reads it, with one atomic load.
     pub fn access(&self) -> AccessLog {
         AccessLog::ALL[usize::from(self.access.load(Ordering::Relaxed))]
     }
@@ -56,7 +56,7 @@ impl Log {
         LogState { filter, access: self.access() }
     }
 
-    /// Uses other directives from now on, or logs lines of other requests. `None` leaves a part as it is. Invalid
+    /// Replaces the directives or the selection of requests from now on. `None` leaves a part unchanged. Invalid
     /// directives change nothing.
     pub fn change(&self, filter: Option<String>, access: Option<AccessLog>) -> Result<LogState, TelemetryError> {
         let mut kept = self.filter.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-/// Tells why a process ends: as an object in a line where its log has those, else as all commands do.
+/// Reports why the process ends: as a JSON line if the log is JSON, otherwise as all commands do.
 pub fn last_words(text: &str, in_json: bool) {
     let line = if in_json {
         let timestamp = SystemClock.now().to_string();

@@ -1,7 +1,7 @@
-//! What operators see of the process: its log, and the registry of its metrics.
+//! The view of operators into the process: its log, and the registry of its metrics.
 //!
 //! The log goes to standard error, so that standard output of commands stays clean. It never holds a payload or a
-//! secret: each caller ensures that.
+//! secret. Each caller ensures that.
 
 mod log;
 mod process;
@@ -19,10 +19,10 @@ use process::ProcessMetrics;
 
 pub use log::{Log, LogState, last_words};
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Text on a terminal, else JSON.
+    /// Text on a terminal, otherwise JSON.
     Auto,
     Text,
     Json,
@@ -31,12 +31,12 @@ pub enum LogFormat {
 #[derive(Debug, Clone)]
 pub struct LogOptions {
     pub format: LogFormat,
-    /// Directives of the `tracing-subscriber` crate's `EnvFilter`, such as `info` or
-    /// `info,liststore::api=debug`. The databases' drivers are heard where it names them.
+    /// Directives of the `tracing-subscriber` crate's `EnvFilter`, such as `info` or `info,liststore::api=debug`. Lines
+    /// of the database drivers appear only if the directives name them.
     pub filter: String,
-    /// Of which requests there is a line.
+    /// The requests that the log includes.
     pub access: AccessLog,
-    /// Colours on a terminal.
+    /// Whether a terminal shows colours.
     pub coloured: bool,
 }
 
@@ -53,10 +53,10 @@ pub enum TelemetryError {
 /// The target of the lines of requests. [`AccessLog`] selects them, regardless of the filter.
 pub const ACCESS_TARGET: &str = "access_log";
 
-/// The levels of some targets unless the filter names them: the beginnings of their names, and a level.
+/// The default levels of some targets, by the prefix of their name. A filter that names a target overrides its level.
 ///
-/// The drivers of the databases write hundreds of lines a minute while one node is away, in words for their own
-/// developers. The stores log the facts that an operator needs. The server framework logs each worker at every start.
+/// The database drivers write hundreds of lines a minute while one node is unavailable, for their own developers. The
+/// stores log the facts that an operator needs. The server framework logs each worker at every start.
 const UNLESS_NAMED: [(&str, &str); 4] =
     [("scylla", "off"), ("sqlx", "off"), ("actix_server", "warn"), (ACCESS_TARGET, "info")];
 
@@ -65,7 +65,7 @@ pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
     EnvFilter::builder().parse(filter).map(|_| ()).map_err(TelemetryError::from)
 }
 
-/// A filter of these directives, with the usual ones for targets that they do not name.
+/// A filter of these directives, with the default levels of the targets that they do not name.
 fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
     // An omitted part must not turn a wrong directive into a filter.
     check_filter(filter)?;
@@ -113,7 +113,7 @@ pub fn init(options: &LogOptions) -> Result<Log, TelemetryError> {
     Ok(Log::new(options.filter.clone(), options.access, Some(reload), is_json))
 }
 
-/// A registry with the metrics of the process itself: CPU seconds, memory, open files, start time.
+/// A registry with the metrics of the process: CPU seconds, memory, open files, start time.
 pub fn registry() -> prometheus::Result<Registry> {
     let registry = Registry::new();
     registry.register(Box::new(ProcessMetrics::new()?))?;

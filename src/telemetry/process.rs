@@ -1,4 +1,4 @@
-//! What the kernel knows of this process, under the names that clients of Prometheus have agreed on.
+//! Metrics of this process from the kernel, under the standard names of Prometheus clients.
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use prometheus::{Counter, IntGauge};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-/// The files that the process has open. Since Linux 6.2 the size of the directory is their number.
+/// The open files of the process. Since Linux 6.2 the size of the directory is their number.
 const OPEN_FILES: &str = "/proc/self/fd";
 
 pub(super) struct ProcessMetrics {
@@ -20,7 +20,7 @@ pub(super) struct ProcessMetrics {
     start: IntGauge,
     threads: IntGauge,
     virtual_memory: IntGauge,
-    /// Two scrapes at once would both add what the CPU time has grown by.
+    /// Without it, two simultaneous scrapes would both add the same CPU time.
     scrape: Mutex<()>,
 }
 
@@ -64,7 +64,7 @@ impl Collector for ProcessMetrics {
         if let Some(count) = open_files() {
             self.open_files.set(number(count));
         }
-        // None is unlimited.
+        // `None` means unlimited.
         self.max_files.set(getrlimit(Resource::Nofile).current.map_or(i64::MAX, number));
         self.metrics().into_iter().flat_map(Collector::collect).collect()
     }
@@ -76,7 +76,7 @@ fn number(value: u64) -> i64 {
 
 fn open_files() -> Option<u64> {
     match fs::metadata(OPEN_FILES).ok()?.len() {
-        // The listing has the directory that is being listed, too.
+        // The listing includes the directory that is being listed.
         0 => Some(fs::read_dir(OPEN_FILES).ok()?.count().saturating_sub(1) as u64),
         count => Some(count),
     }
@@ -87,7 +87,7 @@ fn boot_seconds(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// What is needed of /proc/self/stat.
+/// The used fields of /proc/self/stat.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     user_ticks: u64,
@@ -103,7 +103,7 @@ impl Stat {
         Self::parse(&fs::read_to_string("/proc/self/stat").ok()?)
     }
 
-    /// The name of the program, in parentheses, may hold anything. Fields are counted from behind it: the state is 0.
+    /// The name of the program, in parentheses, may hold any text. Fields are counted after it, from the state as 0.
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let field = |place: usize| fields.get(place)?.parse::<u64>().ok();
