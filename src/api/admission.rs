@@ -1,6 +1,6 @@
-//! Decides by its head whether a request may go on to its body. The head names the caller, the operation and the form
-//! of the body. The permission is decided on here alone, by the operation's row and its path. An operation whose body
-//! names the resources decides on each of them when it runs.
+//! Decides by its head whether the server reads a request's body. The head names the caller, the operation and the form
+//! of the body. Permission is decided only here, by the operation's row and its path. An operation whose body names the
+//! resources decides on each of them when it runs.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use liststore_contract::operations::metrics;
@@ -15,9 +15,11 @@ use super::{ApiState, host, origin};
 use crate::access::jwt::NoToken;
 use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
 
-/// Decides on the head of a request for an operation, and identifies the caller on the way. The checks run in this
-/// order: the server's own lack, the address, the site, the caller, the limits, the permission, the body. A denied
-/// request counts against the caller's limits too: otherwise a caller could send such requests without end.
+/// Decides on the head of a request for an operation, and identifies the caller.
+///
+/// The checks run in this order: the server's own lack, the address, the site, the caller, the limits, the permission,
+/// the body. A denied request counts against the caller's limits too. Otherwise a caller could send such requests
+/// without end.
 pub(crate) async fn of_head(
     state: &ApiState,
     operation: &'static Row,
@@ -26,7 +28,7 @@ pub(crate) async fn of_head(
     lack: Option<Lack>,
 ) -> (Principal, Result<(), Problem>) {
     let RequestHead { method, headers, client, .. } = *head;
-    // A server that has too much to do does not look up who asks.
+    // An overloaded server does not look up the caller.
     let taken = lack.map_or(Ok(()), |lack| Err(lack.problem()));
     let offered = taken.and_then(|()| offered(state, operation, client.peer));
     let identified = match offered.and_then(|()| origin::check(method, headers, &state.options.allowed_origins)) {
@@ -58,8 +60,8 @@ fn offered(state: &ApiState, operation: &'static Row, peer: Peer) -> Result<(), 
     }
 }
 
-/// Tells who asks. It waits in one case only: where a token names a key that its issuer may have made since
-/// its keys were read.
+/// Identifies the caller. It waits in one case only: a token names a key that its issuer may have made after its keys
+/// were read.
 async fn identify(
     state: &ApiState,
     operation: &'static Row,
@@ -73,7 +75,7 @@ async fn identify(
     let credentials = credentials(headers, client);
     let identified = match state.access.identify(credentials) {
         Err(Unidentified::KeysWanted(issuer) | Unidentified::IssuerAway(issuer) | Unidentified::KeysTooOld(issuer)) => {
-            // On the heap, so that it takes no room in the tasks of all requests.
+            // Boxed, so that it takes no space in the tasks of all requests.
             Box::pin(state.access.look_up(issuer)).await;
             state.access.identify(credentials)
         }
@@ -82,9 +84,8 @@ async fn identify(
     identified.map_err(refusal)
 }
 
-/// Identifies the caller of an admitted request again once its body has arrived, and decides on the permission again.
-/// In the meantime the key may have been revoked, or the token may have expired. `None`: the operation is for any
-/// caller.
+/// Identifies the caller again once the body has arrived, and decides on the permission again. The key may have been
+/// revoked, or the token may have expired. `None`: the operation is for any caller.
 pub(crate) fn again(
     state: &ApiState,
     operation: &'static Row,
@@ -109,7 +110,7 @@ fn check_certificate(client: &Client) -> Result<(), Problem> {
     Err(Problem::new(ErrorCode::Unauthenticated, detail).because("certificate that is no longer valid"))
 }
 
-/// Whether the caller may ask for what the path names, now.
+/// Whether the caller may send this request for the resources of its path now.
 fn admit(
     state: &ApiState,
     operation: &'static Row,
@@ -121,7 +122,7 @@ fn admit(
     if is_for_anybody(state, operation) {
         return Ok(());
     }
-    // Refused requests are to be found by who sent them.
+    // The log finds refused requests by their caller.
     let because_of = |problem: Problem| problem.because(principal.to_string());
     if let Some(limiter) = principal.limiter() {
         limiter.take_request().map_err(|limited| because_of(limited.into()))?;
@@ -136,13 +137,13 @@ fn admit(
     permit(operation, segments, principal)
 }
 
-/// Whether the caller has the permission of an operation for what its path names.
+/// Whether the caller has the permission of an operation for the resources of its path.
 fn permit(operation: &'static Row, segments: &Segments<'_>, principal: &Principal) -> Result<(), Problem> {
     let decided = decide(principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
     decided.map_err(|denied| Problem::from(denied).because(principal.to_string()))
 }
 
-/// Refuses a body that the operation does not take, and a head without one where the operation needs it.
+/// Refuses a body that the operation does not take, and a head without a body where the operation needs one.
 fn check_body(head: &RequestHead<'_>, operation: &'static Row, bytes_max: usize) -> Result<(), Problem> {
     if head.expects_unknown {
         let detail = "Expect: only 100-continue is supported; remove the header";
@@ -161,12 +162,12 @@ fn check_body(head: &RequestHead<'_>, operation: &'static Row, bytes_max: usize)
     check_media_type(head.headers, if operation.takes_merge_patch { BodyKind::MergePatch } else { BodyKind::Json })
 }
 
-/// Whether any caller may ask for an operation, so that nobody is asked who they are.
+/// Whether any caller may use an operation, so that no identification is necessary.
 pub(crate) fn is_for_anybody(state: &ApiState, operation: &'static Row) -> bool {
     operation.permission == Permission::Open || operation.is(&metrics::ROW) && state.options.metrics_are_open
 }
 
-/// What a request shows goes before what its connection has shown.
+/// Credentials in the request take precedence over the connection's certificate.
 fn credentials<'c>(headers: &'c HeaderMap, client: &'c Client) -> Credentials<'c> {
     if client.peer == Peer::Local {
         return Credentials::Local;
@@ -179,7 +180,7 @@ fn credentials<'c>(headers: &'c HeaderMap, client: &'c Client) -> Credentials<'c
     }
 }
 
-/// RFC 6750, section 2.1; schemes know no case (RFC 9110, section 11.1).
+/// RFC 6750, section 2.1. Schemes are case-insensitive (RFC 9110, section 11.1).
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"Bearer ";
     let (scheme, token) = value.split_at_checked(SCHEME.len())?;
@@ -196,7 +197,7 @@ fn refusal(unidentified: Unidentified) -> Problem {
             let detail = "malformed API key: checksum mismatch";
             Problem::new(ErrorCode::Unauthenticated, detail).because("malformed key")
         }
-        // Nobody is told which of these it was but the log.
+        // Only the log contains which reason applied.
         Unidentified::Refused(NoKey::Expired) => refused("expired key"),
         Unidentified::Refused(NoKey::Revoked) => refused("revoked key"),
         Unidentified::Refused(NoKey::Unknown | NoKey::NotLoaded) => refused("unknown key"),

@@ -1,4 +1,4 @@
-//! Request bodies: which are taken, and what those are refused with that are not.
+//! Request bodies: the accepted forms, and the refusals of other bodies.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use futures_util::TryStreamExt;
 
 use super::problem::{ErrorCode, Problem};
 
-/// A request's body. It has arrived before the handler is called, or never will: then nothing is done.
+/// A request's body. It has arrived completely before the handler is called, or it has failed and nothing is done.
 pub(crate) enum RequestBody {
     Whole(Bytes),
-    /// As the framework hands it on.
+    /// As the framework passes it.
     Handed(Payload),
-    /// It did not come in time.
+    /// It did not arrive in time.
     Late,
-    /// It has become longer than any may be.
+    /// It exceeds the limit of every body.
     TooLarge,
-    /// Its chunks could be read in two ways: what is wrong.
+    /// Its chunks are ambiguous. The text names the mistake.
     Malformed(&'static str),
-    /// The request is refused since there is too little of this now.
+    /// The server refuses the request because it has too little of this resource.
     NotTaken(Lack),
 }
 
-/// What a server has too little of for a request.
+/// A resource that the server lacks for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
     Connections,
@@ -47,18 +47,17 @@ impl Lack {
 }
 
 impl RequestBody {
-    /// Whether all of it was read, so that what follows on the connection is another request.
+    /// Whether all of it was read, so that the following bytes on the connection are another request.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::Whole(_) | Self::Handed(_))
     }
 
-    /// How many bytes are there.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         if let Self::Whole(body) = self { body.len() } else { 0 }
     }
 
-    /// Why the request must not be carried out, if the body never will be whole. `at_most` is the time
-    /// that it had.
+    /// The reason why an incomplete body must not be processed. `at_most` is the time that it had.
     pub fn missing(&self, bytes_max: usize, at_most: Duration) -> Option<Problem> {
         match self {
             Self::Whole(_) | Self::Handed(_) => None,
@@ -72,7 +71,7 @@ impl RequestBody {
         }
     }
 
-    /// Takes the body, which is whole.
+    /// Takes the complete body.
     pub async fn take(&mut self) -> Result<Bytes, Problem> {
         match self {
             Self::Whole(body) => Ok(std::mem::take(body)),
@@ -90,16 +89,16 @@ pub(crate) fn too_large(bytes_max: usize) -> Problem {
     Problem::new(ErrorCode::PayloadTooLarge, format!("the request body must have at most {bytes_max} bytes"))
 }
 
-/// Which JSON is wanted.
+/// The accepted kind of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     Json,
-    /// A merge patch, which may say that it is one (RFC 7396, section 4).
+    /// A merge patch, which may have its own media type (RFC 7396, section 4).
     MergePatch,
 }
 
-/// A missing type is taken as JSON; so is `application/json` with any parameter but a foreign
-/// character set (RFC 8259, section 8.1, has UTF-8 only).
+/// Accepts a missing type as JSON. Also accepts `application/json` with any parameter except a character set other than
+/// UTF-8 (RFC 8259, section 8.1).
 pub(crate) fn check_media_type(headers: &HeaderMap, kind: BodyKind) -> Result<(), Problem> {
     let refused = |detail: &'static str| Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
     if !headers.get_all(CONTENT_TYPE).all(|value| is_of(value, kind)) {

@@ -1,4 +1,4 @@
-//! A call: one request with its operation found, and what is needed to read it.
+//! A call: one request with its operation, and the state needed to read it.
 
 use std::borrow::Cow;
 
@@ -17,13 +17,13 @@ use crate::domain::{Author, EntityId, EntityType, FeatureId, FeatureName, JobId,
 use crate::service::{Caller, EntityName, ListName};
 use crate::wire::parameters::{Parameter, USER};
 
-/// The most variable segments of a path.
+/// The largest number of variable segments of a path.
 pub(crate) const VARIABLES_MAX: usize = 3;
 
 /// The variable segments of a path, decoded, in the order of the path.
 pub(crate) type Segments<'p> = [Cow<'p, str>; VARIABLES_MAX];
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type HandlerResult = Result<Response, Problem>;
 
 pub(crate) struct Call<'c> {
@@ -34,7 +34,7 @@ pub(crate) struct Call<'c> {
     pub headers: &'c HeaderMap,
     pub client: &'c Client,
     pub principal: &'c Principal,
-    /// No longer than any may be, and of the media type that the operation takes. Empty where it takes none.
+    /// Within the size limit, and of the media type that the operation takes. Empty if it takes none.
     pub body: Bytes,
     pub request_id: &'c HeaderValue,
 }
@@ -45,7 +45,7 @@ impl<'c> Call<'c> {
         query::parse(self.query, parameters)
     }
 
-    /// The same where some parameters may be given several times.
+    /// Does the same for parameters that may occur several times.
     pub fn repeated_query<const N: usize>(
         &self,
         parameters: &[Parameter; N],
@@ -53,15 +53,15 @@ impl<'c> Call<'c> {
         query::parse_repeated(self.query, parameters)
     }
 
-    /// Who asks, and how long they wait: as far as the operation has a use for it.
+    /// The caller and its time limit, if the operation uses them.
     pub fn caller(&self) -> Result<Caller, Problem> {
-        // Health has no headers: probes are answered whatever they send.
+        // Health has no headers, so that probes are answered regardless of their headers.
         let timeout = if self.operation.headers.is_empty() { None } else { headers::asked_timeout(self.headers)? };
         let author = if self.operation.takes_header(&USER) { self.author()? } else { None };
         Ok(Caller { principal: self.principal.clone(), author, timeout, reservation: Reservation::default() })
     }
 
-    /// Who asks for a change: as they say or, where nobody knows who they are, as their certificate does.
+    /// The author of a change: the `Liststore-User` header or, for an unknown caller, its certificate.
     fn author(&self) -> Result<Option<Author>, Problem> {
         let said = headers::author(self.headers)?;
         if !matches!(self.principal, Principal::Anonymous) {
@@ -84,7 +84,7 @@ impl<'c> Call<'c> {
         Ok(EntityName { entity_type: self.entity_type()?, entity_id })
     }
 
-    /// The entity type with which the variable segments of the path begin.
+    /// The entity type in the first variable segment of the path.
     pub fn entity_type(&self) -> Result<EntityType, Problem> {
         EntityType::new(&self.segments[0]).map_err(|invalid| Problem::from(invalid).at("entity_type"))
     }
@@ -102,7 +102,7 @@ impl<'c> Call<'c> {
         VersionLabel::new(&self.segments[2]).map_err(|invalid| Problem::from(invalid).at("version"))
     }
 
-    /// The index that the path names, behind its entity type.
+    /// The index that the path names after its entity type.
     pub fn index_name(&self) -> Result<VersionLabel, Problem> {
         VersionLabel::new(&self.segments[1]).map_err(|invalid| Problem::from(invalid).at("index"))
     }

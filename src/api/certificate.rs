@@ -1,4 +1,4 @@
-//! Who a client's certificate says that it is.
+//! Reads the identity of a client from its certificate.
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
@@ -8,7 +8,7 @@ use crate::access::Names;
 /// The type of a common name in a subject: 2.5.4.3, in DER.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// What a certificate that was checked in the handshake names.
+/// The names in a certificate that passed its check in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientCertificate {
     /// The common name of its subject.
@@ -33,8 +33,8 @@ impl ClientCertificate {
     }
 }
 
-/// The first common name of a subject: sets of sequences of a type and a text, as X.501 has it. Of
-/// several only the first counts, so that none is hidden behind another.
+/// The first common name of a subject: sets of sequences of a type and a text, as X.501 defines them. Only the first of
+/// several counts, so that none is hidden behind another.
 fn common_name(mut subject: &[u8]) -> Option<&str> {
     while !subject.is_empty() {
         let (_, mut set, rest) = element(subject)?;
@@ -51,7 +51,7 @@ fn common_name(mut subject: &[u8]) -> Option<&str> {
     None
 }
 
-/// The element that begins some DER: its tag, what is in it, and what follows.
+/// The first element of some DER: its tag, its content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let [tag, length, rest @ ..] = der else { return None };
     let (length, rest) = match (*length, rest) {
@@ -67,7 +67,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    /// An attribute of this type (2.5.4.x), in a set of its own.
+    /// An attribute of this type (2.5.4.x), in a separate set.
     fn attribute(kind: u8, text: &str) -> Vec<u8> {
         let length = text.len() as u8;
         let value = [&[0x06, 3, 0x55, 4, kind, 0x0c, length][..], text.as_bytes()].concat();
@@ -78,7 +78,7 @@ mod tests {
     fn the_common_name_is_found_where_it_stands_and_nowhere_else() {
         let subject = [attribute(10, "Example"), attribute(3, "feed-service"), attribute(3, "admin")].concat();
         assert_eq!(common_name(&subject), Some("feed-service"));
-        // The bytes of an attribute within the text of another are no attribute.
+        // The bytes of an attribute within another's text are no attribute.
         let hidden = String::from_utf8(vec![0x06, 3, 0x55, 4, 3, 0x0c, 5, b'a', b'd', b'm', b'i', b'n']).unwrap();
         assert_eq!(common_name(&attribute(10, &hidden)), None);
         assert_eq!(common_name(&[attribute(10, &hidden), attribute(3, "x")].concat()), Some("x"));

@@ -1,9 +1,8 @@
-//! Compresses long answers for callers who ask for it.
+//! Compresses long answers for callers who accept it.
 //!
 //! A worker has many connections. It compresses an answer in pieces, and serves other connections between them. So
-//! encoders of several connections exist at once, each with a megabyte or so. There are few encoders, and an answer
-//! that finds none free is sent uncompressed. Documents that never change are not compressed here
-//! ([`super::document`]).
+//! encoders of several connections exist at once, each with about a megabyte. There are few encoders, and an answer
+//! without a free encoder is sent uncompressed. Constant documents are not compressed here ([`super::document`]).
 
 use std::io::{self, Write};
 
@@ -18,19 +17,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::negotiation::{Coding, preferred_coding};
 use super::response::{Body, Response};
 
-/// Of answers that could come compressed.
+/// On every answer that has a compressed form.
 pub(crate) const BY_CODING: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("Accept-Encoding"));
-/// Some 100 microseconds' work.
+/// About 100 microseconds of work.
 const PIECE_BYTES: usize = 16 << 10;
-/// Of JSON that is compressed so, about a fifth is left.
+/// Compression reduces JSON to about a fifth.
 const EXPECTED: usize = 5;
-/// An answer of which more is left is sent uncompressed: three quarters.
+/// A larger compressed part means that the answer is sent uncompressed: three quarters.
 const WORTHWHILE: (usize, usize) = (3, 4);
-/// Encoders of all workers together. Each has about a megabyte, and its output.
+/// The limit of encoders of all workers. Each has about a megabyte, and its output.
 const ENCODERS_MAX: usize = 8;
-/// The best first: with zstd an answer is smaller, and takes less time.
+/// The best first: zstd makes an answer smaller, and takes less time.
 const OFFERED: [Coding; 2] = [Coding::Zstd, Coding::Gzip];
-/// Of zstd: higher ones take longer, and leave hardly less of such answers.
+/// The zstd level. Higher levels take longer, and reduce the size of such answers little.
 const ZSTD_LEVEL: i32 = 1;
 
 /// The encoders of a process.
@@ -40,7 +39,7 @@ pub(crate) struct Encoders {
     left_out: IntCounter,
 }
 
-/// An encoder, until it is dropped.
+/// A borrowed encoder, returned on drop.
 struct Encoder<'e> {
     encoders: &'e Encoders,
     _permit: SemaphorePermit<'e>,
@@ -76,8 +75,8 @@ impl Drop for Encoder<'_> {
     }
 }
 
-/// Whether an answer comes compressed to callers who ask for it. One with a strong entity tag does not, since the tag
-/// is of exactly its bytes. Neither does one with a secret, or one that is compressed already.
+/// Whether an answer is compressed for callers who accept it. An answer with a strong entity tag is not, because the
+/// tag stands for exactly its bytes. Neither is an answer with a secret, or a compressed one.
 pub(crate) fn applies_to(response: &Response, bytes_min: usize) -> bool {
     let Body::Whole(body) = &response.body else { return false };
     let is_strong = |tag: &HeaderValue| !tag.as_bytes().starts_with(b"W/");
@@ -87,7 +86,7 @@ pub(crate) fn applies_to(response: &Response, bytes_min: usize) -> bool {
         && response.header(&CONTENT_ENCODING).is_none()
 }
 
-/// Compresses an answer if its caller prefers that, and says that it depends on what they prefer.
+/// Compresses an answer if its caller prefers that, and sets `Vary`.
 pub(crate) async fn compress(
     encoders: &Encoders,
     headers: &HeaderMap,
@@ -109,7 +108,7 @@ pub(crate) async fn compress(
     };
     match compressed {
         Ok(compressed) => response.with(CONTENT_ENCODING, HeaderValue::from_static(coding.name())).body(compressed),
-        // It was not worthwhile. An uncompressed answer is as good.
+        // The result was too large. The answer is sent uncompressed.
         Err(_) => response,
     }
 }
@@ -122,13 +121,13 @@ async fn gzip(body: &Bytes) -> io::Result<Bytes> {
 
 async fn zstd(body: &Bytes) -> io::Result<Bytes> {
     let mut encoder = zstd::Encoder::new(Output::of(body), ZSTD_LEVEL)?;
-    // So that it takes no more memory than a body of this length needs.
+    // So that it takes only the memory that a body of this length needs.
     encoder.set_pledged_src_size(Some(body.len() as u64))?;
     write_in_pieces(&mut encoder, body).await?;
     Ok(encoder.finish()?.bytes.into())
 }
 
-/// The compressed form of an answer, as long as it is small enough.
+/// The compressed form of an answer, while it is small enough.
 struct Output {
     bytes: Vec<u8>,
     bytes_max: usize,

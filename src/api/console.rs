@@ -1,5 +1,5 @@
-//! Serves the console's files. It may hold nothing back and decide nothing: the pages are for everybody,
-//! and what they show they ask of the API.
+//! Serves the console's files. It hides nothing and makes no decision: the pages are public, and they load their data
+//! from the API.
 
 use actix_web::http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
@@ -17,8 +17,8 @@ use crate::console::{self, CONSOLE, Found};
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Nothing but the server's own files and API, and what tells people's tokens: no inline script or style, no
-/// evaluated text, no other host.
+/// Allows only the server's own files and API, and the identity providers: no inline script or style, no evaluated
+/// text, no other host.
 pub(crate) fn content_policy(sign_in_origins: &[String]) -> String {
     let connect = [&["'self'".to_owned()], sign_in_origins].concat().join(" ");
     format!(
@@ -27,7 +27,7 @@ pub(crate) fn content_policy(sign_in_origins: &[String]) -> String {
     )
 }
 
-/// The answer, if the path is one of the console's.
+/// The answer, if the path belongs to the console.
 pub(crate) fn answer(method: &Method, path: &str, headers: &HeaderMap, content_policy: &str) -> Option<HandlerResult> {
     if path == "/" {
         return (is_read(method) && is_browser(headers)).then(to_the_console);
@@ -46,7 +46,7 @@ fn is_read(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }
 
-/// Programs name what they read, or anything; browsers name pages.
+/// Browsers accept HTML by name. Programs accept other types, or any type.
 fn is_browser(headers: &HeaderMap) -> bool {
     let mut accepted = headers.get_all(ACCEPT).filter_map(|value| value.to_str().ok());
     accepted.any(|list| list.contains("text/html"))
@@ -73,7 +73,7 @@ fn file(found: &Found, headers: &HeaderMap, content_policy: &str) -> HandlerResu
     })
 }
 
-/// What is said of a file whether or not it is sent.
+/// The headers of a file, with or without its content.
 fn about(status: StatusCode, etag: &str, is_immutable: bool, policy: &str) -> HandlerResult {
     let caching = if is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
     let response = [

@@ -1,4 +1,4 @@
-//! Documents that stay the same while a server runs: kept in every form in which they are sent, each made once.
+//! Constant documents, stored in every form in which they are sent. Each form is made once.
 
 use std::io::{self, Write};
 
@@ -24,11 +24,11 @@ impl Document {
     pub fn new(plain: Bytes) -> Self {
         let zstd = zstd::encode_all(&*plain, ZSTD_LEVEL).map(|packed| (Coding::Zstd, packed.into()));
         let gzip = gzip(&plain).map(|packed| (Coding::Gzip, packed));
-        // Memory takes all that is written to it. A form that is missing is not offered.
+        // Writing to memory does not fail. A missing form would not be offered.
         Self { packed: [zstd, gzip].into_iter().flatten().collect(), plain }
     }
 
-    /// Answers with the document, compressed if its caller prefers that and it has so many bytes.
+    /// Answers with the document, compressed if its caller prefers that and it has at least `bytes_min` bytes.
     pub fn answer(&self, response: Response, headers: &HeaderMap, bytes_min: usize) -> Response {
         let Self { plain, packed } = self;
         let offered: Vec<Coding> = packed.iter().map(|(coding, _)| *coding).collect();

@@ -1,4 +1,4 @@
-//! The request headers that mean something here.
+//! The request headers with a meaning in this API.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,17 +20,20 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 const USER: HeaderName = HeaderName::from_static("liststore-user");
 
 const REQUEST_ID_CHARS_MAX: usize = 128;
-/// Of an id that we make: the process's number in 16 hexadecimal digits with a hyphen, and the count in up to 16.
+/// The length of a generated ID: the process's number in 16 hexadecimal digits with a hyphen, and the count in up to
+/// 16.
 const PROCESS_BYTES: usize = 16 + 1;
 const COUNT_BYTES: usize = 16;
 
-/// The names of what is limited, in the order of [`Limiter::left`].
+/// The names of the limited quantities, in the order of [`Limiter::left`].
 const LIMITED: [&str; 2] = ["requests", "items"];
 
-/// Tells callers who are limited what is left of it: `RateLimit` and `RateLimit-Policy`, as
-/// draft-ietf-httpapi-ratelimit-headers-11 has them. A quota is the burst, and its window the time in which
-/// that fills. What is left is so until there is more, which is never later than `Retry-After` says. Items are
-/// a quota unit of our own: without one, the draft takes any quota for one of requests.
+/// Reports the remaining quota to callers with limits, in `RateLimit` and `RateLimit-Policy`
+/// (draft-ietf-httpapi-ratelimit-headers-11).
+///
+/// A quota is the burst, and its window is the time in which the burst refills. The rest is valid until it grows, which
+/// happens at the time of `Retry-After` at the latest. Items are a quota unit of this server, because the draft counts
+/// requests by default.
 pub(crate) fn tell_limits(response: &mut Response, limiter: &Limiter) {
     let (mut limits, mut policies) = (String::new(), String::new());
     for (name, left) in LIMITED.iter().zip(limiter.left()) {
@@ -49,8 +52,8 @@ pub(crate) fn tell_limits(response: &mut Response, limiter: &Limiter) {
     }
 }
 
-/// Makes ids for requests that bring none: a number that this process drew at its start, and a
-/// count. Unique, cheap, and no secret.
+/// Makes IDs for requests without one: a random number from the start of the process, and a count. Unique, cheap, and
+/// no secret.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     /// The number in hexadecimal digits, and a hyphen.
@@ -66,8 +69,8 @@ impl RequestIds {
         Self { process, count: AtomicU64::new(0) }
     }
 
-    /// The id of a request: its own if it is 1–128 visible ASCII characters, else a new one. One that holds a secret is
-    /// not kept: the log has it on every line.
+    /// The ID of a request: its own if it is 1–128 visible ASCII characters, otherwise a new one. An ID that contains a
+    /// secret is replaced, because the log has it on every line.
     pub fn of(&self, headers: &HeaderMap) -> HeaderValue {
         let is_fit = |value: &&HeaderValue| {
             (1..=REQUEST_ID_CHARS_MAX).contains(&value.len())
@@ -82,41 +85,42 @@ impl RequestIds {
 
     fn make(&self) -> HeaderValue {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        // Without an allocation beside the value's, and without formatting: each request that brings no id
-        // comes by here.
+        // Makes one allocation, for the value, and does not use formatting, because every request without an ID runs
+        // this.
         let mut id = [0; PROCESS_BYTES + COUNT_BYTES];
         let mut digits = [0; COUNT_BYTES];
         let length = PROCESS_BYTES + write_hexadecimal(count, &mut digits);
         id[..PROCESS_BYTES].copy_from_slice(&self.process);
         id[PROCESS_BYTES..].copy_from_slice(&digits);
-        // It is never refused.
+        // A generated ID is always a valid value.
         HeaderValue::from_bytes(&id[..length]).unwrap_or(HeaderValue::from_static("-"))
     }
 }
 
-/// Writes a number in as few hexadecimal digits as it has. Returns how many.
+/// Writes a number with as few hexadecimal digits as possible. Returns their count.
 fn write_hexadecimal(number: u64, digits: &mut [u8; COUNT_BYTES]) -> usize {
     let count = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
-    // Its first digit that is not zero comes first; what is behind its last one is not looked at.
+    // Its first non-zero digit comes first. The bytes after its last digit are ignored.
     let number = number << (u64::BITS - 4 * count);
     let [first, last] = [(number >> 32) as u32, number as u32].map(eight_digits);
     *digits = (u128::from(first) << u64::BITS | u128::from(last)).to_be_bytes();
     count as usize
 }
 
-/// All hexadecimal digits of a number, which are computed together: one in each byte of a word, the first one highest.
+/// All hexadecimal digits of a number, computed together: one in each byte of a word, the first digit in the highest
+/// byte.
 fn eight_digits(number: u32) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let halves = u64::from(number);
     let halves = (halves | halves << 16) & 0x0000_ffff_0000_ffff;
     let bytes = (halves | halves << 8) & 0x00ff_00ff_00ff_00ff;
     let values = (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Six more than ten or above has a fifth bit.
+    // Adding six to a digit of ten or above sets the fifth bit.
     let letters = ((values + 6 * ONES) >> 4) & ONES;
     values + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)
 }
 
-/// The one value of a header, if it was sent.
+/// The value of a header that may occur once, if it was sent.
 fn single<'h>(headers: &'h HeaderMap, name: &HeaderName, field: &'static str) -> Result<Option<&'h [u8]>, Problem> {
     let mut values = headers.get_all(name);
     let first = values.next().map(HeaderValue::as_bytes);
@@ -126,20 +130,20 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName, field: &'static str) ->
     }
 }
 
-/// What `Liststore-Timeout-Ms` asks for: whole milliseconds, at least 1.
+/// The value of `Liststore-Timeout-Ms`: whole milliseconds, at least 1.
 pub(crate) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
     const FIELD: &str = "Liststore-Timeout-Ms";
     let Some(raw) = single(headers, &TIMEOUT, FIELD)? else { return Ok(None) };
     let refused = || Problem::argument(FIELD, "Liststore-Timeout-Ms must be a whole number of milliseconds from 1");
     let digits = std::str::from_utf8(raw).ok().filter(|text| !text.is_empty() && raw.iter().all(u8::is_ascii_digit));
-    // More digits than a u64 has ask for more than any operation may take.
+    // More digits than a u64 has exceed the maximum of every operation.
     match digits.ok_or_else(refused)?.parse().unwrap_or(u64::MAX) {
         0 => Err(refused()),
         millis => Ok(Some(Duration::from_millis(millis))),
     }
 }
 
-/// Who asks for a change, if they say so: `Liststore-User`, in UTF-8.
+/// The author of a change, if the request names one: `Liststore-User`, in UTF-8.
 pub(crate) fn author(headers: &HeaderMap) -> Result<Option<Author>, Problem> {
     const FIELD: &str = "Liststore-User";
     let Some(raw) = single(headers, &USER, FIELD)? else { return Ok(None) };
@@ -147,8 +151,8 @@ pub(crate) fn author(headers: &HeaderMap) -> Result<Option<Author>, Problem> {
     Author::new(text).map(Some).map_err(|invalid| Problem::from(invalid).at(FIELD))
 }
 
-/// The condition of a change: `If-Match` (RFC 9110, section 13.1.1). It compares strongly, so weak
-/// tags never match, and neither do tags that are none of ours.
+/// The condition of a change: `If-Match` (RFC 9110, section 13.1.1). The comparison is strong, so weak tags and foreign
+/// tags never match.
 pub(crate) fn if_match(headers: &HeaderMap) -> Result<Precondition, Problem> {
     const FIELD: &str = "If-Match";
     let mut revisions = Vec::new();
@@ -184,8 +188,8 @@ pub(crate) fn bag_conditions(headers: &HeaderMap) -> Result<BagConditions, Probl
     })
 }
 
-/// Whether the caller has what has this entity tag: `If-None-Match` (RFC 9110, section 13.1.2). It compares
-/// weakly, so that tags are the same if their opaque parts are.
+/// Whether the caller already has the content with this entity tag: `If-None-Match` (RFC 9110, section 13.1.2). The
+/// comparison is weak, so tags are equal if their opaque parts are equal.
 pub(crate) fn has_already(headers: &HeaderMap, tag: &[u8]) -> Result<bool, Problem> {
     let opaque = tag.strip_prefix(b"W/").unwrap_or(tag);
     let mut found = false;
@@ -195,7 +199,7 @@ pub(crate) fn has_already(headers: &HeaderMap, tag: &[u8]) -> Result<bool, Probl
     Ok(found || listed == Listed::Anything)
 }
 
-/// What a header with entity tags has.
+/// The content of a header with entity tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listed {
     Nothing,
@@ -204,7 +208,7 @@ enum Listed {
     Tags,
 }
 
-/// Reads a list of entity tags: `each` is told whether a tag is weak, and its opaque part.
+/// Reads a list of entity tags. `each` receives whether a tag is weak, and its opaque part.
 fn read_tags(
     headers: &HeaderMap,
     name: &HeaderName,
@@ -251,7 +255,7 @@ fn read_tags(
 
 fn revision_of(tag: &[u8]) -> Option<Revision> {
     let number: u64 = std::str::from_utf8(tag).ok()?.parse().ok()?;
-    // Only the text that we write is a tag of ours: not "007" or "+7".
+    // Only a tag exactly as the server writes it is valid: not "007" or "+7".
     (number.to_string().as_bytes() == tag).then_some(Revision(number))
 }
 
@@ -260,7 +264,7 @@ pub(crate) fn bag_tag(updated_at: Timestamp) -> String {
     format!("\"{:x}\"", updated_at.as_nanos())
 }
 
-/// Writes what stands in it between the quotation marks, for pages of many bags without formatting.
+/// Writes the text between the quotation marks of the tag, without formatting, for pages of many bags.
 pub(crate) fn write_in_bag_tag(updated_at: Timestamp, text: &mut Vec<u8>) {
     let mut digits = [0; COUNT_BYTES];
     let count = write_hexadecimal(updated_at.as_nanos(), &mut digits);
@@ -270,7 +274,7 @@ pub(crate) fn write_in_bag_tag(updated_at: Timestamp, text: &mut Vec<u8>) {
 fn stamp_of(tag: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(tag).ok()?;
     let stamp = Timestamp::from_nanos(u64::from_str_radix(text, 16).ok()?).ok()?;
-    // Only the text that we write is a tag of ours.
+    // Only a tag exactly as the server writes it is valid.
     (bag_tag(stamp).trim_matches('"') == text).then_some(stamp)
 }
 

@@ -1,4 +1,4 @@
-//! The server's health. Nothing here asks a database.
+//! The server's health. No check asks a database.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use super::request::Peer;
 use crate::actors::{ListPool, MetadataHandle, SlotState};
 use crate::wire::{Check, Health};
 
-/// Whether everything that a request needs is there, for the first time.
+/// Whether everything that a request needs became ready for the first time.
 pub fn is_ready(lists: &ListPool, metadata: &MetadataHandle) -> bool {
     item_store(lists, Peer::Local).0 != Check::Fail && catalog(metadata).0 != Check::Fail
 }
@@ -28,8 +28,8 @@ pub(crate) fn readiness(state: &ApiState, peer: Peer) -> Health {
     health
 }
 
-/// The store's own reasons name files, and say what the operating system says of them: those are for
-/// whoever may use the data directory, and for the log.
+/// The store's own reasons name files, and quote the operating system's errors. Only callers with access to the data
+/// directory, and the log, get them.
 fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
     let because = |reason: &str| match peer {
         Peer::Local => format!(": {reason}"),
@@ -47,7 +47,7 @@ fn item_store(lists: &ListPool, peer: Peer) -> (Check, Option<String>) {
     if live == 0 {
         return (Check::Fail, Some(format!("none of {all} list actors is live{failed}")));
     }
-    // A part of the lists would be refused, and by this server alone.
+    // Only this server would refuse a part of the lists.
     let starting = states.iter().filter(|state| state.awaits_first_session()).count();
     if starting > 0 {
         return (Check::Fail, Some(format!("{starting} of {all} list actors are still starting{failed}")));
@@ -72,7 +72,7 @@ fn catalog(metadata: &MetadataHandle) -> (Check, Option<String>) {
     }
 }
 
-/// Without it list operations go on, so its absence alone takes no server out of service.
+/// List operations continue without it, so its absence alone takes no server out of service.
 fn metadata_store(metadata: &MetadataHandle) -> (Check, Option<String>) {
     match metadata.unavailable_reason() {
         Some(reason) => (Check::Warn, Some(format!("metadata store unavailable: {reason}"))),
@@ -80,7 +80,7 @@ fn metadata_store(metadata: &MetadataHandle) -> (Check, Option<String>) {
     }
 }
 
-/// Whether strangers may do anything: a server that was told to let them says so as long as it does.
+/// Whether strangers have full access. The server reports this while its settings allow it.
 fn access(state: &ApiState) -> (Check, Option<String>) {
     match state.access.is_open() {
         Some(true) if state.options.is_insecure => {

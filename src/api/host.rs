@@ -1,8 +1,8 @@
-//! Whether a request was sent to a name that is the server's.
+//! Checks that a request names this server as its host.
 //!
-//! A page of another site can have its own name point to this machine (DNS rebinding), and a browser then
-//! takes the server for a part of that site. It still sends the name. Addresses are nobody's to point
-//! elsewhere, and neither are names without a dot, which no public name is.
+//! A page of another site can point its own name to this machine (DNS rebinding). A browser then treats the server as a
+//! part of that site, but still sends the name. No site can redirect an address, or a name without a dot, because such
+//! a name is never public.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,8 +13,7 @@ use super::problem::{ErrorCode, Problem};
 /// Allows every name, in place of one.
 const ANY_HOST: &str = "*";
 
-/// Refuses names that are none of `allowed`. Those that a browser cannot be led to from elsewhere are always
-/// taken.
+/// Refuses names outside `allowed`. Names that no foreign page can redirect are always accepted.
 pub(crate) fn check(headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
     let Some(host) = headers.get(HOST).map(|host| host.as_bytes()) else { return Ok(()) };
     let is_allowed = |name: &String| name == ANY_HOST || name_of(host).eq_ignore_ascii_case(name.as_bytes());
@@ -25,7 +24,7 @@ pub(crate) fn check(headers: &HeaderMap, allowed: &[String]) -> Result<(), Probl
     Err(Problem::new(ErrorCode::UnknownHost, detail).at("Host"))
 }
 
-/// Without the port, and without the dot that may end a name.
+/// The host without its port, and without a final dot.
 fn name_of(host: &[u8]) -> &[u8] {
     let name = match host.iter().rposition(|byte| *byte == b':') {
         Some(colon) if host[colon + 1..].iter().all(u8::is_ascii_digit) => &host[..colon],
@@ -34,10 +33,10 @@ fn name_of(host: &[u8]) -> &[u8] {
     name.strip_suffix(b".").unwrap_or(name)
 }
 
-/// Whether a host is an address, or a name that is nobody's to point elsewhere.
+/// Whether a host is an address, or a name that no site can redirect.
 pub(crate) fn is_local(host: &[u8]) -> bool {
     let name = name_of(host);
-    // What a server without keys is asked by, which listens on loopback: not parsed for each request.
+    // The usual host of a server without keys, which listens on loopback. It is not parsed for each request.
     if name == b"127.0.0.1" {
         return true;
     }

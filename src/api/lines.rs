@@ -1,5 +1,5 @@
-//! A page of items as lines of JSON (NDJSON): one item a line, and a last line with the token of the next
-//! page if there is one.
+//! A page of items as lines of JSON (NDJSON): one item a line, and a last line with the token of the next page if there
+//! is one.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::problem::Problem;
 use crate::service::RenderedPage;
 
-/// What stands before and behind a token.
+/// The text before and after a token.
 const TOKEN: (&[u8], &[u8]) = (b"{\"next_page_token\":", b"}\n");
 
 #[derive(Deserialize)]
@@ -19,7 +19,7 @@ struct Page<'a> {
     next_page_token: Option<&'a RawValue>,
 }
 
-/// The same page in lines. No JSON of a page has a line break in it.
+/// The same page in lines. No JSON of a page contains a line break.
 pub(crate) fn of(page: &RenderedPage) -> Result<RenderedPage, Problem> {
     let unreadable = |error| Problem::internal(format!("cannot parse a rendered page: {error}"));
     let Page { items, next_page_token } = serde_json::from_slice(&page.text).map_err(unreadable)?;
@@ -36,7 +36,7 @@ pub(crate) fn of(page: &RenderedPage) -> Result<RenderedPage, Problem> {
     Ok(RenderedPage { text: text.into(), tag: tag_of_lines(&page.tag), items: page.items })
 }
 
-/// The tag of the lines, which are other bytes than the page that has this one.
+/// The tag of the lines, whose bytes differ from the page with this tag.
 fn tag_of_lines(tag: &[u8]) -> Bytes {
     [tag.strip_suffix(b"\"").unwrap_or(tag), b"-lines\""].concat().into()
 }

@@ -14,7 +14,7 @@ use super::problem::{ErrorCode, Problem};
 use crate::access::Budget;
 use crate::actors::MetadataHandle;
 
-/// Seconds: from what a get from memory takes, to beyond any deadline.
+/// Seconds: from the time of a get from memory to more than any deadline.
 const LATENCY_BUCKETS: [f64; 14] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
@@ -31,7 +31,7 @@ struct Series {
 pub(crate) struct ApiMetrics {
     requests: IntCounterVec,
     seconds: HistogramVec,
-    /// By operation, then by code. Of operations, none is first; of codes, success, and that nothing is new.
+    /// By operation, then by code. Index 0 of operations means none. The first codes are success and "not modified".
     series: Box<[[OnceLock<Series>; COLUMNS]]>,
     pub batch_failures: IntCounter,
     refused: IntCounterVec,
@@ -53,7 +53,7 @@ pub(crate) struct ApiMetrics {
 }
 
 impl ApiMetrics {
-    /// For a table of so many `operations`.
+    /// For a table with this many `operations`.
     pub fn register(registry: &Registry, operations: usize) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| {
             let counter = IntCounter::new(name, help)?;
@@ -143,7 +143,7 @@ impl ApiMetrics {
         })
     }
 
-    /// Counts a request that was turned away for who sent it, or for how.
+    /// Counts a request that was refused because of its caller or its credentials.
     pub fn refused(&self, problem: &Problem) {
         use ErrorCode::{CrossSite, LocalOnly, PermissionDenied, RateLimited, Unauthenticated, UnknownHost};
         let reason = match problem.code {
@@ -155,7 +155,7 @@ impl ApiMetrics {
         self.refused.with_label_values(&[reason]).inc();
     }
 
-    /// Counts an answer. `code` is that of the problem, if it was one.
+    /// Counts an answer. `code` is the problem's code, if the answer is a problem.
     pub fn answered(
         &self,
         operation: Option<OperationId>,
@@ -179,12 +179,12 @@ impl ApiMetrics {
         series.seconds.observe(took.as_secs_f64());
     }
 
-    /// How many requests were answered so far.
+    /// The number of requests answered so far.
     pub fn all_answered(&self) -> u64 {
         self.series.iter().flatten().filter_map(OnceLock::get).map(|series| series.requests.get()).sum()
     }
 
-    /// Brings what is read rather than counted up to date: before metrics are shown.
+    /// Updates the gauges before metrics are shown.
     pub fn refresh(&self, metadata: &MetadataHandle, budget: &Budget, unread: &Unread) {
         self.unread_bytes.set(i64::try_from(unread.bytes()).unwrap_or(i64::MAX));
         self.buffered_bytes.set(i64::try_from(budget.used()).unwrap_or(i64::MAX));
@@ -199,7 +199,7 @@ impl ApiMetrics {
         self.catalog_age_seconds.set(metadata.age_of_catalog(&snapshot).as_secs_f64());
     }
 
-    /// Counts a connection until what is returned is dropped.
+    /// Counts a connection until the returned value is dropped.
     pub fn connection(&self) -> OpenConnection {
         self.connections.inc();
         OpenConnection { open: self.connections.clone() }
@@ -214,8 +214,7 @@ impl ApiMetrics {
     }
 }
 
-/// The name of an operation, in metrics and logs. What was answered by what is known of its path alone
-/// is none.
+/// The name of an operation, in metrics and logs. Answers that depend only on the path have none.
 pub(crate) fn label(operation: Option<OperationId>) -> &'static str {
     operation.map_or("none", |operation| operation.row().name)
 }

@@ -1,11 +1,11 @@
-//! What operations are read from and answered with: requests, their parameters and conditions, problems, replies.
+//! The requests and answers of operations: parameters, conditions, problems, replies.
 //!
 //! An operation ([`operation`]) reads a [`call::Call`], and makes a [`response::Response`] of its reply. The service
-//! is below it, and carries it out. The table of all operations is above it, and the server (`http`), which looks
-//! requests up in the table.
+//! below it carries it out. Above it are the table of all operations, and the server (`http`), which looks requests up
+//! in the table.
 //!
 //! This module reads no settings, never holds an actor's address, and decides nothing about lists or definitions.
-//! `docs/reference/api.md` is the API's guide; `GET /openapi.json` its exact form.
+//! `docs/reference/api.md` is the API's guide. `GET /openapi.json` has its exact form.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -59,34 +59,33 @@ pub use tls_clients::ClientTls;
 pub struct ApiOptions {
     /// A larger request body is refused.
     pub body_bytes_max: usize,
-    /// Answers from this length on are compressed for those who ask for it.
+    /// Answers from this length on are compressed for callers who accept it.
     pub compression_bytes_min: usize,
     /// How long a request body may take to arrive. The operation's own deadline counts from then.
     pub body_timeout: Duration,
-    /// While a worker has more requests than it can serve, list operations are refused that have waited for longer.
+    /// While a worker has more requests than it can serve, it refuses list operations that have waited for longer.
     pub socket_wait_max: Duration,
-    /// What requests that are not whole and answers that are not taken may hold together.
+    /// The total memory of incomplete requests and unread answers.
     pub buffered_bytes_max: usize,
-    /// Of which sites a browser's pages may ask for changes, beside the server's own: such as
-    /// `https://lists.example.org`.
+    /// The sites, in addition to the server's own, whose pages may send changes: such as `https://lists.example.org`.
     pub allowed_origins: Vec<String>,
-    /// Names that the server goes by, in lower case; `*` for any. None: any, but where it is open.
+    /// Names of the server, in lower case; `*` for any. An empty list means any name, except on an open server.
     pub allowed_hosts: Vec<String>,
-    /// Whether anybody may read the metrics.
+    /// Whether any client may read the metrics.
     pub metrics_are_open: bool,
-    /// Why anybody on the network may do anything, where that is so beyond this machine: for `/readyz`.
+    /// Why anyone on the network has full access, if that is so: for `/readyz`.
     pub is_insecure: bool,
-    /// Whether metrics and the pool have an address of their own, and are served there alone.
+    /// Whether metrics and the pool are served only at a separate address.
     pub administration_is_apart: bool,
-    /// How people sign in to the console, beside with a key.
+    /// How people sign in to the console without a key.
     pub sign_in: SignIn,
-    /// Of each second's requests so many have a line in the log at most, where any have.
+    /// The largest number of lines in the access log for each second's requests.
     pub access_lines_per_second_max: u32,
-    /// Where the console gets their tokens from: such as `https://id.example.org`.
+    /// Where the console gets its tokens: such as `https://id.example.org`.
     pub sign_in_origins: Vec<String>,
 }
 
-/// What operations are carried out with.
+/// The handles that operations use.
 pub struct Handles {
     pub lists: ListPool,
     pub metadata: MetadataHandle,
@@ -98,7 +97,7 @@ pub struct Handles {
     pub clock: Arc<dyn Clock>,
 }
 
-/// What every request is served with.
+/// The state that serves every request.
 pub struct ApiState {
     pub(crate) service: Service,
     /// For health and metrics.
@@ -111,7 +110,7 @@ pub struct ApiState {
     pub(crate) budget: Arc<Budget>,
     pub(crate) unread: Arc<http1::Unread>,
     pub(crate) encoders: compression::Encoders,
-    /// What pages of the console may load.
+    /// The resources that pages of the console may load.
     pub(crate) content_policy: String,
     pub(crate) options: ApiOptions,
     pub(crate) registry: Registry,
@@ -121,13 +120,13 @@ pub struct ApiState {
 }
 
 impl ApiState {
-    /// Keeps the books of what somebody is answered with in place of what they asked for.
+    /// Counts and logs a refusal.
     pub(crate) fn note_refusal(&self, by: &Principal, operation: &'static str, problem: &Problem) {
         use ErrorCode::Unauthenticated;
         if !matches!(problem.code.status(), 401 | 403 | 429) {
             return;
         }
-        // Why nobody was known stands behind the answer, in one of a few texts.
+        // The cause why no caller was identified is one of a few texts in the answer.
         let cause = problem.cause.as_deref().filter(|_| problem.code == Unauthenticated);
         let reason = cause.unwrap_or(&problem.detail);
         self.access.refusals().note(by, operation, problem.code.name(), reason, self.clock.now());
@@ -138,13 +137,13 @@ impl ApiState {
         self.service.repeat(entry).await
     }
 
-    /// How many requests were answered so far.
+    /// The number of requests answered so far.
     pub fn answered(&self) -> u64 {
         self.metrics.all_answered()
     }
 
-    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows. `operations` is how many the table
-    /// has.
+    /// Registers the API's metrics with `registry`, which `GET /metrics` then shows. `operations` is the size of the
+    /// table.
     pub fn new(
         handles: Handles,
         operations: usize,

@@ -1,6 +1,6 @@
-//! What callers say they can read: `Accept` and `Accept-Encoding` (RFC 9110, section 12.5).
+//! Content negotiation: `Accept` and `Accept-Encoding` (RFC 9110, section 12.5).
 //!
-//! Nobody is refused for what they say: whoever names nothing that there is gets JSON, uncompressed.
+//! No request is refused for these headers. A caller that names no available form gets JSON, uncompressed.
 
 use actix_web::http::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 
@@ -20,7 +20,7 @@ pub(crate) fn prefers_lines(headers: &HeaderMap) -> bool {
     lines > 0 && lines >= weight(&["application/json", "application/*", "*/*"])
 }
 
-/// How an answer can be compressed.
+/// The coding of a compressed answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
     Zstd,
@@ -28,7 +28,7 @@ pub(crate) enum Coding {
 }
 
 impl Coding {
-    /// As it stands in `Content-Encoding`.
+    /// Its name in `Content-Encoding`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -36,7 +36,7 @@ impl Coding {
         }
     }
 
-    /// What callers call it, the best first. Who takes anything, without a name, takes what all can read.
+    /// The names that callers use, the best first. `*` selects the coding that all clients can read.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Zstd => &["zstd"],
@@ -45,20 +45,19 @@ impl Coding {
     }
 }
 
-/// In which of these codings a caller prefers an answer, of those that they like as much the first; none if they
-/// prefer it as it is.
+/// The coding that a caller prefers, the first among equals; `None` if the caller prefers an uncompressed answer.
 pub(crate) fn preferred_coding(headers: &HeaderMap, offered: &[Coding]) -> Option<Coding> {
     if !headers.contains_key(ACCEPT_ENCODING) {
         return None;
     }
     let weight = |names: &[&str]| of_first(headers, &ACCEPT_ENCODING, names).unwrap_or(0);
-    // What is not named can be taken, and is wanted less than anything that is.
+    // An unnamed coding is acceptable, and less preferred than a named one.
     let least = weight(&["identity"]).max(1);
     let weighed = offered.iter().rev().map(|coding| (weight(coding.names()), *coding));
     weighed.filter(|(weight, _)| *weight >= least).max_by_key(|(weight, _)| *weight).map(|(_, coding)| coding)
 }
 
-/// The weight of the first of these names that is given.
+/// The weight of the first of these names that the header contains.
 fn of_first(headers: &HeaderMap, header: &HeaderName, names: &[&str]) -> Option<Weight> {
     names.iter().find_map(|name| {
         let mut given =
@@ -72,7 +71,7 @@ fn of_first(headers: &HeaderMap, header: &HeaderName, names: &[&str]) -> Option<
     })
 }
 
-/// A weight (RFC 9110, section 12.4.2); what is none refuses.
+/// A weight (RFC 9110, section 12.4.2). An invalid weight refuses.
 fn parse(text: &str) -> Weight {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let is_sound = decimals.len() <= 3 && decimals.bytes().all(|byte| byte.is_ascii_digit());
@@ -118,7 +117,7 @@ mod tests {
     fn codings_are_for_those_who_take_them_and_do_not_prefer_none() {
         const NONE: Option<Coding> = None;
         let (zstd, gzip) = (Some(Coding::Zstd), Some(Coding::Gzip));
-        // With both to choose from, and with gzip alone.
+        // With both codings on offer, and with gzip alone.
         for (accepted, of_both, of_gzip) in [
             (&[][..], NONE, NONE),
             (&[""], NONE, NONE),

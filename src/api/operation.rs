@@ -1,4 +1,4 @@
-//! What an operation is: how its request is read, carried out, and answered. And how the table has it.
+//! The trait of operations: how an operation reads its request, runs and answers. And its form in the table.
 
 use std::pin::Pin;
 
@@ -8,17 +8,18 @@ use super::call::{Call, HandlerResult};
 use super::problem::Problem;
 use crate::service::{Caller, Service, ServiceError};
 
-/// An operation. Each is one file: its row in the contract, and this in the server.
+/// An operation. Each is one file with its row in the contract, and one file with this trait in the server.
 pub(crate) trait Operation {
     /// The contract's row: path, permission, parameters, bodies and error codes.
     const ROW: &'static Row;
     type Request<'r>;
     type Reply;
 
-    /// Reads the request from path, query, headers and body. The caller has the permission for what the path names.
+    /// Reads the request from path, query, headers and body. The caller has the permission for the resources of the
+    /// path.
     fn read<'r>(call: &'r Call<'_>) -> Result<Self::Request<'r>, Problem>;
 
-    /// Carries the request out. Where the row says that the body names the resources, each of them is decided on here.
+    /// Carries the request out. If the row states that the body names the resources, this decides on each of them.
     fn run<'r>(
         service: &'r Service,
         caller: &'r Caller,
@@ -28,7 +29,7 @@ pub(crate) trait Operation {
     /// Answers with the reply.
     fn reply(call: &Call<'_>, reply: Self::Reply) -> HandlerResult;
 
-    /// Adds to a refusal what only the call shows.
+    /// Adds details to a refusal that only the call contains.
     fn refused(_call: &Call<'_>, problem: Problem) -> Problem {
         problem
     }
@@ -52,8 +53,8 @@ fn boxed<'c, O: Operation + 'static>(call: Call<'c>) -> Answering<'c> {
     Box::pin(answer::<O>(call))
 }
 
-/// A call that is being answered. On the heap: what all requests go through is as large as the largest of these
-/// otherwise, and is moved as a whole.
+/// A call that is being answered. Boxed, because otherwise the path of all requests would be as large as the largest of
+/// these, and move as a whole.
 pub(crate) type Answering<'c> = Pin<Box<dyn Future<Output = HandlerResult> + 'c>>;
 
 /// An operation of the table.
@@ -68,7 +69,7 @@ impl Registered {
     }
 }
 
-/// Which operation of the table.
+/// Identifies an operation of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationId {
     place: usize,

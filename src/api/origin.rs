@@ -1,8 +1,7 @@
-//! Whether a request that changes something was sent by a page of another site.
+//! Detects changes that a page of another site sends.
 //!
-//! A browser sends what a page asks it to, from inside the network that the page is shown in. It says
-//! of whom the page is (`Origin`, the Fetch standard, section 3.2; `Sec-Fetch-Site`, Fetch Metadata).
-//! Programs say neither, and are not asked to.
+//! A browser sends the requests of a page from inside the user's network. It names the page's site (`Origin`, the Fetch
+//! standard, section 3.2; `Sec-Fetch-Site`, Fetch Metadata). Programs send neither header, and need not.
 
 use actix_web::http::Method;
 use actix_web::http::header::{HOST, HeaderMap, ORIGIN};
@@ -11,8 +10,8 @@ use super::problem::{ErrorCode, Problem};
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// Refuses what would change something for a page of another site. `allowed` are origins as browsers
-/// write them, such as `https://lists.example.org`.
+/// Refuses changes from a page of another site. `allowed` are origins as browsers write them, such as
+/// `https://lists.example.org`.
 pub(crate) fn check(method: &Method, headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
     if headers.is_empty() || matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
@@ -22,7 +21,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, allowed: &[String]) ->
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         origins.all(|origin| origin.to_str().is_ok_and(|origin| is_allowed(origin, allowed) || is_of(origin, host)))
     } else {
-        // Browsers that leave the one out send the other; `none` is somebody's own hand.
+        // Browsers that omit one header send the other. `none` is a person's own action.
         headers.get_all(SEC_FETCH_SITE).all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
     };
     if fits {
@@ -36,8 +35,8 @@ fn is_allowed(origin: &str, allowed: &[String]) -> bool {
     allowed.iter().any(|known| known.eq_ignore_ascii_case(origin))
 }
 
-/// Whether a page of this origin came from the host that is asked. Which scheme it came by is not
-/// known here: a proxy may have ended TLS.
+/// Whether a page of this origin came from the requested host. Its scheme is unknown here, because a proxy may have
+/// terminated TLS.
 fn is_of(origin: &str, host: &str) -> bool {
     let (authority, port) = match (origin.strip_prefix("http://"), origin.strip_prefix("https://")) {
         (Some(authority), _) => (authority, ":80"),

@@ -1,4 +1,4 @@
-//! Percent-decoding (RFC 3986, section 2.1), strictly: bytes that are no UTF-8 are refused.
+//! Percent-decoding (RFC 3986, section 2.1), strictly: bytes other than UTF-8 are refused.
 //!
 //! Paths are percent-encoded. Queries are form-encoded, as HTML forms and `URLSearchParams` write them: there a `+`
 //! stands for a space.
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 use percent_encoding::percent_decode_str;
 
-/// What stands before the first of an ASCII character, and what behind it, if it is there.
+/// The text before the first occurrence of an ASCII character, and the text after it, if it occurs.
 #[inline]
 pub(crate) fn cut(text: &str, separator: u8) -> (&str, Option<&str>) {
     match find(separator, text.as_bytes()) {
@@ -17,13 +17,12 @@ pub(crate) fn cut(text: &str, separator: u8) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether there is anything to decode in a text.
+/// Whether a text contains an encoded character.
 pub(crate) fn is_encoded(raw: &str) -> bool {
     find(b'%', raw.as_bytes()).is_some()
 }
 
-/// Looks at some bytes one by one first: segments, names and values are as short as that, and to call a search takes
-/// longer.
+/// Checks the first bytes one by one. Segments, names and values are short, and calling a search takes longer.
 #[inline]
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     const NEAR: usize = 12;

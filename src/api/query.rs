@@ -1,4 +1,5 @@
-//! Query strings, form-encoded: each operation names its parameters. Any other is refused, as it is usually a typo.
+//! Query strings, form-encoded. Each operation names its parameters, and any other is refused, because it is usually a
+//! typo.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use crate::service::{JoinedList, JoinedLists};
 use crate::wire::parameters::{INT64_AS, MAX_TIMESTAMP, MIN_TIMESTAMP, PAGE_SIZE, Parameter};
 use crate::wire::{check_bounds, read_joined_lists};
 
-/// The values of the given parameters, in their order; `None` for those that were not given.
+/// The values of the named parameters, in their order; `None` for missing ones.
 pub(crate) fn parse<'q, const N: usize>(
     query: Option<&'q str>,
     parameters: &[Parameter; N],
@@ -19,7 +20,7 @@ pub(crate) fn parse<'q, const N: usize>(
     Ok(values)
 }
 
-/// The same where some parameters may be given several times: the values of each, in their order.
+/// Does the same for parameters that may occur several times: the values of each, in their order.
 pub(crate) fn parse_repeated<'q, const N: usize>(
     query: Option<&'q str>,
     parameters: &[Parameter; N],
@@ -29,7 +30,7 @@ pub(crate) fn parse_repeated<'q, const N: usize>(
     Ok(values)
 }
 
-/// Hands on each value, with the index of its parameter.
+/// Passes on each value, with the index of its parameter.
 fn read<'q, const N: usize>(
     query: Option<&'q str>,
     parameters: &[Parameter; N],
@@ -74,7 +75,7 @@ pub(crate) fn moment(parameter: &Parameter, text: Option<&str>) -> Result<Option
     text.map(|text| Timestamp::parse(text).map_err(|invalid| refused(text, invalid))).transpose()
 }
 
-/// Adds to the refusal of a text how a plus is written, if the text may have had one: `+02:00` that was sent without
+/// Adds a hint on encoding a plus sign to a refusal, if the text may have contained one: `+02:00`, sent without
 /// encoding.
 pub(crate) fn about_plus(mut problem: Problem, text: &str) -> Problem {
     if text.contains(' ') {
@@ -98,7 +99,7 @@ fn unknown(name: &str, parameters: &[Parameter]) -> Problem {
 /// A whole number, as `limit` and `page_size` are.
 pub(crate) fn count(field: &'static str, text: &str) -> Result<usize, Problem> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // Too many digits saturate: the bound that follows names what is accepted.
+    // Too many digits saturate, and the check of the bound names the accepted range.
     let number = digits.then(|| text.parse().unwrap_or(usize::MAX));
     number.ok_or_else(|| Problem::argument(field, format!("{field} must be a whole number")))
 }

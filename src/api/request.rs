@@ -1,5 +1,4 @@
-//! A request as it was received, whatever carried it: first its head, by which most refusals are decided, then its
-//! body.
+//! A request as received, by any transport: first its head, which decides most refusals, then its body.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,24 +10,24 @@ use super::body::RequestBody;
 use super::tls_clients::ShownCertificate;
 use crate::access::Identity;
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Somebody on the network; nobody knows who, once a relay is in between.
+    /// An address on the network. It is unknown behind a relay.
     Network(Option<SocketAddr>),
-    /// The same, by way of the address that is for administration alone.
+    /// The same, through the address for administration.
     Administration(Option<SocketAddr>),
-    /// Somebody who may use the server's data directory.
+    /// A process with access to the server's data directory.
     Local,
 }
 
-/// What a connection says of whoever asks over it.
+/// The connection's data about its caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub peer: Peer,
-    /// The certificate that it showed in the TLS handshake, checked then.
+    /// The certificate that the client presented in the TLS handshake, which verified it.
     pub certificate: Option<Arc<ShownCertificate>>,
-    /// Who that makes them, if anybody who is known.
+    /// The identity of the caller, if known.
     pub identity: Option<Arc<Identity>>,
 }
 
@@ -50,13 +49,13 @@ pub(crate) enum Framing {
 #[derive(Clone, Copy)]
 pub(crate) struct RequestHead<'r> {
     pub method: &'r Method,
-    /// As it was sent, still encoded.
+    /// As sent, still encoded.
     pub path: &'r str,
     pub query: Option<&'r str>,
     pub headers: &'r HeaderMap,
     pub client: &'r Client,
     pub framing: Framing,
-    /// Whether it expects something else than `100-continue`.
+    /// Whether it has an expectation other than `100-continue`.
     pub expects_unknown: bool,
     /// Whether the body arrived together with the head. Otherwise the request waits for it.
     pub has_body: bool,

@@ -1,6 +1,7 @@
-//! What the log says of requests: one line each at debug level, failures of ours once, where they are
-//! answered, and the access log. Every line has the request's id. Never a payload, a query, a header, or a path as it
-//! was sent: each of them may hold a secret. A line names the operation's path in their place.
+//! The log lines of requests: a debug line for each request, one line for each server error, and the access log.
+//!
+//! Every line has the request's ID. It never contains a payload, a query, a header or a raw path, because each of them
+//! may hold a secret. A line names the operation's path template instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,25 +18,25 @@ use super::response::Response;
 use crate::access::Principal;
 use crate::telemetry::{ACCESS_TARGET, Log};
 
-/// Under load an outage would fail thousands of requests a second: of each code, one line in this
-/// time is a warning, and the others are debug lines. Metrics count them all.
+/// An outage under load would fail thousands of requests a second. Of each code, one line in this interval is a
+/// warning, and further lines are debug lines. Metrics count them all.
 const WARN_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct RequestLog {
     started: Instant,
-    /// When each code was last warned of, in milliseconds since the start; 0 for never.
+    /// When each code last caused a warning, in milliseconds since the start; 0 for never.
     warned_at_ms: [AtomicU64; ErrorCode::COUNT],
     log: Arc<Log>,
     access_lines: PerSecond,
 }
 
-/// A request that was answered, as the access log tells of it.
+/// An answered request, as in the access log.
 pub(crate) struct Accessed<'r> {
     pub request_id: &'r HeaderValue,
-    /// None of what was no request.
+    /// `None` for a malformed request.
     pub method: Option<&'r Method>,
-    /// None where its path is of none: that is not told, since it may hold anything.
+    /// `None` if no operation has its path. The log omits such a path, because it may contain anything.
     pub operation: Option<&'static Row>,
     pub principal: &'r Principal,
     pub response: &'r Response,
@@ -43,7 +44,7 @@ pub(crate) struct Accessed<'r> {
 }
 
 impl RequestLog {
-    /// Of each second's requests `access_lines_max` have a line at most, where any have.
+    /// At most `access_lines_max` of each second's requests have a line.
     pub fn new(log: Arc<Log>, access_lines_max: u32) -> Self {
         Self {
             started: Instant::now(),
@@ -53,7 +54,7 @@ impl RequestLog {
         }
     }
 
-    /// Writes the line of a request, where there is to be one.
+    /// Writes the line of a request, if the selection includes it.
     pub fn accessed<'r>(&self, response: &'r Response, request: impl FnOnce(&'r Response) -> Accessed<'r>) {
         let status = response.status.as_u16();
         if !self.log.access().takes(status) {
@@ -79,7 +80,7 @@ impl RequestLog {
         );
     }
 
-    /// Logs a failure of ours; what the caller did wrong is the caller's to know.
+    /// Logs a server error. The caller's mistakes are reported only to the caller.
     pub fn failed(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
         use ErrorCode::{LocalOnly, PermissionDenied, RateLimited, Unauthenticated, UnknownHost};
         let is_refusal =
@@ -102,8 +103,7 @@ impl RequestLog {
         }
     }
 
-    /// Logs who was turned away, as far as that is known. Anybody can cause it, so that of each code there is
-    /// one line in a while.
+    /// Logs a refused caller, if identified. Any client can cause this, so each code has one line per interval.
     fn turned_away(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
         let (code, who) = (problem.code.name(), problem.cause.as_deref().unwrap_or_default());
         let (request_id, reason) = (text(request_id), &*problem.detail);
@@ -131,7 +131,7 @@ impl RequestLog {
         tracing::debug!(request_id, operation, method, path, status, took_us, "answered");
     }
 
-    /// Logs what was no request: whoever sends that is not to fill the log with it.
+    /// Logs a malformed request, only at debug level, because any client can send many.
     pub fn refused(&self, request_id: &HeaderValue, problem: &Problem, took: Duration) {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
@@ -150,16 +150,16 @@ impl RequestLog {
     }
 }
 
-/// A field of each line, and no span around it: fields stand flat in JSON.
+/// A field of each line instead of a span, so that fields are flat in JSON.
 fn text(request_id: &HeaderValue) -> &str {
     request_id.to_str().unwrap_or_default()
 }
 
-/// Lets something happen so many times in a second.
+/// Permits an event a bounded number of times in a second.
 #[derive(Debug)]
 struct PerSecond {
     max: u32,
-    /// The second, and below it how many times it was wanted then.
+    /// The second, and in the lower bits the number of attempts in it.
     wanted: AtomicU64,
 }
 
@@ -168,8 +168,8 @@ impl PerSecond {
         Self { max, wanted: AtomicU64::new(0) }
     }
 
-    /// Whether it may happen now, and if it is the first time in its second: how many times it might not in the last
-    /// second in which it was wanted.
+    /// Whether the event is permitted now. The first one of a second returns how many were refused in the last second
+    /// with attempts.
     fn take(&self, second: u64) -> Option<u64> {
         let next = |packed: u64| {
             let (last, wanted) = (packed >> 32, packed & u64::from(u32::MAX));
@@ -211,7 +211,7 @@ mod tests {
         RequestLog::new(Arc::new(Log::unset()), 3)
     }
 
-    /// What is logged of a request that failed so.
+    /// The log lines of a request with this failure.
     fn logged(level: tracing::Level, problem: &Problem) -> Vec<String> {
         let (lines, log) = (Lines::default(), request_log());
         let writer = lines.clone();
@@ -242,12 +242,12 @@ mod tests {
     fn failures_of_ours_are_logged_where_debug_lines_are_not() {
         let outage = Problem::new(ErrorCode::StoreUnavailable, "away").because("no route");
         let lines = logged(tracing::Level::INFO, &outage);
-        // Of one outage once, with the cause and the id.
+        // One outage has one line, with the cause and the ID.
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("request-17") && lines[0].contains("no route"), "{lines:?}");
-        // Of what must not happen, always.
+        // An error that must not happen is always logged.
         assert_eq!(logged(tracing::Level::INFO, &Problem::internal("damaged")).len(), 2);
-        // Of what the caller did wrong, never.
+        // A caller's mistake is never logged.
         assert_eq!(logged(tracing::Level::INFO, &Problem::argument("limit", "too large")).len(), 0);
     }
 
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(wanted(0, 5), [Some(0), Some(0), None, None, None]);
         assert_eq!(wanted(1, 2), [Some(3), Some(0)]);
         assert_eq!(wanted(9, 3), [Some(0), Some(0), None]);
-        // A thread that was late counts in the second that has begun.
+        // A late thread counts in the current second.
         assert_eq!(wanted(8, 1), [None]);
         assert_eq!(wanted(10, 1), [Some(2)]);
     }

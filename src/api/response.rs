@@ -1,7 +1,7 @@
-//! What a request is answered with.
+//! The answer of a request.
 //!
-//! The framework's type keeps headers in a hash map. An answer has a handful of them, and nearly all answers are pages
-//! from memory: there a list of headers takes a tenth less of all instructions than such a map.
+//! The framework's type stores headers in a hash map. An answer has a handful of them, and nearly all answers are pages
+//! from memory. For them a list of headers saves a tenth of all instructions.
 
 use actix_web::HttpResponse;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
@@ -12,28 +12,28 @@ use bytes::Bytes;
 use super::problem::Problem;
 use crate::access::Share;
 
-/// Headers that most answers have, so that their list does not grow: type, tag, `Vary`, the request's id, and one more.
+/// The headers of most answers, so that their list does not grow: type, tag, `Vary`, the request's ID, and one more.
 const HEADERS_USUAL: usize = 5;
 
 pub(crate) struct Response {
     pub status: StatusCode,
-    /// In the order in which they are sent.
+    /// In the order of sending.
     headers: Vec<(HeaderName, HeaderValue)>,
     pub body: Body,
-    /// Whether the connection ends with it.
+    /// Whether the connection ends after it.
     pub closes: bool,
-    /// Memory that was reserved for it, more or less than it has.
+    /// The memory that was reserved for it, which may be more or less than its size.
     pub reserved: Option<Share>,
 }
 
 pub(crate) enum Body {
     Whole(Bytes),
-    /// One that comes bit by bit. Only the framework makes such.
+    /// A streamed body. Only the framework makes it.
     Stream(BoxBody),
 }
 
 impl Body {
-    /// How many bytes it has, if that is known.
+    /// The number of bytes, if known.
     pub fn len(&self) -> Option<u64> {
         match self {
             Self::Whole(bytes) => Some(bytes.len() as u64),
@@ -47,7 +47,7 @@ impl Body {
 }
 
 impl Response {
-    /// Without a body.
+    /// An answer without a body.
     pub fn new(status: StatusCode) -> Self {
         let (headers, body) = (Vec::with_capacity(HEADERS_USUAL), Body::Whole(Bytes::new()));
         Self { status, headers, body, closes: false, reserved: None }
@@ -58,19 +58,19 @@ impl Response {
         self
     }
 
-    /// With the memory that was reserved for it.
+    /// Attaches the memory that was reserved for it.
     pub fn reserving(mut self, reserved: Option<Share>) -> Self {
         self.reserved = reserved;
         self
     }
 
-    /// With one header more.
+    /// Adds a header.
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.add(name, value);
         self
     }
 
-    /// The same of a text, which is an error of ours if it is none that a header may have.
+    /// Adds a header with a text. An invalid text is a server error.
     pub fn with_text(self, name: HeaderName, text: impl Into<Bytes>) -> Result<Self, Problem> {
         let value = HeaderValue::from_maybe_shared(text.into());
         let value =
@@ -78,8 +78,7 @@ impl Response {
         Ok(self.with(name, value))
     }
 
-    /// Adds a header behind those that there are. `Vary` alone may be there already: it is a list, whose parts may come
-    /// in several lines.
+    /// Appends a header. Only `Vary` may occur again, because it is a list that may use several lines.
     pub fn add(&mut self, name: HeaderName, value: HeaderValue) {
         debug_assert!(name == VARY || self.header(&name).is_none(), "duplicate {name}");
         self.headers.push((name, value));
@@ -95,10 +94,10 @@ impl Response {
     }
 }
 
-/// What comes from the framework.
+/// Converts an answer of the framework.
 impl From<HttpResponse> for Response {
     fn from(mut response: HttpResponse) -> Self {
-        // An older version would say by itself that the connection ends, and heads are used again.
+        // With an older version the framework would close the connection. It also reuses heads.
         response.head_mut().version = Version::HTTP_11;
         let closes = response.head().connection_type() == ConnectionType::Close;
         let reserved = response.extensions_mut().remove();
@@ -109,7 +108,7 @@ impl From<HttpResponse> for Response {
     }
 }
 
-/// What goes to the framework.
+/// Converts an answer for the framework.
 impl From<Response> for HttpResponse {
     fn from(Response { status, headers, body, closes, reserved }: Response) -> Self {
         let mut response = Self::new(status);

@@ -1,9 +1,9 @@
-//! TLS on the server: a certificate and its key from PEM files, which are read again when they have
-//! changed. [`tls_clients`](super::tls_clients) checks clients' certificates.
+//! TLS on the server: a certificate and its key from PEM files, which are read again when they change.
+//! [`tls_clients`](super::tls_clients) checks clients' certificates.
 //!
-//! TLS 1.2 and 1.3, with the ciphers that rustls holds to be safe. An unusable certificate or key leaves the one before
-//! in use; the log and a metric show that. The files for clients' certificates are apart from these: neither keeps a
-//! change of the other out.
+//! It supports TLS 1.2 and 1.3, with the ciphers that rustls considers safe. With an unusable certificate or key the
+//! previous pair stays in use, and the log and a metric show that. The files for clients' certificates are separate, so
+//! neither blocks a change of the other.
 
 use std::future::poll_fn;
 use std::io;
@@ -25,7 +25,7 @@ use tokio_rustls::server::TlsStream;
 use super::tls_clients::{ClientTls, Clients, ShownCertificate, Verifier};
 use crate::tls_files::{self, FileProblem, TlsFiles};
 
-/// How long a handshake may take: as long as the head of a first request.
+/// The time limit of a handshake, the same as for the head of a first request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
@@ -52,12 +52,12 @@ pub struct Tls {
     files: TlsFiles<Arc<CertifiedKey>>,
     clients: Option<Arc<Clients>>,
     provider: Arc<CryptoProvider>,
-    /// The configuration that was made last.
+    /// The latest configuration.
     made: Mutex<Made>,
     metrics: TlsMetrics,
 }
 
-/// A configuration, and what it was made of.
+/// A configuration, and its source.
 struct Made {
     key: Arc<CertifiedKey>,
     verifier: Option<Verifier>,
@@ -73,7 +73,7 @@ struct TlsMetrics {
 impl Tls {
     /// Reads the files. Registers its metrics with `registry`.
     pub fn open(options: TlsOptions, registry: &Registry) -> Result<Self, TlsError> {
-        // Named here, since more than one may be linked in.
+        // Named explicitly, because several providers may be linked.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let TlsOptions { certificate_file, key_file, clients } = options;
         let clients = clients.map(|clients| Clients::open(&clients, &provider)).transpose()?.map(Arc::new);
@@ -86,8 +86,7 @@ impl Tls {
         Ok(Self { files, clients, provider, made, metrics })
     }
 
-    /// Brings TLS about, unless that takes too long or the connection is told to leave; `None` is
-    /// counted.
+    /// Completes the TLS handshake, unless it takes too long or the connection must leave; `None` is counted.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -108,7 +107,7 @@ impl Tls {
         accepted
     }
 
-    /// The configuration of the files as they are, or as they were when they could last be used.
+    /// The configuration of the current files, or of the last usable ones.
     fn current(&self) -> Arc<ServerConfig> {
         let (key, problem) = self.files.current();
         let clients = self.clients.as_ref().map(|clients| clients.current());
@@ -131,7 +130,7 @@ impl Tls {
         Arc::clone(&made.config)
     }
 
-    /// The certificate that the client has shown, if it did.
+    /// The certificate that the client presented.
     pub(crate) fn shown(&self, stream: &TlsStream<TcpStream>) -> Option<Arc<ShownCertificate>> {
         let chain = stream.get_ref().1.peer_certificates()?;
         ShownCertificate::of(chain, self.clients.as_ref()?).map(Arc::new)
@@ -183,7 +182,7 @@ fn config(
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(key))));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     if verifier.is_some() {
-        // A session that is taken up again is not checked again: a certificate would hold beyond its expiry.
+        // A resumed session would skip the check, so that a certificate would remain valid beyond its expiry.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }

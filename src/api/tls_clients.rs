@@ -1,8 +1,7 @@
-//! Clients' certificates: the authorities and revocations that they are checked by, and the check of those on open
-//! connections.
+//! Clients' certificates: their authorities and revocation lists, and the check on open connections.
 //!
-//! A readable file is believed, also if it names no authority any more. An unreadable one leaves the authorities and
-//! revocations of before in use for a bounded time, and no certificate holds after that.
+//! A readable file is accepted, even if it names no authority. If a file is unreadable, the previous authorities and
+//! revocations stay in use for a bounded time. After that no certificate is valid.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +20,9 @@ use crate::access::Names;
 use crate::domain::{Clock, SystemClock};
 use crate::tls_files::{self, FileProblem, TlsFiles};
 
-/// Between two checks of a certificate on an open connection: it may have expired.
+/// The interval between checks of a certificate on an open connection, because it may have expired.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// A connection compares its verifier with the present one at most this often.
+/// The smallest interval in which a connection compares its verifier with the current one.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How clients' certificates are checked.
@@ -35,24 +34,24 @@ pub struct ClientTls {
     pub crl_file: Option<PathBuf>,
     /// Whether a client must have a certificate.
     pub required: bool,
-    /// How long unreadable files leave their last authorities and revocations in use.
+    /// How long the last readable files stay in use.
     pub files_age_max: Duration,
 }
 
 pub(crate) type Verifier = Arc<dyn ClientCertVerifier>;
 
-/// The check of clients' certificates, as its files say.
+/// The check of clients' certificates, according to its files.
 #[derive(Debug)]
 pub(crate) struct Clients {
     files: TlsFiles<Verifier>,
     files_age_max: Duration,
     /// In use while the files are too old.
     refusing: Verifier,
-    /// Whether the files were too old at the last look.
+    /// Whether the files were too old at the last check.
     too_old: AtomicBool,
 }
 
-/// The check at present.
+/// The current check.
 pub(crate) struct CurrentClients {
     pub verifier: Verifier,
     pub are_unusable: bool,
@@ -96,13 +95,13 @@ fn verifier(options: &ClientTls, texts: &[Vec<u8>], provider: &Arc<CryptoProvide
     }
     let blamed = options.crl_file.as_ref().filter(|_| !crls.is_empty()).unwrap_or(&options.ca_file);
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    // An authority without a list in the file has revoked nothing. A list after its next update is no proof.
+    // An authority without a list in the file has revoked nothing. A list after its next update proves nothing.
     let builder = builder.with_crls(crls).allow_unknown_revocation_status().enforce_revocation_expiration();
     let builder = if options.required { builder } else { builder.allow_unauthenticated() };
     builder.build().map_err(|_| FileProblem::of(blamed, "it cannot be used to verify certificates"))
 }
 
-/// Asks for certificates, and accepts none.
+/// Requests certificates, and accepts none.
 #[derive(Debug)]
 struct RefusesAll {
     required: bool,
@@ -171,7 +170,7 @@ pub(crate) struct ShownCertificate {
 struct Checked {
     by: Verifier,
     at: Instant,
-    /// When the verifier was last compared with the present one.
+    /// When the verifier was last compared with the current one.
     looked_at: Instant,
     holds: bool,
 }
@@ -190,14 +189,15 @@ impl ShownCertificate {
         self.certificate.names()
     }
 
-    /// Whether the certificate would pass its check now: its authority may be gone, it may be revoked or expired.
+    /// Whether the certificate would pass its check now. Its authority may have been removed, and it may be revoked or
+    /// expired.
     pub fn holds(&self) -> bool {
         self.holds_at(Instant::now())
     }
 
     fn holds_at(&self, now: Instant) -> bool {
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        // All connections share the files, so a connection looks at them once in a while only.
+        // All connections share the files, so a connection checks them only at an interval.
         if now.saturating_duration_since(checked.looked_at) < LOOK_INTERVAL {
             return checked.holds;
         }

@@ -130,7 +130,7 @@ fn nothing_there(line: &str, plan: Option<&Plan>) -> Option<String> {
     plan.is_some().then(|| format!("{line}: empty"))
 }
 
-/// What a start would do with the items in the data directory. Without a plan it would refuse them all.
+/// The effect of a start on the items in the data directory. Without a plan it would refuse them all.
 fn embedded_items(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
     let failed = |error: embedded::OpenError| StartError::Items(error.to_string());
     let embedded = &settings.items.embedded;

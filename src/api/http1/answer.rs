@@ -20,12 +20,12 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// The `Date` header, made once a second.
 #[derive(Debug, Default)]
 pub(super) struct Dates {
-    /// The text of the present second, and when that ends.
+    /// The text of the current second, and when that second ends.
     last: Cell<Option<(Instant, Date)>>,
 }
 
 impl Dates {
-    /// The date at this moment, by a clock that is asked only once the last one's second is over.
+    /// The date at this moment. It reads the clock only after the last date's second is over.
     pub fn at(&self, moment: Instant, clock: &dyn Clock) -> Date {
         match self.last.get() {
             Some((until, date)) if moment < until => date,
@@ -51,12 +51,12 @@ pub(super) enum Length {
     UntilTheEnd,
 }
 
-/// What an answer says of its connection.
+/// The connection header of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Persistence {
-    /// Nothing: it goes on, as HTTP/1.1 has it.
+    /// None: in HTTP/1.1 the connection stays open.
     Implied,
-    /// An older client must be told that it goes on.
+    /// For an older client, whose connection stays open only with this header.
     KeepAlive,
     Close,
 }
@@ -76,7 +76,7 @@ pub(super) fn has_no_content(status: StatusCode) -> bool {
     status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// Writes the head of an answer as HTTP/1.1 has it (RFC 9112, section 4).
+/// Writes the head of an answer in the form of HTTP/1.1 (RFC 9112, section 4).
 pub(super) fn write_head(
     response: &Response,
     length: Length,
@@ -111,7 +111,7 @@ pub(super) fn write_head(
     out.put_slice(b"\r\n\r\n");
 }
 
-/// Writes what stands before the bytes of a chunk.
+/// Writes the line before the bytes of a chunk.
 pub(super) fn write_chunk_head(bytes: usize, out: &mut BytesMut) {
     // Writing to memory does not fail.
     let _ = write!(out, "{bytes:x}\r\n");
@@ -180,7 +180,7 @@ mod tests {
         let after = |millis: u64| dates.at(began + Duration::from_millis(millis), &clock);
         assert_eq!(&after(0), b"Thu, 01 Jan 1970 00:00:00 GMT");
         clock.set(Timestamp::from_nanos(1_000_000_000).unwrap());
-        // The clock is not asked before its second is over.
+        // The clock is not read before its second is over.
         assert_eq!(&after(749), b"Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(&after(750), b"Thu, 01 Jan 1970 00:00:01 GMT");
     }

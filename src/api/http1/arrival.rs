@@ -1,4 +1,4 @@
-//! The kernel's account of a stream: how long ago its bytes came to this machine, and how much of our answers it holds.
+//! The kernel's data about a stream: the age of its received bytes, and the amount of unread answers.
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpStream, UnixStream};
@@ -7,11 +7,11 @@ use tokio_rustls::server::TlsStream;
 
 /// A connection's bytes.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
-    /// How long ago the last of the bytes came that have come so far, if that is known. What was read with them may
-    /// have come before. Costs a system call.
+    /// The time since the last received bytes arrived, if known. Bytes that were read with them may have arrived
+    /// earlier. Costs a system call.
     fn since_last_arrival(&self) -> Option<Duration>;
 
-    /// The kernel's memory of written bytes that the client has not taken; 0 if unknown. Costs a system call.
+    /// The kernel's memory of written bytes that the client has not read; 0 if unknown. Costs a system call.
     fn queued(&self) -> usize;
 }
 
@@ -69,7 +69,7 @@ impl Stream for DuplexStream {
     }
 }
 
-/// What Linux tells of a connection: tcp(7).
+/// Linux's data about a connection: tcp(7).
 #[cfg(target_os = "linux")]
 mod kernel {
     use std::mem::{offset_of, size_of};
@@ -77,8 +77,8 @@ mod kernel {
     use nix::libc;
     use nix::sys::socket::sockopt::GetStruct;
 
-    /// What all kernels tell, up to `tcpi_last_data_recv`. How long the structure is depends on the C library, and
-    /// what a kernel fills of it on its age: nix panics where it is told less than it asked for.
+    /// The part that all kernels return, up to `tcpi_last_data_recv`. The length of the structure depends on the C
+    /// library, and the filled part on the kernel's age. nix panics if the kernel returns less than requested.
     type Words = [u32; offset_of!(libc::tcp_info, tcpi_last_data_recv) / size_of::<u32>() + 1];
 
     #[derive(Debug, Clone, Copy)]
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever C library it is built with, and however old the kernel is: this part has been told since Linux 2.4.
+    /// Holds with any C library and any kernel age: Linux has returned this part since version 2.4.
     #[cfg(target_os = "linux")]
     #[test]
     fn no_more_is_asked_than_every_kernel_tells() {
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// The kernel counts from when bytes come, whether or not anybody has read them.
+    /// The kernel counts from the arrival of bytes, whether or not they were read.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_kernel_tells_how_long_bytes_have_waited() {

@@ -1,13 +1,13 @@
-//! Buffers that a worker's connections take turns with: the few in use stay in the processor's
-//! cache, and thousands of idle connections hold none.
+//! Buffers that a worker's connections share. The few used buffers stay in the processor's cache, and thousands of idle
+//! connections hold none.
 
 use std::cell::RefCell;
 
 use bytes::BytesMut;
 
-/// Kept while nobody needs them.
+/// The largest number of unused buffers.
 const SPARES_MAX: usize = 64;
-/// What has grown beyond this is not kept.
+/// A buffer larger than this is freed.
 const BYTES_MAX: usize = 64 << 10;
 const BYTES: usize = 8 << 10;
 
@@ -22,12 +22,12 @@ impl Buffers {
         self.spares.borrow_mut().pop().unwrap_or_else(|| BytesMut::with_capacity(BYTES))
     }
 
-    /// Takes a buffer back whose content is not needed any more.
+    /// Takes a buffer back whose content is no longer needed.
     pub fn give_back(&self, buffer: &mut BytesMut) {
         let mut buffer = std::mem::take(buffer);
         buffer.clear();
         let mut spares = self.spares.borrow_mut();
-        // Parts of it that are still in use elsewhere make it grow anew instead of being overwritten.
+        // If parts of its memory are still used elsewhere, the buffer allocates new memory instead of overwriting them.
         if buffer.try_reclaim(BYTES) && buffer.capacity() <= BYTES_MAX && spares.len() < SPARES_MAX {
             spares.push(buffer);
         }

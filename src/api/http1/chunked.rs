@@ -1,14 +1,14 @@
-//! The chunked transfer coding (RFC 9112, section 7.1), read strictly: sizes are digits and nothing
-//! else, lines end with CRLF, and what an extension or a trailer says is read over, never acted upon.
+//! The chunked transfer coding (RFC 9112, section 7.1), read strictly. Sizes have only digits, and lines end with CRLF.
+//! The content of extensions and trailers is ignored.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::Refusal;
 use super::head;
 
-/// Sizes with more digits are refused: no body comes near.
+/// Sizes with more digits are refused. Real bodies are far smaller.
 const SIZE_DIGITS_MAX: usize = 15;
-/// A chunk's size with its extensions. Nobody uses those.
+/// A chunk's size with its extensions, which practically no client uses.
 const LINE_BYTES_MAX: usize = 256;
 /// All trailers together.
 const TRAILERS_BYTES_MAX: usize = 4 << 10;
@@ -22,7 +22,7 @@ pub(super) struct Chunked {
 #[derive(Clone, Copy)]
 enum State {
     Size,
-    /// So many bytes of a chunk are to come.
+    /// This many bytes of a chunk are missing.
     Data(usize),
     DataEnd,
     Trailers,
@@ -39,12 +39,12 @@ impl Chunked {
         Self { bytes_max, body: BytesMut::new(), state: State::Size }
     }
 
-    /// How much of the body there is.
+    /// The length of the decoded body.
     pub fn len(&self) -> usize {
         self.body.len()
     }
 
-    /// Takes as much of the body from the input as there is.
+    /// Decodes as much of the body as the input contains.
     pub fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, Refusal> {
         loop {
             match self.state {
@@ -89,7 +89,7 @@ impl Chunked {
     }
 }
 
-/// Takes a line without its end, if it is there.
+/// Takes a complete line without its end.
 fn line(input: &mut BytesMut, bytes_max: usize) -> Result<Option<BytesMut>, Refusal> {
     let Some(end) = input.iter().take(bytes_max).position(|byte| *byte == b'\n') else {
         return if input.len() < bytes_max { Ok(None) } else { Err(Refusal::Malformed("a chunk's size is too long")) };
@@ -118,7 +118,7 @@ fn size(line: &[u8]) -> Result<u64, Refusal> {
     u64::from_str_radix(text, 16).map_err(|_| malformed)
 }
 
-/// Whether each quoted text of an extension ends within it. Another reader may go on behind the line.
+/// Whether each quoted text of an extension ends within it. Otherwise another reader may continue after the line.
 fn ends_its_quotes(extension: &[u8]) -> bool {
     let (mut in_quotes, mut is_escaped) = (false, false);
     for byte in extension {
@@ -138,7 +138,7 @@ mod tests {
 
     type BodyAndRest = (Vec<u8>, Vec<u8>);
 
-    /// Decodes what comes in pieces of this size. `None` if it is too large.
+    /// Decodes a text that arrives in pieces of this size. `None` if it is too large.
     fn decoded(text: &[u8], piece: usize) -> Result<Option<BodyAndRest>, Refusal> {
         let (mut chunked, mut input) = (Chunked::new(20), BytesMut::new());
         let mut pieces = text.chunks(piece);

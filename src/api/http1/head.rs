@@ -1,10 +1,14 @@
-//! Heads of requests: where one ends, and how its body is framed (RFC 9112, sections 2 to 6).
+//! Heads of requests: where a head ends, and how its body is framed (RFC 9112, sections 2 to 6).
 //!
-//! `httparse` reads the lines. What it lets through and another reader could understand in another
-//! way is refused here: lines that end with LF alone, a length that is given twice or beside a
-//! transfer coding, a coding beside `chunked`, a target that is no path, a host that is missing,
-//! given twice or no host. `Upgrade` is passed over, as a server may: nothing here has another
-//! protocol.
+//! `httparse` reads the lines. This module refuses the remaining ambiguous forms, which another reader could understand
+//! differently:
+//! - lines that end with LF alone
+//! - a duplicate length, or one together with a transfer coding
+//! - a coding other than `chunked`
+//! - a target that is no path
+//! - a host that is missing, duplicate or invalid
+//! .
+//! A server may ignore `Upgrade`, and this one does, because it has no other protocol.
 
 use std::ops::Range;
 
@@ -16,7 +20,7 @@ use super::target::{RequestTarget, target};
 use super::{HEAD_BYTES_MAX, Refusal};
 use crate::api::request::Framing;
 
-/// What nearly all requests have room in.
+/// The capacity that is enough for nearly all requests.
 const HEADERS_USUAL: usize = 32;
 
 const HEADERS_MAX: usize = 128;
@@ -24,7 +28,7 @@ const HEADERS_MAX: usize = 128;
 #[derive(Debug)]
 pub(super) enum Parsed {
     Whole(Head),
-    /// More of it must come.
+    /// The head is incomplete.
     Partial,
     Refused(Refusal),
 }
@@ -32,31 +36,31 @@ pub(super) enum Parsed {
 /// The head of a request.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// How long it is.
+    /// The length of the head.
     pub bytes: usize,
     pub method: Method,
-    /// Where path and query are, in ASCII. Of an absolute target the path may be left out.
+    /// The place of path and query, in ASCII. An absolute target may omit the path.
     pub target: Range<usize>,
     pub version: Version,
     /// The headers that a handler might read.
     pub headers: HeaderMap,
     pub framing: Framing,
-    /// Whether the client wants to go on with the connection.
+    /// Whether the client wants to keep the connection open.
     pub kept: bool,
     pub expects_continue: bool,
-    /// Whether it expects something else.
+    /// Whether it has an expectation other than `100-continue`.
     pub expects_unknown: bool,
 }
 
-/// Which headers a request's handler wants to see.
+/// The headers that a request's handler needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadersWanted {
     All,
-    /// Not those that every client sends, which mean nothing to it or to the connection alone.
+    /// Without the headers that every client sends and that only the connection uses, or nothing uses.
     Meaningful,
 }
 
-/// Parses the head that begins the input, which is not empty. `wanted` is asked with its target.
+/// Parses the head at the beginning of the input, which is not empty. `wanted` receives its target.
 pub(super) fn parse(input: &[u8], hosts: &Hosts, wanted: impl Fn(&str) -> HeadersWanted) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_USUAL];
     match parse_into(input, &mut headers, hosts, &wanted) {
@@ -123,7 +127,7 @@ fn head(
         }
         let is_wanted = match meaning {
             Meaning::Handlers => true,
-            // A name that a page of another site may have pointed here: the handler compares it.
+            // A page of another site may have pointed the name here, so the handler compares it.
             Meaning::Host => wanted == HeadersWanted::All || seen.host == Some(false),
             _ => wanted == HeadersWanted::All,
         };
@@ -138,14 +142,14 @@ fn head(
     }
     let RequestTarget { path: target, host: of_target } = target(input, request.path.unwrap_or_default(), &method)?;
     if let Some(host) = of_target {
-        // It counts in place of the header (RFC 9112, section 3.2.2).
+        // It replaces the header (RFC 9112, section 3.2.2).
         headers.remove(HOST);
         if wanted == HeadersWanted::All || hosts.is_local(host.as_bytes()) == Some(false) {
             append_host(&mut headers, host.as_bytes());
         }
     }
     if headers.contains_key(ORIGIN) && !headers.contains_key(HOST) {
-        // What a page's site is compared with.
+        // The handler compares a page's site with it.
         let header = || request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
         let host = of_target.map(str::as_bytes).or_else(|| header().map(|host| host.value));
         host.into_iter().for_each(|host| append_host(&mut headers, host));
@@ -160,20 +164,20 @@ fn head(
         }
     };
     let kept = !seen.closes && (version == Version::HTTP_11 || seen.keeps_alive);
-    // HTTP/1.0 knows no expectations (RFC 9110, section 10.1.1).
+    // HTTP/1.0 has no expectations (RFC 9110, section 10.1.1).
     let expects_continue = seen.expects_continue && version == Version::HTTP_11;
     let expects_unknown = seen.expects_unknown && version == Version::HTTP_11;
     Ok(Head { bytes, method, target, version, headers, framing, kept, expects_continue, expects_unknown })
 }
 
 fn append_host(headers: &mut HeaderMap, host: &[u8]) {
-    // What names a host is always a header's value.
+    // A valid host is always a valid header value.
     if let Ok(host) = HeaderValue::from_bytes(host) {
         headers.append(HOST, host);
     }
 }
 
-/// Each line ends with CRLF: `httparse` takes LF alone too.
+/// Checks that each line ends with CRLF. `httparse` also accepts LF alone.
 fn check_line_ends(input: &[u8], bytes: usize, headers: &[httparse::Header<'_>]) -> Result<(), Refusal> {
     let ends = |at: usize| input.get(..at).is_some_and(|before| before.ends_with(b"\r\n"));
     let place = |header: &httparse::Header<'_>| header.name.as_ptr() as usize - input.as_ptr() as usize;
@@ -194,10 +198,10 @@ fn method(text: &str) -> Result<Method, Refusal> {
     })
 }
 
-/// What the headers have said so far about the request as a whole.
+/// The meaning of the headers so far for the request as a whole.
 #[derive(Default)]
 struct Seen {
-    /// Whether what it names is this machine's, whatever the network says.
+    /// Whether the host name always belongs to this machine, regardless of the network.
     host: Option<bool>,
     length: Option<u64>,
     chunked: bool,
@@ -252,7 +256,7 @@ impl Seen {
     }
 }
 
-/// Looks for the end of the trailers that begin the input, with the empty line behind them.
+/// Searches the beginning of the input for the end of the trailers, with the empty line after them.
 pub(super) fn trailers(input: &[u8]) -> Result<Option<usize>, Refusal> {
     if input.starts_with(b"\r\n") {
         return Ok(Some(2));
@@ -270,33 +274,33 @@ pub(super) fn trailers(input: &[u8]) -> Result<Option<usize>, Refusal> {
     }
 }
 
-/// Whom a header is for.
+/// The recipient of a header.
 enum Meaning {
-    /// Nobody: clients send it, and nothing depends on it.
+    /// None: clients send it, and nothing depends on it.
     None,
     Host,
     Length,
     Coding,
     Connection,
     Expect,
-    /// The handlers: what is not known is theirs to ignore.
+    /// The handlers, which may ignore unknown headers.
     Handlers,
 }
 
 impl Meaning {
     fn of(header: &httparse::Header<'_>) -> Self {
         let named = |name: &str| header.name.eq_ignore_ascii_case(name);
-        // By length first: most names are told apart by that.
+        // By length first, which distinguishes most names.
         match header.name.len() {
             2 if named("te") => Self::None,
             4 if named("host") => Self::Host,
-            // Whoever names one form only, or any, gets that there is.
+            // A value that names one other form only, or any form, gets the default form.
             6 if named("accept") && !mentions(header.value, b"ndjson") => Self::None,
             6 if named("expect") => Self::Expect,
             7 if named("upgrade") || named("trailer") => Self::None,
             10 if named("user-agent") || named("keep-alive") => Self::None,
             10 if named("connection") => Self::Connection,
-            // Without the header a body is taken as what this says it is.
+            // Without the header, a body has this type by default.
             12 if named("content-type") && header.value == b"application/json" => Self::None,
             14 if named("content-length") => Self::Length,
             15 if named("accept-encoding") && !names_a_coding(header.value) => Self::None,
@@ -308,7 +312,7 @@ impl Meaning {
     }
 }
 
-/// Whether a caller may take one of the codings that there are.
+/// Whether a caller may take one of the available codings.
 fn names_a_coding(value: &[u8]) -> bool {
     value.contains(&b'*') || mentions(value, b"gzip") || mentions(value, b"zstd")
 }
@@ -468,11 +472,11 @@ mod tests {
             };
             let expected = target.split_once("://").map_or("local", |(_, rest)| rest.split(['/', '?']).next().unwrap());
             assert_eq!(hosts_of(&all), [expected], "{target}");
-            // What a page's site is compared with.
+            // The handler compares a page's site with it.
             let with_origin = text.replace("\r\n\r\n", "\r\nOrigin: http://a.example\r\n\r\n");
             assert_eq!(hosts_of(&head(with_origin.as_bytes())), [expected], "{target}");
         }
-        // The header must be there all the same, once and well-formed (RFC 9112, section 3.2).
+        // The header is still mandatory, once and well-formed (RFC 9112, section 3.2).
         for lines in ["", "Host: a\r\nHost: a\r\n", "Host: a/b\r\n", "Host:\r\n"] {
             let text = format!("GET http://local/ HTTP/1.1\r\n{lines}\r\n");
             assert!(matches!(parsed(text.as_bytes()), Parsed::Refused(Refusal::Malformed(_))), "{lines:?}");

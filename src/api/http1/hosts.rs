@@ -1,14 +1,14 @@
-//! The hosts that requests name.
+//! Classifies the hosts that requests name.
 
 use std::cell::RefCell;
 
 use super::target::is_authority;
 use crate::api::host;
 
-/// A host name has no more (RFC 1035, section 2.3.4), and what is longer is looked at each time.
+/// The longest host name (RFC 1035, section 2.3.4). Longer values are classified each time.
 const BYTES_MAX: usize = 255;
 
-/// Remembers what was found out of the host that was named last: nearly all requests to a worker name the same one.
+/// Remembers the classification of the last host, because nearly all requests to a worker name the same one.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     last: RefCell<Last>,
@@ -22,8 +22,8 @@ struct Last {
 }
 
 impl Hosts {
-    /// Whether the value of a `Host` header is an address, or a name that is nobody's to point elsewhere; nothing if it
-    /// names no host.
+    /// Whether the value of a `Host` header is an address, or a name that no site can redirect. `None` if it names no
+    /// host.
     #[inline]
     pub fn is_local(&self, value: &[u8]) -> Option<bool> {
         let mut last = self.last.borrow_mut();

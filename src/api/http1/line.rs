@@ -1,8 +1,8 @@
-//! Lines of requests that let others go before.
+//! Lines of requests that let other requests go first.
 //!
-//! Connections take turns on their worker's thread, so that many connections get many turns. Requests of strangers, and
-//! requests for documents that anyone may read, therefore wait in one line of the worker. In each round of the worker's
-//! tasks one of them leaves the line. Other requests wait for no more than that, however long the line is. A worker
+//! Connections take turns on their worker's thread, so that many connections get many turns. Therefore requests of
+//! strangers, and requests for public documents, wait in one line of the worker. In each round of the worker's tasks
+//! one of them leaves the line. Other requests wait at most for that one, regardless of the line's length. A worker
 //! without other work has short rounds, so the line moves fast.
 
 use tokio::sync::Semaphore;
@@ -17,9 +17,9 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Waits for all that stand before, and then for one round of the worker's tasks.
+    /// Waits for all earlier requests of the line, and then for one round of the worker's tasks.
     pub async fn turn(&self) {
-        // It is never closed.
+        // The semaphore is never closed.
         let _first = self.0.acquire().await;
         tokio::task::yield_now().await;
     }

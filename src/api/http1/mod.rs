@@ -1,29 +1,28 @@
 //! Our HTTP/1.1 server: the only reader of the wire.
 //!
-//! A get that is answered from memory costs less than what a web framework does around it. Here a
-//! request is parsed where it lies, its handler is called in the connection's own task, and one
-//! write carries the answer. This module knows HTTP/1.1 and nothing of lists; what a request means
-//! is its [`Handler`]'s to say. It serves any stream of bytes, not TCP alone.
+//! A get from memory costs less than a web framework's work around it. This server parses a request in place, calls its
+//! handler in the connection's own task, and writes the answer with one call. The module implements HTTP/1.1 and has no
+//! notion of lists. Its [`Handler`] interprets requests. It serves any stream of bytes, not only TCP.
 //!
-//! It takes what RFC 9112 says a server must take, and refuses whatever two readers could understand
-//! in two ways: where a request ends must never depend on who reads it ([`head`] and [`chunked`] say
-//! what that is). A refusal is answered as a problem, and ends the connection.
+//! It accepts everything that RFC 9112 requires, and refuses every ambiguous request: where a request ends must never
+//! depend on its reader. [`head`] and [`chunked`] define the details. A refusal is answered as a problem, and ends the
+//! connection.
 //!
-//! Times and bounds: the first byte of a request must come within [`KEEP_ALIVE`]; a head must be whole
-//! within [`HEAD_TIMEOUT`] of its first byte, and a body within `body_timeout`. An answer must be taken
-//! within [`ANSWER_TIMEOUT`]. What a client sends ahead of its turn waits in the kernel but for
-//! [`AHEAD_BYTES`], and after [`TURN_REQUESTS`] answers other connections have their turn.
+//! Times and bounds: the first byte of a request must arrive within [`KEEP_ALIVE`]. A head must be complete within
+//! [`HEAD_TIMEOUT`] of its first byte, and a body within `body_timeout`. The client must read an answer within
+//! [`ANSWER_TIMEOUT`]. Bytes of later requests wait in the kernel beyond [`AHEAD_BYTES`]. After [`TURN_REQUESTS`]
+//! answers other connections have their turn.
 //!
-//! The handler first decides on a request by its head ([`Handler::admit`]). A refusal is answered before the body is
-//! awaited, and `100 Continue` comes after it. An admitted request is answered once it is whole, so that its deadline
-//! counts from then ([`Handler::answer`]).
+//! The handler first decides on a request by its head ([`Handler::admit`]). It answers a refusal before the body
+//! arrives, and sends `100 Continue` only for an admitted request. An admitted request is answered once it is complete,
+//! so that its deadline counts from then ([`Handler::answer`]).
 //!
-//! A client may end its own side once its requests are whole: they are answered. A connection that breaks off ends the
-//! work for it.
+//! A client may end its own side after complete requests, and still gets their answers. The work for a connection ends
+//! when the connection breaks.
 //!
-//! Totals: how many connections there are, and which make room for new ones, is said in [`slots`]; what
-//! is refused since it has waited too long in [`shedding`]; what lets others go before in [`line`]. What they hold
-//! together comes out of a [`Budget`].
+//! Three modules handle many connections. [`slots`] bounds their number and selects the ones that make way.
+//! [`shedding`] refuses requests that have waited too long. [`line`] lets other requests go first. A [`Budget`] bounds
+//! the memory of all connections.
 
 use std::future::Future;
 use std::pin::pin;
@@ -63,37 +62,37 @@ mod target;
 mod tests;
 mod unread;
 
-/// Idle connections are kept this long, used and new ones: callers are services that come back, or connect ahead.
+/// How long idle connections, used or new, stay open. Callers are services that return, or connect in advance.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long the head of a request may take from its first byte.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection in the reserve may take to say what it wants.
+/// How long a connection in the reserve may take to send its request.
 const SPARE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a client may take to receive what it asked for.
+/// How long a client may take to read its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long what a client still sends is taken in after the last answer: closing at once would reset
-/// the connection, and the client could lose that answer (RFC 9112, section 9.6).
+/// How long the server reads further bytes after the last answer. Closing at once would reset the connection, and the
+/// client could lose that answer (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
-/// Room for a read, at least.
+/// The smallest free space for a read.
 const READ_BYTES: usize = 4 << 10;
-/// What is held of requests that wait for their turn.
+/// The bytes that are held of requests that wait for their turn.
 const AHEAD_BYTES: usize = OWN_BYTES;
 /// A longer head is refused.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Answers to requests that came together are sent together, up to this.
+/// Answers to requests that arrived together are sent together, up to this size.
 const OUTPUT_BYTES: usize = 64 << 10;
-/// The connection of a caller without a key is kept behind the body of a refused request if at most this many bytes
-/// are left to come, within [`LINGER`].
+/// The connection of a caller without a key continues after the body of a refused request only if at most this many
+/// bytes are missing, and arrive within [`LINGER`].
 const SKIPPED_BYTES_MAX: u64 = 64 << 10;
-/// Requests of one connection that are answered before others have their turn. Of a stranger it is one, and stands in
-/// a line.
+/// The requests of one connection that are answered before other connections have their turn. A stranger's turn is one
+/// request, and waits in a line.
 const TURN_REQUESTS: u32 = 8;
 
 /// The decision on the head of a request.
 pub(crate) struct Decision<A> {
-    /// Whose memory the request and its answer take.
+    /// The caller whose memory share holds the request and its answer.
     pub caller: Principal,
-    /// Whether the caller is unknown, and would need a key.
+    /// Whether the caller is unknown and needs a key.
     pub is_stranger: bool,
     /// The handler's own state of an admitted request, or the answer that refuses it.
     pub outcome: Result<A, Response>,
@@ -103,10 +102,10 @@ pub(crate) struct Decision<A> {
 pub(crate) trait Handler {
     type Admitted<'r>;
 
-    /// Which headers the request for a target is to come with.
+    /// The headers that the request for a target must include.
     fn headers_wanted(&self, target: &str) -> HeadersWanted;
 
-    /// What becomes of the request for a path under load.
+    /// How the server treats requests for a path under load.
     fn class(&self, path: &str) -> Class;
 
     /// Decides on a request by its head. `lack` is the server's own reason to refuse.
@@ -116,7 +115,7 @@ pub(crate) trait Handler {
         lack: Option<Lack>,
     ) -> impl Future<Output = Decision<Self::Admitted<'r>>>;
 
-    /// Answers an admitted request, whose body is whole, or never will be.
+    /// Answers an admitted request. Its body is complete, or failed.
     fn answer<'r>(
         &self,
         request: Request<'r>,
@@ -124,49 +123,48 @@ pub(crate) trait Handler {
         caller: Principal,
     ) -> impl Future<Output = Response>;
 
-    /// Answers what is no request that could be understood, or is none yet. `took` is the time since
-    /// its first byte.
+    /// Answers a malformed or incomplete request. `took` is the time since its first byte.
     fn refuse(&self, refusal: Refusal, took: Duration) -> Response;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Answered even where there is no slot for anything else.
+    /// Answered even without a free slot for other requests.
     Health,
-    /// Refused only for want of a slot or of memory.
+    /// Refused only without a free slot or memory.
     Control,
-    /// As [`Self::Control`], for a document that anyone may read, or for nothing. Others go before.
+    /// As [`Self::Control`], for a public document, or for no operation. Other requests go first.
     Document,
-    /// Refused, too, where it has waited too long.
+    /// Also refused if it has waited too long.
     Load,
 }
 
-/// Why a connection's bytes cannot be served. It ends with the answer to that.
+/// Why a connection's bytes cannot be served. The connection ends with its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// What is wrong, in a clause that begins with its subject.
+    /// The mistake, as a clause that begins with its subject.
     Malformed(&'static str),
     /// Another version of HTTP.
     Version,
-    /// A transfer coding beside `chunked`.
+    /// A transfer coding other than `chunked`.
     TransferCoding,
     HeadTooLarge,
     HeadTimeout,
-    /// No slot, or no memory, for a request that is not whole.
+    /// No slot, or no memory, for an incomplete request.
     Overloaded,
 }
 
-/// What connections may ask for.
+/// The bounds of connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// A longer body is not read to its end.
     pub body_bytes_max: usize,
     pub body_timeout: Duration,
-    /// A request that has waited for longer in its socket is refused while its worker is behind.
+    /// A request that has waited longer in its socket is refused while its worker is behind.
     pub socket_wait_max: Duration,
 }
 
-/// What the connections of one worker share.
+/// The shared state of one worker's connections.
 pub(crate) struct Shared {
     limits: Limits,
     clock: Arc<dyn Clock>,
@@ -188,19 +186,19 @@ impl Shared {
         Self { limits, clock, budget, unread, buffers, dates, hosts, shedding, line, health_line }
     }
 
-    /// The same, which counts unread answers here.
+    /// Counts unread answers in `unread`.
     pub fn counting(self, unread: Arc<Unread>) -> Self {
         Self { unread, ..self }
     }
 
-    /// Looks whether the worker is behind, for as long as it is awaited.
+    /// Checks repeatedly whether the worker is behind, while the future is awaited.
     pub fn watch(&self) -> impl Future<Output = ()> + use<> {
         Rc::clone(&self.shedding).watch()
     }
 }
 
-/// Serves a connection until it ends. It has a slot unless it counts for none. `stopping` says that
-/// idle connections are to end.
+/// Serves a connection until it ends. It has a slot, unless it needs none. `stopping` resolves when idle connections
+/// must end.
 pub(crate) async fn serve<S, H>(
     stream: S,
     client: &Client,

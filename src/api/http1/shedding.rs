@@ -1,22 +1,22 @@
-//! Which requests are refused since they have waited too long.
+//! Decides which requests are refused because they have waited too long.
 //!
-//! Requests wait in their sockets while a worker serves others. That they do is seen by a task that comes back again
-//! and again: by how much it is late, they were. A worker whose task is late by more than `wait_max` twice in a row,
-//! while many were served, is behind: it has more to do than it can. A few late callers say nothing of load; then the
-//! machine is busy with other things, and refusing would help nobody. A worker stays behind until its task is late
-//! by no more than half of that.
+//! Requests wait in their sockets while a worker serves others. A periodic task detects that: its own delay equals
+//! theirs. A worker is behind if its task is late by more than `wait_max` twice in a row, and many requests were served
+//! in that time. Then it has more work than it can do. A few late requests do not indicate load. In that case the
+//! machine is busy with other work, and refusing would not help. A worker stays behind until its task is late by at
+//! most half of `wait_max`.
 //!
-//! While a worker is behind, the kernel is asked how long ago each request that may be refused came whole, and one
-//! that is older than `wait_max` is refused at once. At all other times nobody is asked anything.
+//! While a worker is behind, it asks the kernel for the age of each complete request that may be refused. A request
+//! older than `wait_max` is refused at once. At other times it asks for no age.
 //!
-//! Refusing must leave time for work: to read and to refuse a request costs more than half of what a get from memory
-//! does, so whoever refused all that came too much would do nothing else. So it is measured what refusing takes, and
-//! of a worker's time it gets one part of [`TIME_SHARE`]. Whoever is older and finds none left is served, late.
+//! Refusing must leave time for work. Reading and refusing a request costs more than half of a get from memory, so
+//! refusing all surplus requests would use the whole worker. Therefore the worker measures the time of refusals, and
+//! spends at most one part of [`TIME_SHARE`] on them. Further old requests are served late.
 //!
-//! Requests of strangers, and for anything but lists and bags, do not count: to refuse others for them would let
-//! strangers keep everybody out.
+//! Requests of strangers, and requests for other resources than lists and bags, do not count. Otherwise strangers could
+//! cause the refusal of all other requests.
 //!
-//! The task sleeps for good while the worker has nothing to do.
+//! The task sleeps while the worker has nothing to do.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,27 +24,27 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until};
 
-/// How often is looked.
+/// The interval of the task.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// So many requests that count, served while one waited, are a queue.
+/// This many counted requests, served while one waited, are a queue.
 const QUEUE_REQUESTS: u32 = 32;
-/// One part of so many of a worker's time is for answering with refusals. To read what is refused takes half as much
-/// again, so that all of it is about a tenth.
+/// Answering with refusals gets one part of this many of a worker's time. Reading the refused requests takes half as
+/// much again, so all of it is about a tenth.
 const TIME_SHARE: u32 = 16;
-/// Time for refusals is saved up for as long as this: they come in bursts.
+/// The longest time for refusals that the worker saves up, because refusals come in bursts.
 const SAVED: Duration = Duration::from_millis(10);
-/// A refusal that took longer waited for something.
+/// A refusal that took longer waited for something else.
 const REFUSAL_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Shedding {
     wait_max: Duration,
-    /// Requests since the task looked last.
+    /// Requests since the task's last run.
     requests: Cell<u32>,
     was_late: Cell<bool>,
-    /// How late requests were when the worker was last found behind; `None`: it is not.
+    /// How late requests were when the worker was last found behind. `None` if it is not behind.
     behind_by: Cell<Option<Duration>>,
-    /// None is refused before: refusals have had their part of the time until then.
+    /// No refusal happens earlier, because refusals have used their share of the time until then.
     next_refusal: Cell<Instant>,
     sleeps: Cell<bool>,
     work: Notify,
@@ -63,7 +63,7 @@ impl Shedding {
         }
     }
 
-    /// Counts a request that could be refused for its age, if no stranger sent it.
+    /// Counts a request that may be refused for its age, unless a stranger sent it.
     pub fn count(&self) {
         self.requests.set(self.requests.get().wrapping_add(1));
         if self.sleeps.get() {
@@ -71,20 +71,20 @@ impl Shedding {
         }
     }
 
-    /// Whether requests are to be looked at for how long they have waited.
+    /// Whether the age of requests must be checked.
     pub fn is_behind(&self) -> bool {
         self.behind_by.get().is_some()
     }
 
-    /// The present, if a request is to be refused that has waited for so long. Where that is not known, it has waited
-    /// as the worker's other requests.
+    /// The current time, if a request that has waited this long must be refused. A request of unknown age counts as
+    /// late as the worker's other requests.
     pub fn refuses(&self, waited: Option<Duration>) -> Option<Instant> {
         let waited = waited.or(self.behind_by.get())?;
         let now = Instant::now();
         (waited > self.wait_max && self.next_refusal.get() <= now).then_some(now)
     }
 
-    /// Notes that a request was refused and has its answer, from then until now.
+    /// Notes the time that a refusal took, from `since` until now.
     pub fn refused(&self, since: Instant) {
         let now = Instant::now();
         let saved_since = now.checked_sub(SAVED).unwrap_or(now);
@@ -92,7 +92,7 @@ impl Shedding {
         self.next_refusal.set(self.next_refusal.get().max(saved_since) + took * TIME_SHARE);
     }
 
-    /// Looks how late requests are, for as long as it is awaited.
+    /// Checks repeatedly how late requests are, while the future is awaited.
     pub async fn watch(self: Rc<Self>) {
         loop {
             let due = Instant::now() + INTERVAL;
@@ -107,7 +107,7 @@ impl Shedding {
         }
     }
 
-    /// `late` is how long requests waited, and `requests` how many were served since the last time.
+    /// `late` is how long requests waited, and `requests` the number served since the last call.
     pub(super) fn note(&self, late: Duration, requests: u32) {
         let is_queue = requests >= QUEUE_REQUESTS;
         let is_late = is_queue && late > self.wait_max;
@@ -138,7 +138,7 @@ mod tests {
         let shedding = Shedding::new(MAX);
         assert!(!is_behind_after(&shedding, &[(60, 1_000)]) && is_behind_after(&shedding, &[(60, 1_000)]));
         assert!(is_behind_after(&shedding, &[(30, 1_000), (26, 1_000)]) && !is_behind_after(&shedding, &[(25, 1_000)]));
-        // From the beginning again.
+        // The count starts again.
         assert!(!is_behind_after(&shedding, &[(60, 1_000)]));
     }
 

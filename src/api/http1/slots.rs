@@ -1,16 +1,18 @@
-//! How many connections there may be, and which of them makes room for a new one.
+//! Bounds the number of connections, and selects the one that makes way for a new one.
 //!
-//! Each connection has a slot. Once as many as may be have one, a new connection takes the place of
-//! the one that has waited the longest for its client: nothing is lost by its end. Any connection waits so
-//! for a request. One whose last caller is not known waits also for a body, until its answers are taken, and for its
-//! next turn. Of those that wait, connections of known callers stay the longest. Where none waits, all are at work: the
-//! new one gets one of few slots in reserve, in which health is told and all else is refused, unless there is room by
-//! the time its request has come. Where the reserve is taken too, whoever waits the longest in it ends. So whoever asks
-//! for health is answered, since what it asks comes with its connection, however many others connect and say nothing.
+//! Each connection has a slot. When all slots are taken, a new connection replaces the connection that has waited
+//! longest for its client, because ending that one loses nothing. Every connection waits for a request in this sense. A
+//! connection without a known caller also waits for a body, for the reading of its answers, and for its next turn.
+//! Connections of known callers are replaced last.
 //!
-//! All is decided under one lock, when a connection begins or ends. That a member waits for a request,
-//! or has one, is told without it: whether it was sent away before its request came is decided by one
-//! exchange of its role, so that there are never more members than may be.
+//! If no connection waits, the new one gets one of few slots in reserve. A connection there gets answers about health
+//! only, unless there is room once its request has arrived. If the reserve is full too, the connection that has waited
+//! longest in it ends. So health requests are always answered, because they arrive with their connection, regardless of
+//! the number of silent connections.
+//!
+//! One lock covers the decisions at the beginning and the end of a connection. Changes between waiting and working do
+//! not take it. One exchange of a member's role decides whether it was sent away before its request arrived, so the
+//! number of members never exceeds its limit.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,32 +22,31 @@ use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, timeout};
 
-/// Slots beside those of connections that may ask for anything: for the reserve, and for connections
-/// that are told to leave and have not left yet.
+/// Slots in addition to the members': for the reserve, and for connections that must leave and have not left yet.
 pub(crate) const EXTRA: usize = 256;
 /// How long a connection waits for a slot of the reserve.
 const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is in a slot. It changes under the lock only, but for members' turns of waiting and working.
+/// The content of a slot. It changes only under the lock, except for members' changes between waiting and working.
 mod role {
     pub const NOBODY: u8 = 0;
-    /// May ask for anything, and waits for a request.
+    /// May send any request, and waits for one.
     pub const WAITING: u8 = 1;
-    /// May ask for anything, and has a request, or has just begun.
+    /// May send any request, and has one, or has just begun.
     pub const WORKING: u8 = 2;
     /// In the reserve.
     pub const SPARE: u8 = 3;
-    /// Told to leave; its place is another's already.
+    /// Must leave. Another connection already has its place.
     pub const LEAVING: u8 = 4;
 }
 
-/// Each in a cache line of its own: workers write to theirs with every request.
+/// Each in a separate cache line, because workers write to their cells with every request.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Cell {
     role: AtomicU8,
-    /// Since when it waits for a request, in milliseconds of the slots' own time; 0 before it ever did,
-    /// and while one in the reserve does not.
+    /// The start of the wait for a request, in milliseconds of the slots' time. 0 before the first wait, and while a
+    /// connection in the reserve does not wait.
     waits_since: AtomicU64,
     /// Whether its last request came from a known caller.
     is_known: AtomicBool,
@@ -53,7 +54,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Takes one role in place of another; false if it does not have that one.
+    /// Exchanges one role for another. Returns false if the cell has a different role.
     fn takes(&self, from: u8, to: u8) -> bool {
         self.role.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -75,10 +76,10 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// For so many connections that may ask for anything.
+    /// Makes slots for this many members.
     pub fn new(members_max: usize) -> Arc<Self> {
         let cells: Box<[Cell]> = (0..members_max + EXTRA).map(|_| Cell::default()).collect();
-        // The first ones first, so that few connections are found among few cells.
+        // The first cells first, so that few connections are found among few cells.
         let free = (0..cells.len()).rev().collect();
         let state = Mutex::new(State { free, members: 0 });
         Arc::new(Self { cells, members_max, began: Instant::now(), state, freed: Notify::new() })
@@ -89,7 +90,7 @@ impl Slots {
         let entering = async {
             loop {
                 let mut freed = std::pin::pin!(self.freed.notified());
-                // From here on no slot becomes free without notice.
+                // From here on every freed slot is noticed.
                 freed.as_mut().enable();
                 if let Some(slot) = self.try_enter() {
                     return slot;
@@ -111,7 +112,7 @@ impl Slots {
         Some(Slot { slots: Arc::clone(self), cell })
     }
 
-    /// Counts one more of those that may ask for anything, if need be in the place of one that waits.
+    /// Counts one more member, which replaces a waiting one if necessary.
     fn make_member(&self, state: &mut State) -> bool {
         let has_room = state.members < self.members_max;
         if has_room {
@@ -120,7 +121,7 @@ impl Slots {
         has_room || self.send_away(role::WAITING)
     }
 
-    /// Tells the one that has waited the longest to leave, of those in this role, strangers first. Under the lock.
+    /// Makes the connection of this role leave that has waited longest, strangers first. Under the lock.
     fn send_away(&self, role: u8) -> bool {
         loop {
             let waiting = self.cells.iter().filter(|cell| cell.role.load(Ordering::Acquire) == role);
@@ -129,7 +130,7 @@ impl Slots {
                 (since > 0).then_some((cell.is_known.load(Ordering::Relaxed), since, cell))
             });
             let Some((.., cell)) = waiting.min_by_key(|(is_known, since, _)| (*is_known, *since)) else { return false };
-            // Its request may have come meanwhile: then it stays.
+            // If its request has arrived, it stays.
             if cell.takes(role, role::LEAVING) {
                 cell.waker.wake();
                 return true;
@@ -142,7 +143,7 @@ impl Slots {
     }
 }
 
-/// A connection's slot, for as long as this lives.
+/// A connection's slot, held until drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Arc<Slots>,
@@ -154,15 +155,15 @@ impl Slot {
         &self.slots.cells[self.cell]
     }
 
-    /// Says that the connection waits for its client since then. Ready once it is told to leave.
+    /// Records that the connection waits for its client since then. Ready once the connection must leave.
     pub fn poll_leave(&self, since: Instant, context: &Context<'_>) -> Poll<()> {
         self.cell().waker.register(context.waker());
         self.rest(since);
         if self.is_leaving() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Says that the connection can give up its place since then, also if it has another request: that one is admitted
-    /// as any other. The connection is not woken.
+    /// Records that the connection can give up its slot since then, even if it has another request, which is admitted
+    /// as any other. It does not wake the connection.
     pub(super) fn rest(&self, since: Instant) {
         let cell = self.cell();
         let since = since.saturating_duration_since(self.slots.began).as_millis() as u64 + 1;
@@ -170,17 +171,17 @@ impl Slot {
         cell.takes(role::WORKING, role::WAITING);
     }
 
-    /// Whether its place is another's, so that it must end.
+    /// Whether another connection has its place, so that it must end.
     pub fn is_leaving(&self) -> bool {
         self.role() == role::LEAVING
     }
 
-    /// Whether it waited since it last had a request, so that its place may be another's.
+    /// Whether it waited since its last request, so that another connection may have its place.
     pub(super) fn has_waited(&self) -> bool {
         matches!(self.role(), role::WAITING | role::LEAVING)
     }
 
-    /// Says whether the caller of the connection's last request is known.
+    /// Records whether the caller of the connection's last request is known.
     pub(super) fn note_caller(&self, is_known: bool) {
         self.cell().is_known.store(is_known, Ordering::Relaxed);
     }
@@ -193,9 +194,9 @@ impl Slot {
         self.cell().role.load(Ordering::Acquire)
     }
 
-    /// Says that the connection has a request, and must not be told to leave. Returns whether that may
-    /// ask for anything. One in the reserve may if there is room by now, and so may one whose request
-    /// came as it was told to leave: it stays then.
+    /// Records that the connection has a request, and must not leave. Returns whether the request may be for anything.
+    /// A connection in the reserve may send any request if there is room now. So may a connection whose request arrived
+    /// while it had to leave: it stays.
     pub(super) fn admit(&self) -> bool {
         let cell = self.cell();
         if cell.takes(role::WAITING, role::WORKING) || self.role() == role::WORKING {
@@ -244,17 +245,17 @@ mod tests {
         let slots = Slots::new(3);
         let [first, second, third] = [(); 3].map(|()| slots.try_enter().unwrap());
         assert!(waits(&first, 2) && waits(&second, 1) && waits(&third, 3));
-        // It has a request by now.
+        // It has a request now.
         assert!(second.admit());
         let fourth = slots.try_enter().unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(|slot| slot.is_leaving()), [true, false, false, false]);
         assert!(!waits(&first, 4) && !fourth.is_spare());
-        // Its place was taken when it was told to leave, not when it left.
+        // Its place was taken when it had to leave, not when it left.
         let fifth = slots.try_enter().unwrap();
         assert!(third.is_leaving() && !fifth.is_spare());
         let sixth = slots.try_enter().unwrap();
         assert!(sixth.is_spare() && !sixth.admit());
-        // Nor may one that was told to leave begin anything while all others are at work.
+        // A connection that must leave cannot begin a request while all other connections work.
         assert!(!first.admit() && first.is_leaving());
         drop(fifth);
         assert!(sixth.admit() && !sixth.is_spare());
@@ -276,7 +277,7 @@ mod tests {
             newest.push(slots.try_enter().unwrap());
             assert_eq!([&known, &first, &second].map(|slot| slot.is_leaving()), leaving);
         }
-        // A slot forgets who had it.
+        // A freed slot retains nothing of its connection.
         drop((known, newest));
         assert!(slots.cells.iter().all(|cell| !cell.is_known.load(Ordering::Relaxed)));
     }
@@ -306,8 +307,8 @@ mod tests {
         assert!(!slots.try_enter().unwrap().is_spare());
     }
 
-    /// A request may come at the very moment in which its connection is sent away for a new one. Once
-    /// both were let in: health could not be told then, since others had all the room.
+    /// A request may arrive at the moment in which a new connection replaces its own. If both were admitted, health
+    /// checks would find no room.
     #[test]
     fn a_request_and_a_new_connection_never_share_a_place() {
         const ROUNDS: usize = 20_000;

@@ -1,4 +1,4 @@
-//! What a request asks of whom: its target, and the host that it names.
+//! The target of a request, and the host that it names.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use actix_web::http::Method;
 
 use super::Refusal;
 
-/// A set of bytes, asked for each byte of each request: one look into a table.
+/// A set of bytes, with one table look-up for each byte of a request.
 struct Bytes([bool; 256]);
 
 impl Bytes {
@@ -32,20 +32,20 @@ impl Bytes {
     }
 }
 
-/// All that a URL may hold, and what clients are known to leave unencoded.
+/// All characters of a URL, and the characters that some clients leave unencoded.
 static IN_TARGETS: Bytes = Bytes::printable_but(b"#<>`");
 /// Unreserved characters, sub-delimiters and percent-encodings (RFC 3986, section 3.2.2).
 static IN_HOST_NAMES: Bytes = Bytes::printable_but(b"\"#/:<>?@[\\]^`{|}");
 
 /// The parts of a target.
 pub(super) struct RequestTarget<'t> {
-    /// Where path and query are.
+    /// The place of path and query.
     pub path: Range<usize>,
     /// The host of an absolute URL, with its port.
     pub host: Option<&'t str>,
 }
 
-/// Takes a target apart. It is a path from the root, `*` for `OPTIONS`, or an absolute URL (RFC 9112, section 3.2).
+/// Splits a target. It is a path from the root, `*` for `OPTIONS`, or an absolute URL (RFC 9112, section 3.2).
 #[inline]
 pub(super) fn target<'t>(input: &[u8], target: &'t str, method: &Method) -> Result<RequestTarget<'t>, Refusal> {
     let malformed = Refusal::Malformed("the request target is neither an absolute path nor an http URL");
@@ -68,8 +68,7 @@ pub(super) fn target<'t>(input: &[u8], target: &'t str, method: &Method) -> Resu
     Ok(RequestTarget { path: end - path.len()..end, host: Some(host) })
 }
 
-/// Whether this is a host and perhaps a port (RFC 3986, section 3.2). Its userinfo has no place in a
-/// request.
+/// Whether this is a host with an optional port (RFC 3986, section 3.2). A request must not contain userinfo.
 #[inline]
 pub(super) fn is_authority(text: &[u8]) -> bool {
     let (host, port) = match text.iter().rposition(|byte| *byte == b':') {
@@ -87,7 +86,7 @@ pub(super) fn is_authority(text: &[u8]) -> bool {
     is_host && is_port(port)
 }
 
-/// Whether this is a number that a port may have, or nothing.
+/// Whether this is a valid port, or empty.
 fn is_port(digits: &[u8]) -> bool {
     let number = digits.iter().try_fold(0_u16, |number, digit| {
         let digit = digit.is_ascii_digit().then(|| u16::from(digit - b'0'))?;

@@ -1,6 +1,6 @@
-//! The loop against hyper: for any stream of bytes, however it is cut, both must see the same requests
-//! with the same bodies. Ours may refuse where hyper goes on (it reads more strictly), but never see
-//! another request, or see one where hyper has stopped. And what the loop promises of times and turns.
+//! Compares the loop with hyper. For any stream of bytes, with any cuts, both must read the same requests with the same
+//! bodies. Ours may refuse where hyper continues, because it reads more strictly. But it must never read another
+//! request, or one where hyper has stopped. Further tests check its times and turns.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending};
@@ -33,10 +33,10 @@ const BUDGET_BYTES: usize = 16 << 20;
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const SOCKET_WAIT_MAX: Duration = Duration::from_millis(50);
-/// As long as a refusal counts at most.
+/// The longest time that a refusal counts.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// A request as a server saw it.
+/// A request as a server received it.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     method: String,
@@ -44,16 +44,16 @@ struct Seen {
     body: Vec<u8>,
 }
 
-/// Keeps what it is asked, and answers with the target.
+/// Records requests, and answers with the target.
 #[derive(Default)]
 struct Recorder {
     seen: RefCell<Vec<Seen>>,
-    /// Bodies that did not come, or not whole.
+    /// Bodies that are missing or incomplete.
     incomplete: Cell<usize>,
     refused: Cell<Option<Refusal>>,
-    /// How many requests were refused by their heads.
+    /// The number of requests refused by their heads.
     refused_by_head: Cell<usize>,
-    /// Whose memory requests take, if not strangers'.
+    /// The caller whose memory requests take, if not a stranger.
     caller: RefCell<Option<Principal>>,
 }
 
@@ -124,7 +124,7 @@ fn shared() -> Shared {
     Shared::new(limits, Arc::new(SystemClock), Budget::new(BUDGET_BYTES, BODY_BYTES_MAX, ANSWER_BYTES_MAX))
 }
 
-/// Runs a client against the loop; time passes only while both wait.
+/// Runs a client against the loop. Time advances only while both wait.
 fn with_ours<T, F: Future<Output = T>>(client: impl FnOnce(DuplexStream, Rc<Recorder>) -> F) -> (T, Rc<Recorder>) {
     with_ours_over(64 << 10, client)
 }
@@ -146,7 +146,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// Sends pieces one after another, each read before the next is sent, and takes all answers.
+/// Sends pieces one after another, each read before the next is sent, and collects all answers.
 async fn send(stream: DuplexStream, pieces: &[&[u8]]) -> Vec<u8> {
     let (mut from, mut to) = tokio::io::split(stream);
     let sending = async {
@@ -176,7 +176,7 @@ fn hypers(pieces: &[&[u8]]) -> Vec<Seen> {
     let service = hyper::service::service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let seen = Rc::clone(&seen);
         async move {
-            // A target that is a host alone, as `CONNECT` has it, has no path.
+            // A target with only a host, as in `CONNECT`, has no path.
             let target = request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string);
             let method = request.method().to_string();
             let body = request.into_body().collect().await?.to_bytes().to_vec();
@@ -186,7 +186,7 @@ fn hypers(pieces: &[&[u8]]) -> Vec<Seen> {
     });
     let serving =
         hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(far), service);
-    // That it gives up is one of its answers.
+    // Its end is one of its answers.
     block_on(async { tokio::join!(send(near, pieces), serving) }).1.unwrap_or_default();
     seen.take()
 }
@@ -246,7 +246,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     let empty_line = prop::sample::select(vec!["", "", "\r\n"]);
     (method, target, version, line, framed(), empty_line).prop_map(
         |(method, target, version, line, (framing, body), empty_line)| {
-            // Older clients know no chunks.
+            // Older clients do not support chunks.
             let version = if framing.contains("chunked") { "1.1" } else { version };
             let head = format!("{empty_line}{method} {target} HTTP/{version}\r\nHost: x\r\n{line}{framing}\r\n");
             [head.as_bytes(), &body].concat()
@@ -331,8 +331,8 @@ proptest! {
         let (_, whole) = ours(&[&text]);
         let (_, in_pieces) = ours(&cut(&text, &places));
         prop_assert_eq!(&*whole.seen.borrow(), &*in_pieces.seen.borrow());
-        // A head that never ends is looked at line by line: what is wrong with its last line may not be
-        // found before the stream ends. But no cut makes anything wrong.
+        // An endless head is checked line by line, so a mistake in its last line may stay unnoticed until the stream
+        // ends. But no cut makes a request invalid.
         prop_assert!(in_pieces.refused.get().is_none() || whole.refused.get().is_some());
     }
 }
@@ -344,7 +344,7 @@ fn a_head_has_its_time_from_its_first_byte_each_time() {
     let ((), recorder) = with_ours(|mut stream, recorder| async move {
         let mut answer = [0; 512];
         for round in 1..=3 {
-            // Idle for longer than a head may take.
+            // Idle for longer than the time of a head.
             sleep(HEAD_TIMEOUT * u32::from(round > 1) * 3).await;
             for piece in GET.chunks(GET.len().div_ceil(4)) {
                 stream.write_all(piece).await.unwrap();
@@ -381,7 +381,7 @@ fn an_idle_connection_is_kept_and_ends_without_a_word() {
         let mut answer = [0; 512];
         assert!(stream.read(&mut answer).await.unwrap() > 0);
         let began = Instant::now();
-        // Empty lines are no requests, and keep no connection.
+        // Empty lines are no requests, and keep no connection open.
         let mut told = Vec::new();
         while stream.write_all(b"\r\n").await.is_ok() && began.elapsed() < KEEP_ALIVE * 2 {
             sleep(Duration::from_secs(1)).await;
@@ -405,7 +405,7 @@ fn a_body_that_is_waited_for_is_asked_for_once() {
     });
     assert!(answers.starts_with(b"HTTP/1.1 200 OK\r\n"));
     assert_eq!(recorder.seen.borrow()[0].body, b"body");
-    // Not where it would not be read, nor where it is there already.
+    // Not if the body would not be read, or has arrived already.
     for text in [
         &b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody"[..],
         b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\nExpect: 100-continue\r\n\r\n",
@@ -443,11 +443,11 @@ fn an_answer_that_is_not_taken_ends_its_connection() {
     let (took, _) = with_ours(|mut stream, _| async move {
         stream.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let began = Instant::now();
-        // A byte now and then is no way to hold it for longer.
+        // A byte now and then does not extend the connection's time.
         let mut byte = [0];
         while stream.read(&mut byte).await.is_ok_and(|bytes| bytes > 0) && began.elapsed() < ANSWER_TIMEOUT * 2 {
             sleep(Duration::from_secs(1)).await;
-            // What was on its way when the connection ended can still be read.
+            // Bytes sent before the connection ended remain readable.
             if stream.write_all(b"\r\n").await.is_err() {
                 break;
             }
@@ -480,7 +480,8 @@ fn one_who_asks_without_end_leaves_others_their_turn() {
     assert!(others_turn <= 2 * TURN_REQUESTS as usize, "after {others_turn} requests of the first");
 }
 
-/// However many connections there are, a caller with a key waits for few requests of strangers, and for few documents.
+/// Regardless of the number of connections, a caller with a key waits for few requests of strangers, and for few
+/// documents.
 #[test]
 fn others_go_before_strangers_and_documents() {
     const CONNECTIONS: usize = 60;
@@ -510,7 +511,7 @@ fn others_go_before_strangers_and_documents() {
         };
         let (mut near, far) = duplex(1 << 10);
         let asking = async {
-            // Each of the others has had its first answer.
+            // Each of the other connections has its first answer.
             while many.seen.borrow().len() < CONNECTIONS {
                 tokio::task::yield_now().await;
             }
@@ -540,14 +541,15 @@ fn others_go_before_strangers_and_documents() {
 
 #[test]
 fn hyper_is_asked_nothing_that_it_cannot_tell() {
-    // The oracle sees what the recorder sees, for a stream in which nothing is in doubt.
+    // The oracle reads the same as the recorder, for an unambiguous stream.
     let text = [GET, b"POST /b?c HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", GET].concat();
     let seen = hypers(&[&text]);
     assert_eq!(seen.len(), 3);
     assert_eq!((seen[1].target.as_str(), &seen[1].body[..]), ("/b?c", &b"abc"[..]));
 }
 
-/// Bytes that came so many milliseconds ago, the first request's first; and how often that was asked.
+/// Bytes that arrived this many milliseconds ago, the first request's first, and the number of times that their age was
+/// read.
 struct Aged {
     stream: DuplexStream,
     ages_ms: &'static [u64],
@@ -585,7 +587,7 @@ impl AsyncWrite for Aged {
     }
 }
 
-/// The statuses that requests are answered with, and how many of them were asked for their age.
+/// The statuses of the answers, and the number of requests whose age was read.
 fn statuses_by_age(shared: &Shared, requests: &[&[u8]], ages_ms: &'static [u64]) -> (Vec<String>, usize) {
     let (recorder, asked, text) = (Recorder::default(), Rc::default(), requests.concat());
     let (near, stream) = duplex(64 << 10);
@@ -603,7 +605,7 @@ fn a_worker_that_is_behind_refuses_what_has_waited_too_long_but_no_health() {
     let shared = shared();
     let requests = [GET, HEALTH, GET, GET, GET, HEALTH];
     let ages_ms = &[60, 50, 10, 9_000];
-    // Nobody's age is asked for while the worker is not behind.
+    // No age is read while the worker is not behind.
     assert_eq!(statuses_by_age(&shared, &requests, &[]), (vec!["200".to_owned(); 6], 0));
     for _ in 0..2 {
         shared.shedding.note(Duration::from_secs(1), 1_000);
@@ -612,7 +614,7 @@ fn a_worker_that_is_behind_refuses_what_has_waited_too_long_but_no_health() {
     assert_eq!((&statuses[..], asked), (&["413", "200", "200", "200", "413", "200"].map(str::to_owned)[..], 4));
 }
 
-/// Else whoever reads no answers, or ends each connection with one, has a worker refuse without end.
+/// Otherwise clients that read no answers, or end each connection with one, would make a worker refuse without end.
 #[test]
 fn a_refusal_counts_also_where_nobody_takes_it_or_nothing_follows() {
     for header in ["", "Connection: close\r\n"] {
@@ -639,7 +641,7 @@ fn a_refusal_counts_also_where_nobody_takes_it_or_nothing_follows() {
     }
 }
 
-/// The kernel had the request, and the runtime did not know yet. The connection was reset then.
+/// The kernel had the request, but the runtime was not notified yet. Closing reset the connection.
 #[test]
 fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
     for has_room in [false, true] {
@@ -659,7 +661,7 @@ fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
                 while kernel.peek(&mut [0]).is_err() {
                     std::hint::spin_loop();
                 }
-                // It would keep the connection from ending.
+                // Otherwise it would keep the connection open.
                 drop(kernel);
                 let other = slots.enter().await.unwrap();
                 assert!(slot.is_leaving() && !other.is_spare());
@@ -670,7 +672,7 @@ fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
                 drop(other);
                 String::from_utf8_lossy(&answer[..bytes]).into_owned()
             };
-            // In this order: of what is asked the runtime is not told before the connection has a look.
+            // In this order: the connection checks before the runtime is notified of the request.
             futures_util::future::join(asking, serving).await.0
         });
         let status = if has_room { "HTTP/1.1 200 OK" } else { "HTTP/1.1 413" };
@@ -680,14 +682,14 @@ fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
     }
 }
 
-/// Takes so much of the budget that this many bytes are left of it.
+/// Takes the budget except for this many bytes.
 fn all_but(shared: &Shared, bytes: usize) -> Share {
     let mut others = Share::new(Arc::clone(&shared.budget), Holder::Anyone);
     others.hold_anyway(BUDGET_BYTES - bytes);
     others
 }
 
-/// The statuses that a connection is answered with that sends this and ends its side.
+/// The statuses of the answers to a connection that sends this text and ends its side.
 fn statuses(shared: &Shared, recorder: &Recorder, text: &[u8]) -> Vec<String> {
     let (near, far) = duplex(64 << 10);
     let pieces = [text];
@@ -710,7 +712,7 @@ fn a_body_without_room_is_refused_before_it_is_asked_for() {
     assert_eq!(shared.budget.used(), 0);
 }
 
-/// The server sends an answer that exists, though there is no room for it, and counts its bytes until then.
+/// The server sends an existing answer without room for it, and counts its bytes until then.
 #[test]
 fn an_answer_is_counted_until_it_is_taken() {
     let (shared, recorder) = (shared(), Recorder::default());
@@ -734,8 +736,7 @@ fn an_answer_is_counted_until_it_is_taken() {
     assert_eq!(shared.budget.used(), 0);
 }
 
-/// The refusal of a head comes before the body, and before the server asks for it. The connection goes on behind a
-/// short body.
+/// The refusal of a head comes before the body, and before `100 Continue`. The connection continues after a short body.
 #[test]
 fn a_refused_head_is_answered_before_its_body() {
     for (framing, goes_on) in [
@@ -759,11 +760,11 @@ fn a_refused_head_is_answered_before_its_body() {
         });
         assert_eq!((recorder.refused_by_head.get(), recorder.incomplete.get()), (1, 0), "{framing}");
     }
-    // A body that is there already is skipped, however it is framed.
+    // A body that has arrived is skipped, with any framing.
     let chunked = b"POST /refused HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let (shared, recorder) = (shared(), Recorder::default());
     assert_eq!(statuses(&shared, &recorder, &[&chunked[..], GET].concat()), ["413", "200"]);
-    // A body that does not come ends its connection.
+    // A missing body ends its connection.
     let (took, _) = with_ours(|mut stream, _| async move {
         stream.write_all(b"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").await.unwrap();
         let (began, mut answers) = (Instant::now(), Vec::new());
@@ -773,14 +774,14 @@ fn a_refused_head_is_answered_before_its_body() {
     assert!(took <= LINGER * 3, "{took:?}");
 }
 
-/// Such clients send all that they have and end their side, and then wait.
+/// Such clients send their whole input, end their side, and then wait.
 #[test]
 fn a_client_that_ends_its_side_behind_whole_requests_is_answered() {
     let post = b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
     for (text, answered) in [
         ([&post[..], GET].concat(), 2),
         (b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20), 20),
-        // Not one that is not whole.
+        // Except an incomplete one.
         ([GET, &post[..post.len() - 1]].concat(), 1),
     ] {
         let (shared, recorder) = (shared(), Recorder::default());
@@ -793,7 +794,7 @@ fn known() -> Principal {
     Principal::Known(Arc::new(Identity::new("key:", "a", vec![], ActsFor::Themselves)))
 }
 
-/// Between two turns another connection may have the place of an unknown caller's, however many requests have come.
+/// Between two turns another connection may take the slot of an unknown caller, regardless of the number of requests.
 #[test]
 fn unknown_callers_make_room_between_their_turns() {
     const REQUESTS: usize = 20;
@@ -823,7 +824,7 @@ fn unknown_callers_make_room_between_their_turns() {
     }
 }
 
-/// Another connection may have the place of a stranger's in every wait. One of a known caller keeps its place.
+/// Another connection may take a stranger's slot in every wait. A known caller keeps its slot.
 #[test]
 fn a_stranger_makes_room_in_every_state() {
     for text in [

@@ -1,12 +1,12 @@
-//! How much memory of the kernel holds answers that clients do not read.
+//! Counts the kernel's memory for answers that clients do not read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Of all connections together.
+/// The total of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Unread(AtomicUsize);
 
-/// The part of one connection, until it is dropped.
+/// The part of one connection, until drop.
 pub(super) struct Lying<'u> {
     unread: &'u Unread,
     bytes: usize,

@@ -12,10 +12,10 @@ pub use crate::wire::{ErrorCode, Problem};
 /// The media type of RFC 9457, section 6.1.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-/// What a 401 asks for (RFC 6750, section 3).
+/// The challenge of a 401 (RFC 6750, section 3).
 pub const CHALLENGE: &str = "Bearer realm=\"liststore\"";
 
-/// A problem as an answer. The contract, which has the type, knows no framework.
+/// Turns a problem into an answer. The contract has the type, and is independent of the framework.
 pub(crate) trait ToResponse {
     fn status(&self) -> StatusCode;
     fn to_response(&self) -> Response;
@@ -35,16 +35,16 @@ impl ToResponse for Problem {
         if self.code == ErrorCode::Unauthenticated {
             response.add(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
         }
-        // Names of methods are a header.
+        // Names of methods are a valid header value.
         if let Some(allow) = self.allow.as_deref().and_then(|allow| HeaderValue::from_str(allow).ok()) {
             response.add(ALLOW, allow);
         }
-        // Texts and numbers are written to memory without fail.
+        // Serializing texts and numbers to memory does not fail.
         response.body(serde_json::to_vec(&self.body()).unwrap_or_default())
     }
 }
 
-/// A status of the tables, all of which are valid.
+/// A status of the tables, which are all valid.
 pub(crate) fn status(number: u16) -> StatusCode {
     StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

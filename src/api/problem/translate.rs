@@ -1,4 +1,4 @@
-//! The one place where errors of the inner layers become problems.
+//! The only place where errors of the inner layers become problems.
 
 use super::{ErrorCode, Problem};
 use crate::access::{Denied, Limited, whole_secs};
@@ -89,7 +89,7 @@ impl From<ListError> for Problem {
             ),
             ListError::DeadlineExceeded { outcome_unknown } => deadline_exceeded(outcome_unknown),
             ListError::ItemRefused { index, invalid } => {
-                // All that is refused so late is an item that would live too long.
+                // The only refusal at this point is an item that would live too long.
                 Self::from(invalid).at(format!("items[{index}].timestamp"))
             }
             ListError::Store(error) => of_store_error(error),
@@ -100,7 +100,7 @@ impl From<ListError> for Problem {
     }
 }
 
-/// No `From`: neither type is of this package.
+/// No `From`, because both types are from other packages.
 fn of_store_error(error: StoreError) -> Problem {
     let outcome_unknown = error.outcome_unknown();
     match error {
@@ -157,7 +157,7 @@ impl From<MetadataError> for Problem {
     }
 }
 
-/// A caller that may make backups may use the data directory, and may see the errors of its disk.
+/// A caller with the permission for backups has access to the data directory, and may see the errors of its disk.
 impl From<BackupError> for Problem {
     fn from(error: BackupError) -> Self {
         let text = error.to_string();
@@ -172,7 +172,7 @@ impl From<BackupError> for Problem {
     }
 }
 
-/// The caller's deadline, or the operation's own, passed.
+/// The caller's deadline, or the operation's, has passed.
 fn deadline_exceeded(outcome_unknown: bool) -> Problem {
     let detail = if outcome_unknown {
         "deadline exceeded: the write may have been applied or may still be applied"

@@ -13,17 +13,17 @@ use crate::domain::{EntityType, Rfc3339Writer, Timestamp, ValueType};
 use crate::service::{Bag, BagsFound, EntityName, FoundBag, ServiceError, StoredBag};
 use crate::wire;
 
-/// Of what stands around a document, and of a problem, about.
+/// The approximate size of the text around a document, and of a problem.
 const AROUND_BYTES: usize = 256;
 
-/// A bag as JSON, with the lists that come along.
+/// A bag as JSON, with its lists.
 pub(crate) fn bag_text(call: &Call<'_>, bag: Bag) -> Result<Vec<u8>, Problem> {
     let mut text = Vec::with_capacity(AROUND_BYTES + bag.document.len());
     BagWriter::of(call).write(0, bag, &mut text)?;
     Ok(text)
 }
 
-/// A bag that was stored, by its entity and its tag.
+/// A stored bag, by its entity and its tag.
 pub(crate) fn stored(response: Response, stored: &StoredBag) -> HandlerResult {
     let StoredBag { entity: EntityName { entity_type, entity_id }, updated_at, .. } = stored;
     let response = response.with_text(ETAG, bag_tag(*updated_at))?;
@@ -35,7 +35,7 @@ pub(crate) fn stored(response: Response, stored: &StoredBag) -> HandlerResult {
     json(response, &body)
 }
 
-/// What came of each request of a call.
+/// The outcome of each request of a call.
 pub(crate) fn bag_texts(call: &Call<'_>, bags: Vec<Result<Bag, ServiceError>>) -> Result<Vec<u8>, Problem> {
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.as_ref().map_or(0, |bag| bag.document.len()));
     let mut text = Vec::with_capacity(bytes.sum());
@@ -54,14 +54,14 @@ pub(crate) fn bag_texts(call: &Call<'_>, bags: Vec<Result<Bag, ServiceError>>) -
     Ok(text)
 }
 
-/// A page of bags that were found.
+/// A page of the bags that a query found.
 pub(crate) fn found_text(found: &BagsFound) -> Result<Vec<u8>, Problem> {
     let BagsFound { entity_type, bags, next_page_token } = found;
     let bytes = bags.iter().map(|bag| AROUND_BYTES + bag.document.len());
     let mut text = Vec::with_capacity(bytes.sum());
     text.extend_from_slice(b"{\"entities\":[");
     let mut moments = Rfc3339Writer::default();
-    // What is before the first ID is before each other one, behind the end of the bag before it.
+    // The same text precedes every ID. Between two bags, the end of the previous bag precedes it.
     let mut between = b"},".to_vec();
     write_entity_type(entity_type, &mut between);
     let mut before = &between[b"},".len()..];
@@ -93,7 +93,7 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         Self { call, moments: Rfc3339Writer::default() }
     }
 
-    /// The document is written as it was kept, and pages as they were rendered.
+    /// Writes the document as stored, and pages as rendered.
     fn write(&mut self, index: usize, bag: Bag, text: &mut Vec<u8>) -> Result<(), Problem> {
         let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists } = bag;
         write_entity_type(&entity_type, text);
@@ -118,7 +118,7 @@ impl<'c, 'r> BagWriter<'c, 'r> {
     }
 }
 
-/// Writes what is between the type of a bag's entity and its lists.
+/// Writes the part between the type of a bag's entity and its lists.
 fn write_state(
     moments: &mut Rfc3339Writer,
     entity_id: &[u8],
@@ -128,10 +128,10 @@ fn write_state(
 ) -> Result<(), Problem> {
     let written = ValueType::String.write_json(entity_id, text);
     written.map_err(|error| Problem::internal(format!("cannot render the response: {error}")))?;
-    // Written together, since each write has a price of its own.
+    // Written together, because each write has a cost.
     const MOMENT_AT: usize = b",\"updated_at\":\"".len();
     const MOMENT_END: usize = MOMENT_AT + Timestamp::RFC3339_LEN;
-    // The tag has quotation marks of its own.
+    // The tag includes quotation marks.
     let mut around = *b",\"updated_at\":\"1970-01-01T00:00:00.000000000Z\",\"etag\":\"\\\"";
     around[MOMENT_AT..MOMENT_END].copy_from_slice(moments.text(updated_at));
     text.extend_from_slice(&around);
@@ -141,10 +141,10 @@ fn write_state(
     Ok(())
 }
 
-/// Writes how a bag of a type begins, up to the entity's ID.
+/// Writes the beginning of a bag of a type, up to the entity's ID.
 fn write_entity_type(entity_type: &EntityType, text: &mut Vec<u8>) {
     text.extend_from_slice(b"{\"entity_type\":\"");
-    // It has no character that is escaped.
+    // It contains no character that needs escaping.
     text.extend_from_slice(entity_type.as_str().as_bytes());
     text.extend_from_slice(b"\",\"entity_id\":");
 }

@@ -1,4 +1,4 @@
-//! What came of one request of several.
+//! The outcome of one request of a batch.
 
 use super::super::call::Call;
 use super::super::problem::Problem;
@@ -6,7 +6,7 @@ use crate::actors::AddOutcome;
 use crate::service::ServiceError;
 use crate::wire::{Added, RequestFailed};
 
-/// Counts the items of an add, and shows what came of them.
+/// Counts the items of an add, and returns its outcome.
 pub(crate) fn added(call: &Call<'_>, outcome: &AddOutcome) -> Added {
     let AddOutcome { added, already_expired, mistaken_unit } = *outcome;
     call.state.metrics.items_added.inc_by(added as u64);
@@ -14,11 +14,11 @@ pub(crate) fn added(call: &Call<'_>, outcome: &AddOutcome) -> Added {
     Added::new(added, already_expired, mistaken_unit)
 }
 
-/// Why one request did not succeed. It is logged as one that came alone would be.
+/// The failure of one request of a batch. It is logged as the failure of a single request.
 pub(crate) fn failed(call: &Call<'_>, index: usize, error: ServiceError) -> RequestFailed {
     let problem = Problem::from(error);
     let problem = if problem.field.is_some() { problem.within(&format!("requests[{index}]")) } else { problem };
-    // A read has no outcome to be unsure of, whatever its store says.
+    // A read has no unknown outcome, regardless of the store's error.
     let outcome_unknown = problem.outcome_unknown && call.operation.effect.writes();
     let problem = problem.with_outcome_unknown(outcome_unknown);
     call.state.request_log.failed(call.request_id, call.operation.name, &problem);

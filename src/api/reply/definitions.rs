@@ -1,4 +1,4 @@
-//! Definitions as answers: features, their versions, and entity types, which are kept as features.
+//! Definitions as answers: features, their versions, and entity types, which are stored as features.
 
 use actix_web::http::header::ETAG;
 

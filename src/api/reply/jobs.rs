@@ -17,7 +17,7 @@ pub(crate) fn job(job: metadata::jobs::Job) -> wire::Job {
         entity_type: task.feature.entity_type.to_string(),
         feature: (!task.feature.is_of_bags()).then(|| task.feature.name.to_string()),
         generations: task.targets.len() as u64,
-        // Before its indexes a cleaning goes through the bags.
+        // A cleaning processes the bags before its indexes.
         generations_cleared: match (task.kind, state) {
             (TaskKind::Clean, JobState::Done) => progress.targets as u64,
             (TaskKind::Clean, _) => progress.targets.saturating_sub(1) as u64,
@@ -38,7 +38,7 @@ pub(crate) fn job(job: metadata::jobs::Job) -> wire::Job {
     }
 }
 
-/// Walks are in the order of hashes, which are spread evenly.
+/// Walks follow the order of hashes, which are spread evenly.
 fn percent(hash: u64) -> u64 {
     ((u128::from(hash) * 100) >> u64::BITS) as u64
 }

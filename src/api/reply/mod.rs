@@ -1,4 +1,4 @@
-//! What answers of several operations share.
+//! Shared answers of several operations.
 
 mod bags;
 mod batch;

@@ -1,4 +1,4 @@
-//! One connection: its requests one after another, in the order in which they came.
+//! One connection: its requests one after another, in the order of arrival.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -33,9 +33,9 @@ const ANSWER_HEAD_BYTES: usize = 1 << 10;
 
 /// Why no further request is read.
 enum End {
-    /// The client has gone, or takes nothing, or has been idle for too long.
+    /// The client has gone, does not read, or has been idle for too long.
     Now,
-    /// Once what was written has been sent.
+    /// After the written answers are sent.
     AfterAnswers,
     Refused(Refusal),
 }
@@ -46,11 +46,11 @@ impl From<io::Error> for End {
     }
 }
 
-/// What came of waiting for a head.
+/// The outcome of waiting for a head.
 enum Waited {
     Bytes,
     TooLong,
-    /// Another connection has the place.
+    /// Another connection has the slot.
     SentAway,
     Ended,
 }
@@ -63,26 +63,26 @@ pub(super) struct Connection<'h, S, H> {
     slot: Option<&'h Slot>,
     /// Its memory, charged to the caller of its last request.
     share: Share,
-    /// Whether the client has ended its own side.
+    /// Whether the client has ended its side.
     has_ended: bool,
-    /// Read and not yet parsed. Has a buffer only while there is something in it.
+    /// Received and not yet parsed. Has a buffer only while it is not empty.
     input: BytesMut,
-    /// How much of the input is known to be no whole head.
+    /// The number of input bytes without a complete head.
     looked_at: usize,
-    /// When the first byte of a head came that is not whole.
+    /// When the first byte of an incomplete head arrived.
     head_began: Option<Instant>,
-    /// When it began to wait for a request, and when that must have begun.
+    /// When it began to wait for a request, and the deadline for its beginning.
     waits_since: Instant,
     idle_until: Instant,
     /// When the last answer was ready.
     answered_at: Instant,
-    /// Answers that were not sent yet, and a long body that ends them.
+    /// Unsent answers, and a long body that ends them.
     output: BytesMut,
     long_body: Bytes,
     answered_in_turn: u32,
     /// Whether the share is charged to the caller of a request.
     has_asked: bool,
-    /// Whether others have gone before its next request.
+    /// Whether other connections have gone first before its next request.
     has_stood_in_line: bool,
 }
 
@@ -128,7 +128,7 @@ where
                 }
             }
         }
-        // Whether the client hears the last of it is not ours to tell.
+        // The server cannot affect whether the client receives the last bytes.
         let _ = self.finish().await;
     }
 
@@ -164,14 +164,14 @@ where
         }
     }
 
-    /// Looks for a head at the beginning of the input.
+    /// Searches the beginning of the input for a head.
     fn parse(&mut self) -> Parsed {
-        // Some clients put an empty line behind a body (RFC 9112, section 2.2).
+        // Some clients send an empty line after a body (RFC 9112, section 2.2).
         while self.input.starts_with(b"\r\n") {
             self.input.advance(2);
             self.looked_at = 0;
         }
-        // A head that comes byte by byte is not parsed again for each of them.
+        // A head that arrives byte by byte is not parsed again for each byte.
         let news = self.input.get(self.looked_at..).unwrap_or_default();
         if news.is_empty() || (self.looked_at > 0 && !news.contains(&b'\n') && self.input.len() < HEAD_BYTES_MAX) {
             self.looked_at = self.input.len();
@@ -212,8 +212,8 @@ where
             if head_began.is_none() && stopping.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Waited::Ended);
             }
-            // The timer stays at an old deadline while requests come: setting it costs more than
-            // looking again when it rings.
+            // The timer keeps an old deadline while requests arrive, because setting it costs more than one check when
+            // it fires.
             while timer.as_mut().poll(context).is_ready() {
                 if Instant::now() >= until {
                     return Poll::Ready(Waited::TooLong);
@@ -225,8 +225,8 @@ where
         .await
     }
 
-    /// Whether a request had come when the connection was told to leave. What the kernel has is not known before the
-    /// runtime has asked it: to close without that would break the request off with a reset.
+    /// Whether a request had arrived when the connection had to leave. The runtime must ask the kernel for unread
+    /// bytes. Closing without that would abort the request with a reset.
     async fn has_come_meanwhile(&mut self) -> bool {
         tokio::task::yield_now().await;
         let Self { stream, input, shared, .. } = self;
@@ -237,16 +237,16 @@ where
         }
     }
 
-    /// Answers the request that begins the input.
+    /// Answers the first request of the input.
     async fn answer(&mut self, head: Head) -> Result<(), End> {
         let text = self.input.split_to(head.bytes).freeze();
-        // The parser lets only ASCII through.
+        // The parser admits only ASCII.
         let target = text.get(head.target.clone()).and_then(|target| std::str::from_utf8(target).ok());
         let target = target.unwrap_or_default();
         let (path, query) = cut(target, b'?');
         let Head { method, headers, framing, expects_unknown, .. } = &head;
         let path = match path {
-            // Of an absolute target there may be no path (RFC 9112, section 3.2.4).
+            // An absolute target may have no path (RFC 9112, section 3.2.4).
             "" if *method == Method::OPTIONS && query.is_none() => "*",
             "" => "/",
             path => path,
@@ -259,15 +259,15 @@ where
         let may_work = self.may_work(class);
         let mut refused_since = if may_work && is_here { self.refuses_for_age(class) } else { None };
         let lack = if may_work { refused_since.map(|_| Lack::Time) } else { Some(Lack::Connections) };
-        // Pinned where it is made: a future that is handed on is moved, and this one has kilobytes.
+        // Pinned where it is made, because passing a future moves it, and this one has kilobytes.
         let decided = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
         let Decision { caller, is_stranger, outcome } = decided;
-        // A refusal for the server's own lack identifies no caller: the connection remains its last caller's.
+        // A refusal for the server's own lack identifies no caller. The connection keeps its last caller.
         if lack.is_none() {
             let holder = Holder::of(&caller, is_stranger);
             if let Some(slot) = self.slot {
                 slot.note_caller(holder.is_known());
-                // The place of a known caller is taken again, if identifying the caller had to wait.
+                // Takes the slot of a known caller again, if identifying the caller had to wait.
                 if holder.is_known() && slot.has_waited() {
                     self.may_work(class);
                 }
@@ -275,7 +275,7 @@ where
             self.has_asked = true;
             self.share.charge_to(holder);
         }
-        // To refuse load would not help against strangers.
+        // Refusing load would not help against strangers.
         if class == Class::Load && (lack.is_some() || !is_stranger) {
             self.shared.shedding.count();
         }
@@ -301,17 +301,17 @@ where
         self.answered().await
     }
 
-    /// Whether a request may be carried out now.
+    /// Whether the server may carry out a request now.
     fn may_work(&self, class: Class) -> bool {
         self.slot.is_none_or(Slot::admit) || class == Class::Health
     }
 
-    /// Whether the connection ends with its present request.
+    /// Whether the connection ends with its current request.
     fn leaves(&self) -> bool {
         self.slot.is_some_and(|slot| slot.is_leaving() || slot.is_spare())
     }
 
-    /// The present, if the request that was read last is to be refused since it has waited for too long.
+    /// The current time, if the last request has waited for too long and must be refused.
     fn refuses_for_age(&self, class: Class) -> Option<Instant> {
         let shedding = &self.shared.shedding;
         if class != Class::Load || !shedding.is_behind() {
@@ -320,8 +320,8 @@ where
         shedding.refuses(self.stream.since_last_arrival())
     }
 
-    /// Sends a refusal, and has it counted what that took since then: also where the connection ends with it, and
-    /// before its client has taken it.
+    /// Sends a refusal, and counts the time since its start. It counts even if the connection ends with it, and before
+    /// its client has read it.
     async fn write_at_once(&mut self, response: Response, head: &Head, kept: bool, since: Instant) -> Result<(), End> {
         let shedding = &self.shared.shedding;
         let mut sending = pin!(async {
@@ -339,8 +339,8 @@ where
         }
     }
 
-    /// The body of an admitted request, if the request may still be carried out once it has come. Says whether all of
-    /// it was read.
+    /// Reads the body of an admitted request, if the request may still be carried out afterwards. Returns whether all
+    /// of it was read.
     async fn admitted_body(
         &mut self,
         head: &Head,
@@ -365,7 +365,7 @@ where
         Ok((if refused_since.is_some() { RequestBody::NotTaken(Lack::Time) } else { body }, is_whole))
     }
 
-    /// Counts the bytes of an answer until the client has taken them, in place of its reserved memory.
+    /// Counts the bytes of an answer until the client has read them, in place of its reserved memory.
     pub(super) fn hold_answer(&mut self, response: &mut Response, has_content: bool) {
         let reserved = response.reserved.take();
         let bytes = response.body.len().filter(|_| has_content).unwrap_or_default() as usize;
@@ -379,13 +379,13 @@ where
         }
     }
 
-    /// Bytes that are held together with so many.
+    /// The memory that is held together with this many bytes.
     fn held_with(&self, bytes: usize) -> usize {
         self.input.len() + self.output.len() + self.long_body.len() + bytes
     }
 
-    /// Waits for the handler, unless the connection breaks off first. Earlier answers are sent while it works. A client
-    /// that ends its own side is answered. A connection gives up a slot that is given, if another one needs the place.
+    /// Waits for the handler, unless the connection breaks first. Earlier answers are sent during its work. A client
+    /// that ends its own side is answered. A connection gives up a `slot`, if another connection needs it.
     async fn unless_gone<T>(
         &mut self,
         mut answering: Pin<&mut impl Future<Output = T>>,
@@ -420,7 +420,8 @@ where
     }
 }
 
-/// Waits for the first byte of a new connection, as long as for a request; false if it ends before.
+/// Waits for the first byte of a new connection, with the time limit of a request. Returns false if the connection ends
+/// before.
 pub(crate) async fn has_begun(
     stream: &TcpStream,
     slot: &Slot,
@@ -438,16 +439,15 @@ pub(crate) async fn has_begun(
     timeout_at(until, begun).await.unwrap_or(false)
 }
 
-/// What is to be done for one request, on the heap: the allocator gives one request after another the same few places,
-/// which stay in the processor's cache. Within the tasks of thousands of connections each would have its own.
+/// Boxes the work for one request. The allocator reuses the same few places for one request after another, and they
+/// stay in the processor's cache. Inside the tasks of thousands of connections each would have a separate place.
 ///
-/// It is made where it stays: what is given to `Box::pin` is made on the stack, and all of it copied.
+/// The future is made in its final place. The argument of `Box::pin` would be made on the stack, and copied.
 fn made_in_place<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::into_pin(Box::write(Box::new_uninit(), make()))
 }
 
-/// Reads what is there, until the input has `bytes_max` bytes. It has a buffer only while something is
-/// in it.
+/// Reads available bytes, until the input has `bytes_max` bytes. The input has a buffer only while it is not empty.
 fn poll_read(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut BytesMut,
@@ -467,7 +467,7 @@ fn poll_read(
     read
 }
 
-/// An end if the client has ended its side before its request was whole, or the connection broke off.
+/// Ends the connection if the client ended its side before its request was complete, or if the connection broke.
 fn some_read(read: io::Result<usize>) -> Result<(), End> {
     if read? > 0 { Ok(()) } else { Err(End::Now) }
 }

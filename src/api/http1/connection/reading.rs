@@ -1,4 +1,4 @@
-//! Bodies: read whole within their time and memory, or skipped where the head was refused.
+//! Bodies: read completely within their time and memory, or skipped where the head was refused.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,19 +16,19 @@ use crate::access::OWN_BYTES;
 use crate::api::body::{Lack, RequestBody};
 use crate::api::request::Framing;
 
-/// A body that is read grows by what there is of it, but by no less and no more than this.
+/// The smallest and the largest step by which the buffer of a body grows. In between it grows by its length.
 const BODY_STEP_BYTES: (usize, usize) = (OWN_BYTES / 2, 256 << 10);
 
 /// The outcome of waiting for more of a body.
 enum Came {
     Bytes,
     TooLate,
-    /// Another connection has the place.
+    /// Another connection has the slot.
     SentAway,
 }
 
 impl<S: Stream, H: Handler> Connection<'_, S, H> {
-    /// Whether all of a body came with its head, where its length says so.
+    /// Whether the whole body came with its head, according to its length.
     pub(super) fn has_body(&self, framing: Framing) -> bool {
         match framing {
             Framing::Absent => true,
@@ -37,24 +37,24 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         }
     }
 
-    /// Reads a body whole, in the time that it has.
+    /// Reads a complete body within its time.
     pub(super) async fn body(&mut self, head: &Head) -> Result<RequestBody, End> {
         let bytes_max = self.shared.limits.body_bytes_max;
         match head.framing {
-            // Most have none, and to cut nothing off costs as much as to cut something.
+            // Most requests have none, and splitting off nothing costs as much as splitting off something.
             Framing::Absent | Framing::Length(0) => Ok(RequestBody::Whole(Bytes::new())),
             Framing::Length(length) if length > bytes_max as u64 => Ok(RequestBody::TooLarge),
             Framing::Length(length) => {
                 let length = length as usize;
                 if self.input.len() < length {
-                    // Known before any of it is asked for.
+                    // The length is known before any of it is requested.
                     if !self.share.has_room_for(self.held_with(length - self.input.len())) {
                         return Ok(RequestBody::NotTaken(Lack::RoomForBody));
                     }
                     let began = self.begin_body(head).await?;
                     while self.input.len() < length {
                         let missing = length - self.input.len();
-                        // Room comes with the bytes, not with what a head announces.
+                        // Memory grows with the received bytes, not with the announced length.
                         let step = missing.min(body_step(self.input.len()));
                         if self.share.hold(self.held_with(step)).is_err() {
                             return Ok(RequestBody::NotTaken(Lack::RoomForBody));
@@ -81,7 +81,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
                         Some(began) => began,
                         None => *began.insert(self.begin_body(head).await?),
                     };
-                    // Beyond the longest body come only the end of its chunks and trailers.
+                    // After the longest body only the end of its chunks and trailers can follow.
                     let step = body_step(chunked.len()).min(bytes_max - chunked.len() + BODY_STEP_BYTES.0);
                     if self.share.hold(self.held_with(chunked.len() + step)).is_err() {
                         return Ok(RequestBody::NotTaken(Lack::RoomForBody));
@@ -95,8 +95,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         }
     }
 
-    /// Before the first wait for a body: the client may wait for earlier answers before it goes on, or
-    /// for a word that its body is wanted. Returns when the wait began.
+    /// Runs before the first wait for a body. The client may wait for earlier answers before it continues, or for `100
+    /// Continue`. Returns when the wait began.
     async fn begin_body(&mut self, head: &Head) -> Result<Instant, End> {
         if head.expects_continue && self.input.is_empty() {
             self.output().put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -105,10 +105,10 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         Ok(Instant::now())
     }
 
-    /// Reads more of a body into the present room. Returns the outcome of the body if nothing more comes.
+    /// Reads more of a body into the available memory. Returns the outcome of the body if nothing more arrives.
     async fn more(&mut self, began: Instant) -> Result<Option<RequestBody>, End> {
         let until = began + self.shared.limits.body_timeout;
-        // A known caller keeps the place until then.
+        // A known caller keeps its slot until then.
         let may_be_sent_away = !self.share.holder().is_known();
         Ok(match self.read_until(began, until, may_be_sent_away).await? {
             Came::Bytes => None,
@@ -131,7 +131,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         timeout_at(until, came).await.unwrap_or(Ok(Came::TooLate))
     }
 
-    /// Whether the connection can go on behind the body of a refused request: the body is there already, or is short
+    /// Whether the connection can continue after the body of a refused request. The body must have arrived, or be short
     /// enough for its caller. A client that waits for `100 Continue` may send it or not (RFC 9110, section 10.1.1).
     pub(super) fn can_skip_body(&mut self, head: &Head) -> bool {
         match head.framing {
@@ -142,7 +142,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
                 let most = if is_stranger { SKIPPED_BYTES_MAX } else { self.shared.limits.body_bytes_max as u64 };
                 missing == 0 || missing <= most && !head.expects_continue
             }
-            // This skips it, if all of it is there.
+            // This skips it, if all of it has arrived.
             Framing::Chunked => {
                 let mut chunked = Chunked::new(self.shared.limits.body_bytes_max);
                 matches!(chunked.decode(&mut self.input), Ok(Decoded::Whole(_)))
@@ -150,7 +150,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         }
     }
 
-    /// Skips such a body, once its request is answered.
+    /// Skips such a body, after its request is answered.
     pub(super) async fn skip_body(&mut self, framing: Framing) -> Result<(), End> {
         let Framing::Length(mut missing) = framing else { return Ok(()) };
         let since = Instant::now();
@@ -164,7 +164,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
             }
             self.flush().await?;
             self.input.reserve(OWN_BYTES / 2);
-            // No request is lost by its end.
+            // Ending the connection here loses no request.
             match self.read_until(since, since + time, true).await? {
                 Came::Bytes => {}
                 Came::TooLate | Came::SentAway => return Err(End::AfterAnswers),
@@ -173,7 +173,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
     }
 }
 
-/// By how much a body grows that has so many bytes.
+/// The next growth of a body with this many bytes.
 fn body_step(bytes: usize) -> usize {
     bytes.clamp(BODY_STEP_BYTES.0, BODY_STEP_BYTES.1)
 }

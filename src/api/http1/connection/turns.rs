@@ -1,4 +1,4 @@
-//! Turns: after which requests, and before which, others are served.
+//! Turns: when a connection lets other connections go first.
 
 use std::pin::pin;
 
@@ -8,7 +8,7 @@ use super::super::{Class, Handler, Refusal, Stream, TURN_REQUESTS};
 use super::{Connection, End};
 
 impl<S: Stream, H: Handler> Connection<'_, S, H> {
-    /// Ends the turn of the connection if it has lasted long enough. Strangers have one request in a turn.
+    /// Ends the turn of the connection if it has lasted long enough. A turn of a stranger is one request.
     pub(super) async fn answered(&mut self) -> Result<(), End> {
         self.answered_in_turn += 1;
         if self.share.holder().is_stranger() && !self.input.is_empty() {
@@ -22,8 +22,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         Ok(())
     }
 
-    /// Lets other connections have their turn. The connection of an unknown caller may lose its place meanwhile,
-    /// however many requests have come on it.
+    /// Lets other connections have their turn. The connection of an unknown caller may lose its slot, regardless of its
+    /// number of requests.
     async fn end_turn(&mut self) -> Result<(), End> {
         self.answered_in_turn = 0;
         self.flush().await?;
@@ -38,9 +38,11 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         }
     }
 
-    /// Lets the requests of others go before the next one, if that is for a document, or of a connection whose last
-    /// caller was a stranger. The first request of a connection may be that of a caller with a key. Of a connection
-    /// without a known caller, requests for health wait in a line of their own: others must not hold up who watches.
+    /// Lets other requests go first, if the next one is for a document, or if the connection's last caller was a
+    /// stranger.
+    ///
+    /// The first request of a connection may come from a caller with a key. Health requests of connections without a
+    /// known caller wait in a separate line, so that other strangers cannot delay monitoring.
     pub(super) async fn let_others_go_before(&mut self, class: Class) -> Result<(), End> {
         let has_stood_in_line = std::mem::take(&mut self.has_stood_in_line);
         let (shared, holder) = (self.shared, self.share.holder());
@@ -55,7 +57,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         }
     }
 
-    /// Waits in a line. The connection of an unknown caller may lose its place meanwhile.
+    /// Waits in a line. The connection of an unknown caller may lose its slot during the wait.
     async fn stand_in(&mut self, line: &Line) -> Result<(), End> {
         self.flush().await?;
         let slot = self.slot.filter(|_| !self.share.holder().is_known());

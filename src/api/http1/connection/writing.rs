@@ -1,4 +1,4 @@
-//! Answers: put behind each other, and sent once that is worth it.
+//! Answers: collected, and sent once a write is worth its cost.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -17,7 +17,7 @@ use super::{Connection, End};
 use crate::api::response::{Body, Response};
 
 impl<S: Stream, H: Handler> Connection<'_, S, H> {
-    /// Puts an answer behind those that are not sent yet, and sends them once that is worth it.
+    /// Appends an answer to the unsent answers, and sends them once a write is worth its cost.
     pub(super) async fn write(
         &mut self,
         mut response: Response,
@@ -39,7 +39,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         answer::write_head(&response, length, persistence, &date, self.output());
         match response.body {
             _ if no_content => {}
-            // Sent from where it is.
+            // Sent without a copy.
             Body::Whole(body) if body.len() > OUTPUT_BYTES => self.long_body = body,
             Body::Whole(body) => self.output.put_slice(&body),
             Body::Stream(body) => {
@@ -53,12 +53,12 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         if kept { Ok(()) } else { Err(End::AfterAnswers) }
     }
 
-    /// Sends a body that comes bit by bit.
+    /// Sends a streamed body.
     async fn write_stream(&mut self, mut body: BoxBody, length: answer::Length) -> Result<(), End> {
         let mut sent = 0;
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_next(context));
-            // An answer that broke off must not look like a whole one.
+            // A broken answer must not look complete.
             let Some(bytes) = self.unless_gone(pin!(next), None).await?.transpose().map_err(|_| End::Now)? else {
                 break;
             };
@@ -88,7 +88,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         Ok(())
     }
 
-    /// Where answers are written.
+    /// The buffer of unsent answers.
     pub(super) fn output(&mut self) -> &mut BytesMut {
         if self.output.capacity() == 0 {
             self.output = self.shared.buffers.take();
@@ -110,7 +110,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
                 }
                 Ok(())
             });
-            // It keeps nobody else from a slot.
+            // The wait keeps no other connection from a slot.
             poll_fn(|context| match slot.is_some_and(|slot| slot.poll_leave(since, context).is_ready()) {
                 true => Poll::Ready(Ok(())),
                 false => ended.as_mut().poll(context),
@@ -120,7 +120,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         timeout(LINGER, until_it_ends).await?
     }
 
-    /// Sends as much as the client takes.
+    /// Sends as much as the client accepts.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { stream, output, long_body, .. } = self;
         let mut rest = output.chain(long_body);
@@ -129,7 +129,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
             let count = rest.chunks_vectored(&mut slices);
             let stream = Pin::new(&mut *stream);
             let written = match slices.get(..count).unwrap_or_default() {
-                // Costs the kernel less than the other.
+                // Costs the kernel less than a vectored write.
                 [all] => stream.poll_write(context, all),
                 slices => stream.poll_write_vectored(context, slices),
             };
@@ -146,15 +146,16 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
             match poll_fn(|context| Poll::Ready(self.poll_send(context))).await {
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => {
-                    // Whoever lets even small answers lie when there is no memory for them is given up.
+                    // A connection whose client leaves even small answers unread, without memory to hold them, is
+                    // closed.
                     self.share.hold(self.held_with(0)).map_err(|_| io::ErrorKind::OutOfMemory)?;
                     let shared = self.shared;
                     let _lying = shared.unread.count(self.stream.queued());
                     let (slot, is_known) = (self.slot, self.share.holder().is_known());
                     let since = Instant::now();
                     let sending = poll_fn(|context| match self.poll_send(context) {
-                        // A known caller keeps the place for as long as an answer may take. Once the place is another
-                        // connection's, nothing is waited for.
+                        // A known caller keeps the slot for the longest time of an answer. Once another connection has
+                        // the slot, nothing waits.
                         Poll::Pending if slot.is_some_and(|slot| leaves(slot, is_known, since, context)) => {
                             Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()))
                         }
