@@ -1,4 +1,4 @@
-//! What came of a change, and what each kind of change gives to whoever asked for it.
+//! The outcome of a change, and the result that each kind of change returns.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use super::{Change, MetadataError};
 use crate::definition::{Feature, FeatureVersion};
 use crate::domain::{FeatureId, Revision, Timestamp, Ttl, VersionLabel};
 
-/// A change that was made, or that would have changed nothing.
+/// A change that was made, or that had no effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
-    /// The number of the change, or of the state that it left as it was.
+    /// The number of the change, or of the state that it left unchanged.
     pub revision: Revision,
     pub id: FeatureId,
-    /// The version that the change was about, if it was not about the whole feature.
+    /// The version that the change concerned, unless it concerned the whole feature.
     version: Option<VersionLabel>,
     before: Option<Feature>,
-    /// The feature as it is now; none if it is gone.
+    /// The feature after the change; `None` if it was deleted.
     pub after: Option<Feature>,
-    /// Whether there was anything to change.
+    /// Whether the change had an effect.
     pub is_change: bool,
 }
 
-/// What a deletion took away.
+/// The outcome of a deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deleted {
     /// The number of the deletion.
     pub revision: Revision,
-    /// The longest TTL that it ever had.
+    /// The longest TTL that the deleted part ever had.
     pub ttl_max: Ttl,
-    /// The feature that is left, after the deletion of a version.
+    /// The remaining feature, after the deletion of a version.
     pub remaining: Option<Feature>,
 }
 
-/// A version after its creation or change, with the feature that it belongs to now.
+/// A version after its creation or change, with its feature.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VersionChanged {
     pub version: FeatureVersion,
@@ -41,8 +41,8 @@ pub struct VersionChanged {
 }
 
 impl Deleted {
-    /// When the last items of what was deleted at `now` are gone. Other servers may take adds until their
-    /// catalogs follow, which takes them `catalog_lag_max` at most.
+    /// When the last items of the part deleted at `now` expire. Other servers may accept adds until their catalogs
+    /// follow, within `catalog_lag_max`.
     pub fn items_expire_by(&self, now: Timestamp, catalog_lag_max: Duration) -> Timestamp {
         let lifetime = self.ttl_max.as_duration() + catalog_lag_max;
         Timestamp::saturating_from_nanos(u128::from(now.as_nanos()) + lifetime.as_nanos())
@@ -50,7 +50,7 @@ impl Deleted {
 }
 
 impl Applied {
-    /// What a store makes of a change: `transition` is what it has written, if there was anything to write.
+    /// Builds the outcome of a change. `transition` is the written transition, if the change had an effect.
     pub fn new(change: &Change, before: Option<Feature>, transition: Option<Transition>) -> Self {
         let (id, version) = (change.feature().clone(), change.version().cloned());
         match transition {
@@ -78,7 +78,7 @@ impl Applied {
         Ok(VersionChanged { version, feature })
     }
 
-    /// What was deleted: the feature, or the version.
+    /// The deleted feature or version.
     pub fn into_deleted(self) -> Result<Deleted, MetadataError> {
         let Self { revision, id, version, before, after: remaining, .. } = self;
         let before = before.ok_or_else(|| MetadataError::not_found(id.clone()))?;

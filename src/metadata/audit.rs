@@ -1,5 +1,5 @@
-//! The form in which the audit trail keeps definitions: as the API shows them when they are changed. What is kept stays
-//! as it was written, with the number of its format.
+//! The form of definitions in the audit trail: as the API shows them at the time of the change. Stored entries never
+//! change, and contain the number of their format.
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -15,12 +15,12 @@ pub fn format() -> u64 {
     FORMATS.present()
 }
 
-/// Documents have texts for keys: they always have a form in JSON.
+/// Documents have texts as keys, so they always have a form in JSON.
 fn form(document: &impl Serialize) -> Json {
     serde_json::to_value(document).unwrap_or_default()
 }
 
-/// The trail leaves out the identity of lists of items.
+/// The trail omits the identity of lists of items.
 fn without_identity_of_items(mut form: Json) -> Json {
     let Some(members) = form.as_object_mut() else { return form };
     members.retain(|name, value| name != "identity" || *value != IdentityKind::Item.as_str());
@@ -30,7 +30,7 @@ fn without_identity_of_items(mut form: Json) -> Json {
     form
 }
 
-/// A feature with its versions, or an entity type. Generations, the longest TTLs and revisions are no part of it.
+/// A feature with its versions, or an entity type. Generations, the longest TTLs and revisions are not included.
 pub fn feature(feature: &Feature) -> Json {
     if feature.id.is_of_bags() {
         return form(&wire::EntityType::from(feature));
@@ -38,7 +38,7 @@ pub fn feature(feature: &Feature) -> Json {
     without_identity_of_items(form(&wire::Feature::from(feature)))
 }
 
-/// A version of a feature, or an index of bags; whether it is built is part of it.
+/// A version of a feature, or an index of bags, including whether it is built.
 pub fn version(version: &FeatureVersion) -> Json {
     if let Some(index) = &version.index {
         return index_of_bags(version, index);
@@ -65,7 +65,7 @@ fn index_of_bags(version: &FeatureVersion, index: &Index) -> Json {
 mod tests {
     use super::*;
 
-    /// Histories hold this. A change of it is another format.
+    /// Histories contain this text. Changing it requires another format.
     const FEATURE: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"max_items":7,"name":"seen","owner":"o","timestamp_ahead_max":"none","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z","value_type":"json","versions":[{"created_at":"1970-01-01T00:00:00.000000001Z","description":"x","max_items":7,"timestamp_ahead_max":"none","ttl":"3d","version":""}]}"#;
     const ENTITY_TYPE: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","description":"d","entity_type":"user","labels":{"k":"v"},"owner":"o","ttl":"3d","updated_at":"1970-01-01T00:00:02.000000000Z"}"#;
     const INDEX: &str = r#"{"created_at":"1970-01-01T00:00:00.000000001Z","name":"","order_by":"/b","properties":["/a"],"state":"ready"}"#;

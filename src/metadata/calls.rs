@@ -1,5 +1,5 @@
-//! Each change as a call of its own, with what it gives: for whoever holds a store and not the actor, such as
-//! the conformance suite.
+//! Each change as a separate call with its result, for callers that hold a store and not the actor, such as the
+//! conformance suite.
 
 use async_trait::async_trait;
 

@@ -1,7 +1,7 @@
 //! The catalog: the snapshot of all definitions that every list operation reads, without a lock.
 //!
-//! The metadata actor alone publishes it, in the order of revisions. A reader that holds a snapshot
-//! goes on with it, whatever is published meanwhile and whether or not the metadata store is there.
+//! Only the metadata actor publishes it, in the order of revisions. A reader continues with its snapshot, regardless of
+//! newer snapshots and of the metadata store's state.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,13 +23,13 @@ pub enum Missing {
     Version,
 }
 
-/// All definitions as of one revision, and those of this server's own later changes.
+/// All definitions as of one revision, with this server's own later changes.
 #[derive(Debug, Default, Clone)]
 pub struct Snapshot {
     revision: Revision,
     synced_at: Timestamp,
     table: Table,
-    /// Whether it was read from a file, since the metadata store could not be.
+    /// Whether it was read from a file, because the metadata store was unreachable.
     stored: bool,
 }
 
@@ -46,18 +46,17 @@ impl Snapshot {
         self.table.versions().next().is_none()
     }
 
-    /// Whether it is of an earlier process, which kept it on disk: the metadata store has not been read
-    /// by this one yet.
+    /// Whether an earlier process stored it on disk, and this process has not read the metadata store yet.
     pub fn is_stored(&self) -> bool {
         self.stored
     }
 
-    /// The revision up to which all changes, of all servers, are in here.
+    /// The revision up to which it includes all changes of all servers.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// When this snapshot was last known to be the metadata store's present state.
+    /// When this snapshot last equalled the metadata store's state.
     pub fn synced_at(&self) -> Timestamp {
         self.synced_at
     }
@@ -82,40 +81,38 @@ impl Snapshot {
     }
 }
 
-/// All definitions of a store on their way into the catalog, without what the catalog has no use for.
+/// All definitions of a store, collected for the catalog without unused parts.
 #[derive(Debug, Default)]
 pub struct Collected {
     table: Option<Table>,
 }
 
 impl Collected {
-    /// Each feature once, with how many there are.
+    /// Adds each feature once. `count` is the number of features.
     pub fn add(&mut self, feature: &Feature, count: usize) {
         self.table.get_or_insert_with(|| Table::expecting(count)).insert(&feature.id, feature);
     }
 }
 
-/// What became of a change that was to be published.
+/// The outcome of publishing a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
     Shown,
-    /// The catalog stays as it is, since it shows something newer, or nothing yet. All definitions
-    /// are to be read.
+    /// The catalog stays unchanged, because it shows a newer state, or none yet. The caller must read all definitions.
     Withheld,
 }
 
-/// What publishing needs to remember.
+/// The state that publishing needs.
 #[derive(Debug, Default)]
 struct Publisher {
-    /// Whether definitions are being read from the store, to be published next.
+    /// Whether a reading of the store is running, whose result is published next.
     reading: bool,
-    /// How many readings have begun.
+    /// The number of started readings.
     readings: u64,
-    /// This server's own changes that a reading under way, or the present snapshot's revision, may
-    /// not include.
+    /// This server's own changes that a running reading, or the current snapshot's revision, may not include.
     ahead: HashMap<FeatureId, Ahead>,
-    /// Snapshots that were replaced and that readers may still hold: they are dropped here, lest a
-    /// reader be the one who drops 100,000 entries.
+    /// Replaced snapshots that readers may still hold. They are dropped here, so that no reader has to drop 100,000
+    /// entries.
     replaced: Vec<Arc<Snapshot>>,
 }
 
@@ -125,24 +122,24 @@ impl Publisher {
         self.ahead.insert(id.clone(), ahead);
     }
 
-    /// Whether a store with this revision lacks a change that the reading under way should have seen.
+    /// Whether a store with this revision lacks a change that the running reading should include.
     fn has_lost(&self, revision: Revision) -> bool {
         self.ahead.values().any(|ahead| ahead.readings < self.readings && ahead.revision > revision)
     }
 }
 
-/// A change that this server has made.
+/// A change that this server made.
 #[derive(Debug)]
 struct Ahead {
     revision: Revision,
-    /// None if it was deleted.
+    /// `None` if it was deleted.
     feature: Option<Feature>,
-    /// How many readings had begun. The next one sees the change, or a store that went back to a
-    /// state before it, as after a backup was restored.
+    /// The number of readings started before the change. The next reading includes the change, or the store returned to
+    /// an earlier state, for example by restoring a backup.
     readings: u64,
 }
 
-/// The place where the present snapshot is found. Cheap to clone; all clones see the same.
+/// Access to the current snapshot. Cheap to clone; all clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     snapshot: Arc<ArcSwapOption<Snapshot>>,
@@ -150,12 +147,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The present snapshot, or `None` before the first was published.
+    /// The current snapshot, or `None` before the first one.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.load_full()
     }
 
-    /// Looks a version up in the present snapshot.
+    /// Looks a version up in the current snapshot.
     pub fn version(&self, entity_type: &str, name: &str, version: &str) -> Result<CatalogVersion, Missing> {
         match &*self.snapshot.load() {
             Some(snapshot) => snapshot.version(entity_type, name, version).cloned(),
@@ -163,11 +160,11 @@ impl Catalog {
         }
     }
 
-    /// To be called before definitions or changes are read from the store to be published: from then
-    /// on, this server's own changes are kept until it is certain that what was read includes them.
-    /// Returns the revision up to which everything is known.
+    /// Starts a reading of definitions or changes. From then on the catalog retains this server's own changes until the
+    /// reading certainly includes them.
     ///
-    /// This and the `publish` functions are for the metadata actor only.
+    /// Returns the revision up to which it has all changes. Only the metadata actor calls this and the `publish`
+    /// functions.
     pub fn begin_reading(&self) -> Option<Revision> {
         let mut publisher = self.publisher();
         publisher.reading = true;
@@ -175,7 +172,7 @@ impl Catalog {
         self.snapshot.load().as_ref().filter(|snapshot| !snapshot.stored).map(|snapshot| snapshot.revision)
     }
 
-    /// Publishes what an earlier process has kept, and says whether it did: never in place of what was
+    /// Publishes the copy of an earlier process, and returns whether it did. It never replaces definitions that were
     /// read from the store.
     #[must_use]
     pub fn publish_stored(&self, snapshot: Snapshot) -> bool {
@@ -187,22 +184,21 @@ impl Catalog {
         first
     }
 
-    /// Publishes all definitions as the store has them.
+    /// Publishes all definitions of the store.
     pub fn publish(&self, definitions: &Definitions, synced_at: Timestamp) {
         let mut collected = Collected::default();
         definitions.features.iter().for_each(|feature| collected.add(feature, definitions.features.len()));
         self.publish_collected(definitions.revision, collected, synced_at);
     }
 
-    /// The same of definitions that were handed on one by one.
+    /// Publishes definitions that were collected one by one.
     pub fn publish_collected(&self, revision: Revision, Collected { table }: Collected, synced_at: Timestamp) {
         let table = table.unwrap_or_default();
         self.publish_read(Snapshot { revision, synced_at, table, stored: false });
     }
 
-    /// Publishes what was changed since the revision that [`Self::begin_reading`] returned; or does
-    /// not, and returns false, if the store has lost a change of this server's: then all definitions
-    /// are to be read.
+    /// Publishes the changes since the revision that [`Self::begin_reading`] returned. Returns false without publishing
+    /// if the store lost a change of this server. Then the caller must read all definitions.
     #[must_use]
     pub fn publish_changes(&self, changes: &Changes, synced_at: Timestamp) -> bool {
         if self.publisher().has_lost(changes.revision) {
@@ -216,8 +212,7 @@ impl Catalog {
         true
     }
 
-    /// Publishes a change that this server has made, unless what was read from the store since is
-    /// newer.
+    /// Publishes a change of this server, unless a later reading is newer.
     #[must_use]
     pub fn publish_change(
         &self,
@@ -228,8 +223,8 @@ impl Catalog {
     ) -> Published {
         let mut publisher = self.publisher();
         let Some(mut snapshot) = self.snapshot().map(|present| (*present).clone()) else {
-            // One definition is no catalog: the store is to be read first. A reading under way may
-            // have begun before the change.
+            // One definition is no catalog, so the store must be read first. A running reading may have begun before
+            // the change.
             if publisher.reading {
                 publisher.keep_ahead(revision, id, feature);
             }
@@ -252,7 +247,7 @@ impl Catalog {
         Published::Shown
     }
 
-    /// Publishes what was read, with this server's own later changes.
+    /// Publishes the result of a reading, with this server's own later changes.
     fn publish_read(&self, mut snapshot: Snapshot) {
         let mut publisher = self.publisher();
         publisher.reading = false;
@@ -344,7 +339,7 @@ mod tests {
         assert_eq!((ttl(&catalog, "seen"), revision(&catalog)), (Ok(5), 5));
     }
 
-    /// Else the next reading would begin after the other server's change, and never see it.
+    /// Otherwise the next reading would begin after the other server's change, and miss it.
     #[test]
     fn an_own_change_does_not_hide_the_one_before_it_of_another_server() {
         let catalog = Catalog::default();
@@ -370,7 +365,7 @@ mod tests {
         assert_eq!((ttl(&catalog, "seen"), ttl(&catalog, "gone")), (Ok(7), Err(Missing::Feature)));
     }
 
-    /// As after a backup was restored.
+    /// As after restoring a backup.
     #[test]
     fn a_store_that_went_back_takes_own_changes_with_it() {
         let catalog = Catalog::default();
@@ -384,7 +379,7 @@ mod tests {
         assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
     }
 
-    /// What is lost cannot be told from the changes that are left.
+    /// The remaining changes do not show which ones were lost.
     #[test]
     fn a_store_that_went_back_is_to_be_read_as_a_whole() {
         let nothing = Changes { revision: Revision(4), features: Vec::new() };
@@ -408,8 +403,7 @@ mod tests {
         assert_eq!(ttl(&catalog, "seen"), Ok(7));
     }
 
-    /// The answer to a COMMIT came so late that the deletion which another server made after it was
-    /// known already.
+    /// The answer to a COMMIT arrived late, after this server had read another server's later deletion.
     #[test]
     fn a_change_that_is_told_of_late_does_not_undo_what_was_read_since() {
         let catalog = Catalog::default();
@@ -426,7 +420,7 @@ mod tests {
         assert_eq!(ttl(&catalog, "seen"), Err(Missing::Feature));
     }
 
-    /// Else a server that cannot read its definitions would be taken for ready, with one of them.
+    /// Otherwise a server that cannot read its definitions would become ready with one of them.
     #[test]
     fn a_change_makes_no_catalog_where_none_was_read() {
         let catalog = Catalog::default();

@@ -1,7 +1,6 @@
-//! What each change does to a definition: pure, and the same for every metadata store.
+//! The effect of each change on a definition: pure, and the same for every metadata store.
 //!
-//! A store reads the present state, asks [`decide`] for the [`Transition`], and writes it in one
-//! transaction.
+//! A store reads the current state, calls [`decide`] for the [`Transition`], and writes it in one transaction.
 
 use std::sync::Arc;
 
@@ -16,22 +15,21 @@ use crate::definition::{Feature, FeatureVersion};
 use crate::domain::index::INDEXES_MAX;
 use crate::domain::{FeatureId, Generation, Index, JobId, Revision, VersionLabel};
 
-/// What is to be written for one change.
+/// The writes of one change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transition {
     pub id: FeatureId,
-    /// The feature as it is to be; `None` deletes it.
+    /// The feature after the change; `None` deletes it.
     pub after: Option<Feature>,
-    /// The generation that the change began, to be kept beyond any deletion.
+    /// The generation that the change began. It must survive every deletion.
     pub began: Option<(VersionLabel, Generation)>,
-    /// The state of a job that is kept with the change. Where another state of that job came first, nothing is written.
+    /// The state of a job that is stored with the change. If another state of that job came first, nothing is written.
     pub job: Option<Job>,
     pub entry: HistoryEntry,
 }
 
-/// What a change does to the feature that is `present`; `None` if it would change nothing.
-/// `last_generation` is that of the version which the change creates ([`Change::created`]), if there ever
-/// was one of that name.
+/// The effect of a change on the feature `present`; `None` if it has none. `last_generation` is the last generation of
+/// the version that the change creates ([`Change::created`]), if its name was ever used.
 pub fn decide(
     change: Change,
     present: Option<&Feature>,
@@ -63,7 +61,7 @@ pub fn decide(
     }
 }
 
-/// The generation that follows the last one of a name, if there ever was one.
+/// The generation that follows the last one of a name, if the name was ever used.
 fn following(last: Option<Generation>) -> Generation {
     last.map_or(Generation::FIRST, Generation::next)
 }
@@ -79,7 +77,7 @@ fn entry(
     HistoryEntry { revision, at: context.at, by: context.by, action, version, before, after }
 }
 
-/// `last_generation` is that of the default version of this identity, if it ever existed.
+/// `last_generation` is the default version's under this identity, if it ever existed.
 fn create_feature(
     present: Option<&Feature>,
     last_generation: Option<Generation>,
@@ -178,7 +176,7 @@ fn delete_feature(
     Ok(Transition { id: id.clone(), after: None, began: None, job: None, entry })
 }
 
-/// `last_generation` is that of the version label under this identity, if it ever existed.
+/// `last_generation` is the version label's under this identity, if it ever existed.
 fn create_version(
     present: Option<&Feature>,
     last_generation: Option<Generation>,
@@ -266,7 +264,7 @@ fn with_version(
     Transition { id: feature.id.clone(), after: Some(after), began: None, job: None, entry }
 }
 
-/// Changes nothing of an index that is ready already.
+/// Has no effect on a ready index.
 fn finish_index(
     present: Option<&Feature>,
     id: &FeatureId,
@@ -345,8 +343,8 @@ fn admitted<'a>(
     if condition.admits(feature.revision) { Ok(feature) } else { Err(MetadataError::EtagMismatch) }
 }
 
-/// The feature and the place of the version in it. The default version is refused: it is changed
-/// and deleted with its feature.
+/// The feature and the place of the version in it. Refuses the default version, which is changed and deleted with its
+/// feature.
 fn admitted_version<'a>(
     present: Option<&'a Feature>,
     id: &FeatureId,

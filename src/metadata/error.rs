@@ -1,4 +1,4 @@
-//! How a metadata store can refuse or fail, in words that do not depend on the store.
+//! Refusals and failures of a metadata store, independent of the store.
 
 use super::job_state::JobState;
 use crate::definition::InvalidProperty;
@@ -16,7 +16,7 @@ pub enum MetadataError {
     VersionNotFound(FeatureId, VersionLabel),
     #[error("the default version cannot be created, changed or deleted on its own: change its feature")]
     DefaultVersion,
-    /// What a version is created from does not go together with what it inherits.
+    /// The properties of a new version do not fit the inherited ones.
     #[error("{0}")]
     Property(InvalidProperty),
     #[error("the entity type {0} already exists")]
@@ -50,7 +50,7 @@ pub enum MetadataError {
     /// The store cannot be reached, or did not answer in time.
     #[error("metadata store unavailable: {reason}")]
     Unavailable { reason: String, outcome_unknown: bool },
-    /// A stored row breaks an invariant: it was damaged, or changed by other hands.
+    /// A stored row breaks an invariant: it was damaged, or edited.
     #[error("inconsistent metadata: {table}.{column} of {key}")]
     DatabaseInconsistency { table: &'static str, column: &'static str, key: String },
     #[error("metadata store failed: {reason}")]
@@ -58,22 +58,22 @@ pub enum MetadataError {
 }
 
 impl MetadataError {
-    /// What is to be created is there already.
+    /// The new feature exists already.
     pub fn exists(id: FeatureId) -> Self {
         if id.is_of_bags() { Self::EntityTypeExists(id.entity_type) } else { Self::FeatureExists(id) }
     }
 
-    /// What is asked for is not there.
+    /// The feature does not exist.
     pub fn not_found(id: FeatureId) -> Self {
         if id.is_of_bags() { Self::EntityTypeNotFound(id.entity_type) } else { Self::FeatureNotFound(id) }
     }
 
-    /// What is to be created is there already.
+    /// The new version exists already.
     pub fn version_exists(id: FeatureId, version: VersionLabel) -> Self {
         if id.is_of_bags() { Self::IndexExists(id.entity_type, version) } else { Self::VersionExists(id, version) }
     }
 
-    /// What is asked for is not there.
+    /// The version does not exist.
     pub fn version_not_found(id: FeatureId, version: VersionLabel) -> Self {
         if id.is_of_bags() { Self::IndexNotFound(id.entity_type, version) } else { Self::VersionNotFound(id, version) }
     }
@@ -83,7 +83,7 @@ impl MetadataError {
         matches!(self, Self::Unavailable { .. })
     }
 
-    /// Why the store is of no use now, without what the words "metadata store" already say.
+    /// Why the store is unusable, without the words "metadata store".
     pub fn reason(&self) -> String {
         match self {
             Self::Unavailable { reason, .. } | Self::Internal { reason, .. } => reason.clone(),
@@ -91,7 +91,7 @@ impl MetadataError {
         }
     }
 
-    /// The same failure of an operation that has done a part before.
+    /// The same failure of an operation that may have completed a part.
     pub fn with_outcome_unknown(self) -> Self {
         match self {
             Self::Internal { reason, .. } => Self::Internal { reason, outcome_unknown: true },
@@ -99,7 +99,7 @@ impl MetadataError {
         }
     }
 
-    /// Whether a change that failed so may have been carried out all the same.
+    /// Whether a change with this failure may have been made nevertheless.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unavailable { outcome_unknown: true, .. } | Self::Internal { outcome_unknown: true, .. })
     }

@@ -1,9 +1,9 @@
-//! How far a job is: for jobs, and for those who are told that one is over.
+//! The state of a job, for jobs and for callers that wait for the end of one.
 
-/// How far a job is.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
-    /// Nobody has begun with it.
+    /// No server has started it.
     Waiting,
     Running,
     Paused,
@@ -24,7 +24,7 @@ impl JobState {
         }
     }
 
-    /// Whether nothing will ever be done for it again.
+    /// Whether no server will ever work on it again.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Cancelled | Self::Done)
     }

@@ -12,7 +12,7 @@ use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
 use crate::domain::{FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
 
-/// The history of each feature and that of everything, oldest first.
+/// The history of each feature and the complete history, oldest first.
 #[derive(Debug, Default)]
 pub struct MemoryJournal {
     entries: HashMap<FeatureId, Vec<HistoryEntry>>,
@@ -20,7 +20,7 @@ pub struct MemoryJournal {
     jobs: BTreeMap<JobId, Job>,
 }
 
-/// A metadata store that forgets everything when it is dropped.
+/// A metadata store without persistence.
 pub fn memory_store() -> LocalStore<MemoryJournal> {
     LocalStore::new(State::default(), MemoryJournal::default())
 }

@@ -1,8 +1,8 @@
 //! The control plane's contract: definitions of list features, their versions and their history.
 //!
-//! One metadata actor calls a [`MetadataStore`]; list operations never do: they read the
-//! [`catalog`]. What a change does to a definition is decided in [`change`], the same for every
-//! store. One conformance suite (`tests/conformance`) holds every store to what is written here.
+//! One metadata actor calls a [`MetadataStore`]. List operations read the [`catalog`] instead. [`change`] decides the
+//! effect of a change, the same for every store. One conformance suite (`tests/conformance`) tests this contract with
+//! every store.
 
 use std::path::Path;
 
@@ -43,7 +43,8 @@ pub use jobs::JobStore;
 use jobs::{Job, Target};
 pub use keys::AccessStore;
 
-/// What a feature is created from, or an entity type with bags, which is [a feature](FeatureId::of_bags) to all here.
+/// The properties of a new feature, or of a new entity type with bags, which this module treats as [a
+/// feature](FeatureId::of_bags).
 #[derive(Debug, Clone)]
 pub struct NewFeature {
     pub id: FeatureId,
@@ -55,7 +56,7 @@ pub struct NewFeature {
 }
 
 impl NewFeature {
-    /// The bags of an entity type. Without a `ttl` they live as long as anything may.
+    /// The bags of an entity type. Without a `ttl` they have the longest lifetime.
     pub fn of_bags(entity_type: EntityType, ttl: Option<Ttl>) -> Self {
         Self {
             id: FeatureId::of_bags(entity_type),
@@ -68,12 +69,12 @@ impl NewFeature {
     }
 }
 
-/// What a version is created from. It inherits the properties that are not given from the feature.
+/// The properties of a new version. It inherits missing properties from the feature.
 #[derive(Debug, Clone)]
 pub struct NewVersion {
     pub version: VersionLabel,
     pub properties: GivenProperties,
-    /// Of a version of bags.
+    /// The index of a version of bags.
     pub index: Option<IndexSpec>,
     pub description: Description,
 }
@@ -90,13 +91,13 @@ impl NewVersion {
     }
 }
 
-/// The entity tag that a change is made on condition of (`If-Match`, RFC 9110, section 13.1.1).
+/// The entity tag condition of a change (`If-Match`, RFC 9110, section 13.1.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Precondition {
-    /// No condition, or `*`: whatever is there now.
+    /// No condition, or `*`: any current state.
     #[default]
     None,
-    /// Only if the present revision is one of these.
+    /// Only if the current revision is one of these.
     OneOf(Vec<Revision>),
 }
 
@@ -109,7 +110,7 @@ impl Precondition {
     }
 }
 
-/// A change of a definition. [`change::decide`] says what each of them does.
+/// A change of a definition. [`change::decide`] defines its effect.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Creates a feature and its default version, each with the next generation of its name.
@@ -119,7 +120,7 @@ pub enum Change {
         patch: FeaturePatch,
         condition: Precondition,
     },
-    /// Deletes a feature with all its versions. Its history, and the generations of its versions, stay.
+    /// Deletes a feature with all its versions. Its history and the generations of its versions remain.
     DeleteFeature {
         id: FeatureId,
         condition: Precondition,
@@ -139,7 +140,7 @@ pub enum Change {
         version: VersionLabel,
         condition: Precondition,
     },
-    /// Deletes an index of bags, and begins the job of this ID, which clears its entries: both or neither.
+    /// Deletes an index of bags, and begins the job with this ID, which clears its entries: both or neither.
     DeleteIndex {
         id: FeatureId,
         name: VersionLabel,
@@ -147,7 +148,7 @@ pub enum Change {
         job: JobId,
     },
     /// Marks an index as ready, and stores this state of the job that entered its bags: both or neither. The change is
-    /// refused with [`MetadataError::EtagMismatch`] where another state of the job came first.
+    /// refused with [`MetadataError::EtagMismatch`] if another state of the job came first.
     FinishIndex {
         id: FeatureId,
         index: Target,
@@ -156,7 +157,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The feature that it is about.
+    /// The feature that it concerns.
     pub fn feature(&self) -> &FeatureId {
         match self {
             Self::CreateFeature(new) => &new.id,
@@ -170,7 +171,7 @@ impl Change {
         }
     }
 
-    /// The version that it is about, if it is not about the whole feature.
+    /// The version that it concerns, unless it concerns the whole feature.
     pub fn version(&self) -> Option<&VersionLabel> {
         match self {
             Self::CreateFeature(_) | Self::UpdateFeature { .. } | Self::DeleteFeature { .. } => None,
@@ -182,7 +183,7 @@ impl Change {
         }
     }
 
-    /// The version that it creates, and with it a generation.
+    /// The version, with a generation, that it creates.
     pub fn created(&self) -> Option<VersionLabel> {
         match self {
             Self::CreateFeature(_) => Some(VersionLabel::default_version()),
@@ -192,25 +193,25 @@ impl Change {
     }
 }
 
-/// By whom and when a change is made: what the audit trail keeps of it.
+/// The author and the time of a change, for the audit trail.
 #[derive(Debug, Clone)]
 pub struct ChangeContext {
     pub by: Author,
     pub at: Timestamp,
 }
 
-/// Which features a listing is about, or which entity types.
+/// A selection of features or entity types for a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeatureFilter {
-    /// Whether entity types with bags are wanted, and no features.
+    /// Whether it selects entity types with bags instead of features.
     pub of_bags: bool,
     pub entity_type: Option<EntityType>,
-    /// Part of the name (of an entity type, of that), description or owner; ASCII case ignored; no wildcards.
+    /// A part of the name (of an entity type: of the type), description or owner. ASCII case is ignored; no wildcards.
     pub text: Option<String>,
 }
 
 impl FeatureFilter {
-    /// Whether it chooses a feature with these texts. The name of bags is empty.
+    /// Whether it selects a feature with these texts. The name of bags is empty.
     pub fn matches_texts(&self, entity_type: &str, name: &str, description: &str, owner: &str) -> bool {
         let contains = |text: &str, part: &str| text.to_ascii_lowercase().contains(part);
         let is_of_bags = name.is_empty();
@@ -224,7 +225,7 @@ impl FeatureFilter {
     }
 }
 
-/// What kind of change a history entry tells of.
+/// The kind of change in a history entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -243,7 +244,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The name of a change by its object: a change of bags is one of their entity type, and a version of bags is an
+    /// The name of a change by its object. A change of bags concerns their entity type, and a version of bags is an
     /// index.
     fn of(self, id: &FeatureId) -> Self {
         match self {
@@ -283,16 +284,16 @@ impl Action {
 /// One entry of the audit trail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
-    /// The number of the change: what pages of a history are keyed by.
+    /// The number of the change, which is the key of pages.
     pub revision: Revision,
     pub at: Timestamp,
     pub by: Author,
     pub action: Action,
-    /// The version that was created, changed or deleted; none for changes of the feature.
+    /// The version that was created, changed or deleted; `None` for changes of the feature.
     pub version: Option<VersionLabel>,
-    /// What the feature (or version, or entity type) looked like before, as the API shows it.
+    /// The feature, version or entity type before the change, as the API shows it.
     pub before: Option<serde_json::Value>,
-    /// What it looks like since, as the API shows it.
+    /// Its state after the change, as the API shows it.
     pub after: Option<serde_json::Value>,
 }
 
@@ -300,7 +301,7 @@ pub struct HistoryEntry {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     pub entries: Vec<T>,
-    /// Whether at least one more entry followed at that moment.
+    /// Whether more entries followed at that moment.
     pub more: bool,
 }
 
@@ -311,13 +312,12 @@ pub struct Definitions {
     pub features: Vec<Feature>,
 }
 
-/// What was changed after some revision.
+/// The changes after a revision.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// The revision that the changes lead to.
+    /// The revision after the changes.
     pub revision: Revision,
-    /// Each feature that was created, changed or deleted, as it is at that revision; none where it
-    /// is gone.
+    /// Each feature that was created, changed or deleted, in its state at that revision; `None` if deleted.
     pub features: Vec<(FeatureId, Option<Feature>)>,
 }
 
@@ -329,25 +329,25 @@ pub struct LastGeneration {
     pub generation: Generation,
 }
 
-/// What a shared store knows of changes that were made elsewhere.
+/// A report of a shared store about changes by other servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// Something may have been changed.
+    /// A change is possible.
     Changed,
-    /// News were missed: all definitions are to be read again.
+    /// Notifications were lost, so the caller must read all definitions again.
     Missed,
 }
 
-/// Called with a feature, and with how many there are.
+/// Called with a feature, and with the number of features.
 pub type EachDefinition<'e> = dyn FnMut(&Feature, usize) + Send + 'e;
 
-/// What a store held at one moment, to be written elsewhere while changes go on.
+/// The content of a store at one moment, which can be written elsewhere while changes continue.
 pub trait Snapshot {
-    /// Writes a store that holds the same into a directory, durably. Blocks.
+    /// Writes a store with the same content into a directory, durably. Blocks.
     fn write(&self, dir: &Path) -> Result<(), MetadataError>;
 }
 
-/// Holds up the changes of a store for as long as it lives.
+/// Blocks the changes of a store during its lifetime.
 pub trait HeldUp {}
 
 /// A store at one moment, whose changes wait.
@@ -356,31 +356,29 @@ pub struct Frozen<'s> {
     pub changes: Box<dyn HeldUp + 's>,
 }
 
-/// A place where definitions are kept.
+/// Storage of definitions.
 ///
-/// Every change is one transaction with its audit entry, and takes the next [`Revision`] of the
-/// store. A change that would change nothing takes none and leaves no entry. Of racing changes,
-/// one wins, and the others see what it did.
+/// Every change is one transaction with its audit entry, and takes the next [`Revision`] of the store. A change without
+/// effect takes no revision and leaves no entry. Among racing changes one wins, and the others see its result.
 #[async_trait]
 pub trait MetadataStore: AccessStore + JobStore {
-    /// Makes a change, or tells why it is refused.
+    /// Makes a change, or returns why it is refused.
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError>;
 
-    /// Makes changes in their order, each as [`Self::apply`] does, and returns what came of each. A change that is
-    /// refused has no effect on the others. They become durable together, before this returns.
+    /// Makes changes in their order, each as [`Self::apply`] does, and returns the outcome of each. A refused change
+    /// has no effect on the others. They become durable together, before this returns.
     async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>>;
 
-    /// How many changes are best made together: 1 where each of them is a transaction of its own.
+    /// The best number of changes for one call: 1 if each is a separate transaction.
     fn together_max(&self) -> usize;
 
-    /// Called when no change has come for a moment. A store that leaves some care for the last changes to later takes
-    /// it now. All changes are durable without it.
+    /// Called when no change has arrived for a moment. A store with delayed work for the last changes does it now. All
+    /// changes are durable without it.
     async fn settle(&self) -> Result<(), MetadataError>;
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError>;
 
-    /// The features that match, ordered by entity type then name in byte order, strictly after
-    /// `after`.
+    /// The matching features, ordered by entity type then name in byte order, strictly after `after`.
     async fn features(
         &self,
         filter: &FeatureFilter,
@@ -388,8 +386,8 @@ pub trait MetadataStore: AccessStore + JobStore {
         page_size: Limit,
     ) -> Result<Page<Feature>, MetadataError>;
 
-    /// The history of all features that ever had this identity, newest first, strictly before the
-    /// revision `before`. `None` where there never was such a feature.
+    /// The history of all features that ever had this identity, newest first, strictly before the revision `before`.
+    /// `None` if no such feature ever existed.
     async fn history(
         &self,
         id: &FeatureId,
@@ -397,54 +395,52 @@ pub trait MetadataStore: AccessStore + JobStore {
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError>;
 
-    /// All definitions, for the catalog: with every change whose outcome was unknown and that was
-    /// made, or an error for as long as that cannot be told.
+    /// All definitions for the catalog. They include every change with an unknown outcome that was made. While that is
+    /// unclear, this is an error.
     async fn definitions(&self) -> Result<Definitions, MetadataError> {
         let mut features = Vec::new();
         let revision = self.each_definition(&mut |feature: &Feature, _: usize| features.push(feature.clone())).await?;
         Ok(Definitions { revision, features })
     }
 
-    /// Hands on all definitions in the order of their identities, as of one revision, which it returns. The callee must
-    /// not wait.
+    /// Passes on all definitions in the order of their identities, as of one revision, which it returns. The callee
+    /// must not wait.
     async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError>;
 
-    /// Whether other processes change definitions too. Then a catalog that does not know a feature
-    /// is no proof that there is none.
+    /// Whether other processes change definitions too. Then the absence of a feature from a catalog proves nothing.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Waits until there is news of changes made elsewhere. Never returns in a store that is not
-    /// shared. For one caller at a time, which may go on with its calls meanwhile.
+    /// Waits for a report about changes by other servers. Never returns in a store that is not shared. For one caller
+    /// at a time, which may make other calls during the wait.
     async fn news(&self) -> News {
         std::future::pending().await
     }
 
-    /// What was changed after the revision `since`. `None` where that cannot be told: then all
-    /// definitions are to be read again.
+    /// The changes after the revision `since`. `None` if they are unavailable: then the caller must read all
+    /// definitions again.
     async fn changes(&self, _since: Revision) -> Result<Option<Changes>, MetadataError> {
         Ok(None)
     }
 
-    /// Whether it is certain that this generation of a version was there and was deleted, and so will
-    /// never be there again. A store that cannot be certain, or does not know, says no. Does not wait for
-    /// anything but this machine.
+    /// Whether this generation of a version certainly existed and was deleted, and so can never return. An uncertain
+    /// store returns false. Waits for nothing outside this machine.
     fn is_past(&self, _id: &FeatureId, _version: &VersionLabel, _generation: Generation) -> bool {
         false
     }
 
-    /// Every version that a feature of an entity type has or ever had, with its last generation: the lists of
-    /// all generations up to it may still hold items. In the order of features, then of labels.
+    /// Every version that a feature of an entity type has or ever had, with its last generation. The lists of all
+    /// generations up to it may still hold items. In the order of features, then of labels.
     async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError>;
 
-    /// Holds up all changes, and takes a snapshot of the store. It has all changes that were acknowledged before the
-    /// call, and no others. Blocks while a change is under way.
+    /// Blocks all changes, and takes a snapshot of the store. It has exactly the changes that were acknowledged before
+    /// the call. Waits for a running change.
     fn freeze(&self) -> Result<Frozen<'_>, MetadataError> {
         let reason = "this metadata store does not support backups".to_owned();
         Err(MetadataError::Unavailable { reason, outcome_unknown: false })
     }
 
-    /// Persists all that was acknowledged and releases what the store holds.
+    /// Persists all acknowledged changes and releases the store's resources.
     async fn close(&self);
 }

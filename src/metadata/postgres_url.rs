@@ -1,17 +1,15 @@
-//! What `metadata.postgres.url` may say: read whole and strictly, before the driver sees any of it.
+//! The accepted form of `metadata.postgres.url`, read completely and strictly before the driver gets any of it.
 //!
-//! The driver passes over a parameter that it does not know, and logs it with its value: a typing
-//! error would switch TLS off, and put a password into the log. Here it is an error that names the
-//! parameter and never a value, since any part of the URL may be secret. Settings are checked by it, so it names
-//! neither the store nor its driver.
+//! The driver ignores an unknown parameter, and logs it with its value. So a typing error would switch TLS off, and
+//! write a password into the log. Here it is an error that names the parameter and never a value, because any part of
+//! the URL may be secret. Settings use this check, so it names neither the store nor its driver.
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
 const PORT: u16 = 5432;
-/// The parameters that may follow the `?`, each with libpq's meaning (PostgreSQL documentation,
-/// "Parameter Key Words").
+/// The accepted parameters after the `?`, each with libpq's meaning (PostgreSQL documentation, "Parameter Key Words").
 const PARAMETERS: [&str; 13] = [
     "application_name",
     "dbname",
@@ -28,12 +26,12 @@ const PARAMETERS: [&str; 13] = [
     "user",
 ];
 
-/// Says what is wrong with a URL, in words that hold nothing of it but the name of a parameter.
+/// Describes a mistake in a URL. The text contains no part of it except the name of a parameter.
 pub fn check_url(url: &str) -> Result<(), String> {
     PostgresUrl::parse(url).map(|_| ())
 }
 
-/// How connections are encrypted, and what is verified of the server.
+/// How connections are encrypted, and which properties of the server are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsMode {
     Disable,
@@ -73,7 +71,7 @@ impl fmt::Display for TlsMode {
     }
 }
 
-/// What a server must be able to do to be taken.
+/// The abilities that a server must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionKind {
     Any,
@@ -95,7 +93,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// A URL, read. Not `Debug`: it holds a password.
+/// A parsed URL. Not `Debug`, because it contains a password.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct PostgresUrl {
     /// At least one.
@@ -111,7 +109,7 @@ pub(super) struct PostgresUrl {
     pub kind: SessionKind,
 }
 
-/// The values of the parameters, each of which may be given once.
+/// The values of the parameters. Each may occur once.
 #[derive(Default)]
 struct Parameters(Vec<(&'static str, String)>);
 
@@ -123,7 +121,7 @@ impl Parameters {
             let name = decoded(name)?;
             let known = PARAMETERS.into_iter().find(|known| *known == name).ok_or_else(|| unknown(&name))?;
             if found.get(known).is_some() {
-                // Whichever counted, the other may be the one that was meant.
+                // Either value could be the intended one.
                 return Err(format!("has the parameter {known} twice"));
             }
             found.0.push((known, decoded(value)?));
@@ -142,7 +140,7 @@ impl Parameters {
 
 fn unknown(name: &str) -> String {
     let nearest = PARAMETERS.into_iter().min_by_key(|known| strsim::osa_distance(known, name)).unwrap_or_default();
-    // A value that was pasted without its name could stand in the name's place.
+    // A value without its name could be in the name's place.
     let plain = name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphabetic() || b"_-".contains(&b));
     if plain {
         format!("has the unknown parameter {name}; the nearest known one is {nearest}")
@@ -157,7 +155,7 @@ fn decoded(text: &str) -> Result<String, String> {
 }
 
 impl PostgresUrl {
-    /// The error says what is wrong without a word of the URL but a parameter's name.
+    /// The error contains no part of the URL except a parameter's name.
     pub fn parse(url: &str) -> Result<Self, String> {
         let rest = ["postgres://", "postgresql://"]
             .iter()
@@ -213,7 +211,7 @@ impl PostgresUrl {
     }
 }
 
-/// What the server writes needs a server that takes writes: of several, that one is looked for.
+/// The server's writes need a writable server. With several hosts, the writable one is selected.
 fn session_kind(wanted: Option<&str>, hosts: usize) -> Result<SessionKind, String> {
     match wanted {
         None if hosts > 1 => Ok(SessionKind::ReadWrite),
@@ -227,7 +225,7 @@ fn session_kind(wanted: Option<&str>, hosts: usize) -> Result<SessionKind, Strin
     }
 }
 
-/// `host`, `host:port`, `[::1]:port`, several of them with commas between.
+/// `host`, `host:port`, `[::1]:port`, or several with commas between.
 fn authority_hosts(text: &str) -> Result<Vec<(&str, Option<&str>)>, String> {
     let parts = text.split(',').map(|part| match part.strip_prefix('[') {
         Some(rest) => {
@@ -318,7 +316,7 @@ mod tests {
         assert_eq!(PostgresUrl::parse("postgres://a,b/x").ok().unwrap().kind, SessionKind::ReadWrite);
     }
 
-    /// Each of these was once a line in the log, with its value, and a connection without TLS.
+    /// Each of these once caused a line in the log, with its value, and a connection without TLS.
     #[test]
     fn an_unknown_parameter_is_refused_by_its_name_and_never_its_value() {
         for (parameter, nearest) in [

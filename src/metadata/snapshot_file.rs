@@ -1,9 +1,8 @@
-//! The last catalog on disk: what a server that starts without its metadata store serves lists from.
+//! The last catalog on disk, from which a server that starts without its metadata store serves lists.
 //!
-//! A text file: a line with the format's number, a line that says what the rest is, a line a version, a
-//! line an API key (with the hash of its secret), and a last line with the CRC32C of all before it. It is
-//! written whole beside its place and moved there, and read strictly: anything that is not as it was
-//! written is refused, never believed in part.
+//! It is a text file. The first line is the format's number, and the second describes the rest. One line follows for
+//! each version and each API key (with the hash of its secret). The last line is the CRC32C of all previous lines. The
+//! file is written whole next to its place and moved there. It is read strictly: any deviation refuses the whole file.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -20,12 +19,12 @@ use crate::definition::{FORMATS, VersionProperties};
 use crate::domain::{FeatureId, FeatureKey, Index, Revision, Timestamp, ValueType, VersionLabel};
 
 const FILE_NAME: &str = "catalog.snapshot";
-/// That of the documents whose parts it has. A copy in an older one is replaced by the next.
+/// The format of the documents whose parts it contains. The next copy replaces one in an older format.
 const FORMAT: u64 = FORMATS.present();
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
 
-/// Why a file cannot be used.
+/// Why a file is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("it does not exist")]
@@ -40,7 +39,7 @@ pub enum SnapshotError {
     Io(#[from] io::Error),
 }
 
-/// Where the catalog is kept, and of which metadata store it is.
+/// The place of the catalog's copy, and its metadata store.
 #[derive(Debug, Clone)]
 pub struct SnapshotFile {
     path: PathBuf,
@@ -70,7 +69,7 @@ struct Line {
 }
 
 impl SnapshotFile {
-    /// `source` tells one metadata store from another, and is written into the file: no secret.
+    /// `source` distinguishes metadata stores, and is written into the file. It is no secret.
     pub fn new(dir: &Path, source: String) -> Self {
         Self { path: dir.join(FILE_NAME), source }
     }
@@ -79,7 +78,7 @@ impl SnapshotFile {
         &self.path
     }
 
-    /// Replaces the file, in one step that a crash cannot halve. Blocks on the disk.
+    /// Replaces the file in one atomic step. Blocks on the disk.
     pub fn write(&self, snapshot: &Snapshot, keys: &Keys) -> io::Result<()> {
         let text = self.text(snapshot, keys).map_err(io::Error::other)?;
         let fresh = self.path.with_extension("new");
@@ -118,7 +117,7 @@ impl SnapshotFile {
         Ok(text)
     }
 
-    /// Reads what was written last. Blocks on the disk.
+    /// Reads the last copy. Blocks on the disk.
     pub fn read(&self) -> Result<(Snapshot, Keys), SnapshotError> {
         match fs::read_to_string(&self.path) {
             Ok(text) => self.parse(&text),
@@ -156,7 +155,7 @@ impl SnapshotFile {
     }
 }
 
-/// Through the domain's constructors, as everything that comes from outside.
+/// Uses the domain's constructors, as for all external data.
 fn version_of(line: &str) -> Option<(FeatureId, VersionLabel, CatalogVersion)> {
     let Line { feature_key, value_type, properties, index } = serde_json::from_str(line).ok()?;
     let properties = properties.checked().ok()?;

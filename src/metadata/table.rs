@@ -1,8 +1,7 @@
-//! The catalog's table: (entity type, feature name, version label) → what a list operation needs.
+//! The catalog's table: (entity type, feature name, version label) → the data that a list operation needs.
 //!
-//! Made for two things: a look-up that touches little memory, and a copy that is cheap to change.
-//! All versions of a feature are in one of many shards, and a copy of the table shares all shards
-//! but those that it changes.
+//! It is made for two purposes: a look-up that reads little memory, and a copy that is cheap to change. All versions of
+//! a feature are in one of many shards. A copy of the table shares all shards except the changed ones.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -16,13 +15,13 @@ use crate::domain::{FeatureId, FeatureKey, Index, ValueType, VersionLabel};
 /// A power of two. At 60,000 versions a shard has about 230 entries, which a change copies.
 const SHARDS: usize = 256;
 
-/// What a list operation needs to know of a feature version.
+/// The data of a feature version that a list operation needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogVersion {
     pub feature_key: FeatureKey,
     pub value_type: ValueType,
     pub properties: VersionProperties,
-    /// Of a version of bags, if it is an index.
+    /// The index, for a version of bags that is one.
     pub index: Option<Index>,
 }
 
@@ -39,7 +38,7 @@ impl CatalogVersion {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// Bytes of the feature key without its generation.
+    /// The length of the feature key without its generation.
     plain_len: usize,
     version: CatalogVersion,
 }
@@ -49,20 +48,20 @@ impl Entry {
         Self { plain_len: plain_len(id.entity_type.as_str(), id.name.as_str(), label.as_str()), version }
     }
 
-    /// The feature key has the three texts in it: no second copy of them is kept, or read.
+    /// The feature key contains the three texts, so that no second copy is stored or read.
     fn is(&self, entity_type: &str, name: &str, version: &str) -> bool {
         self.plain_len == plain_len(entity_type, name, version)
             && self.label_of(entity_type, name).is_some_and(|label| label.starts_with(version))
     }
 
-    /// The version label, and the generation if it is not the first, if this is a version of that
-    /// feature. Neither of the first two texts can hold a separator.
+    /// The version label, with the generation if it is not the first, if this is a version of that feature. Neither of
+    /// the first two texts can contain a separator.
     fn label_of(&self, entity_type: &str, name: &str) -> Option<&str> {
         let key = self.version.feature_key.as_str();
         key.strip_prefix(entity_type)?.strip_prefix('#')?.strip_prefix(name)?.strip_prefix('|')
     }
 
-    /// The hash that it is found by, made again from its key: a table grows seldom.
+    /// Its hash, computed from its key again, because a table rarely grows.
     fn hash(&self, hashes: &DefaultHashBuilder) -> u64 {
         let key = self.version.feature_key.as_str();
         let plain = key.get(..self.plain_len).unwrap_or(key);
@@ -76,7 +75,7 @@ fn plain_len(entity_type: &str, name: &str, version: &str) -> usize {
     entity_type.len() + 1 + name.len() + 1 + version.len()
 }
 
-/// Where an entry is looked for: its shard, which all versions of its feature share, and its hash in there.
+/// The place of an entry: the shard of all versions of its feature, and the hash in that shard.
 struct ShardHash {
     shard: usize,
     hash: u64,
@@ -85,11 +84,11 @@ struct ShardHash {
 impl ShardHash {
     fn of(hashes: &DefaultHashBuilder, entity_type: &str, name: &str, version: &str) -> Self {
         let mut hasher = hashes.build_hasher();
-        // The length keeps ("ab", "c") and ("a", "bc") apart.
+        // The length distinguishes ("ab", "c") from ("a", "bc").
         hasher.write_usize(entity_type.len());
         hasher.write(entity_type.as_bytes());
         hasher.write(name.as_bytes());
-        // Bits that the shard's own table does not look at first.
+        // Bits that the shard's own table does not use first.
         let shard = (hasher.finish() >> 32) as usize % SHARDS;
         hasher.write(version.as_bytes());
         Self { shard, hash: hasher.finish() }
@@ -109,7 +108,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// A table that need not grow for so many versions.
+    /// A table with capacity for this many versions.
     pub fn expecting(versions: usize) -> Self {
         let shard = |_| Arc::new(HashTable::with_capacity(versions / SHARDS));
         Self { hashes: DefaultHashBuilder::default(), shards: (0..SHARDS).map(shard).collect() }
@@ -141,7 +140,7 @@ impl Table {
         self.shards[shard].iter().filter(is_of).map(|entry| &entry.version)
     }
 
-    /// Puts a feature with all its versions in place of what is known of it; none takes it out.
+    /// Replaces a feature with all its versions; `None` removes it.
     pub fn set(&mut self, id: &FeatureId, feature: Option<&Feature>) {
         let (entity_type, name) = (id.entity_type.as_str(), id.name.as_str());
         let ShardHash { shard, .. } = self.place(entity_type, name, "");
@@ -151,7 +150,7 @@ impl Table {
         }
     }
 
-    /// Adds a feature that is not there.
+    /// Adds a new feature.
     pub fn insert(&mut self, id: &FeatureId, feature: &Feature) {
         for version in &feature.versions {
             self.insert_entry(id, &version.version, CatalogVersion::of(id, version, feature));
@@ -205,7 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// Few short names, so that features and versions come again, and hash places are near.
+        /// Few short names, so that features and versions repeat, and hash places are close.
         #[test]
         fn finds_what_a_map_finds(
             steps in prop::collection::vec(

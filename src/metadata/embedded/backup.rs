@@ -1,4 +1,4 @@
-//! Copies the journal's file while it is in use, and checks one that is not.
+//! Copies the journal's file during its use, and checks a closed one.
 
 use std::io;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn copy_table<K: Key + 'static, V: Value + 'static>(
     Ok(())
 }
 
-/// What was found in a metadata file.
+/// The findings about a metadata file.
 #[derive(Debug)]
 pub struct Verified {
     /// The store that it belongs to.
@@ -73,14 +73,14 @@ pub struct Verified {
     pub changes: u64,
     pub definitions: Vec<Feature>,
     pub jobs: Vec<Job>,
-    /// What erasures that were begun and not ended were about.
+    /// The targets of erasures that began and did not end.
     pub unended: Vec<String>,
-    /// How far the log of the items is durable that the notes are about, if they say so.
+    /// The durable position of the items' log at the last write, if the file has it.
     pub items_at: Option<u64>,
 }
 
-/// Checks the metadata file of a data directory, if there is one: every checksum, and that every
-/// record can be read. Changes nothing, even where a kill has left something to mend.
+/// Checks the metadata file of a data directory, if it exists: every checksum, and the form of every record. Changes
+/// nothing, even if a kill left a file that needs repair.
 pub fn verify(dir: &Path) -> Result<Option<Verified>, OpenError> {
     looking(dir, check)
 }
@@ -95,8 +95,8 @@ fn looking<T>(dir: &Path, look: impl FnOnce(Overlay) -> Result<T, JournalError>)
     }
 }
 
-/// What the metadata file of a data directory says of itself: the store that it belongs to, and whether
-/// anything was ever defined. `None` if there is none. Changes nothing.
+/// The store that the metadata file of a data directory belongs to, and whether it ever held a definition. `None`
+/// without a file. Changes nothing.
 pub fn look(dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
     looking(dir, |overlay| {
         let database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(overlay)?;

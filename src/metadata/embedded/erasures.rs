@@ -1,4 +1,4 @@
-//! The audit trail of erasures, in a table of its own.
+//! The audit trail of erasures, in a separate table.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ pub(super) fn read_entry(revision: u64, text: &str) -> Result<ErasureEntry, Jour
     })
 }
 
-/// What erasures that were begun and not ended were about.
+/// The targets of erasures that began and did not end.
 pub(super) fn unended(transaction: &ReadTransaction) -> Result<Vec<String>, JournalError> {
     let mut begun = BTreeSet::new();
     each(transaction, |ErasureEntry { erasure: Erasure { target, details, .. }, .. }| {

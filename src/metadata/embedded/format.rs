@@ -5,11 +5,11 @@ use redb::WriteTransaction;
 use super::JournalError;
 use crate::domain::Formats;
 
-/// Where the number stands in the table `meta`.
+/// The key of the number in the table `meta`.
 pub(super) const NAME: &str = "format";
 
-/// Upgrades run in one transaction, which notes the present format too.
+/// Upgrades run in one transaction, which also notes the current format.
 pub(super) const FORMATS: Formats<Upgrade> = Formats::new(&[]);
 
-/// Brings the tables to the next format.
+/// Upgrades the tables to the next format.
 pub(super) type Upgrade = fn(&WriteTransaction) -> Result<(), JournalError>;

@@ -1,4 +1,4 @@
-//! Jobs, in a table of their own.
+//! Jobs, in a separate table.
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
@@ -9,7 +9,7 @@ use crate::metadata::MetadataError;
 use crate::metadata::jobs::{self, Job};
 use crate::metadata::keys::record::Broken;
 
-/// Jobs by their ids.
+/// Jobs by their IDs.
 pub(super) const JOBS: TableDefinition<&str, &str> = TableDefinition::new("jobs");
 
 /// A job as it is stored, with its key.
@@ -21,7 +21,7 @@ pub(super) fn record(job: &Job) -> Result<Record, MetadataError> {
     Ok(Record(job.id.to_string(), jobs::write(job).map_err(failed)?))
 }
 
-/// Stores a job as a part of a transaction.
+/// Stores a job in a transaction.
 pub(super) fn put(transaction: &WriteTransaction, Record(id, text): &Record) -> Result<(), redb::Error> {
     transaction.open_table(JOBS)?.insert(id.as_str(), text.as_str())?;
     Ok(())

@@ -1,7 +1,7 @@
-//! The journal in redb: definitions, generations and history, each change one durable transaction.
+//! The journal in redb: definitions, generations and history, with one durable transaction for each change.
 //!
-//! redb refuses everything after an I/O error until it is opened again (its `PreviousIo`); so the
-//! journal lets go of a database that has failed, and [`Journal::mend`] opens it anew.
+//! After an I/O error redb refuses every call until it is opened again (its `PreviousIo`). So the journal drops a
+//! failed database, and [`Journal::recover`] opens it again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,16 +32,16 @@ const STORE_HALVES: [&str; 2] = ["store_high", "store_low"];
 /// A [`Journal`] in a redb file.
 pub struct RedbJournal {
     opener: Opener,
-    /// None since it failed.
+    /// `None` after a failure.
     database: Option<Database>,
-    /// Of the items that notes are about.
+    /// The log of the items that notes refer to.
     items: LogMark,
-    /// Whether damage to the last transaction is found out, and not taken for one that a crash cut off.
+    /// Whether redb detects damage to the last transaction, instead of treating it as one that a crash cut off.
     is_settled: bool,
 }
 
 impl RedbJournal {
-    /// Opens the database, makes its tables where there are none, and loads what it holds.
+    /// Opens the database, creates missing tables, and loads the content.
     pub(super) fn open(opener: Opener, belonging: Belonging, items: LogMark) -> Result<(State, Self), JournalError> {
         let (state, database) = load(&opener)?;
         let found = store_of(&database)?;
@@ -60,7 +60,7 @@ impl RedbJournal {
         self.database.as_ref().ok_or_else(unavailable)
     }
 
-    /// Lets go of a database that a change has failed in.
+    /// Drops a database after a failed change.
     fn conclude(&mut self, written: Result<(), Failure>) -> Result<(), MetadataError> {
         let Err(failure) = written else {
             self.is_settled = true;
@@ -75,7 +75,7 @@ impl RedbJournal {
     }
 }
 
-/// What reading failed with, in the contract's words.
+/// Translates a failed read to an error of the contract.
 fn unreadable(what: &'static str) -> impl FnOnce(JournalError) -> MetadataError {
     move |error| match error {
         JournalError::Inconsistent(error) => error,
@@ -162,7 +162,7 @@ impl Journal for RedbJournal {
         (self.database, self.is_settled) = (None, false);
     }
 
-    fn mend(&mut self) -> Result<Option<State>, MetadataError> {
+    fn recover(&mut self) -> Result<Option<State>, MetadataError> {
         if self.database.is_some() {
             return Ok(None);
         }
@@ -205,7 +205,7 @@ fn unavailable_after(outcome_unknown: bool) -> MetadataError {
     MetadataError::Unavailable { reason: "cannot read or write the metadata file".to_owned(), outcome_unknown }
 }
 
-/// A change in the form in which it is stored.
+/// A change in its stored form.
 struct Written<'a> {
     transition: &'a Transition,
     feature: Option<Vec<u8>>,
@@ -244,8 +244,10 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Stores changes in one transaction with one sync, which its checksums tell from one that a crash cut off. Until the
-/// next transaction in two phases, redb takes damage to it for such a cut, too, and goes back to the one before.
+/// Stores changes in one transaction with one sync. Checksums distinguish it from a transaction that a crash cut off.
+///
+/// Until the next two-phase transaction, redb treats damage to it as such a cut too, and returns to the previous
+/// transaction.
 fn write(database: &Database, changes: &[Written<'_>], items_at: Option<u64>) -> Result<(), Failure> {
     let transaction = database.begin_write()?;
     for change in changes {
@@ -256,7 +258,7 @@ fn write(database: &Database, changes: &[Written<'_>], items_at: Option<u64>) ->
     transaction.commit().map_err(|error| Failure { error: error.into(), outcome_unknown: true })
 }
 
-/// Has redb believe its last transaction from now on, so that damage to it is found out.
+/// Makes redb trust its last transaction from now on, so that it detects damage to it.
 fn settle(database: &Database) -> Result<(), Failure> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
@@ -266,7 +268,7 @@ fn settle(database: &Database) -> Result<(), Failure> {
 fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
     mistrusting(|| {
         let Opened { mut database, is_verified } = opener()?;
-        // By itself redb looks at its checksums only after a crash; damage must not be believed.
+        // redb verifies its checksums only after a crash, so this checks them. Damaged content must not be used.
         if !is_verified && !database.check_integrity()? {
             tracing::warn!("the metadata file was repaired without losing acknowledged changes");
         }
@@ -274,10 +276,10 @@ fn load(opener: &Opener) -> Result<(State, Database), JournalError> {
     })
 }
 
-/// Opens and reads a file that may be damaged: redb trusts some pages that have a checksum only where
-/// it looks at all of them, and panics where they make no sense.
+/// Opens and reads a file that may be damaged. redb trusts some pages with a checksum unless it checks all of them, and
+/// panics if they are malformed.
 pub(super) fn mistrusting<T>(read: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
-    // Nothing of what was being opened outlives the panic.
+    // Nothing of the opened state survives the panic.
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(JournalError::Storage(redb::Error::Corrupted("malformed pages".to_owned()))))
 }
@@ -299,9 +301,9 @@ pub(super) fn read_state(database: &Database) -> Result<State, JournalError> {
     Ok(state)
 }
 
-/// Those of versions that are there stand in their features.
+/// Features contain the generations of existing versions.
 fn read_generations(transaction: &ReadTransaction, state: &mut State) -> Result<(), JournalError> {
-    // Versions of one feature follow each other.
+    // Versions of one feature are adjacent.
     let mut present: Option<Feature> = None;
     for row in transaction.open_table(GENERATIONS)?.iter()? {
         let (key, generation) = row?;
@@ -337,7 +339,7 @@ fn note_store(database: &Database, store: StoreId) -> Result<(), JournalError> {
     Ok(transaction.commit()?)
 }
 
-/// Makes the tables of a new file, and brings those of an older one to the present format.
+/// Creates the tables of a new file, and upgrades an older one to the current format.
 pub(super) fn prepare(database: &Database) -> Result<(), JournalError> {
     let transaction = database.begin_read()?;
     let tables: Vec<_> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
@@ -359,7 +361,7 @@ pub(super) fn prepare(database: &Database) -> Result<(), JournalError> {
     upgrade(database, upgrades)
 }
 
-/// Carries out upgrades, and notes the present format, in one transaction.
+/// Runs upgrades, and notes the current format, in one transaction.
 fn upgrade(database: &Database, upgrades: &[Upgrade]) -> Result<(), JournalError> {
     if upgrades.is_empty() {
         return Ok(());

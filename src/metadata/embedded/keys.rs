@@ -1,4 +1,4 @@
-//! Keys in the journal's file, in tables of their own.
+//! Keys in the journal's file, in separate tables.
 
 use redb::{Database, ReadTransaction, ReadableTable, TableDefinition};
 
@@ -11,9 +11,9 @@ use crate::metadata::keys::KeyHistoryEntry;
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::record::{self, Broken};
 
-/// Keys by their ids.
+/// Keys by their IDs.
 pub(super) const KEYS: TableDefinition<&str, &str> = TableDefinition::new("api_keys");
-/// When each was last used, in nanoseconds since the Unix epoch: of no account for what a key is.
+/// The last use of each key, in nanoseconds since the Unix epoch. It is no part of the key.
 pub(super) const USES: TableDefinition<&str, u64> = TableDefinition::new("api_key_uses");
 /// Every change of a key, by its revision.
 pub(super) const KEY_HISTORY: TableDefinition<u64, &str> = TableDefinition::new("api_key_history");

@@ -1,7 +1,7 @@
-//! Definitions in one file of the data directory: a [`LocalStore`] whose journal is kept by redb.
+//! Definitions in one file of the data directory: a [`LocalStore`] whose journal is a redb file.
 //!
-//! This folder owns the file's format and its recovery from a failing disk. It never decides what
-//! a change does: that is [`change`](super::change)'s.
+//! This folder owns the file's format and its recovery from a failing disk. [`change`](super::change) decides the
+//! effect of a change.
 
 mod backup;
 mod erasures;
@@ -35,7 +35,7 @@ pub use journal::RedbJournal;
 
 /// The file's name in the data directory.
 pub const FILE_NAME: &str = "metadata.redb";
-/// The state in memory answers nearly all reads.
+/// Small, because the state in memory answers nearly all reads.
 const CACHE_BYTES: usize = 2 << 20;
 
 /// Why the embedded metadata store cannot be opened.
@@ -64,13 +64,12 @@ pub enum OpenError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Opens `<dir>/metadata.redb`, whatever store it belongs to, and makes it (and the directory) where
-/// there is none.
+/// Opens `<dir>/metadata.redb` of any store. Creates the file and the directory if they are missing.
 pub fn open(dir: &Path) -> Result<LocalStore<RedbJournal>, OpenError> {
     open_as(dir, Belonging::Any, LogMark::default())
 }
 
-/// The same as a part of a store. Its notes about items go with how far the items' log is durable by then.
+/// Opens the file as a part of a store. Its notes about items include the durable position of the items' log.
 ///
 /// Blocks on the disk: for the start only.
 pub fn open_as(dir: &Path, belonging: Belonging, items: LogMark) -> Result<LocalStore<RedbJournal>, OpenError> {
@@ -85,22 +84,22 @@ pub fn open_as(dir: &Path, belonging: Belonging, items: LogMark) -> Result<Local
     let file = path.clone();
     let opener = move || trust::open(&file);
     let (state, journal) = RedbJournal::open(Box::new(opener), belonging, items).map_err(|error| error.at(&path))?;
-    // The file's own name has to outlast a crash too.
+    // The file's name must survive a crash too.
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error)?;
     Ok(LocalStore::new(state, journal))
 }
 
-/// How the journal gets hold of its database, at the start and after a failure.
+/// How the journal opens its database, at the start and after a failure.
 type Opener = Box<dyn Fn() -> Result<Opened, JournalError> + Send>;
 
-/// A database that was opened.
+/// An open database.
 struct Opened {
     database: Database,
-    /// Whether all of its checksums were verified for that, as after a crash.
+    /// Whether opening verified all of its checksums, as after a crash.
     is_verified: bool,
 }
 
-/// [`OpenError`] before it is known which file it is about.
+/// [`OpenError`] before the file is known.
 #[derive(Debug)]
 enum JournalError {
     Locked,
@@ -116,7 +115,7 @@ impl<E: Into<redb::Error>> From<E> for JournalError {
         match error.into() {
             redb::Error::DatabaseAlreadyOpen => Self::Locked,
             redb::Error::UpgradeRequired(_) | redb::Error::TableTypeMismatch { .. } => Self::Foreign,
-            // What redb says of a file that does not begin as its files do.
+            // redb's error for a file with a foreign beginning.
             redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => Self::Foreign,
             error => Self::Storage(error),
         }

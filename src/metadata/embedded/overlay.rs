@@ -1,5 +1,5 @@
-//! A file that looks writable to redb and never changes: what is written stays in memory. For looking
-//! at a database that a kill may have left to be mended.
+//! A file that is writable for redb and never changes on disk: writes stay in memory. It serves to read a database that
+//! a kill left in need of repair.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -27,7 +27,7 @@ struct Written {
 }
 
 impl Overlay {
-    /// `None` if somebody has the file open for writing.
+    /// `None` if another process has the file open for writing.
     pub fn open(path: &Path) -> io::Result<Option<Self>> {
         let file = File::open(path)?;
         match file.try_lock_shared() {
@@ -43,7 +43,7 @@ impl Overlay {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A page as the file has it, zeros beyond its end.
+    /// A page of the file, with zeros after its end.
     fn page_of_file(&self, page: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; PAGE_BYTES];
         let start = page * PAGE_BYTES as u64;
@@ -89,7 +89,7 @@ impl StorageBackend for Overlay {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut written = self.written();
-        // What is cut off and then grown back must read as zeros.
+        // A part that is cut off and added again must read as zeros.
         for page in len / PAGE_BYTES as u64..written.len.div_ceil(PAGE_BYTES as u64) {
             let mut bytes = match written.pages.remove(&page) {
                 Some(bytes) => bytes,

@@ -1,18 +1,18 @@
-//! Where the entry of each revision stands, so that the audit trail of everything can be walked in one order. Whoever
-//! makes a change notes it here, in the same transaction.
+//! The place of each revision's entry, so that the complete audit trail has one order. Every change notes its place in
+//! its transaction.
 
 use redb::{TableDefinition, WriteTransaction};
 
 use super::tables::META;
 use crate::domain::Revision;
 
-/// By revision: which kind its entry is of, and of a feature the key of its history.
+/// By revision: the kind of its entry and, for a feature, the key of its history.
 pub(super) const PLACES: TableDefinition<u64, (u8, &str)> = TableDefinition::new("trail");
 
-/// Where an entry stands.
+/// The place of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place<'a> {
-    /// In the history of a feature, which has this key.
+    /// In the history of the feature with this key.
     Feature(&'a str),
     Key,
     Erasure,
@@ -40,7 +40,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Notes the revision of a change, and where its entry stands.
+/// Notes the revision of a change, and the place of its entry.
 pub(super) fn note(transaction: &WriteTransaction, revision: Revision, place: Place<'_>) -> Result<(), redb::Error> {
     transaction.open_table(PLACES)?.insert(revision.0, place.write())?;
     transaction.open_table(META)?.insert("revision", revision.0)?;

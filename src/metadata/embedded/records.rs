@@ -1,5 +1,5 @@
-//! The stored forms of definitions and history entries: JSON that is parsed back through the
-//! domain's constructors, so that a damaged or edited record is found out and never believed.
+//! The stored forms of definitions and history entries: JSON, read through the domain's constructors, which refuse a
+//! damaged or edited record.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::domain::{EntityType, FeatureId, FeatureName, Generation, Invalid, Rev
 use crate::metadata::keys::record::{Broken, author};
 use crate::metadata::{Action, HistoryEntry, MetadataError, audit};
 
-/// Parts of a key are joined by NUL, which no name or label can hold.
+/// Joins parts of a key. No name or label can contain NUL.
 const SEPARATOR: char = '\0';
 
 pub fn feature_key(id: &FeatureId) -> String {
@@ -26,7 +26,7 @@ fn broken(table: &'static str, column: &'static str, key: &str) -> MetadataError
     MetadataError::DatabaseInconsistency { table, column, key: key.replace(SEPARATOR, ".") }
 }
 
-/// One record on its way back: what is needed to say where it is broken.
+/// A record being read, with the names for an error.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     table: &'static str,
@@ -42,7 +42,7 @@ impl Source<'_> {
         serde_json::from_slice(record).map_err(|error| self.unreadable(&error))
     }
 
-    /// The whole record is at fault; the log has the reason.
+    /// The whole record is malformed. The log has the reason.
     fn unreadable(self, error: &dyn fmt::Display) -> MetadataError {
         tracing::error!(%error, table = self.table, key = self.key.replace(SEPARATOR, "."), "cannot read a record");
         broken(self.table, "record", self.key)
@@ -91,7 +91,7 @@ pub fn read_generation(key: &str, generation: u64) -> Result<((FeatureId, Versio
 
 #[derive(Serialize, Deserialize)]
 struct HistoryRecord {
-    /// Of `before` and `after`.
+    /// The format of `before` and `after`.
     format: u64,
     at_nanos: u64,
     by: String,

@@ -1,4 +1,4 @@
-//! The audit trail of servers, in a table of its own.
+//! The audit trail of servers, in a separate table.
 
 use redb::{Database, ReadTransaction, ReadableTable, TableDefinition};
 

@@ -1,4 +1,4 @@
-//! The audit trail of everything, newest first, by the places that are noted of all entries.
+//! The complete audit trail, newest first, by the noted places of all entries.
 
 use redb::{Database, ReadableDatabase};
 
@@ -12,7 +12,7 @@ use crate::domain::{Limit, Revision};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::{AuditEntry, AuditFilter, AuditPage};
 
-/// A page, for which no more than `most` entries are looked at, whatever the length of the trail.
+/// A page, which examines at most `most` entries, regardless of the length of the trail.
 pub(super) fn read(
     database: &Database,
     filter: &AuditFilter,
@@ -63,7 +63,7 @@ pub(super) fn read(
     Ok(AuditPage { entries, next: None })
 }
 
-/// A place that names no entry.
+/// A place without an entry.
 fn missing_entry(revision: u64) -> JournalError {
     let (table, column, key) = ("trail", "place", revision.to_string());
     JournalError::Inconsistent(MetadataError::DatabaseInconsistency { table, column, key })

@@ -1,9 +1,8 @@
-//! How the journal's file is opened: under a lock, complete from its first moment on, and without trust in
-//! what the kernel shows of it.
+//! Opens the journal's file: under a lock, complete from the start, and without trust in the kernel's cached pages.
 //!
-//! Where an fsync has failed, in a process before or in this one, Linux goes on showing what it could not
-//! write, and never writes it again; ext4 may even write such a block later and leave it marked as never
-//! written. redb would build on that. So the file is replaced by a copy before it is opened.
+//! After a failed fsync, in an earlier process or this one, Linux still shows the unwritten data, and never writes it
+//! again. ext4 may even write such a block later and leave it marked as unwritten. redb would rely on it. So a copy
+//! replaces the file before it is opened.
 
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -18,14 +17,14 @@ use redb::{Builder, Database, StorageBackend};
 use super::journal::prepare;
 use super::{CACHE_BYTES, JournalError, Opened};
 
-/// Bytes that are written at a time.
+/// The size of one write.
 const PIECE_BYTES: u64 = 256 << 10;
 /// The file holds API keys, as keyed hashes, and all definitions.
 const PRIVATE_FILE: u32 = 0o600;
-/// The part of the file that says which transaction is the last one.
+/// The part of the file that names the last transaction.
 const HEADER_BYTES: u64 = 4096;
 
-/// Opens the file, or makes it, unless somebody else has it open.
+/// Opens or creates the file, unless another process has it open.
 pub(super) fn open(path: &Path) -> Result<Opened, JournalError> {
     if !path.try_exists()? {
         create(path)?;
@@ -33,7 +32,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, JournalError> {
     let file = lock(path)?;
     match copy(&file, path) {
         Ok(copy) => build(FileBackend::new(copy)?),
-        // It has blocks already: writing those once more is the best that is left.
+        // Its blocks are allocated already, so writing them again is the best remaining option.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => open_in_place(FileBackend::new(file)?),
         Err(error) => Err(error.into()),
     }
@@ -43,8 +42,7 @@ fn temporary(path: &Path) -> PathBuf {
     path.with_added_extension("tmp")
 }
 
-/// Makes a file that has its tables before it has its name: redb takes one that it did not complete for
-/// a foreign one.
+/// Creates a file with its tables before it gets its name, because redb treats an incomplete file as a foreign one.
 fn create(path: &Path) -> Result<(), JournalError> {
     let temporary = temporary(path);
     remove(&temporary)?;
@@ -57,7 +55,7 @@ fn create(path: &Path) -> Result<(), JournalError> {
     Ok(give_name(&temporary, path)?)
 }
 
-/// Makes an empty database in a new file that only the server's user may read.
+/// Creates an empty database in a new file that only the server's user can read.
 pub(super) fn create_private(path: &Path) -> Result<Database, redb::Error> {
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE_FILE).open(path)?;
     Ok(Builder::new().set_cache_size(CACHE_BYTES).create_file(file)?)
@@ -70,18 +68,18 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Renames a file whose content is durable, durably.
+/// Renames a durable file durably.
 fn give_name(temporary: &Path, path: &Path) -> io::Result<()> {
     fs::rename(temporary, path)?;
     File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// redb takes the same lock, on the same open file, later than it is needed here.
+/// redb takes the same lock, on the same open file, but too late.
 fn lock(path: &Path) -> Result<File, JournalError> {
     loop {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         try_lock(&file)?;
-        // Whoever had it locked may have put a copy in its place meanwhile.
+        // The process that held the lock may have replaced the file with a copy.
         if file.metadata()?.ino() == fs::metadata(path)?.ino() {
             return Ok(file);
         }
@@ -96,7 +94,7 @@ fn try_lock(file: &File) -> Result<(), JournalError> {
     }
 }
 
-/// Puts a copy in the place of a file, in one step, and returns it, locked.
+/// Replaces a file with a copy, in one step, and returns the locked copy.
 fn copy(file: &File, path: &Path) -> io::Result<File> {
     let temporary = temporary(path);
     let mut options = OpenOptions::new();
@@ -113,7 +111,7 @@ fn copy(file: &File, path: &Path) -> io::Result<File> {
     Ok(copy)
 }
 
-/// Copies a file without what is all zeros: redb makes files twice as large when they are full.
+/// Copies a file except for zeros, because redb doubles the size of a full file.
 fn copy_bytes(file: &File, copy: &File) -> io::Result<()> {
     let len = file.metadata()?.len();
     let piece_len = usize::try_from(PIECE_BYTES).unwrap_or(0);
@@ -130,7 +128,7 @@ fn copy_bytes(file: &File, copy: &File) -> io::Result<()> {
     copy.set_len(len)
 }
 
-/// Opens what may have failed before.
+/// Opens a file that may have failed before.
 pub(super) fn open_in_place(backend: impl StorageBackend) -> Result<Opened, JournalError> {
     write_again(&backend)?;
     build(backend)
@@ -146,8 +144,8 @@ fn build(backend: impl StorageBackend) -> Result<Opened, JournalError> {
     Ok(Opened { database, is_verified: is_repaired.get() })
 }
 
-/// The same bytes to the same places, the header last: if the power is lost meanwhile, it names nothing
-/// that is not there.
+/// Writes the same bytes to the same places, the header last. If the power is lost in between, the header refers only
+/// to written data.
 fn write_again(backend: &impl StorageBackend) -> io::Result<()> {
     let len = backend.len()?;
     let header = len.min(HEADER_BYTES);

@@ -1,8 +1,8 @@
-//! Jobs: work in the background that outlives a restart, as metadata stores keep it.
+//! Jobs in metadata stores: background work that survives a restart.
 //!
-//! A change of a job is made to what was read, or not at all: each kept state has a number, and the next one
-//! takes the place of that number alone. So of servers that share a store one works on a job, and whoever
-//! pauses it is sure to be heard.
+//! A change of a job applies only to the state that was read. Each stored state has a number, and the next state
+//! replaces exactly that number. So only one of the servers that share a store works on a job, and a pause always takes
+//! effect.
 
 use std::num::NonZeroU32;
 
@@ -17,23 +17,23 @@ use super::keys::erasures::Erasure;
 use super::{ChangeContext, MetadataError};
 use crate::domain::{Author, EntityId, FeatureId, FeatureKey, Generation, JobId, Timestamp, VersionLabel};
 
-/// A generation of a version that something is done with.
+/// A generation of a version that a job processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub version: VersionLabel,
     pub generation: Generation,
 }
 
-/// What a job does.
+/// The task of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskKind {
-    /// Clears all lists of its targets, and has the item store erase their bytes.
+    /// Clears all lists of its targets, and makes the item store erase their bytes.
     Purge,
-    /// Enters all bags of a type into an index, which is its one target.
+    /// Enters all bags of a type into an index, its only target.
     BuildIndex,
-    /// Clears the lists of an index that was deleted, its one target.
+    /// Clears the lists of a deleted index, its only target.
     DropIndex,
-    /// Looks at all bags of a type and at all entries of its targets, which are indexes, and mends what does not agree.
+    /// Checks all bags of a type and all entries of its targets, which are indexes, and repairs disagreements.
     Clean,
 }
 
@@ -50,13 +50,13 @@ impl TaskKind {
     }
 }
 
-/// What is to be done.
+/// The work of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
     pub kind: TaskKind,
     pub feature: FeatureId,
     pub targets: Vec<Target>,
-    /// Lists that are cleared, or bags and entries that are looked at, in a second, at most.
+    /// The largest number of cleared lists, or of checked bags and entries, in a second.
     pub lists_per_second: Option<NonZeroU32>,
 }
 
@@ -67,27 +67,27 @@ impl Task {
     }
 }
 
-/// How far a task is.
+/// The progress of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Targets that are behind it.
+    /// Completed targets.
     pub targets: usize,
-    /// Where the walk over the lists of the next one goes on: a hash of the item store's, and the last entity.
+    /// Where the walk over the lists of the next target continues: a hash of the item store, and the last entity.
     pub place: Option<(u64, Option<EntityId>)>,
-    /// Lists that were cleared, or bags and entries that were looked at.
+    /// Cleared lists, or checked bags and entries.
     pub lists: u64,
-    /// Bags that have too many entries to be entered.
+    /// Bags with too many entries for an index.
     pub left_out: u64,
-    /// Entries that were missing, and those that no bag had.
+    /// Missing entries that were added, and entries without a bag that were removed.
     pub added: u64,
     pub removed: u64,
     /// Entries that were found or made in each target that is an index.
     pub entries: Vec<u64>,
-    /// Once it is done: whether the item store holds none of the bytes any more.
+    /// After the end: whether the item store has erased all bytes.
     pub erased: Option<bool>,
 }
 
-/// A piece of work, as it is kept.
+/// A job as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     pub id: JobId,
@@ -99,9 +99,9 @@ pub struct Job {
     pub created_at: Timestamp,
     pub created_by: Author,
     pub updated_at: Timestamp,
-    /// The server that works on it, as it calls itself while it runs.
+    /// The server that works on it, by the ID of its process.
     pub holder: Option<u128>,
-    /// Why it does not go on at present, if it does not.
+    /// Why it does not progress now, if it does not.
     pub problem: Option<String>,
 }
 
@@ -123,20 +123,20 @@ impl Job {
     }
 }
 
-/// A place where jobs are kept.
+/// Storage of jobs.
 #[async_trait]
 pub trait JobStore: Send + Sync + 'static {
-    /// All jobs, in the order of their ids.
+    /// All jobs, in the order of their IDs.
     async fn jobs(&self) -> Result<Vec<Job>, MetadataError>;
 
-    /// Keeps a state of a job in the place of the one before it: a new job has the number 1. Tells whether
-    /// it did: not if another state came first.
+    /// Replaces the previous state of a job; a new job has the number 1. Returns whether it did: not if another state
+    /// came first.
     async fn put_job(&self, job: &Job) -> Result<bool, MetadataError>;
 
-    /// Stores the first state of a job, and an entry of the audit trail about it: both or neither. It takes the next
+    /// Stores the first state of a job and an entry of the audit trail about it: both or neither. It takes the next
     /// revision of the store. The job's ID must be new.
     async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError>;
 
-    /// Forgets a job.
+    /// Deletes a job.
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError>;
 }

@@ -1,5 +1,4 @@
-//! The stored form of a job: JSON that is parsed back through the domain's constructors, so that a damaged or
-//! edited record is found out and never believed.
+//! The stored form of a job: JSON, read through the domain's constructors, which refuse a damaged or edited record.
 
 use std::num::NonZeroU32;
 

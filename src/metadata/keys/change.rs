@@ -1,25 +1,25 @@
-//! What each change does to a key: pure, and the same for every store.
+//! The effect of each change on a key: pure, and the same for every store.
 
 use super::{KEYS_MAX, KeyAction, KeyChange, KeyHistoryEntry, record};
 use crate::domain::{ApiKey, KeyId, KeyState, PreviousSecret, Revision};
 use crate::metadata::{ChangeContext, MetadataError};
 
-/// A key as it is to be from now on, and the entry of the audit trail that tells of it.
+/// A key after the change, and the entry of the audit trail about it.
 #[derive(Debug, Clone)]
 pub struct KeyTransition {
     pub key: ApiKey,
     pub entry: KeyHistoryEntry,
 }
 
-/// What came of deciding.
+/// The outcome of a decision.
 #[derive(Debug, Clone)]
 pub enum Decided {
     Change(Box<KeyTransition>),
-    /// Nothing is to change of this key.
+    /// The change has no effect on this key.
     Nothing(Box<ApiKey>),
 }
 
-/// Decides what a change does to the keys that there are. `revision` is the number that it will have.
+/// Decides the effect of a change on the existing keys. `revision` is the number of the change.
 pub fn decide<'k>(
     keys: impl Iterator<Item = &'k ApiKey> + Clone,
     change: KeyChange,

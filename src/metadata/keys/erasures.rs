@@ -1,6 +1,6 @@
-//! What was erased on request: entries of the audit trail that tell of items rather than of definitions.
+//! Erasures on request: entries of the audit trail that concern items instead of definitions.
 //!
-//! Like a key's, each takes a revision of the store, so that the trail has one order.
+//! Like a key's entry, each takes a revision of the store, so that the trail has one order.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::record::{Broken, author};
 use crate::domain::{Author, Revision, Timestamp};
 
-/// What kind of erasure it was.
+/// The kind of an erasure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErasureAction {
@@ -25,13 +25,13 @@ impl ErasureAction {
     }
 }
 
-/// What is to be noted.
+/// An entry to note.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Erasure {
     pub action: ErasureAction,
-    /// What was erased, such as `entity:user/u-123`.
+    /// The erased part, such as `entity:user/u-123`.
     pub target: String,
-    /// How far, for people.
+    /// The extent, for people.
     pub details: Json,
 }
 
@@ -90,7 +90,7 @@ pub fn read(revision: Revision, text: &[u8]) -> Result<ErasureEntry, Broken> {
 mod tests {
     use super::*;
 
-    /// Files hold this: it must never change.
+    /// Files contain this text, so it must never change.
     const RECORD: &str = r#"{"format":1,"at_nanos":5,"by":"key:feed","on_behalf_of":"alice","action":"erase_entity","target":"entity:user/u-1","details":{"cleared":2}}"#;
 
     #[test]

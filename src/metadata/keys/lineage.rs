@@ -1,7 +1,7 @@
-//! Which key created which: the audit trail's name of a creator is `key:` and the name of its key.
+//! Which key created which: the audit trail names a creator `key:` and the name of its key.
 //!
-//! A name is free again once its key is revoked. Of several keys that had a name one after another, the creator is the
-//! last one that existed at the creation.
+//! A name becomes free when its key is revoked. Among several successive keys with one name, the creator is the last
+//! one that existed at the creation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ pub fn created_by(root: KeyId, keys: &[ApiKey]) -> Vec<ApiKey> {
     }
     let creator = |key: &ApiKey| {
         let named = holders.get(key.created_by.as_str().strip_prefix("key:")?)?;
-        // Clocks of servers differ: the first holder may seem younger than a key that it created.
+        // Clocks of servers differ, so the first holder may seem younger than a key that it created.
         let place = named.partition_point(|holder| holder.created_at <= key.created_at).max(1) - 1;
         named.get(place).map(|holder| holder.id).filter(|id| *id != key.id)
     };
@@ -98,7 +98,7 @@ mod tests {
             key('d', "second", "key:ops", 25),
             // By the clock of another server.
             key('e', "early", "key:ops", 9),
-            // A circle of names is no endless walk.
+            // A circle of names does not cause an endless walk.
             key('f', "x", "key:y", 30),
             key('g', "y", "key:x", 31),
         ];

@@ -1,8 +1,7 @@
-//! API keys, as metadata stores keep them: beside the definitions, with the same revisions and the same
-//! audit trail.
+//! API keys in metadata stores: next to the definitions, with the same revisions and the same audit trail.
 //!
-//! What a change does to a key is decided in [`change`], the same for every store. Requests never come
-//! here: they look their keys up in memory, where the metadata actor publishes them.
+//! [`change`] decides the effect of a change on a key, the same for every store. Requests never read this store. They
+//! look their keys up in memory, where the metadata actor publishes them.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -21,10 +20,10 @@ use crate::domain::{
     VersionLabel,
 };
 
-/// Keys that are not revoked: all are held in memory.
+/// The largest number of keys that are not revoked. All are held in memory.
 pub const KEYS_MAX: usize = 10_000;
 
-/// What is to be done to a key.
+/// A change of a key.
 #[derive(Debug, Clone)]
 pub enum KeyChange {
     Create {
@@ -36,29 +35,29 @@ pub enum KeyChange {
         limits: RateLimits,
         expires_at: Option<Timestamp>,
     },
-    /// Gives it another secret. The present one holds until `previous_until`.
+    /// Replaces its secret. The previous secret stays valid until `previous_until`.
     Rotate {
         id: KeyId,
         hash: SecretHash,
         previous_until: Timestamp,
-        /// When the key is to expire from now on; as before where there is none.
+        /// The key's new expiry; `None` leaves it unchanged.
         expires_at: Option<Timestamp>,
         /// The latest expiry that the rotation may leave to the key.
         expires_by: Option<Timestamp>,
     },
-    /// It holds no more, for ever. One that is revoked already stays as it is.
+    /// Makes it permanently invalid. A revoked key stays unchanged.
     Revoke { id: KeyId },
 }
 
-/// All keys, revoked ones too, as of one revision.
+/// All keys, including revoked ones, as of one revision.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     pub revision: Revision,
-    /// In the order of their ids.
+    /// In the order of their IDs.
     pub keys: Vec<ApiKey>,
 }
 
-/// What was done to a key.
+/// The action of a change of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyAction {
@@ -79,7 +78,7 @@ impl KeyAction {
     }
 }
 
-/// One entry of the audit trail of keys. Nothing of it is a secret, or a hash of one.
+/// One entry of the audit trail of keys. It contains no secret, and no hash of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyHistoryEntry {
     pub revision: Revision,
@@ -92,7 +91,7 @@ pub struct KeyHistoryEntry {
     pub after: Option<serde_json::Value>,
 }
 
-/// One entry of the audit trail of everything.
+/// One entry of the complete audit trail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AuditEntry {
     Feature(FeatureId, HistoryEntry),
@@ -138,7 +137,7 @@ impl AuditEntry {
         }
     }
 
-    /// What was changed: a feature as `user.seen`, an entity type as `user`, a key as `key:feed`, an entity as
+    /// The changed part: a feature as `user.seen`, an entity type as `user`, a key as `key:feed`, an entity as
     /// `entity:user/u-123`, a part of a server as `pool`.
     pub fn target(&self) -> String {
         match self {
@@ -167,7 +166,7 @@ impl AuditEntry {
         }
     }
 
-    /// What it looked like before, and since.
+    /// Its states before and after the change.
     pub fn states(self) -> (Option<serde_json::Value>, Option<serde_json::Value>) {
         match self {
             Self::Feature(_, HistoryEntry { before, after, .. }) | Self::Key(KeyHistoryEntry { before, after, .. }) => {
@@ -179,12 +178,12 @@ impl AuditEntry {
     }
 }
 
-/// Which entries of the audit trail are asked for.
+/// A selection of entries of the audit trail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Who made the change, or on whose behalf they said they did.
+    /// The author of the change, or the person that the author named.
     pub by: Option<String>,
-    /// What was changed, as [`AuditEntry::target`] writes it.
+    /// The changed part, as [`AuditEntry::target`] writes it.
     pub target: Option<String>,
     pub action: Option<String>,
     /// Inclusive, by the clock of the server that made the change.
@@ -208,37 +207,36 @@ impl AuditFilter {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AuditPage {
     pub entries: Vec<AuditEntry>,
-    /// Strictly before which revision others may follow; none where none do. A page that looked through much may have
-    /// few entries, or none, and not be the last.
+    /// More entries may follow strictly before this revision; `None` at the end. A page that examined many entries may
+    /// have few or none, and not be the last.
     pub next: Option<Revision>,
 }
 
-/// Entries that are looked at for one page: one that finds few ends there, and says where the next one begins.
+/// Entries that one page examines at most. A page that finds few ends there, and returns where the next page begins.
 pub(crate) const AUDIT_LOOKED_AT_MAX: usize = 10_000;
 
 impl AuditPage {
-    /// A page of what fits among those entries that were looked at. Older than `looked_at_from` others may be.
+    /// A page of the matches among the examined entries. Entries older than `looked_at_from` may follow.
     pub(crate) fn of(Page { entries, more }: Page<AuditEntry>, looked_at_from: Option<Revision>) -> Self {
         let next = if more { entries.last().map(AuditEntry::revision) } else { looked_at_from };
         Self { entries, next }
     }
 }
 
-/// A place where keys are kept, and the audit trail of everything.
+/// Storage of keys, and of the complete audit trail.
 #[async_trait]
 pub trait AccessStore: Send + Sync + 'static {
-    /// All keys; `None` if nothing at all was changed since the revision `known`.
+    /// All keys; `None` if nothing has changed since the revision `known`.
     async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError>;
 
-    /// Makes a change in one transaction with its audit entry, and returns the key as it is then. It takes
-    /// the next revision of the store, unless nothing is to change.
+    /// Makes a change in one transaction with its audit entry, and returns the resulting key. It takes the next
+    /// revision of the store, unless it has no effect.
     async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError>;
 
-    /// Notes when keys were used last. Takes no revision; a moment before the one that is known is
-    /// passed over, and so is a key that is not.
+    /// Notes when keys were last used, without a revision. Ignores moments before the stored one, and unknown keys.
     async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError>;
 
-    /// Notes what was erased, in the audit trail. It takes the next revision of the store.
+    /// Notes an erasure in the audit trail. It takes the next revision of the store.
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError>;
 
     /// Notes a change of a server, in the audit trail. It takes the next revision of the store.
@@ -249,7 +247,7 @@ pub trait AccessStore: Send + Sync + 'static {
     ) -> Result<ServerChangeEntry, MetadataError>;
 
     /// The audit trail of definitions, keys, erasures and servers, newest first, strictly before the revision `before`.
-    /// Its cost is bounded, whatever the length of the trail.
+    /// Its cost is bounded, regardless of the length of the trail.
     async fn audit(
         &self,
         filter: &AuditFilter,

@@ -1,5 +1,4 @@
-//! The stored forms of keys: JSON that is parsed back through the domain's constructors, so that a
-//! damaged or edited record is found out and never believed.
+//! The stored forms of keys: JSON, read through the domain's constructors, which refuse a damaged or edited record.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +11,7 @@ use crate::domain::{
     Timestamp,
 };
 
-/// Names the part of a record that makes no sense.
+/// Names the malformed part of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken(pub &'static str);
 
@@ -30,13 +29,13 @@ struct KeyRecord {
     expires_at_nanos: Option<u64>,
     rotated_at_nanos: Option<u64>,
     revoked_at_nanos: Option<u64>,
-    /// Of requests and items, each by the second and at once. Left out where there are none.
+    /// The limits of requests and items, each as a rate per second and a burst. Omitted without limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limits: Option<[Option<(u32, u32)>; 2]>,
     revision: u64,
 }
 
-/// A key as it is kept: with its hashes, and without its last use, which is kept apart.
+/// A key as stored: with its hashes, and without its last use, which is stored separately.
 pub fn write(key: &ApiKey) -> Result<String, serde_json::Error> {
     let nanos = |at: Timestamp| at.as_nanos();
     let hash = |hash: &SecretHash| STANDARD.encode(hash.as_bytes());
@@ -105,7 +104,7 @@ fn secret_hash(text: &str) -> Result<SecretHash, Broken> {
     bytes.map(SecretHash::new).ok_or(Broken("hash"))
 }
 
-/// A key without a role or a scope would be one that may nothing: none is ever written.
+/// A key without a role or a scope would have no permission, so none is ever written.
 pub fn roles(texts: &[String]) -> Result<Vec<Role>, Broken> {
     let roles: Result<Vec<_>, _> = texts.iter().map(|text| Role::parse(text)).collect();
     roles.ok().filter(|roles| !roles.is_empty()).ok_or(Broken("roles"))
@@ -116,7 +115,7 @@ pub fn scopes(texts: &[String]) -> Result<Vec<Scope>, Broken> {
     scopes.ok().filter(|scopes| !scopes.is_empty()).ok_or(Broken("scopes"))
 }
 
-/// A key as the audit trail keeps it: versioned with it, never changed, and without its hashes.
+/// A key as in the audit trail: in the trail's format, immutable, and without its hashes.
 pub fn shown(key: &ApiKey) -> Json {
     let moment = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let texts = |texts: Vec<String>| Json::from(texts);
@@ -132,7 +131,7 @@ pub fn shown(key: &ApiKey) -> Json {
         "previous_secret_until": moment(key.previous.as_ref().map(|previous| previous.until)),
         "revoked_at": moment(key.revoked_at),
     });
-    // Left out where there are none, as in entries of before there were any.
+    // Omitted without limits, as in entries from before limits existed.
     for (name, rate) in [("requests", key.limits.requests), ("items", key.limits.items)] {
         if let Some(rate) = rate {
             shown[format!("{name}_per_second")] = rate.per_second().get().into();
@@ -189,7 +188,7 @@ pub fn read_entry(revision: Revision, text: &[u8]) -> Result<KeyHistoryEntry, Br
     })
 }
 
-/// Who made a change, from its two parts.
+/// The author of a change, from its two parts.
 pub fn author(name: String, on_behalf_of: Option<String>) -> Result<Author, Broken> {
     let other = on_behalf_of.map(Author::new).transpose().map_err(|_| Broken("on_behalf_of"))?;
     Ok(valid("by", Author::new(name))?.on_behalf_of(other.as_ref()))

@@ -1,6 +1,6 @@
-//! Changes of what servers do: the pool of list actors, the log, commands to jobs and backups, in the audit trail.
+//! Changes of servers: the pool of list actors, the log, commands to jobs and backups, in the audit trail.
 //!
-//! Like a key's, each entry takes a revision of the store, so that the trail has one order.
+//! Like a key's entry, each takes a revision of the store, so that the trail has one order.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::record::{Broken, author};
 use crate::domain::{Author, Revision, Timestamp};
 
-/// What kind of change it was.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerAction {
@@ -115,7 +115,7 @@ pub fn read(revision: Revision, text: &[u8]) -> Result<ServerChangeEntry, Broken
 mod tests {
     use super::*;
 
-    /// Files hold this: it must never change.
+    /// Files contain this text, so it must never change.
     const RECORD: &str = r#"{"format":1,"at_nanos":5,"by":"key:ops","on_behalf_of":"alice","action":"change_log","target":"log","before":{"access":"all"},"after":{"access":"off"}}"#;
 
     #[test]

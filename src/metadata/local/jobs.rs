@@ -1,4 +1,4 @@
-//! Jobs on one machine: kept in the journal alone, since they are few.
+//! Jobs on one machine: only in the journal, because they are few.
 
 use async_trait::async_trait;
 
@@ -11,11 +11,11 @@ use crate::metadata::{ChangeContext, MetadataError};
 #[async_trait]
 impl<J: Journal> JobStore for LocalStore<J> {
     async fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
-        self.lock_mended()?.journal.jobs()
+        self.lock_recovered()?.journal.jobs()
     }
 
     async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
-        let mut inner = self.lock_mended()?;
+        let mut inner = self.lock_recovered()?;
         if !inner.follows(job)? {
             return Ok(false);
         }
@@ -24,10 +24,10 @@ impl<J: Journal> JobStore for LocalStore<J> {
     }
 
     async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError> {
-        self.lock_mended()?.note(note, Some(job), context).map(|_| ())
+        self.lock_recovered()?.note(note, Some(job), context).map(|_| ())
     }
 
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
-        self.lock_mended()?.journal.forget_job(id)
+        self.lock_recovered()?.journal.forget_job(id)
     }
 }

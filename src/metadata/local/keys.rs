@@ -1,4 +1,4 @@
-//! Keys on one machine: in the state that is in memory, and every change in the journal first.
+//! Keys on one machine: in the state in memory, with every change in the journal first.
 
 use async_trait::async_trait;
 
@@ -13,8 +13,8 @@ use crate::metadata::{ChangeContext, MetadataError};
 #[async_trait]
 impl<J: Journal> AccessStore for LocalStore<J> {
     async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
-        // A journal that cannot be mended yet may hold a change that the state lacks.
-        let inner = self.lock_mended()?;
+        // A journal that cannot recover yet may contain a change that the state lacks.
+        let inner = self.lock_recovered()?;
         let Inner { state, recent, .. } = &*inner;
         let keys = || Keys { revision: state.revision, keys: state.keys.values().cloned().collect() };
         let is_news = known != Some(state.revision) || !recent.knows(state.revision);
@@ -22,7 +22,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
     }
 
     async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
-        let mut inner = self.lock_mended()?;
+        let mut inner = self.lock_recovered()?;
         let Inner { state, journal, .. } = &mut *inner;
         match decide(state.keys.values(), change, state.next_revision(), context)? {
             Decided::Nothing(key) => Ok(*key),
@@ -36,7 +36,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
     }
 
     async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
-        let mut inner = self.lock_mended()?;
+        let mut inner = self.lock_recovered()?;
         let Inner { state, journal, .. } = &mut *inner;
         let newer = |(id, at): &&(KeyId, Timestamp)| state.keys.get(id).is_some_and(|key| key.last_used_at < Some(*at));
         let newer: Vec<_> = uses.iter().filter(newer).copied().collect();
@@ -53,7 +53,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
     }
 
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
-        self.lock_mended()?.note(erasure, None, context)
+        self.lock_recovered()?.note(erasure, None, context)
     }
 
     async fn note_server_change(
@@ -61,7 +61,7 @@ impl<J: Journal> AccessStore for LocalStore<J> {
         change: ServerChange,
         context: ChangeContext,
     ) -> Result<ServerChangeEntry, MetadataError> {
-        let mut inner = self.lock_mended()?;
+        let mut inner = self.lock_recovered()?;
         let ChangeContext { by, at } = context;
         let entry = ServerChangeEntry { revision: inner.state.next_revision(), at, by, change };
         inner.journal.append_server_change(&entry)?;
@@ -75,6 +75,6 @@ impl<J: Journal> AccessStore for LocalStore<J> {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError> {
-        self.lock_mended()?.journal.audit(filter, before, page_size)
+        self.lock_recovered()?.journal.audit(filter, before, page_size)
     }
 }

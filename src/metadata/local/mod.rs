@@ -1,6 +1,6 @@
-//! Definitions on one machine: the present state in memory, every change in a [`Journal`] first.
+//! Definitions on one machine: the current state in memory, with every change in a [`Journal`] first.
 //!
-//! The memory store and the embedded store differ in their journal only. Keys are in `keys.rs`.
+//! The memory store and the embedded store differ only in their journal. Keys are in `keys.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -33,35 +33,35 @@ pub use packed::PackedFeatures;
 pub use past::PastGenerations;
 use recent::RecentChanges;
 
-/// Changes that are made together, at most: readers of the store wait for all of them.
+/// The largest number of changes that are made together, because readers of the store wait for all of them.
 const TOGETHER_MAX: usize = 64;
 
-/// Where changes are kept. What it holds at the start is the store's first state.
+/// Storage of changes. Its content at the start is the store's first state.
 pub trait Journal: Send + 'static {
-    /// Stores changes that follow each other, all of them or nothing, before anybody sees them.
+    /// Stores consecutive changes, all of them or none, before any reader sees them.
     fn append(&mut self, transitions: &[Transition]) -> Result<(), MetadataError>;
 
     /// As [`MetadataStore::settle`].
     fn settle(&mut self) -> Result<(), MetadataError>;
 
-    /// Keeps a change of a key, as [`Self::append`].
+    /// Stores a change of a key, as [`Self::append`].
     fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError>;
 
     /// Stores an entry of the audit trail, and the state of its job, as [`Self::append`].
     fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError>;
 
-    /// Keeps an entry of the audit trail, as [`Self::append`].
+    /// Stores an entry of the audit trail, as [`Self::append`].
     fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError>;
 
-    /// All jobs, in the order of their ids.
+    /// All jobs, in the order of their IDs.
     fn jobs(&self) -> Result<Vec<Job>, MetadataError>;
 
-    /// Keeps a job, in the place of one of its id.
+    /// Stores a job, and replaces its previous state.
     fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError>;
 
     fn forget_job(&mut self, id: JobId) -> Result<(), MetadataError>;
 
-    /// Keeps when keys were last used.
+    /// Stores when keys were last used.
     fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError>;
 
     /// As [`AccessStore::audit`](super::AccessStore::audit).
@@ -72,18 +72,17 @@ pub trait Journal: Send + 'static {
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError>;
 
-    /// Called when a change broke off, so that nobody knows what there is of it: all is to be read again, by
-    /// [`Self::mend`]. A journal that lives no longer than the state has nothing else to tell.
+    /// Called after an interrupted change with an unknown extent. [`Self::recover`] must then read everything again. A
+    /// journal that lives as long as the state need not do anything.
     fn let_go(&mut self) {}
 
-    /// Called before anything else is asked of the journal: one that has failed mends itself here,
-    /// and then tells the state that it holds, since a change whose outcome was unknown may be in
-    /// it. An error says that it has not mended yet.
-    fn mend(&mut self) -> Result<Option<State>, MetadataError> {
+    /// Called before every other use of the journal. A failed journal recovers here, and then returns its state,
+    /// because a change with an unknown outcome may be in it. An error means that it has not recovered yet.
+    fn recover(&mut self) -> Result<Option<State>, MetadataError> {
         Ok(None)
     }
 
-    /// All that it holds now.
+    /// Its whole current content.
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, MetadataError> {
         let reason = "this metadata store does not support backups".to_owned();
         Err(MetadataError::Unavailable { reason, outcome_unknown: false })
@@ -105,13 +104,13 @@ impl<J> HeldUp for MutexGuard<'_, Inner<J>> {}
 pub struct State {
     pub revision: Revision,
     pub features: PackedFeatures,
-    /// The last generation of each (feature, version) that ever was and is not there.
+    /// The last generation of each (feature, version) that existed and was deleted.
     pub past: PastGenerations,
     pub keys: BTreeMap<KeyId, ApiKey>,
 }
 
 impl State {
-    /// Follows a change of a feature, which was `before`.
+    /// Applies a change of a feature, which was `before`.
     pub fn apply(&mut self, before: Option<&Feature>, transition: &Transition) {
         let Transition { id, after, began, entry, .. } = transition;
         self.revision = entry.revision;
@@ -135,7 +134,7 @@ impl State {
         Ok(present.max(self.past.get(id, version)))
     }
 
-    /// Whether a generation of a version was there, and is not any more.
+    /// Whether a generation of a version existed and was deleted.
     pub fn is_past(&self, id: &FeatureId, version: &VersionLabel, generation: Generation) -> bool {
         let Ok(present) = self.features.get(id) else { return false };
         let present = present.as_ref().and_then(|feature| feature.version(version)).map(|present| present.generation);
@@ -171,7 +170,7 @@ struct Inner<J> {
     recent: RecentChanges,
 }
 
-/// A metadata store of one process. Changes are made one after another, under one lock.
+/// A metadata store of one process. One lock makes changes sequential.
 pub struct LocalStore<J> {
     inner: Mutex<Inner<J>>,
 }
@@ -191,17 +190,17 @@ impl<J: Journal> LocalStore<J> {
         })
     }
 
-    /// The store with a journal that works.
-    fn lock_mended(&self) -> Result<MutexGuard<'_, Inner<J>>, MetadataError> {
+    /// The store with a working journal.
+    fn lock_recovered(&self) -> Result<MutexGuard<'_, Inner<J>>, MetadataError> {
         let mut inner = self.lock();
-        inner.mend()?;
+        inner.recover()?;
         Ok(inner)
     }
 }
 
 impl<J: Journal> Inner<J> {
-    fn mend(&mut self) -> Result<(), MetadataError> {
-        if let Some(state) = self.journal.mend()? {
+    fn recover(&mut self) -> Result<(), MetadataError> {
+        if let Some(state) = self.journal.recover()? {
             let known = self.state.revision;
             let is_back = state.revision < known;
             if is_back {
@@ -211,7 +210,7 @@ impl<J: Journal> Inner<J> {
                     "the metadata file went back: its last changes are lost"
                 );
             }
-            // Whoever knows a lost change, or another one of its revision, reads everything.
+            // Readers that have a lost change, or another change of its revision, must read everything.
             self.recent = RecentChanges::since(if is_back { Revision(known.0 + 1) } else { state.revision });
             self.state = state;
         }
@@ -235,11 +234,11 @@ impl<J: Journal> Inner<J> {
 #[async_trait]
 impl<J: Journal> MetadataStore for LocalStore<J> {
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
-        self.lock_mended()?.apply(vec![(change, context)]).pop().unwrap_or_else(|| Err(unanswered()))
+        self.lock_recovered()?.apply(vec![(change, context)]).pop().unwrap_or_else(|| Err(unanswered()))
     }
 
     async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>> {
-        match self.lock_mended() {
+        match self.lock_recovered() {
             Ok(mut inner) => inner.apply(changes),
             Err(error) => changes.iter().map(|_| Err(error.clone())).collect(),
         }
@@ -250,7 +249,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     }
 
     async fn settle(&self) -> Result<(), MetadataError> {
-        self.lock_mended()?.journal.settle()
+        self.lock_recovered()?.journal.settle()
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
@@ -272,12 +271,12 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
-        self.lock_mended()?.journal.history(id, before, page_size)
+        self.lock_recovered()?.journal.history(id, before, page_size)
     }
 
     async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
-        // A journal that cannot be mended yet may hold a change that the state lacks.
-        let inner = self.lock_mended()?;
+        // A journal that cannot recover yet may contain a change that the state lacks.
+        let inner = self.lock_recovered()?;
         let features = &inner.state.features;
         for feature in features.iter() {
             each(&feature?, features.len());
@@ -286,7 +285,7 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     }
 
     async fn changes(&self, since: Revision) -> Result<Option<Changes>, MetadataError> {
-        let inner = self.lock_mended()?;
+        let inner = self.lock_recovered()?;
         let Inner { state, recent, .. } = &*inner;
         let Some(changed) = recent.after(since).filter(|_| since <= state.revision) else { return Ok(None) };
         let with_state = |id: FeatureId| state.features.get(&id).map(|feature| (id, feature));
@@ -299,11 +298,11 @@ impl<J: Journal> MetadataStore for LocalStore<J> {
     }
 
     async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
-        self.lock_mended()?.state.generations_of(entity_type)
+        self.lock_recovered()?.state.generations_of(entity_type)
     }
 
     fn freeze(&self) -> Result<Frozen<'_>, MetadataError> {
-        let inner = self.lock_mended()?;
+        let inner = self.lock_recovered()?;
         Ok(Frozen { snapshot: inner.journal.snapshot()?, changes: Box::new(inner) })
     }
 

@@ -1,7 +1,7 @@
 //! Definitions in memory in few bytes: one allocation each, in the order of entity types and names.
 //!
-//! An allocation has the key, with its length in front, and the packed feature. The form is of this process alone and
-//! is never stored.
+//! An allocation has the length of the key, the key, and the packed feature. Only this process uses the form, and it is
+//! never stored.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -16,7 +16,7 @@ use crate::domain::{
 };
 use crate::metadata::{FeatureFilter, MetadataError, Page};
 
-/// Between the entity type and the name of a key: no name has it.
+/// Between the entity type and the name of a key. No name contains it.
 const SEPARATOR: u8 = 0;
 const KEY_LEN_BYTES: usize = 2;
 
@@ -73,7 +73,7 @@ impl PackedFeatures {
     /// All of these features.
     pub fn of<E>(features: impl Iterator<Item = Result<Feature, E>>) -> Result<Self, E> {
         let packed: Vec<_> = features.map(|feature| feature.map(|feature| pack(&feature))).collect::<Result<_, _>>()?;
-        // Of sorted elements it makes a tree without gaps.
+        // Sorted elements make a tree without gaps.
         Ok(Self(packed.into_iter().collect()))
     }
 
@@ -109,7 +109,7 @@ impl PackedFeatures {
             .map(|packed| unpack(packed).ok_or_else(broken))
     }
 
-    /// As [`MetadataStore::features`](crate::metadata::MetadataStore::features). Unpacks those that match.
+    /// As [`MetadataStore::features`](crate::metadata::MetadataStore::features). Unpacks the matches.
     pub fn page(
         &self,
         filter: &FeatureFilter,
@@ -131,7 +131,7 @@ impl PackedFeatures {
     }
 }
 
-/// Looks at the texts of a feature where they stand.
+/// Compares the texts of a packed feature without copying them.
 fn matches(packed: &Packed, filter: &FeatureFilter) -> Option<bool> {
     let (key, rest) = packed.parts();
     let (entity_type, name) = std::str::from_utf8(key).ok()?.split_once(char::from(SEPARATOR))?;
@@ -151,7 +151,7 @@ impl Writer {
         self.0.push(number as u8);
     }
 
-    /// A number that is mostly another one, or near it.
+    /// A number that is usually equal or close to another.
     fn near(&mut self, other: u64, number: u64) {
         let difference = number.wrapping_sub(other).cast_signed();
         self.number((difference << 1 ^ difference >> 63).cast_unsigned());
@@ -221,7 +221,7 @@ fn pack(feature: &Feature) -> Packed {
         feature;
     let key = key_of(id);
     let mut writer = Writer(Vec::with_capacity(KEY_LEN_BYTES + key.len() + 64));
-    // Of two names of 128 characters at most.
+    // Both names have at most 128 characters.
     writer.0.extend_from_slice(&(key.len() as u16).to_le_bytes());
     writer.0.extend_from_slice(&key);
     writer.text(description.as_str());
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// A feature with everything that there can be, each property of another value.
+    /// A feature with every property, each with a different value.
     fn full() -> Feature {
         let properties = vec![Pointer::new("/a").unwrap(), Pointer::new("/b/é").unwrap()];
         let spec = Arc::new(IndexSpec::new(properties, Some(Pointer::new("/c").unwrap())).unwrap());

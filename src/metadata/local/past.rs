@@ -1,11 +1,11 @@
-//! The last generations of versions that were deleted. Those of versions that are there stand in their features.
+//! The last generations of deleted versions. Features contain the generations of existing versions.
 
 use std::collections::BTreeMap;
 
 use crate::domain::{EntityType, FeatureId, FeatureName, Generation, VersionLabel};
 use crate::metadata::LastGeneration;
 
-/// Between the parts of a key: no name and no label has it.
+/// Between the parts of a key. No name or label contains it.
 const SEPARATOR: char = '\0';
 
 /// By entity type, name and label.

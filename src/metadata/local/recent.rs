@@ -1,22 +1,22 @@
-//! Which features changed lately, so that who knows an earlier revision need not read all of them.
+//! The recently changed features, so that a reader with an earlier revision need not read all of them.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::domain::{FeatureId, Revision};
 
-/// Who is behind by more changes reads everything.
+/// A reader that is behind by more changes reads everything.
 const CHANGES_MAX: usize = 1_000;
 
 /// The last changes of features, oldest first.
 #[derive(Debug)]
 pub(super) struct RecentChanges {
-    /// No later change is missing.
+    /// All later changes are present.
     since: Revision,
     changes: VecDeque<(Revision, FeatureId)>,
 }
 
 impl RecentChanges {
-    /// None after this revision so far.
+    /// Starts without changes after this revision.
     pub fn since(revision: Revision) -> Self {
         Self { since: revision, changes: VecDeque::new() }
     }
@@ -30,12 +30,12 @@ impl RecentChanges {
         self.changes.push_back((revision, id));
     }
 
-    /// Whether all changes after a revision are known.
+    /// Whether it has all changes after a revision.
     pub fn knows(&self, revision: Revision) -> bool {
         revision >= self.since
     }
 
-    /// Which features were changed after a revision; `None` if that is not known any more.
+    /// The features that changed after a revision; `None` if it lacks some of these changes.
     pub fn after(&self, revision: Revision) -> Option<Vec<FeatureId>> {
         if !self.knows(revision) {
             return None;

@@ -1,5 +1,5 @@
-//! Changes that are made together: each is decided by what the ones before it lead to, and the journal stores all of
-//! them at once. Nobody sees any of them before that.
+//! Changes that are made together. Each is decided on the result of the previous ones, and the journal stores all of
+//! them at once. No reader sees any of them before.
 
 use super::{Inner, Journal, State};
 use crate::definition::Feature;
@@ -8,15 +8,15 @@ use crate::metadata::change::{self, Transition};
 use crate::metadata::jobs::Job;
 use crate::metadata::{Applied, Change, ChangeContext, MetadataError};
 
-/// A change that was not refused.
+/// A change that was accepted.
 struct Decided {
     change: Change,
     before: Option<Feature>,
-    /// Whether there is anything to store of it.
+    /// Whether it has anything to store.
     is_made: bool,
 }
 
-/// What is to be stored together.
+/// Changes to store together.
 struct Batch<'s> {
     state: &'s State,
     transitions: Vec<Transition>,
@@ -80,7 +80,7 @@ fn job_number(journal: &impl Journal, id: JobId) -> Result<u64, MetadataError> {
 }
 
 impl<J: Journal> Inner<J> {
-    /// Makes changes in their order, and returns what came of each.
+    /// Makes changes in their order, and returns the outcome of each.
     pub(super) fn apply(&mut self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>> {
         let mut batch = Batch { state: &self.state, transitions: Vec::new() };
         let mut decided: Vec<(bool, Result<Decided, MetadataError>)> = Vec::with_capacity(changes.len());
@@ -92,7 +92,7 @@ impl<J: Journal> Inner<J> {
         if !transitions.is_empty()
             && let Err(error) = self.journal.append(&transitions)
         {
-            // What was decided by changes that may not be there is as uncertain as they are.
+            // A decision based on uncertain changes is as uncertain as they are.
             let failed = |(follows, decided): (bool, Result<Decided, MetadataError>)| match decided {
                 Ok(Decided { is_made: false, change, before }) if !follows => Ok(Applied::new(&change, before, None)),
                 Err(refusal) if !follows => Err(refusal),

@@ -1,8 +1,8 @@
-//! The bounded set of connections that calls use, and what becomes of one that fails.
+//! The bounded set of connections for calls, and the handling of failed ones.
 //!
-//! A connection whose work was cut short, or that Postgres complained about, is never used again.
-//! When one hangs, all idle ones are suspects: they reach Postgres by the same way, and each would
-//! cost a caller its whole time. Then the driver's pool is replaced as a whole.
+//! A connection with interrupted work, or with an error of Postgres, is never used again. If one hangs, all idle ones
+//! are suspect: they use the same route to Postgres, and each would cost a caller its whole time. Then the whole pool
+//! of the driver is replaced.
 
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -27,24 +27,24 @@ use crate::metadata::MetadataError;
 
 pub(super) struct Connections {
     hosts: Arc<Hosts>,
-    /// The number of the server that is used.
+    /// The number of the used server.
     present: AtomicUsize,
-    /// How often the servers' users and passwords had changed when the pool was last told.
+    /// The number of changes of the servers' users and passwords that the pool has followed.
     changes: AtomicU64,
-    /// Tells the listener that the server should be looked at, and perhaps another be taken.
+    /// Notifies the listener that it must check the server, and perhaps select another.
     suspected: Notify,
     count_max: u32,
     pool: ArcSwap<PgPool>,
     free: Semaphore,
-    /// Why Postgres could not be reached when that was last tried; none when it could.
+    /// Why the last attempt to reach Postgres failed; `None` after a success.
     away: ArcSwapOption<String>,
-    /// Whether the schema was seen to be the one that this server knows.
+    /// Whether the schema was confirmed to be the expected one.
     schema_known: AtomicBool,
     renewals: IntCounter,
 }
 
 impl Connections {
-    /// Connects to nothing yet. Must be called on a tokio runtime.
+    /// Does not connect yet. Must be called on a tokio runtime.
     pub fn new(hosts: Arc<Hosts>, count_max: u32, registry: &Registry) -> prometheus::Result<Self> {
         let renewals = IntCounter::new(
             "liststore_metadata_postgres_pool_renewals_total",
@@ -65,12 +65,12 @@ impl Connections {
         })
     }
 
-    /// Remembers whether Postgres can be reached at all.
+    /// Stores whether Postgres is reachable.
     pub fn set_away(&self, reason: Option<String>) {
         self.away.store(reason.map(Arc::new));
     }
 
-    /// Uses the server of this number from now on.
+    /// Uses the server with this number from now on.
     pub fn set_host(&self, number: usize) {
         if self.present.swap(number, Ordering::AcqRel) != number {
             tracing::warn!("switched to another postgres server");
@@ -79,7 +79,7 @@ impl Connections {
         }
     }
 
-    /// Has the server looked at soon: it seems not to be what it was.
+    /// Requests a check of the server soon, because its role seems to have changed.
     pub fn suspect(&self) {
         self.suspected.notify_one();
     }
@@ -89,7 +89,7 @@ impl Connections {
         self.suspected.notified().await;
     }
 
-    /// A connection to a Postgres whose schema this server knows. Waits for one, but not long.
+    /// A connection to a Postgres with a supported schema. Waits for one, for a short time.
     pub async fn lease(&self) -> Result<Lease<'_>, MetadataError> {
         let patience = if self.away.load().is_some() { CONNECT_TIME_WHILE_AWAY } else { CONNECT_TIME_MAX };
         let permit = timeout(patience, self.free.acquire())
@@ -121,7 +121,8 @@ impl Connections {
         Ok(lease)
     }
 
-    /// What came of the work on a connection, which others may use again unless the driver failed.
+    /// Ends the work on a connection and returns its result. Other calls may use the connection again unless the driver
+    /// failed.
     pub fn conclude<T>(&self, lease: Lease<'_>, result: Result<T, Failure>) -> Result<T, MetadataError> {
         match &result {
             Err(failure) if failure.is_of_the_server() => self.suspect(),
@@ -131,7 +132,7 @@ impl Connections {
         result.map_err(Failure::into_error)
     }
 
-    /// Runs a call within a time. One that takes longer shows that its connection hangs.
+    /// Runs a call within a time limit. A call that exceeds it indicates a hanging connection.
     pub async fn within<T>(
         &self,
         time_max: Duration,
@@ -151,19 +152,19 @@ impl Connections {
         }
     }
 
-    /// Gives up all connections of a pool in which one hung, unless that was done already.
+    /// Drops all connections of a pool in which one hung, unless that was done already.
     fn renew(&self, hung: &Arc<PgPool>) {
         let options = self.hosts.options(self.present.load(Ordering::Acquire));
         let fresh = Arc::new(new_pool(options, self.count_max));
         let before = self.pool.compare_and_swap(hung, fresh);
         if Arc::ptr_eq(&before, hung) {
             self.renewals.inc();
-            // Marks it as closed; nobody waits for the goodbyes of connections that may hang.
+            // Marks it as closed. No call waits for the orderly end of connections that may hang.
             drop(hung.close());
         }
     }
 
-    /// Waits, not for long, for what is in use, and closes all connections.
+    /// Waits for a short time for the used connections, and closes all of them.
     pub async fn close(&self, patience: Duration) {
         self.free.close();
         let pool = self.pool.load_full();
@@ -177,8 +178,7 @@ fn new_pool(options: PgConnectOptions, count_max: u32) -> PgPool {
     PgPoolOptions::new().max_connections(count_max).acquire_timeout(CONNECT_TIME_MAX).connect_lazy_with(options)
 }
 
-/// A connection in use. Unless its work is [finished](Self::finished), it is closed, with whatever
-/// state it is in.
+/// A connection in use. Unless its work is [finished](Self::finished), drop closes it in its current state.
 pub(super) struct Lease<'a> {
     connection: Entered<PoolConnection<Postgres>>,
     finished: bool,
@@ -186,7 +186,7 @@ pub(super) struct Lease<'a> {
 }
 
 impl Lease<'_> {
-    /// The connection is idle again, with no transaction open: others may use it.
+    /// Returns the idle connection, with no transaction open, for other calls.
     pub fn finished(mut self) {
         self.finished = true;
     }

@@ -1,16 +1,15 @@
 //! Connections that may be dropped anywhere.
 //!
-//! The driver gives a connection back from a task that it spawns when the connection is dropped, and
-//! panics where there is no runtime to spawn on. The tasks of an arbiter that ends are dropped outside
-//! of its runtime, and a connection that is being made has no owner who could be asked to end it first.
+//! When the driver drops a connection, it returns it from a spawned task, and panics without a runtime. The tasks of an
+//! ending arbiter are dropped outside of its runtime. A connection under construction has no owner that could end it
+//! first.
 
 use std::ops::{Deref, DerefMut};
 
 use scopeguard::ScopeGuard;
 use tokio::runtime::Handle;
 
-/// Something of the driver's that is dropped within the runtime in which it was made, even when that
-/// is about to end.
+/// A value of the driver that is dropped within the runtime in which it was made, even if the runtime is about to end.
 pub(super) struct Entered<T>(ScopeGuard<Inner<T>, fn(Inner<T>)>);
 
 struct Inner<T> {

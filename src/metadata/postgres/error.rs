@@ -1,18 +1,18 @@
-//! What can go wrong with Postgres, in the words of the metadata contract.
+//! Failures of Postgres, as errors of the metadata contract.
 //!
-//! The driver's own words never leave this module in an answer: a caller reads a reason of ours,
-//! and at most the SQLSTATE (Postgres's documentation, appendix A).
+//! The driver's text never leaves this module in an answer. A caller gets one of our reasons, with at most the SQLSTATE
+//! (Postgres's documentation, appendix A).
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::metadata::MetadataError;
 
-/// Why a piece of work on a connection failed.
+/// Why work on a connection failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Postgres, or the way to it.
+    /// Postgres, or the connection to it.
     Driver(sqlx::Error),
-    /// The change was refused, or a row makes no sense.
+    /// The change was refused, or a row is malformed.
     Refused(MetadataError),
 }
 
@@ -29,13 +29,13 @@ impl From<MetadataError> for Failure {
 }
 
 impl Failure {
-    /// Whether Postgres undid the transaction since it collided with another: 40001 serialization
-    /// failure, 40P01 deadlock. It may be tried again.
+    /// Whether Postgres rolled back the transaction after a collision with another: 40001 serialization failure, 40P01
+    /// deadlock. A retry is possible.
     pub fn is_collision(&self) -> bool {
         matches!(self, Self::Driver(error) if matches!(sqlstate(error), Some("40001" | "40P01")))
     }
 
-    /// Whether it says that the server is not what it was: gone, or one that takes no writes.
+    /// Whether it indicates a changed server: gone, or read-only.
     pub fn is_of_the_server(&self) -> bool {
         let Self::Driver(error) = self else { return false };
         sqlstate(error).is_none_or(|code| code == "25006" || matches!(code.get(..2), Some("08" | "57")))
@@ -57,7 +57,7 @@ fn internal(reason: impl Into<String>) -> MetadataError {
     MetadataError::Internal { reason: reason.into(), outcome_unknown: false }
 }
 
-/// The same error, of a change that may have been carried out all the same.
+/// The same error, for a change that may have been made nevertheless.
 pub(super) fn with_unknown_outcome(error: MetadataError) -> MetadataError {
     match error {
         MetadataError::Unavailable { reason, .. } => MetadataError::Unavailable { reason, outcome_unknown: true },
@@ -66,8 +66,8 @@ pub(super) fn with_unknown_outcome(error: MetadataError) -> MetadataError {
     }
 }
 
-/// Whether a COMMIT that failed so has certainly left nothing behind. An error ends the statement,
-/// so the transaction was undone; anything worse may have hit after it was made durable.
+/// Whether a COMMIT with this failure certainly had no effect. An error ends the statement, so the transaction was
+/// rolled back. A worse failure may have happened after it became durable.
 pub(super) fn commit_was_undone(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| error.severity() == PgSeverity::Error)
 }
@@ -110,7 +110,7 @@ fn handshake_failure(error: &rustls::Error) -> String {
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, UnknownIssuer,
     };
     let problem = match error {
-        // By another key of an authority of the same name.
+        // Signed by another key of an authority with the same name.
         rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
             "is not signed by a trusted authority (sslrootcert)"
         }

@@ -1,4 +1,4 @@
-//! The servers that a URL names, and the choice of the one that takes writes.
+//! The servers that a URL names, and the choice of the writable one.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,36 +28,36 @@ pub(super) struct Hosts {
 
 type Server = (Host, PgConnectOptions);
 
-/// The file that the URL stands in.
+/// The file with the URL.
 struct Source {
     file: PathBuf,
     application_name: String,
     read: Mutex<Read>,
 }
 
-/// What was read of it last, whether that could be used or not.
+/// The last content of the file, usable or not.
 #[derive(Default)]
 struct Read {
     url: String,
-    /// How often it was another that could be.
+    /// The number of usable changes so far.
     changes: u64,
 }
 
 impl Hosts {
-    /// The error holds no word of the URL, which may be secret, but a parameter's name.
+    /// The error contains no part of the URL, which may be secret, except a parameter's name.
     pub fn parse(url: &str, application_name: &str) -> Result<Self, MetadataError> {
         let url = parsed(url, "metadata.postgres.url")?;
         let servers = ArcSwap::from_pointee(servers(&url, application_name)?);
         Ok(Self { servers, kind: url.kind, source: None })
     }
 
-    /// The same of what stands in a file, and may stand there later.
+    /// Reads the URL from a file, which may change later.
     pub fn of_file(self, file: PathBuf, url: &str, application_name: &str) -> Self {
         let read = Mutex::new(Read { url: url.to_owned(), changes: 0 });
         Self { source: Some(Source { file, application_name: application_name.to_owned(), read }), ..self }
     }
 
-    /// Takes over the user and the password of a file that has changed. Returns how often one has.
+    /// Adopts the user and the password of a changed file. Returns the number of changes so far.
     pub async fn refresh(&self) -> u64 {
         let Some(source) = &self.source else { return 0 };
         let found = tokio::fs::read_to_string(&source.file).await;
@@ -97,14 +97,13 @@ impl Hosts {
         Ok(next)
     }
 
-    /// How to connect to the server of a number that [`Self::connect`] gave; 0 is the first.
+    /// The connection options for the server with a number that [`Self::connect`] returned; 0 is the first.
     pub fn options(&self, number: usize) -> PgConnectOptions {
         let servers = self.servers.load();
         servers[number.min(servers.len() - 1)].1.clone()
     }
 
-    /// Connects to the first server that does what is asked of it, with its number; or tells what is
-    /// wrong with each.
+    /// Connects to the first suitable server, and returns its number. The error lists the problem of each server.
     pub async fn connect(&self, each_time_max: Duration) -> Result<(usize, PgConnection), MetadataError> {
         self.refresh().await;
         let servers = self.servers.load_full();
@@ -130,13 +129,13 @@ impl Hosts {
         }
     }
 
-    /// The same error, with the server of this number that it is of.
+    /// The same error, with the server of this number.
     pub fn of(&self, number: usize, error: MetadataError) -> MetadataError {
         let servers = self.servers.load();
         of_host(&servers[number.min(servers.len() - 1)].0, error)
     }
 
-    /// Refuses a server that is not what the URL asks for, or is so no longer.
+    /// Refuses a server that does not have, or no longer has, the role that the URL requires.
     pub async fn require_kind(&self, connection: &mut PgConnection) -> Result<(), MetadataError> {
         if self.kind == SessionKind::Any {
             return Ok(());
@@ -150,7 +149,7 @@ impl Hosts {
     }
 }
 
-/// `setting` is where it stands.
+/// `setting` is the setting with the URL.
 fn parsed(url: &str, setting: &str) -> Result<PostgresUrl, MetadataError> {
     PostgresUrl::parse(url).map_err(|problem| unavailable(format!("{setting} {problem}")))
 }
@@ -168,8 +167,8 @@ fn of_host(host: &Host, error: MetadataError) -> MetadataError {
     }
 }
 
-/// The driver reads a URL of its own, made of what was understood of the given one. Where that has no
-/// password, it takes one from `PGPASSWORD` or a password file.
+/// The driver gets a URL built from the parsed parts. If it has no password, the driver uses `PGPASSWORD` or a password
+/// file.
 fn options(url: &PostgresUrl, host: &Host, application_name: &str) -> Result<PgConnectOptions, MetadataError> {
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let mut made = "postgres://".to_owned();
@@ -201,9 +200,9 @@ fn options(url: &PostgresUrl, host: &Host, application_name: &str) -> Result<PgC
         PgConnectOptions::from_str(&made).map_err(|_| unavailable("metadata.postgres.url has an invalid host name"))?;
     Ok(options
         .application_name(url.application_name.as_deref().unwrap_or(application_name))
-        // A pooler refuses what it does not know of when a connection begins, and nothing here is a fraction.
+        // A pooler refuses unknown parameters at the start of a connection, and no value here is a fraction.
         .extra_float_digits(None)
-        // What is slow or wrong is told by our own errors and metrics, and by Postgres's own log.
+        // Our errors and metrics, and Postgres's log, report slow and failed statements.
         .disable_statement_logging())
 }
 

@@ -1,4 +1,4 @@
-//! Jobs in the same database: each change of one is a transaction of its own, and no news to the catalog.
+//! Jobs in the same database. Each change of a job is a separate transaction, without a notification of catalogs.
 
 use async_trait::async_trait;
 use serde_json::Value as Json;

@@ -1,4 +1,4 @@
-//! The statements about API keys and the audit trail of everything: as those in `queries.rs`.
+//! The statements about API keys and the complete audit trail, as in `queries.rs`.
 
 use sqlx::PgConnection;
 
@@ -91,7 +91,7 @@ pub(super) async fn add_server_change(connection: &mut Connection, entry: &Serve
     Ok(())
 }
 
-/// How many changes of anything but definitions there were after a revision.
+/// The number of changes after a revision that do not concern definitions.
 pub(super) async fn other_changes(connection: &mut Connection, since: Revision) -> Result<u64, Failure> {
     let found = sqlx::query_file!("metadata_sql/queries/other_changes.sql", rows::number(since.0))
         .fetch_one(Unnamed(connection))
@@ -105,11 +105,11 @@ pub(super) async fn audit(
     before: Option<Revision>,
     page_size: Limit,
 ) -> Result<AuditPage, Failure> {
-    // Each revision has one entry at most.
+    // Each revision has at most one entry.
     let end = revision(connection).await?.0 + 1;
     let end = before.map_or(end, |before| before.0.min(end));
     let begin = end.saturating_sub(AUDIT_LOOKED_AT_MAX as u64);
-    // Beyond what the tables hold nothing is later.
+    // Nothing is later than the range of the tables.
     let nanos = |at: Timestamp| i64::try_from(at.as_nanos()).unwrap_or(i64::MAX);
     let found = sqlx::query_file_as!(
         AuditRow,

@@ -1,4 +1,4 @@
-//! Rows of API keys and of the audit trail to domain types and back: as those in `rows.rs`.
+//! Conversions of rows of API keys and of the audit trail to domain types and back, as in `rows.rs`.
 
 use serde_json::Value as Json;
 
@@ -21,8 +21,8 @@ pub(super) struct KeyRow {
     pub revision: i64,
 }
 
-/// An entry of any audit trail: of a feature where it has an entity type, of a key where it has a key's ID, of an
-/// erasure where it has its record, and else of a server.
+/// An entry of any audit trail. It concerns a feature if it has an entity type, and a key if it has a key's ID. It
+/// concerns an erasure if it has its record, and otherwise a server.
 #[derive(Debug)]
 pub(super) struct AuditRow {
     pub revision: i64,

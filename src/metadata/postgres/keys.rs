@@ -1,4 +1,4 @@
-//! API keys and the audit trail of everything, in the same database and by the same count of revisions.
+//! API keys and the complete audit trail, in the same database with the same revisions.
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
@@ -62,7 +62,7 @@ impl AccessStore for PostgresStore {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError> {
-        // No text of the trail holds NUL, and Postgres cannot be asked about one that does.
+        // No text of the trail contains NUL, and Postgres rejects a query with one.
         let texts = [&filter.by, &filter.target, &filter.action];
         if texts.into_iter().flatten().any(|text| text.contains('\0')) {
             return Ok(AuditPage::default());
@@ -76,8 +76,7 @@ impl AccessStore for PostgresStore {
     }
 }
 
-/// A change of a key. All keys are read for it, under the lock that all changes take: names are told
-/// apart, and keys counted, as no other server changes them meanwhile.
+/// A change of a key. It reads all keys under the lock of all changes, so that names stay unique and the count exact.
 struct KeyWork {
     change: KeyChange,
     context: ChangeContext,
@@ -103,7 +102,7 @@ impl Work for KeyWork {
     }
 }
 
-/// An entry of the audit trail of erasures, and the job that it speaks of.
+/// An entry of the audit trail of erasures, and its job.
 pub(super) struct ErasureWork<'j> {
     pub erasure: Erasure,
     pub job: Option<&'j Job>,

@@ -1,9 +1,9 @@
-//! Hears of changes that other servers make, and knows whether Postgres can be reached, and which of
-//! its servers takes writes.
+//! Receives notifications of other servers' changes, and tracks whether Postgres is reachable and which server is
+//! writable.
 //!
-//! It has a connection of its own, and says [`News`] after a notification, at every poll, and after
-//! it had to connect: what was notified while there was no connection is lost, so all definitions
-//! are to be read again then. Calls are made where it listens.
+//! It has a separate connection. It returns [`News`] after a notification, at every poll, and after each connect.
+//! Notifications during an interruption are lost, so the caller must read all definitions after it. Calls use the
+//! server on which it listens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,9 @@ use crate::metadata::{MetadataError, News};
 const CHANNEL: &str = "liststore_metadata";
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Suspicions are looked into at most this often.
+/// The smallest interval between checks of a suspected server.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// How long a notification of this server's own may take to come back to it.
+/// How long this server's own notification may take to arrive.
 const HEAR_TIME_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Listener {
@@ -40,10 +40,10 @@ pub(super) struct Listener {
 }
 
 struct State {
-    /// None before the first connection, and after one was lost.
+    /// `None` before the first connection, and after a loss of it.
     listener: Option<Entered<PgListener>>,
     next_poll: Instant,
-    /// Before this a suspicion is not looked into.
+    /// No check of a suspected server happens earlier.
     next_look: Instant,
 }
 
@@ -111,8 +111,7 @@ impl Listener {
                         break self.answers(listener).await;
                     }
                 },
-                // What makes calls fail and leaves the server as it was is no news: whoever reads in vain
-                // tries again by itself.
+                // A failure of calls without a changed server causes no news, because readers retry on their own.
                 () = suspected => {
                     let answer = self.answers(listener).await;
                     state.next_look = Instant::now() + LOOK_INTERVAL;
@@ -127,12 +126,11 @@ impl Listener {
             self.metrics.connected.set(0);
             state.listener = None;
         }
-        // Also when the connection was lost: whoever reads now finds out about the others.
+        // Also after a loss of the connection: the next reader detects the state of the other connections.
         News::Changed
     }
 
-    /// A connection that only listens would never notice that its other end is gone, or takes no writes
-    /// any more.
+    /// A connection that only listens would never detect that its server is gone, or read-only.
     async fn answers(&self, listener: &mut PgListener) -> Result<(), MetadataError> {
         timeout(CONNECT_TIME_MAX, self.ask(listener))
             .await
@@ -145,7 +143,7 @@ impl Listener {
         present_revision(connection).await.map(|_| ()).map_err(Failure::into_error)
     }
 
-    /// Connects and listens, however long that takes, and has calls made where it listens.
+    /// Connects and listens, without a time limit, and directs calls to the same server.
     async fn connect(&self, connections: &Connections) -> Entered<PgListener> {
         let mut delay = RETRY_DELAY_MIN;
         loop {
@@ -164,8 +162,8 @@ impl Listener {
     }
 
     async fn try_connect(&self) -> Result<(usize, Entered<PgListener>), MetadataError> {
-        // A plain connection first: the driver's pool, through which its listener connects, would
-        // try again and again while connections are refused, and never say that they are.
+        // A plain connection first. The driver's pool, which its listener uses, would retry refused connections without
+        // ever reporting them.
         let (number, probe) = self.hosts.connect(CONNECT_TIME_MAX).await?;
         let listen = timeout(CONNECT_TIME_MAX * 2, self.listen(number, probe)).await;
         let listener = listen.unwrap_or_else(|_| Err(unavailable("timed out waiting for a postgres connection")))?;
@@ -173,8 +171,7 @@ impl Listener {
     }
 
     async fn listen(&self, number: usize, probe: PgConnection) -> Result<Entered<PgListener>, MetadataError> {
-        // A pool of its own, thrown away with the listener, so that a connection that hangs is in
-        // nobody's way.
+        // A separate pool, dropped with the listener, so that a hanging connection blocks no call.
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .acquire_timeout(CONNECT_TIME_MAX)
@@ -195,10 +192,11 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Begins to listen, and finds out whether notifications arrive: one that is sent on another
-    /// connection does. Behind a pooler in transaction mode a connection that waits belongs to no session
-    /// of Postgres, and hears nothing; it must not even listen, or others would be told in its place,
-    /// whose drivers expect nothing of the kind.
+    /// Begins to listen, and checks with another connection whether notifications arrive.
+    ///
+    /// Behind a pooler in transaction mode, a waiting connection has no session of Postgres and receives nothing. It
+    /// must not even listen there. Otherwise other clients would receive the notifications, which their drivers do not
+    /// expect.
     async fn hears(&self, listener: &mut PgListener, mut probe: PgConnection) -> Result<bool, MetadataError> {
         if !keeps_its_session(listener, &mut probe).await.map_err(|error| translate(&error))? {
             let _ = probe.close().await;
@@ -220,7 +218,7 @@ impl Listener {
             }
         });
         let heard = heard.await;
-        // Nothing depends on how the goodbye goes.
+        // The orderly end may fail without effect.
         let _ = probe.close().await;
         match heard {
             Ok(Ok(())) => {
@@ -229,7 +227,7 @@ impl Listener {
             }
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                // What listens is a session that others use next.
+                // The listening session is reused by other clients.
                 listener.unlisten_all().await.map_err(|error| translate(&error))?;
                 Ok(false)
             }
@@ -237,9 +235,9 @@ impl Listener {
     }
 }
 
-/// Whether a connection has a session of Postgres to itself also between two transactions. A mark that it
-/// leaves there is found again by it, and by nobody else: not while another takes the session that was
-/// used last, and not when that is handed out in turn.
+/// Whether a connection has its own session of Postgres between two transactions. It leaves a mark in the session,
+/// which it must find again and the probe must not. The probe would find it in the last used session, or in sessions
+/// that are assigned in turn.
 async fn keeps_its_session(listener: &mut PgListener, probe: &mut PgConnection) -> Result<bool, sqlx::Error> {
     const ROUNDS: usize = 3;
     let listener = listener.acquire().await?;

@@ -1,8 +1,7 @@
-//! `liststore migrate` and `liststore check`, as far as they concern Postgres.
+//! `liststore migrate` and `liststore check` for Postgres.
 //!
-//! Migrations go upwards only, all that are due in one transaction, under an advisory lock of that
-//! transaction: of two that run at once, the second waits and finds nothing left to do. (A lock of the
-//! session would be left behind in a session of a pooler's.)
+//! Migrations only go forward. All due ones run in one transaction, under its advisory lock. If two run at once, the
+//! second waits and finds nothing to do. (A lock of the session would remain in a pooler's session.)
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,11 @@ use crate::metadata::MetadataError;
 use crate::metadata::postgres_url::PostgresUrl;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-/// A server that starts waits this long for a Postgres that hangs.
+/// The longest wait of a starting server for a hanging Postgres.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
-/// A migration waits this long for another one, or for a table that servers are using.
+/// The longest wait of a migration for another one, or for a table in use.
 const BEGIN_MIGRATION: &str = "BEGIN; SET LOCAL lock_timeout = '60s'";
-/// The number means nothing, and is the same for all.
+/// An arbitrary number, the same for all.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(4927313804275921174)";
 
 /// One migration.
@@ -31,41 +30,41 @@ pub struct Step {
     pub description: String,
 }
 
-/// What was found, and what was done about it.
+/// The state before a migration, and its steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationReport {
-    /// The database as it was found.
+    /// The database before the migration.
     pub before: Inspection,
-    /// The migrations that were applied; in a dry run, those that would be. In order.
+    /// The applied migrations in their order; in a dry run, the due ones.
     pub steps: Vec<Step>,
     pub dry_run: bool,
 }
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MigrateError {
-    /// Newer than this build knows, or not made by it. Nothing was done.
+    /// Newer than this build supports, or foreign. Nothing was done.
     #[error("{0}")]
     Refused(SchemaState),
-    /// For the person who runs the migration, so with Postgres's own words.
+    /// With Postgres's own text, for the operator who runs the migration.
     #[error("migration {version} ({description}) failed and was undone: {message}")]
     Failed { version: i64, description: String, message: String },
     #[error(transparent)]
     Store(#[from] MetadataError),
 }
 
-/// Connects and looks, for `liststore check`, and for `serve` before it starts. Changes nothing.
+/// Connects and reads the state, for `liststore check`, and for `serve` before it starts. Changes nothing.
 pub async fn inspect(url: &str) -> Result<Inspection, MetadataError> {
     let look = async {
         let mut connection = connect(url).await?;
         let inspection = schema::look(&mut connection).await.map_err(Failure::into_error)?;
-        // Nothing depends on how the goodbye goes.
+        // The orderly end may fail without effect.
         let _ = connection.close().await;
         Ok(inspection)
     };
     timeout(LOOK_TIME_MAX, look).await.unwrap_or_else(|_| Err(unavailable("postgres did not respond within 5 s")))
 }
 
-/// What the URL says of encryption, and what came of it, for `liststore check`.
+/// The encryption mode of the URL, and its result, for `liststore check`.
 pub fn tls(url: &str, inspection: &Inspection) -> Result<String, MetadataError> {
     let mode = PostgresUrl::parse(url).map_err(unavailable)?.tls;
     Ok(match &inspection.tls_version {
@@ -74,7 +73,7 @@ pub fn tls(url: &str, inspection: &Inspection) -> Result<String, MetadataError> 
     })
 }
 
-/// Brings a database's schema up to date, or says what that would take.
+/// Migrates a database's schema, or lists the due steps.
 pub async fn migrate(url: &str, dry_run: bool) -> Result<MigrationReport, MigrateError> {
     let mut connection = connect(url).await?;
     let driver = |error: sqlx::Error| MigrateError::Store(translate(&error));
@@ -104,7 +103,7 @@ pub async fn migrate(url: &str, dry_run: bool) -> Result<MigrationReport, Migrat
     Ok(MigrationReport { before, steps, dry_run })
 }
 
-/// As the driver would apply and list it, without statements that it leaves behind prepared.
+/// In the same way as the driver, without leaving prepared statements.
 async fn apply(transaction: &mut PgConnection, migration: &Migration) -> Result<(), sqlx::Error> {
     let began = Instant::now();
     sqlx::raw_sql(migration.sql.clone()).execute(&mut *transaction).await?;
@@ -123,7 +122,7 @@ async fn connect(url: &str) -> Result<PgConnection, MetadataError> {
     Hosts::parse(url, "liststore-migrate")?.connect(CONNECT_TIME_MAX).await.map(|(_, connection)| connection)
 }
 
-/// The steps from what was found to what this build knows.
+/// The due steps from the found state to this build's schema.
 fn pending(found: &SchemaState) -> Result<Vec<Step>, MigrateError> {
     let applied = match found {
         SchemaState::Current { .. } | SchemaState::NewerServed { .. } => return Ok(Vec::new()),

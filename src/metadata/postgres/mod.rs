@@ -1,21 +1,21 @@
 //! The control plane on Postgres: definitions that all servers share.
 //!
-//! | file | what it owns |
+//! | file | content |
 //! | --- | --- |
-//! | `options` | what the store is opened with, and all time limits |
-//! | `hosts` | which of the URL's servers is used; what it says reads `metadata::postgres_url` |
-//! | `connections` | the bounded set of connections, and the end of those that hang |
+//! | `options` | the options of the store, and all time limits |
+//! | `hosts` | the choice among the URL's servers; `metadata::postgres_url` reads the URL |
+//! | `connections` | the bounded set of connections, and the end of hanging ones |
 //! | `entered` | connections that may be dropped anywhere |
 //! | `queries`, `rows` | the statements; rows to domain types and back |
-//! | `keys`, `key_queries`, `key_rows` | the same for API keys, erasures, servers, and the audit trail of all |
+//! | `keys`, `key_queries`, `key_rows` | the same for API keys, erasures, servers, and the complete audit trail |
 //! | `jobs` | the same for jobs |
-//! | `unnamed` | statements that leave nothing behind in a pooler's session |
+//! | `unnamed` | statements that leave nothing in a pooler's session |
 //! | `transaction` | one change in one transaction |
-//! | `listener` | hearing of other servers' changes |
-//! | `schema`, `migrate` | the migrations, and how far a database is |
-//! | `error` | the driver's errors in the contract's words |
+//! | `listener` | notifications of other servers' changes |
+//! | `schema`, `migrate` | the migrations, and the state of a database |
+//! | `error` | the driver's errors as errors of the contract |
 //!
-//! No other module names the driver. List operations never come here: they read the catalog.
+//! No other module names the driver. List operations never use this module. They read the catalog.
 
 mod connections;
 mod entered;
@@ -60,13 +60,13 @@ use super::{
 use crate::definition::Feature;
 use crate::domain::{EntityType, FeatureId, Limit, Revision};
 
-/// More changed features than this are read as a whole reload.
+/// With more changed features than this, the catalog reads all definitions.
 const CHANGES_MAX: usize = 2_000;
-/// As Postgres shows servers' connections.
+/// The name of servers' connections in Postgres.
 const APPLICATION_NAME: &str = "liststore";
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// The URL that stands in a file, without the white space at its ends.
+/// The URL in a file, without the white space at its ends.
 pub fn read_url(file: &Path) -> Result<String, MetadataError> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         error::unavailable(format!("cannot read metadata.postgres.url_file, {}: {error}", file.display()))
@@ -74,7 +74,7 @@ pub fn read_url(file: &Path) -> Result<String, MetadataError> {
     Ok(text.trim().to_owned())
 }
 
-/// The database that a URL names, in words that tell it from others and hold no secret.
+/// A name of the URL's database that distinguishes it from others and contains no secret.
 pub fn database_named(url: &str) -> String {
     match PostgresUrl::parse(url).ok().and_then(|url| url.database) {
         Some(name) => format!("postgres database \"{name}\""),
@@ -90,11 +90,11 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to nothing yet, so that a server may start while Postgres is away. Must be called on
-    /// a tokio runtime.
+    /// Does not connect yet, so that a server may start while Postgres is unavailable. Must be called on a tokio
+    /// runtime.
     ///
-    /// The first call that reaches Postgres refuses a schema that is not the one this build knows,
-    /// as every call after it does until the schema is.
+    /// The first call that reaches Postgres refuses a foreign schema, and so does every later call until the schema is
+    /// supported.
     pub fn open(options: &PostgresOptions, registry: &Registry) -> Result<Self, MetadataError> {
         let hosts = Hosts::parse(&options.url, APPLICATION_NAME)?;
         let hosts = Arc::new(match &options.url_file {
@@ -163,7 +163,7 @@ impl MetadataStore for PostgresStore {
         after: Option<&FeatureId>,
         page_size: Limit,
     ) -> Result<Page<Feature>, MetadataError> {
-        // No text of a definition holds NUL, and Postgres cannot be asked about one that does.
+        // No text of a definition contains NUL, and Postgres rejects a query with one.
         if filter.text.as_ref().is_some_and(|text| text.contains('\0')) {
             return Ok(Page { entries: Vec::new(), more: false });
         }
@@ -234,8 +234,8 @@ impl MetadataStore for PostgresStore {
     }
 }
 
-// Everything is done in transactions: a pooler may give each one another session of Postgres, whose
-// settings are others' too, and a statement that is prepared in one is known in no other.
+// All work happens in transactions. A pooler may give each transaction another session of Postgres. Sessions share
+// their settings with other clients, and a statement prepared in one is missing in the others.
 
 async fn read_feature(connection: &mut PgConnection, id: &FeatureId) -> Result<Option<Feature>, Failure> {
     let mut transaction = connection.begin_with(BEGIN).await?;
@@ -286,7 +286,7 @@ async fn read_definitions(connection: &mut PgConnection) -> Result<Definitions, 
     Ok(Definitions { revision, features })
 }
 
-/// `None` if that cannot be told from the history: then everything is to be read.
+/// `None` if the history does not show it: then the caller must read everything.
 async fn read_changes(connection: &mut PgConnection, since: Revision) -> Result<Option<Changes>, Failure> {
     let mut snapshot = connection.begin_with(BEGIN_SNAPSHOT).await?;
     let revision = queries::revision(&mut snapshot).await?;
@@ -295,8 +295,8 @@ async fn read_changes(connection: &mut PgConnection, since: Revision) -> Result<
         return Ok(Some(Changes { revision, features: Vec::new() }));
     }
     let (ids, count) = queries::changes(&mut snapshot, since, CHANGES_MAX as i64).await?;
-    // Every revision has one entry. If some are missing, or the revision went back since another
-    // state was restored, then the history does not lead from there to here.
+    // Every revision has one entry. If entries are missing, or the revision went back after a restore, the history has
+    // no path between the two revisions.
     let count = count + key_queries::other_changes(&mut snapshot, since).await?;
     let complete = revision.0.checked_sub(since.0) == Some(count) && ids.len() < CHANGES_MAX;
     let present = if complete { queries::changed_features(&mut snapshot, since).await? } else { Vec::new() };
@@ -305,7 +305,7 @@ async fn read_changes(connection: &mut PgConnection, since: Revision) -> Result<
         return Ok(None);
     }
     let with_presence = |id: FeatureId| {
-        // The database orders them as we do, by bytes.
+        // The database has the same order as this program, by bytes.
         let feature = present.binary_search_by(|feature| feature.id.cmp(&id)).ok().map(|place| present[place].clone());
         (id, feature)
     };

@@ -1,21 +1,21 @@
-//! What a Postgres store is opened with, and the time limits that bound every call to it.
+//! The options of a Postgres store, and the time limits that bound every call to it.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a read or a change may take in all. Below the 3 s within which a caller is to have an
-/// answer even if Postgres gives none.
+/// The total time limit of a read or a change. Below the 3 s within which a caller must get an answer even if Postgres
+/// gives none.
 pub(super) const CALL_TIME_MAX: Duration = Duration::from_millis(2_500);
-/// How long a call waits for one of the connections, and then for that connection to be usable.
+/// How long a call waits for a connection, and then for that connection to become usable.
 pub(super) const CONNECT_TIME_MAX: Duration = Duration::from_millis(1_200);
-/// The same while Postgres is known to be away: long enough to find it back.
+/// The same while Postgres is unavailable: long enough to detect its return.
 pub(super) const CONNECT_TIME_WHILE_AWAY: Duration = Duration::from_millis(300);
 /// How long reading all definitions may take.
 pub(super) const LOAD_TIME_MAX: Duration = Duration::from_secs(30);
-/// How each change and each reading begins. Postgres gives up a statement, a lock, or a transaction
-/// whose server went silent, after these. They hold for the transaction alone: a pooler shares its
-/// sessions with others, and refuses settings that a connection begins with.
+/// The beginning of each change and each reading. Postgres aborts a statement, a lock wait, or a transaction of a
+/// silent server after these times. They apply only to the transaction, because a pooler shares its sessions with other
+/// clients, and refuses settings at the start of a connection.
 pub(super) const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '2s'; SET LOCAL lock_timeout = '1200ms'; \
                                 SET LOCAL idle_in_transaction_session_timeout = '3s'";
 /// The same with one snapshot for several statements.
@@ -27,16 +27,16 @@ pub(super) const BEGIN_LOAD: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ 
                                      SET LOCAL statement_timeout = '30s'; SET LOCAL lock_timeout = '1200ms'; \
                                      SET LOCAL idle_in_transaction_session_timeout = '3s'";
 
-/// What a [`PostgresStore`](super::PostgresStore) is opened with.
+/// The options of a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone)]
 pub struct PostgresOptions {
     /// `postgres://user:password@host:port/database?sslmode=…`. Secret: it may hold a password.
     pub url: String,
-    /// Where that stands, if it does in a file: new connections take the user and the password that it holds then.
+    /// The file with the URL, if it is in one. New connections use the user and the password that it contains then.
     pub url_file: Option<PathBuf>,
-    /// Connections in all, the one that listens for changes included. At least 2.
+    /// The total number of connections, including the one that listens for changes. At least 2.
     pub connections_max: u32,
-    /// How often the store is asked for changes although it told of none.
+    /// How often the store polls for changes without a notification.
     pub poll_interval: Duration,
 }
 

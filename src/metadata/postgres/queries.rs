@@ -1,5 +1,5 @@
-//! Every statement of the store, each in a file of its own below `metadata_sql/queries/`, checked
-//! against the real schema when this is compiled (from `.sqlx` where there is no database).
+//! Every statement of the store, each in a separate file in `metadata_sql/queries/`. The build checks them against the
+//! real schema (from `.sqlx` without a database).
 //!
 //! To change a query: edit its file, then run `scripts/prepare-sqlx`.
 
@@ -35,7 +35,7 @@ pub(super) async fn feature(connection: &mut Connection, id: &FeatureId) -> Resu
     Ok(rows::features(found)?.pop())
 }
 
-/// `filter.text` is looked for as it is, with ASCII case ignored.
+/// `filter.text` is matched literally, with ASCII case ignored.
 pub(super) async fn features(
     connection: &mut Connection,
     filter: &FeatureFilter,
@@ -63,8 +63,7 @@ pub(super) async fn definitions(connection: &mut Connection) -> Result<Vec<Featu
     Ok(rows::features(found)?)
 }
 
-/// Which features were changed after a revision, and by how many changes in all. At most `limit`
-/// features.
+/// The features that changed after a revision, and the total number of changes. At most `limit` features.
 pub(super) async fn changes(
     connection: &mut Connection,
     since: Revision,
@@ -174,7 +173,7 @@ pub(super) async fn add_history(
     Ok(())
 }
 
-/// `None` where there never was such a feature.
+/// `None` if no such feature ever existed.
 pub(super) async fn history(
     connection: &mut Connection,
     id: &FeatureId,
@@ -215,13 +214,13 @@ pub(super) async fn put_job(connection: &mut Connection, job: &Job) -> Result<bo
     Ok(kept.rows_affected() > 0)
 }
 
-/// Tells all servers of a new revision, once the transaction commits.
+/// Notifies all servers of a new revision, once the transaction commits.
 pub(super) async fn notify(connection: &mut Connection, revision: Revision) -> Result<(), Failure> {
     sqlx::query_file!("metadata_sql/queries/notify.sql", revision.0.to_string()).execute(Unnamed(connection)).await?;
     Ok(())
 }
 
-/// What is on the other end, and whether a migration was ever made there.
+/// The server at the other end, and whether a migration ever ran there.
 pub(super) struct ServerRow {
     pub database: String,
     pub server_version: String,
@@ -229,7 +228,7 @@ pub(super) struct ServerRow {
     pub encoding: String,
     pub has_migrations: bool,
     pub has_compatibility: bool,
-    /// Such as `TLSv1.3`, of the connection as Postgres sees it; none where it is not encrypted.
+    /// Such as `TLSv1.3`, as Postgres reports it; `None` without encryption.
     pub tls_version: Option<String>,
 }
 
@@ -248,7 +247,7 @@ pub(super) async fn migrations(connection: &mut Connection) -> Result<Vec<(i64, 
     Ok(found.into_iter().map(|row| (row.version, row.checksum)).collect())
 }
 
-/// One more than a page holds, to see whether more follows.
+/// One more than the page size, to detect whether more follows.
 pub(super) fn one_more(page_size: Limit) -> i64 {
     i64::try_from(page_size.get()).unwrap_or(i64::MAX - 1) + 1
 }

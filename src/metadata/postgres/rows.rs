@@ -1,4 +1,4 @@
-//! From rows to domain types and back: the one place where the database's types become ours.
+//! Conversions of rows to domain types and back: the only place where the database's types become ours.
 //!
 //! A row that breaks an invariant is an error that names its table, column and key, never a panic.
 
@@ -32,7 +32,7 @@ pub(super) struct HistoryRow {
     pub after: Option<Json>,
 }
 
-/// Where a value stands, for the error if it makes no sense.
+/// The place of a value, for an error.
 pub(super) struct RowName<'a> {
     pub table: &'static str,
     pub key: &'a (dyn Fn() -> String + 'a),
@@ -162,7 +162,7 @@ pub(super) fn nanos(at: Timestamp) -> Result<i64, MetadataError> {
     })
 }
 
-/// Revisions and generations count single changes from 0: they never come near the limit.
+/// Revisions and generations count single changes from 0, so they never approach the limit.
 pub(super) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

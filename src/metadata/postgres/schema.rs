@@ -1,4 +1,4 @@
-//! The control plane's schema: the migrations that this build knows, and how far a database is.
+//! The control plane's schema: the migrations of this build, and the state of a database.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(super) const MIGRATION_TABLE: &str = "liststore_schema_migration";
 /// Postgres 13.
 const SERVER_VERSION_MIN: i32 = 130_000;
 
-/// All migrations, oldest first: number, what each brings, its file. Landed ones never change.
+/// All migrations, oldest first: number, effect, file. Landed ones never change.
 const MIGRATIONS: [(i64, &str, &str); 1] = [(
     1,
     "definitions, API keys, jobs, and the audit trail",
@@ -30,7 +30,7 @@ fn migration((version, description, sql): (i64, &'static str, &'static str)) -> 
     Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
 }
 
-/// How a database's schema compares with the one that this build knows.
+/// How a database's schema compares with this build's schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaState {
     Current {
@@ -44,18 +44,18 @@ pub enum SchemaState {
         found: i64,
         known: i64,
     },
-    /// Newer, and made so that servers like this one can go on with it.
+    /// Newer, and compatible with servers like this one.
     NewerServed {
         found: i64,
         known: i64,
     },
-    /// Newer, and of use to servers of the schema `served_from` and newer ones only.
+    /// Newer, and compatible only with servers of the schema `served_from` and newer ones.
     Newer {
         found: i64,
         known: i64,
         served_from: Option<i64>,
     },
-    /// The migration of this number is not the one that this build knows.
+    /// The migration with this number differs from this build's.
     Foreign {
         version: i64,
     },
@@ -67,14 +67,14 @@ impl SchemaState {
         matches!(self, Self::Current { .. } | Self::NewerServed { .. })
     }
 
-    /// Whether `liststore migrate` brings it to where it is served.
+    /// Whether `liststore migrate` makes it compatible.
     pub fn awaits_migration(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::Older { .. })
     }
 }
 
 impl fmt::Display for SchemaState {
-    /// What is there, and what helps.
+    /// Writes the state and the remedy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Current { version } => write!(f, "the schema is up to date (version {version})"),
@@ -112,11 +112,11 @@ pub struct Inspection {
     /// Such as `15.14`.
     pub server_version: String,
     pub schema: SchemaState,
-    /// Such as `TLSv1.3`, of the connection as Postgres sees it; none where it is not encrypted.
+    /// Such as `TLSv1.3`, as Postgres reports it; `None` without encryption.
     pub tls_version: Option<String>,
 }
 
-/// As [`inspect`], in a transaction of its own.
+/// As [`inspect`], in a separate transaction.
 pub(super) async fn look(connection: &mut PgConnection) -> Result<Inspection, Failure> {
     let mut transaction = connection.begin_with(BEGIN).await?;
     let inspection = inspect(&mut transaction).await?;
@@ -124,7 +124,7 @@ pub(super) async fn look(connection: &mut PgConnection) -> Result<Inspection, Fa
     Ok(inspection)
 }
 
-/// Looks at a database. One that can never hold the schema is an error that says why.
+/// Reads the state of a database. A database that can never hold the schema is an error with the reason.
 pub(super) async fn inspect(transaction: &mut PgConnection) -> Result<Inspection, Failure> {
     let server = queries::server(transaction).await?;
     if server.server_version_number < SERVER_VERSION_MIN {
@@ -168,7 +168,7 @@ fn compare(known: &[Migration], applied: &[(i64, Vec<u8>)], served_from: Option<
     }
 }
 
-/// Refuses a database with whose schema this build cannot work.
+/// Refuses a database with an incompatible schema.
 pub(super) async fn require_served(connection: &mut PgConnection) -> Result<(), MetadataError> {
     let state = look(connection).await.map_err(Failure::into_error)?.schema;
     if state.is_served() { Ok(()) } else { Err(unavailable(state.to_string())) }
@@ -178,8 +178,8 @@ pub(super) async fn require_served(connection: &mut PgConnection) -> Result<(), 
 mod tests {
     use super::*;
 
-    /// The SHA-384 of every migration that has landed. A landed migration never changes: databases
-    /// remember its checksum, and a changed one would never reach them. Add a new one instead.
+    /// The SHA-384 of every landed migration. A landed migration never changes, because databases store its checksum,
+    /// and a changed one would never reach them. Add a new one instead.
     const LANDED: [(i64, &str); 1] =
         [(1, "59e9302157cab24ba0dea426dfae6e171a706e5f113c46381df49356d30f7a8f814ebc2d346cfaeb64f152fe68ce3449")];
 

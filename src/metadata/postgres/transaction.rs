@@ -1,8 +1,8 @@
 //! One change of a definition: one transaction, with its audit entry and its notification.
 //!
-//! The transaction begins by locking the revision, which all changes of all servers do. So changes
-//! happen one after another, of racing ones the later sees what the earlier did, and revisions
-//! become visible in their order: a reader of changes misses none.
+//! The transaction begins by locking the revision, as all changes of all servers do. So changes are sequential, and the
+//! later of two racing changes sees the earlier one's result. Revisions become visible in their order, so a reader of
+//! changes misses none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,37 +19,37 @@ use crate::domain::{FeatureId, Generation, Revision, VersionLabel};
 use crate::metadata::MetadataError;
 use crate::metadata::change::Transition;
 
-/// How often a change is tried that collides with others.
+/// The number of attempts of a change that collides with others.
 const ATTEMPTS_MAX: usize = 4;
 
-/// What a change is decided on: the present state, which stays as it is until the change is made.
+/// The basis of a decision: the current state, which stays unchanged until the change is made.
 pub(super) struct Present {
     pub feature: Option<Feature>,
-    /// Of the version that is to be created, if it ever existed.
+    /// The last generation of the created version, if it ever existed.
     pub last_generation: Option<Generation>,
-    /// The number that the change will have.
+    /// The number of the change.
     pub revision: Revision,
 }
 
-/// What came of a change.
+/// The outcome of a change.
 pub(super) struct Outcome {
     /// The feature before the change.
     pub before: Option<Feature>,
-    /// What was done; nothing if nothing was to change.
+    /// The effect; `None` without one.
     pub transition: Option<Transition>,
 }
 
-/// Decides what is to be done. May be asked again, when the change collided with another.
+/// Decides the effect. It may run again after a collision with another change.
 pub(super) type Decide<'a> = dyn Fn(&Present) -> Result<Option<Transition>, MetadataError> + Send + Sync + 'a;
 
-/// What one transaction did.
+/// The result of one transaction.
 pub(super) struct Worked<T> {
     pub outcome: T,
     /// Whether there is anything to commit.
     pub changed: bool,
 }
 
-/// What is done in one transaction. May be asked again, when it collided with another.
+/// The work of one transaction. It may run again after a collision with another.
 #[async_trait]
 pub(super) trait Work: Send + Sync {
     type Outcome: Send;
@@ -57,8 +57,8 @@ pub(super) trait Work: Send + Sync {
     async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<Self::Outcome>, Failure>;
 }
 
-/// Makes a change to a feature, or to all servers' eyes nothing at all. `created` is the version
-/// whose last generation the decision needs.
+/// Makes a change to a feature, completely or not at all for every server. `created` is the version whose last
+/// generation the decision needs.
 pub(super) async fn change(
     connections: &Connections,
     collisions: &IntCounter,
@@ -69,7 +69,7 @@ pub(super) async fn change(
     carry_out(connections, collisions, &FeatureWork { id, created, decide }).await
 }
 
-/// Does work in a transaction, wholly or to all servers' eyes not at all.
+/// Does work in a transaction, completely or not at all for every server.
 pub(super) async fn carry_out<W: Work>(
     connections: &Connections,
     collisions: &IntCounter,
@@ -105,7 +105,7 @@ pub(super) async fn carry_out<W: Work>(
     if committing.load(Ordering::Relaxed) { result.map_err(with_unknown_outcome) } else { result }
 }
 
-/// Leaves no transaction open behind, unless the driver failed.
+/// Leaves no transaction open, unless the driver failed.
 async fn attempt<W: Work>(
     connection: &mut PgConnection,
     work: &W,

@@ -1,8 +1,7 @@
 //! Statements that are prepared without a name.
 //!
-//! The driver prepares each statement under a name that lasts as long as the session. Behind a pooler in
-//! transaction mode the next transaction may be in another session, where the name means nothing, or is
-//! taken by another client.
+//! The driver prepares each statement under a name that lasts as long as the session. Behind a pooler in transaction
+//! mode, the next transaction may use another session. There the name is missing, or another client uses it.
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -10,11 +9,11 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr};
 
-/// A connection that keeps no statement. To be used in a transaction, which a pooler gives one session.
+/// A connection that retains no statement. For use in a transaction, to which a pooler gives one session.
 #[derive(Debug)]
 pub(super) struct Unnamed<'c>(pub &'c mut PgConnection);
 
-/// A query that is not kept.
+/// A query that the driver does not retain.
 struct NotKept<E>(E);
 
 impl<'q, E: Execute<'q, Postgres>> Execute<'q, Postgres> for NotKept<E> {

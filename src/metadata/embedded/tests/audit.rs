@@ -1,4 +1,4 @@
-//! The audit trail of everything.
+//! The complete audit trail.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::metadata::keys::erasures::{Erasure, ErasureAction};
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::metadata::keys::{AccessStore, AuditFilter};
 
-/// All of the trail that a filter finds, page by page, none of which looks at more than so many entries.
+/// All entries that a filter finds, page by page. Each page examines a bounded number of entries.
 fn walked(database: &Database, filter: &AuditFilter, most: usize) -> (Vec<u64>, usize) {
     let (mut found, mut before, mut pages) = (Vec::new(), None, 0);
     loop {
@@ -16,7 +16,7 @@ fn walked(database: &Database, filter: &AuditFilter, most: usize) -> (Vec<u64>, 
         found.extend(page.entries.iter().map(|entry| entry.revision().0));
         pages += 1;
         let Some(next) = page.next else { return (found, pages) };
-        // Revisions follow each other: so many were looked at, and the one that told that there are more.
+        // Revisions are consecutive: the page examined these entries, and one more that showed that more follow.
         let looked_at = before.map_or(next.0, |before: Revision| before.0 - next.0);
         assert!(before.is_none() || looked_at <= most as u64, "{looked_at} entries for a page");
         assert!(before.is_none_or(|before| next < before));

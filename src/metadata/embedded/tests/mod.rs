@@ -1,4 +1,4 @@
-//! What the embedded metadata store does with files that it cannot trust and disks that fail.
+//! The embedded metadata store with untrusted files and failing disks.
 
 mod audit;
 mod together;
@@ -123,8 +123,7 @@ async fn a_broken_record_is_named() {
     assert!(refusal.contains("is damaged: inconsistent metadata: features.record of user.f"), "{refusal}");
 }
 
-/// A file on a disk that fails: writes, growth and syncs succeed `left` times, then never again
-/// until there is room.
+/// A file on a failing disk: writes, growth and syncs succeed `left` times, then fail until there is space.
 #[derive(Debug)]
 struct FailingFile {
     file: FileBackend,
@@ -184,8 +183,8 @@ fn open_on_failing_disk(path: PathBuf, left: &Arc<AtomicI64>) -> LocalStore<Redb
     open_with(move || FailingFile::open(&path, &left))
 }
 
-/// The disk fills up at each of a change's file operations in turn. The change is then there whole
-/// or not at all, the store says so as soon as there is room, and goes on by itself.
+/// The disk fills up at each of a change's file operations in turn. The change is then complete or absent. The store
+/// reports which as soon as there is space, and recovers automatically.
 #[tokio::test]
 async fn a_disk_that_fills_up_at_any_point_loses_nothing() {
     for point in 0.. {
@@ -204,7 +203,7 @@ async fn a_disk_that_fills_up_at_any_point_loses_nothing() {
         }
         let error = outcome.unwrap_err();
         assert!(matches!(error, MetadataError::Unavailable { .. }), "{error:?}");
-        // What was acknowledged is still read; nothing is changed while the disk is full.
+        // Reads still return the acknowledged state. No change succeeds while the disk is full.
         assert_eq!(store.feature(&id()).await.unwrap().unwrap().properties().ttl, ttl(2));
         let again = set_ttl(&store, 4).await.unwrap_err();
         assert!(!again.outcome_unknown(), "nothing was begun: {again:?}");
@@ -243,7 +242,7 @@ async fn a_backup_of_a_store_in_use_holds_all_that_was_acknowledged() {
     let restored = open(to.path()).unwrap();
     assert_eq!(restored.feature(&id()).await.unwrap().unwrap().properties().ttl, ttl(59));
     assert_eq!(revisions(&restored).await, (1..=59).collect::<Vec<_>>());
-    // It counts on where the backup left off.
+    // It continues the revisions of the backup.
     assert_eq!(set_ttl(&restored, 3).await.unwrap().revision.0, 60);
 }
 
@@ -282,8 +281,8 @@ async fn a_damaged_file_is_found_out_or_reads_as_it_was() {
     assert!(found_out > 3, "{found_out}");
 }
 
-/// Two features, one of them deleted and created again, with some history: the last change is of
-/// the one whose definition a reader would notice.
+/// Two features, one of them deleted and created again, with some history. The last change affects the definition that
+/// a reader would notice.
 async fn change_much(store: &impl MetadataStore) {
     store.create_feature(new_feature(), context()).await.unwrap();
     for secs in 2..8 {
@@ -294,14 +293,14 @@ async fn change_much(store: &impl MetadataStore) {
     set_ttl(store, 77).await.unwrap();
 }
 
-/// All that a store tells of [`change_much`].
+/// All reports of a store after [`change_much`].
 async fn told(store: &impl MetadataStore) -> String {
     let history = store.history(&id(), None, Limit::of_page(1_000).unwrap()).await.unwrap().unwrap();
     let Definitions { revision, features, .. } = store.definitions().await.unwrap();
     format!("{revision:?} {features:?} {:?}", history.entries)
 }
 
-/// Opens a file with these bytes: what it says, or why it was refused.
+/// Opens a file with these bytes. Returns its content, or the reason of the refusal.
 async fn opened_with(bytes: &[u8]) -> Result<String, String> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(FILE_NAME), bytes).unwrap();
@@ -315,7 +314,7 @@ async fn opened_with(bytes: &[u8]) -> Result<String, String> {
     }
 }
 
-/// Both the file of a store that was closed, and of one that was killed.
+/// The files of a closed store and of a killed one.
 async fn files() -> ([Vec<u8>; 2], String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(FILE_NAME);
@@ -328,16 +327,15 @@ async fn files() -> ([Vec<u8>; 2], String) {
     ([killed, fs::read(&file).unwrap()], told)
 }
 
-/// redb checks its checksums only when it has to repair a file, so that a flipped bit in the
-/// generation of a version, say, would have shown a list of another time.
+/// redb verifies its checksums only when it repairs a file. So a flipped bit, for example in the generation of a
+/// version, would have shown a list of another time.
 #[tokio::test]
 async fn damage_anywhere_is_refused_or_harmless() {
     let (files, truth) = files().await;
     for whole in files {
         assert_eq!(opened_with(&whole).await.unwrap(), truth);
         let used = (0..whole.len()).filter(|at| whole[*at] != 0);
-        // All of the header, which tells which transaction is the last; and of the rest a part, much
-        // of it pages that are no longer used.
+        // The whole header, which names the last transaction, and a part of the rest, much of which is unused pages.
         let (header, rest): (Vec<usize>, Vec<usize>) = used.partition(|at| *at < 512);
         let mut refused = 0;
         for at in header.into_iter().chain(rest.into_iter().step_by(499)) {
@@ -358,8 +356,7 @@ async fn damage_anywhere_is_refused_or_harmless() {
     }
 }
 
-/// A file of which a sync that fails drops what it was to write: it can still be read, and is gone once
-/// the power is. All handles share it.
+/// A file in which a failed sync drops its writes. They stay readable until the power is lost. All handles share it.
 #[derive(Debug, Clone, Default)]
 struct Forgetful(Arc<Mutex<Forgetting>>);
 
@@ -368,10 +365,10 @@ struct Forgetting {
     durable: Vec<u8>,
     present: Vec<u8>,
     unsynced: Vec<(usize, Vec<u8>)>,
-    /// All that was written since this was cleared.
+    /// All writes since this was cleared.
     written: Vec<(usize, Vec<u8>)>,
     syncs: u64,
-    /// How many syncs succeed before one fails.
+    /// The number of syncs that succeed before one fails.
     syncs_left: Option<u64>,
 }
 
@@ -430,7 +427,7 @@ impl StorageBackend for Forgetful {
         Ok(())
     }
 
-    /// Lengths are kept at once: nothing here is about them.
+    /// Lengths are durable at once, because no test concerns them.
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut inner = self.inner();
         let len = usize::try_from(len).unwrap();
@@ -466,22 +463,22 @@ impl StorageBackend for Forgetful {
     }
 }
 
-/// One sync fails, the first of all or any later one, while the file is made, opened or changed; the
-/// store goes on by itself, or is started again, and then the power is lost.
+/// One sync fails, the first or any later one, while the file is created, opened or changed. The store recovers or
+/// restarts, and then the power is lost.
 #[tokio::test]
 async fn what_was_acknowledged_after_a_failed_sync_outlives_a_loss_of_power() {
     for syncs in 0.. {
         let mut file = Forgetful::default();
         file.fail_sync_after(syncs);
         let store = file.open().unwrap_or_else(|_| {
-            // It has not got its name, and is made anew.
+            // It has no name yet, and is created again.
             file = Forgetful::default();
             file.open().unwrap()
         });
         let mut acknowledged = 0;
         while store.create_feature(new_feature(), context()).await.is_err() {
             assert!(file.has_failed());
-            // It may be there all the same.
+            // It may exist nevertheless.
             if store.feature(&id()).await.unwrap().is_some() {
                 break;
             }
@@ -496,7 +493,7 @@ async fn what_was_acknowledged_after_a_failed_sync_outlives_a_loss_of_power() {
         let (restarted, failed) = (file.open(), file.has_failed());
         let restarted = restarted.or_else(|_| file.open()).unwrap();
         assert_eq!(super::tests::told(&restarted).await, told);
-        // Not closed: killed.
+        // Killed instead of closed.
         file.lose_power();
         let found = file.open().or_else(|_| file.open());
         let found = found.unwrap_or_else(|error| panic!("after {syncs} syncs: {error:?}"));

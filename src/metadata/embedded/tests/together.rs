@@ -1,4 +1,4 @@
-//! Changes that are made together: one sync, and all of them or nothing after a crash at any moment.
+//! Changes that are made together: one sync, and after a crash at any moment all of them or none.
 
 use super::*;
 use crate::domain::Revision;
@@ -30,7 +30,7 @@ async fn they_share_a_sync_and_each_has_its_own_outcome() {
     store.create_feature(named("a"), context()).await.unwrap();
     let before = file.inner().syncs;
     let mut changes = creations(&["b", "a", "c", "b"]);
-    // Each is decided by what the ones before it lead to.
+    // Each decision depends on the result of the previous changes.
     changes.push((Change::DeleteFeature { id: named("b").id, condition: Precondition::None }, context()));
     changes.extend(creations(&["b"]));
     let made = store.apply_together(changes).await;
@@ -62,7 +62,7 @@ async fn a_failure_fails_those_that_it_concerns() {
     assert!(names == ["a"] || names == ["a", "b"], "{names:?}");
 }
 
-/// Of what a commit writes, a crash leaves any part.
+/// A crash leaves any part of a commit's writes.
 #[tokio::test]
 async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
     let file = Forgetful::default();
@@ -76,7 +76,7 @@ async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
     assert!(writes.len() > 5, "{}", writes.len());
     let whole = (5, ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec());
     let none = (2, whole.1[..2].to_vec());
-    // Beginnings of the writes, and parts of them in no order: a fixed sequence of bits chooses.
+    // Prefixes of the writes, and random parts of them: a fixed sequence of bits selects them.
     let counts = (0..writes.len()).step_by(writes.len().div_ceil(4)).chain([writes.len() - 1, writes.len()]);
     let beginnings = counts.map(|count| (0..writes.len()).map(|at| at < count).collect::<Vec<_>>());
     let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
@@ -124,7 +124,7 @@ async fn a_store_settles_when_it_is_closed_and_again_after_a_failure() {
     assert_eq!(syncs(), settled);
 }
 
-/// As a file whose last transaction is damaged: those who have read the lost change read everything.
+/// As with a file whose last transaction is damaged: readers that have read the lost change read everything.
 #[tokio::test]
 async fn a_file_that_went_back_is_told_of_to_whoever_knows_more() {
     let file = Forgetful::default();
@@ -151,7 +151,7 @@ async fn a_file_that_went_back_is_told_of_to_whoever_knows_more() {
     assert!(store.keys(Some(Revision(3))).await.unwrap().is_none());
 }
 
-/// A sync fails, or the power is lost, after others were acknowledged.
+/// A sync fails, or the power is lost, after other changes were acknowledged.
 #[tokio::test]
 async fn what_was_acknowledged_outlives_a_loss_of_power() {
     let file = Forgetful::default();
