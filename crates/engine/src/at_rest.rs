@@ -1,4 +1,5 @@
-//! Reads a store at rest, such as a backup, as a session would: each list as its last writes left it. Changes nothing.
+//! Reads a stopped store, such as a backup, as a session would: each list in the state of its last writes. Changes
+//! nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use super::row::seek::Start;
 /// Lists that one part of a walk returns.
 const PART: usize = 1_000;
 
-/// A store that no process writes.
+/// A store without a running writer.
 pub struct AtRest {
     _lock: Option<LockGuard>,
     view: Arc<View>,
@@ -46,12 +47,12 @@ impl AtRest {
         Ok(Self { _lock: lock, view, hash, log_end: end.appended().as_u64() })
     }
 
-    /// How far the log was appended to, as [`LogMark`](liststore_contract::domain::LogMark) counts.
+    /// The end of the log, as [`LogMark`](liststore_contract::domain::LogMark) counts.
     pub fn log_end(&self) -> u64 {
         self.log_end
     }
 
-    /// Hands on every bag of a type that an operation sees.
+    /// Passes on every bag of a type that an operation sees.
     pub fn bags<E: From<OpenError>>(
         &self,
         op: &Operation,
@@ -61,7 +62,7 @@ impl AtRest {
         self.walk::<Bags, E>(op, feature_key, |(entity, bag)| each(entity, bag))
     }
 
-    /// How many entities have lists of a feature version that an operation sees.
+    /// The number of entities with lists of a feature version that an operation sees.
     pub fn count_entities(&self, op: &Operation, feature_key: &FeatureKey) -> Result<u64, OpenError> {
         let mut count = 0;
         self.walk::<Entities, OpenError>(op, feature_key, |_| {

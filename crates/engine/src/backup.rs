@@ -1,9 +1,9 @@
 //! Copies a running store into another directory, consistently.
 //!
-//! Data files never change, so a backup has hard links to them where the file system allows it. The
-//! log goes on meanwhile: what stood in it when the backup began to read it is copied, and closed.
-//! Writes are not held up; flushes and merges wait for the links alone, and the log's segments are
-//! not used again until they are copied. Owns nothing: whoever calls it decides where the copy goes.
+//! Data files are immutable, so a backup uses hard links to them where the file system allows it. The log continues
+//! during the backup, which copies the content that the log had at the beginning. Writes never wait. Flushes and
+//! compactions wait only for the links, and log segments are not reused until they are copied. The caller chooses the
+//! directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ use super::health::unavailable;
 use super::log::copy::{self, Piece};
 use super::log::segment_path;
 
-/// Bytes that are copied at a time.
+/// The size of one copied piece.
 const COPY_BYTES: usize = 256 << 10;
-/// Bytes after which what was copied is synced: a sync of much at once would hold up the log's.
+/// The number of copied bytes between syncs, because one large sync would delay the log's syncs.
 const SYNC_BYTES: usize = 2 << 20;
 
-/// Writes a backup into the folder `items` of `to`. Has everything that was acknowledged before the
-/// call. Blocks; breaks off when `cancelled` says so, or the store stops. Calls `fixed` once the content of the
-/// backup is decided.
+/// Writes a backup into the folder `items` of `to`. It contains everything that was acknowledged before the call.
+/// Blocks. Ends early when `cancelled` returns true, or the store stops. Calls `fixed` once the content of the backup
+/// is decided.
 pub fn write(
     engine: &Engine,
     to: &Path,
@@ -45,12 +45,12 @@ pub fn write(
     let mut copier = Copier { engine, stop: &stop, pace: RateLimit::new(engine, &stop) };
     let pin = Pin::new(engine)?;
     let (manifest, unlinked) = engine.tables.with_manifest(|manifest, files| {
-        // Another file system, or one without links: those are copied below.
+        // Another file system, or one without links. The files are copied below.
         let link = |file: &DataFile| disk.hard_link(file.path(), &file_path(&to, file.id));
         let unlinked: Vec<_> = files.all().filter(|file| link(file).is_err()).cloned().collect();
         (manifest.clone(), unlinked)
     });
-    // After the manifest, and after whatever was acknowledged before the call.
+    // After the manifest, and after every write that was acknowledged before the call.
     let (start, end) = (manifest.log_start, engine.progress.written());
     fixed();
     let mut log_bytes = 0;
@@ -82,7 +82,7 @@ fn cannot(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreErr
     move |error| StoreError::Unavailable { reason: format!("cannot {what} {path}: {error}"), outcome_unknown: false }
 }
 
-/// Keeps the log's segments while it lives.
+/// Retains the log's segments until drop.
 struct Pin<'a>(&'a Engine);
 
 impl<'a> Pin<'a> {
@@ -98,7 +98,7 @@ impl Drop for Pin<'_> {
         let Self(engine) = self;
         engine.progress.unpin();
         let needed = engine.tables.with_manifest(|manifest, _| manifest.log_start.segment);
-        // While it stops, the next start does it.
+        // If the store is stopping, the next start does it.
         if !engine.bell.is_stopping() {
             engine.progress.recycle_before(&*engine.disk, needed);
         }
@@ -133,7 +133,7 @@ impl<H: Fn() -> bool> Copier<'_, H> {
         Ok(pieces.iter().map(|piece| piece.bytes.len() as u64).sum())
     }
 
-    /// Copies a data file by its handle: it may have been merged away, and removed, meanwhile.
+    /// Copies a data file by its handle, because a compaction may have replaced and removed it.
     fn copy(&mut self, file: &DataFile, path: &Path) -> Result<(), StoreError> {
         let mut target = Target::create(self.engine, path)?;
         let mut buffer = vec![0; COPY_BYTES];
@@ -151,7 +151,7 @@ impl<H: Fn() -> bool> Copier<'_, H> {
     }
 }
 
-/// A file that is being written.
+/// A file under construction.
 struct Target {
     path: PathBuf,
     file: Arc<dyn DiskFile>,

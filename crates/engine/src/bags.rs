@@ -1,10 +1,9 @@
-//! Bags: lists of one item, each of which is swapped together with the entries by which it is found.
+//! Bags: lists of one item, each of which is swapped together with its entries in indexes.
 //!
-//! A swap is one write: it replaces all that the bag's list holds, by a clear mark with a row behind it, so that no
-//! document is written again to be deleted; and it changes the lists of entries.
+//! A swap is one write. It replaces the whole content of the bag's list with a clear mark followed by a row, so deleting needs no second write of the document. The same write changes the lists of entries.
 //!
-//! Swaps that change entries alone are made many at once: their bags are looked at in one go, and all entries of a list
-//! are one change of it, in a write of many lists.
+//! Swaps that only change entries are combined: their bags are checked together, and all entries of a list are one
+//! change of it, in a write of many lists.
 
 use std::collections::HashMap;
 
@@ -22,10 +21,10 @@ use super::row::item_changes::ItemChanges;
 use super::row::seek::Start;
 use super::session::{EmbeddedSession, Looked};
 
-/// Lists that one write of many swaps changes, unless a single swap changes more: for as long as it takes to apply it,
-/// others of these lists wait.
+/// The lists that one write of many swaps changes, unless a single swap changes more. Other writes of these lists wait
+/// while it is applied.
 const LISTS_OF_A_WRITE: usize = 256;
-/// Bags that are looked at in a turn, on a thread for reads that may wait for the disk.
+/// The bags that one turn checks, on a thread for reads that may wait for the disk.
 const BAGS_OF_A_TURN: usize = 16;
 
 impl EmbeddedSession {
@@ -38,14 +37,14 @@ impl EmbeddedSession {
         Ok(self.newest(op, list, &Range::NEWEST).await?.items.pop())
     }
 
-    /// Swaps a bag, which its list's actor keeps for this alone.
+    /// Swaps a bag. Its list's actor reserves the list for this swap.
     pub(super) async fn swap(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.no_swap_left_alone(op).await?;
         let BagSwap { before, after, entries, row: _, entered_in: _ } = swap;
         if self.visible_bag(op, list).await?.map(|bag| bag.timestamp) != before {
             return Ok(Swapped::Lost);
         }
-        // Where adds are refused for want of room, a bag that goes makes some.
+        // If adds are refused for lack of space, the removal of a bag is still accepted, because it frees space.
         let part = if after == BagAfter::Gone { Part::Removals } else { Part::Adds };
         let bag = match after {
             BagAfter::Put(bag) => {
@@ -62,7 +61,7 @@ impl EmbeddedSession {
         Ok(Swapped::Done)
     }
 
-    /// What somebody wrote who has left may still be queued. All that writes bags waits for its write.
+    /// A write of a caller that left may still be queued. All writers of bags wait for it.
     async fn no_swap_left_alone(&self, op: &Operation) -> Result<(), StoreError> {
         self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)
     }
@@ -75,7 +74,7 @@ impl EmbeddedSession {
         Some((list, Change::Row(row), oldest))
     }
 
-    /// Makes swaps that change entries alone, of bags that their lists' actor keeps for this.
+    /// Makes swaps that only change entries, of bags that their lists' actor reserves for this.
     pub(super) async fn enter(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         self.no_swap_left_alone(op).await?;
         let stamps = self.stamps(op, &bags).await?;
@@ -109,8 +108,8 @@ impl EmbeddedSession {
         }
     }
 
-    /// The stamps of the bags that are visible, in the order of those that were read. What is not in memory is not
-    /// brought there: a walk over all bags would leave room for nothing else.
+    /// The stamps of the visible bags, in the order of reading. It caches no blocks, because a walk over all bags would
+    /// evict everything else.
     async fn stamps(&self, op: &Operation, bags: &[BagEntries]) -> Result<Vec<Option<Timestamp>>, StoreError> {
         let mut stamps = vec![None; bags.len()];
         let mut scans = Vec::new();

@@ -1,4 +1,4 @@
-//! How the engine's threads wait for each other: one bell that is rung at every change of state.
+//! Synchronizes the engine's threads: one bell that rings at every change of state.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -12,14 +12,14 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// To be called after a change of state that somebody may wait for.
+    /// Call this after a change of state that another thread may wait for.
     pub fn ring(&self) {
-        // Whoever looked at the state before it changed is waiting once the lock is free.
+        // A thread that checked the state before the change is waiting once the lock is free.
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
         self.condvar.notify_all();
     }
 
-    /// Tells all threads to come to an end.
+    /// Stops all threads.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.ring();
@@ -29,8 +29,7 @@ impl Bell {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Waits until something is ready, the store stops, or the time is over. Tells whether it is
-    /// ready.
+    /// Waits until `ready` returns true, the store stops, or the time is over. Returns whether it is ready.
     pub fn wait_until(&self, timeout: Option<Duration>, ready: impl Fn() -> bool) -> bool {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,20 +30,20 @@ pub fn take_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     }
 }
 
-/// The same of one that has two bytes or more, with the eight bytes that stand there, which are read at once.
+/// Reads an integer of two bytes or more from the following eight bytes, which are read at once.
 fn take_long(bytes: &[u8], at: &mut usize, word: u64) -> Option<u64> {
     const ENDS: u64 = 0x8080_8080_8080_8080;
     let ends = !word & ENDS;
     if ends == 0 {
         return take_longest(bytes, at, joined(word));
     }
-    // All up to the first byte whose highest bit is not set.
+    // All bits up to the first byte whose highest bit is not set.
     let bits = ends.trailing_zeros() + 1;
     *at += bits as usize / 8;
     Some(joined(word & (u64::MAX >> (u64::BITS - bits))))
 }
 
-/// The groups of seven bits of eight bytes, one behind the other: joined by two, by four, and all.
+/// Joins the groups of seven bits of eight bytes: by two, by four, and all.
 fn joined(word: u64) -> u64 {
     let word = word & 0x7f7f_7f7f_7f7f_7f7f;
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
@@ -51,7 +51,7 @@ fn joined(word: u64) -> u64 {
     (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
 }
 
-/// One of nine bytes or ten, with what the first eight say.
+/// An integer of nine or ten bytes, with the value of the first eight.
 fn take_longest(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
     let ninth = *bytes.get(*at + 8)?;
     let number = low | u64::from(ninth & 0x7f) << 56;
@@ -64,7 +64,7 @@ fn take_longest(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
     (tenth <= 1).then_some(number | u64::from(tenth) << 63)
 }
 
-/// One that has fewer than eight bytes behind it.
+/// An integer with fewer than eight bytes after it.
 fn take_last(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {
@@ -78,7 +78,7 @@ fn take_last(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// Reads as many bytes as the varint before them says.
+/// Reads the number of bytes that the preceding varint states.
 pub fn take_bytes<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let len = usize::try_from(take_varint(bytes, at)?).ok()?;
     let taken = bytes.get(*at..at.checked_add(len)?)?;
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(take_bytes(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], &mut 0), None);
     }
 
-    /// Group by group.
+    /// Reads group by group.
     fn take_slowly(bytes: &[u8]) -> Option<(u64, usize)> {
         let mut number = 0_u128;
         for (place, byte) in bytes.iter().take(10).enumerate() {

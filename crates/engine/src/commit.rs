@@ -1,5 +1,5 @@
-//! Group commit: one thread puts as many writes as wait in the queue into one frame of the log, makes
-//! it as durable as the store promises, shows it to readers, and only then acknowledges.
+//! Group commit. One thread combines the queued writes into one frame of the log, and makes it as durable as the store
+//! promises. Then it shows the writes to readers, and finally acknowledges them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,13 +17,13 @@ use super::log::queue::{self, GROUP_WRITES, Placed, Taken, Write, closed};
 use super::log::writer::LogWriter;
 use super::memory::memtable::Memtable;
 use super::options::Fsync;
-/// A frame takes no more writes beyond this.
+/// A frame with this many bytes takes no more writes.
 const GROUP_BYTES: usize = 1 << 20;
-/// How often the thread looks for something to do when nobody writes, until there is nothing left.
+/// The interval of the thread's checks without writes, until nothing is left to do.
 const TICK: Duration = Duration::from_millis(50);
-/// A log that could not be written is tried again after this.
+/// The interval between attempts to write a failed log.
 const RETRY: Duration = Duration::from_millis(500);
-/// Log segments that pending items may be spread over before they are frozen: bounds the log.
+/// The largest number of log segments that a memtable may span before it is frozen. It bounds the log.
 pub const SEGMENTS_MAX: u32 = 4;
 
 /// The thread that writes the log.
@@ -32,10 +32,10 @@ pub struct Committer {
     log: LogWriter,
     frame: FrameBuffer,
     sync_each_group: bool,
-    /// Whether the last thing in the log says that all before it is durable.
+    /// Whether the last frame of the log states that everything before it is durable.
     sealed: bool,
     linger: bool,
-    /// When a log that could not be written is tried again.
+    /// When the next attempt to write a failed log happens.
     retry_at: Option<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl Committer {
         }
     }
 
-    /// Commits until the queue is closed and empty; then makes all durable.
+    /// Commits until the queue is closed and empty, and then makes everything durable.
     pub fn run(mut self) {
         let _guard = Unattended(self.engine.clone());
         (self.engine.options.on_log_thread)();
@@ -130,7 +130,7 @@ impl Committer {
         }
     }
 
-    /// Puts a group into the log, as durably as the store promises.
+    /// Writes a group to the log, as durably as the store promises.
     fn write(&mut self, group: &[Write]) -> Result<(), StoreError> {
         if let Some(reason) = self.engine.health.refuses_all()
             && self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at)
@@ -138,7 +138,7 @@ impl Committer {
             return Err(unavailable(&reason));
         }
         self.frame.clear();
-        // All changes of a write stand in this one frame.
+        // This one frame contains all changes of a write.
         for Placed { changes, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
             changes.as_slice().iter().for_each(|one| self.frame.push(&one.list, &one.change));
         }
@@ -155,7 +155,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Keeps the health of the log.
+    /// Records the health of the log.
     fn note(&mut self, appended: Result<(), WriteError>) -> Result<(), StoreError> {
         let noted = self.judge(appended);
         if noted.is_err() {
@@ -190,8 +190,7 @@ impl Committer {
         self.engine.sync_log()
     }
 
-    /// Says in the log that all before is durable, so that damage to it is never taken for a torn
-    /// tail.
+    /// Writes to the log that everything before is durable, so that damage to it is never mistaken for a torn tail.
     fn seal(&mut self) {
         if self.sealed || !self.log.has_room_for_seal() {
             self.sealed = true;
@@ -209,7 +208,7 @@ impl Committer {
         }
     }
 
-    /// What there is to do while nobody writes.
+    /// The work of the thread without writes.
     fn tick(&mut self) {
         self.freeze_if_full();
         if self.engine.health.has_failed() {
@@ -226,7 +225,7 @@ impl Committer {
         }
     }
 
-    /// Freezes the pending items if they are many, or spread over much log, or somebody asks.
+    /// Freezes the memtable if it is large, spans much of the log, or a caller asks for it.
     fn freeze_if_full(&mut self) {
         let engine = self.engine.clone();
         let fresh_log = engine.queue.fresh_log_is_wanted();
@@ -251,8 +250,8 @@ impl Committer {
         }
     }
 
-    /// Waits while too much is pending: the flusher lags. Removals alone may be a little more while it
-    /// lacks room, since they are what makes some.
+    /// Waits while the memtables are too large, because the flusher lags. Without space for files, removals alone may
+    /// exceed the limit a little, because they free space.
     fn wait_for_room(&mut self) -> Result<(), StoreError> {
         let engine = self.engine.clone();
         let pending = || engine.tables.view().active.bytes() / engine.options.pending_bytes();
@@ -261,7 +260,7 @@ impl Committer {
                 return Err(error);
             }
             if pending() >= 2 {
-                // Only this thread freezes, and only then is there something to flush.
+                // Only this thread freezes, and only a frozen memtable can be flushed.
                 self.freeze_if_full();
             }
             match engine.health.refuses_adds() {
@@ -289,7 +288,7 @@ fn reply_all(group: impl IntoIterator<Item = Write>, error: &StoreError) {
     }
 }
 
-/// Leaves the store in order if the log's thread should panic.
+/// Leaves the store in order if the log's thread panics.
 struct Unattended(Arc<Engine>);
 
 impl Drop for Unattended {

@@ -1,4 +1,4 @@
-//! The directory of a store: whose it is, in which format, and which of its files count.
+//! The directory of a store: its owner, its format, and its valid files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const FORMAT_PREFIX: &str = "liststore items ";
 /// The format of everything in the directory.
 const FORMATS: Formats<Upgrade> = Formats::new(&[]);
 
-/// Brings a directory to the next format. The next start repeats it if a crash interrupts it.
+/// Upgrades a directory to the next format. The next start repeats it if a crash interrupts it.
 type Upgrade = fn(&dyn Disk, &Path) -> Result<(), OpenError>;
 
 pub struct Directory {
@@ -38,8 +38,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Locks a directory and makes sure that it is one of ours, making it one if it is empty and may be
-    /// begun.
+    /// Locks a directory and checks that it is a store. Initializes it if it is empty and may be initialized.
     pub fn enter(disk: &dyn Disk, dir: &Path, belonging: Belonging) -> Result<(LockGuard, Self), OpenError> {
         if let Belonging::Present(store) = belonging {
             let begun = names_if_there(disk, dir)?.is_some_and(|names| names.iter().any(|name| name != LOCK));
@@ -52,7 +51,7 @@ impl Directory {
         check_format(disk, dir, &names)?;
         let lock = disk.lock(&dir.join(LOCK)).map_err(OpenError::io("lock", &dir.join(LOCK)))?;
         let lock = lock.ok_or_else(|| OpenError::Locked { dir: dir.to_owned() })?;
-        // Another process may have made it ours in between.
+        // Another process may have initialized it in between.
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
         match check_format(disk, dir, &names)? {
             Some(upgrades) => upgrade(disk, dir, upgrades)?,
@@ -76,16 +75,16 @@ impl Directory {
         Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
     }
 
-    /// Takes the items into a store, if they belong to none. The next segment of the log, and the next data file, have
-    /// its ID.
+    /// Makes the items a part of a store, if they belong to none. The next segment of the log, and the next data file,
+    /// have its ID.
     pub fn join(&mut self, disk: &dyn Disk, store: Option<StoreId>, next_segment: u32) -> Result<(), OpenError> {
         let (Some(id), None) = (store, self.manifest.owner) else { return Ok(()) };
         self.manifest.owner = Some(Owner { id, from_segment: next_segment, from_file: self.manifest.next_file });
         self.manifest.store(disk, &self.dir).map_err(cannot_write(&self.dir))
     }
 
-    /// The same for looking only: nothing is changed, and a directory that is not one of ours, or
-    /// is not whole, is an error. It is locked where it has a lock, which a fresh backup has not.
+    /// Opens a directory for reading only. It changes nothing, and refuses a foreign or incomplete directory. It locks
+    /// the directory if it has a lock, which a fresh backup lacks.
     pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<(Option<LockGuard>, Self), OpenError> {
         let names = disk.list(dir).map_err(OpenError::io("read the directory", dir))?;
         let no_format = || OpenError::Foreign { dir: dir.to_owned(), found: "no file FORMAT".into() };
@@ -100,8 +99,8 @@ impl Directory {
         Ok((lock, Self { dir: dir.to_owned(), names, manifest }))
     }
 
-    /// What items say of themselves, without a lock: the store that they belong to, and whether anything
-    /// was ever stored. `None` if nothing was begun.
+    /// Reads, without a lock, the store that items belong to, and whether anything was ever stored. `None` for an
+    /// uninitialized directory.
     pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
         let Some(names) = names_if_there(disk, dir)? else { return Ok(None) };
         if check_format(disk, dir, &names)?.is_none() {
@@ -142,13 +141,13 @@ impl Directory {
         Ok(Files::new(partitions))
     }
 
-    /// What is known of the log.
+    /// The known state of the log.
     pub fn log(&self, disk: &dyn Disk) -> Expected {
         let Manifest { owner, log_start, .. } = self.manifest;
         Expected { start: log_start, durable: known::load(disk, &self.dir, self.manifest.store_id()), owner }
     }
 
-    /// The log's segments: those in use, those that are used up, both oldest first, and spare ones.
+    /// The log's segments: used ones and obsolete ones, both oldest first, and spare ones.
     pub fn segments(&self) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
         let mut segments: Vec<u32> = self.names.iter().filter_map(|name| segment_of(name)).collect();
         segments.sort_unstable();
@@ -158,7 +157,7 @@ impl Directory {
         (segments, used_up, spares)
     }
 
-    /// Removes what a crash left behind. What cannot be removed does no harm.
+    /// Removes files that a crash left. Files that cannot be removed are harmless.
     pub fn remove_orphans(&self, disk: &dyn Disk) {
         let named = |id| self.manifest.files().any(|(_, file)| file.id == id);
         for name in &self.names {
@@ -179,17 +178,17 @@ fn names_if_there(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>, Op
     }
 }
 
-/// Whether it is a segment behind the first one, which each directory has.
+/// Whether it is a segment after the first one, which each directory has.
 fn is_log(name: &str) -> bool {
     segment_of(name).is_some_and(|segment| segment > 1)
 }
 
-/// Makes a directory one of ours.
+/// Initializes a directory.
 pub fn write_format(disk: &dyn Disk, dir: &Path) -> Result<(), WriteError> {
     replace(disk, dir, FORMAT, format!("{FORMAT_PREFIX}{}\n", FORMATS.present()).as_bytes())
 }
 
-/// Carries out what leads to the present format, and notes this one last.
+/// Upgrades to the current format, and notes it last.
 fn upgrade(disk: &dyn Disk, dir: &Path, upgrades: &[Upgrade]) -> Result<(), OpenError> {
     for upgrade in upgrades {
         upgrade(disk, dir)?;
@@ -206,7 +205,7 @@ fn cannot_write(dir: &Path) -> impl FnOnce(WriteError) -> OpenError {
     }
 }
 
-/// Returns the upgrades to the present format. `None` if the directory is empty.
+/// Returns the upgrades to the current format. `None` if the directory is empty.
 fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Option<&'static [Upgrade]>, OpenError> {
     let foreign = |found: &str| OpenError::Foreign { dir: dir.to_owned(), found: found.into() };
     if !names.iter().any(|name| name == FORMAT) {
@@ -225,8 +224,8 @@ fn check_format(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Option<
     }
 }
 
-/// Makes the first manifest. The log's first segment is begun before, so that a missing segment is
-/// always damage; and a missing manifest is damage where anything was stored.
+/// Makes the first manifest. The log's first segment exists before, so that a missing segment is always damage. A
+/// missing manifest is damage if anything was stored.
 fn first_manifest(disk: &dyn Disk, dir: &Path, names: &[String], belonging: Belonging) -> Result<Manifest, OpenError> {
     let store = belonging.once_open(None);
     let owner = store.map(|id| Owner { id, from_segment: 1, from_file: 1 });

@@ -1,4 +1,4 @@
-//! What the engine's threads and sessions share.
+//! The shared state of the engine's threads and sessions.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,19 +29,19 @@ use super::promises::Erasures;
 use super::read::pool::Pool;
 use super::read::tables::{Files, Tables, View};
 
-/// While room is scarce, removals wait for their flush no longer than this.
+/// While space is scarce, the longest wait of removals for their flush.
 const SCARCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A segment that could not be made ready is tried again after this.
+/// The interval between attempts to prepare a segment.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub struct Engine {
     pub options: EmbeddedOptions,
     pub disk: Arc<dyn Disk>,
-    /// Where the engine's files lie.
+    /// The directory of the engine's files.
     pub dir: PathBuf,
     pub clock: Arc<dyn Clock>,
-    /// By which expired items are dropped.
+    /// The clock that determines when expired items are dropped.
     pub expiry_clock: Arc<ExpiryClock>,
     pub erasures: Erasures,
     pub metrics: Metrics,
@@ -54,20 +54,20 @@ pub struct Engine {
     pub pool: Pool,
     pub bell: Bell,
     pub room: Room,
-    /// Tells which lists nobody can read any more, if anybody does.
+    /// Returns which lists are unreachable, if set.
     pub unreachable: OnceLock<IsUnreachable>,
-    /// Tells how many items lists show at most, if anybody does.
+    /// Returns how many items lists show at most, if set.
     pub bound_of: OnceLock<BoundOf>,
-    /// Whether somebody asked for all files to be merged.
+    /// Whether a caller requested a compaction of all files.
     pub compact_all: AtomicBool,
-    /// Whether all were, when that was done last.
+    /// Whether the last requested compaction covered all files.
     pub compacted_all: AtomicBool,
-    /// Whether merges wait for room, so that runs may be more than they may be otherwise.
+    /// Whether compactions wait for space, so that partitions may have more runs than usual.
     pub lacks_room: AtomicBool,
 }
 
 impl Engine {
-    /// Makes the log durable. Tells whether it is; if not, the store takes no more writes.
+    /// Makes the log durable. Returns whether it is. If not, the store accepts no more writes.
     pub fn sync_log(&self) -> bool {
         let began = Instant::now();
         let synced = self.progress.sync();
@@ -82,13 +82,13 @@ impl Engine {
         synced.is_ok()
     }
 
-    /// Makes the log's next segment ready whenever it is asked for, until the store stops.
+    /// Prepares the log's next segment on each request, until the store stops.
     pub fn prepare_log(&self) {
         let wanted = || self.progress.is_next_wanted() && self.health.refuses_all().is_none();
         while self.bell.wait_until(None, wanted) && !self.bell.is_stopping() {
             match self.progress.prepare(&*self.disk, self.options.log_segment_bytes) {
                 Ok(()) => {}
-                // The log's thread may have to do it by itself, and then tells of the error.
+                // The log's thread may have to prepare it itself, and then reports the error.
                 Err(WriteError::NotWritten(_)) => {
                     self.bell.wait_until(Some(RETRY), || false);
                 }
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Keeps the health of a background writer.
+    /// Records the health of a background writer.
     pub fn note(&self, part: Part, written: Result<(), WriteError>) {
         match written {
             Ok(()) => self.health.clear(part),
@@ -144,14 +144,14 @@ impl Engine {
         space
     }
 
-    /// The same if it was not done just before, or not for so many more bytes of writes.
+    /// Does the same, unless the last check was recent and few bytes were written since.
     pub fn keep_watch_of_room(&self, wrote: usize) {
         if self.room.is_due(wrote) {
             self.look_at_room();
         }
     }
 
-    /// Why not all writes are taken; `None` if they are.
+    /// Why some writes are refused; `None` if all are accepted.
     pub fn read_only(&self) -> Option<String> {
         if self.room.is_low() {
             self.keep_watch_of_room(0);
@@ -164,7 +164,7 @@ impl Engine {
         (0..PARTITIONS).map(|partition| self.file_bytes(files, partition)).max().unwrap_or(0)
     }
 
-    /// Notes in pending items how much a removal, of which they have the change, hides in data files.
+    /// Records in the memtable, which has the removal, how much the removal hides in data files.
     pub fn note_removal(&self, pending: &Memtable, list: &ListId, change: &Change) {
         let partition = partition_of(list.hash());
         let hidden = match change {
@@ -174,8 +174,8 @@ impl Engine {
         pending.note_hidden(partition, hidden.max(1));
     }
 
-    /// Whether pending removals hide so much that they are to be flushed for that: what they hide is given
-    /// back only then.
+    /// Whether the removals in the memtable hide so much that a flush is worthwhile. Only a flush lets compactions free
+    /// the hidden space.
     pub fn is_worth_a_flush(&self, view: &View) -> bool {
         let hidden = view.active.most_hidden();
         if hidden == 0 {
@@ -190,12 +190,12 @@ impl Engine {
                 })
     }
 
-    /// Bytes at which new data files of a partition end.
+    /// The size at which new data files of a partition end.
     pub fn file_bytes(&self, files: &Files, partition: usize) -> u64 {
         self.options.file_bytes(files.bytes_in(partition))
     }
 
-    /// Ends adds if a partition has all the runs that it may have, and merges wait for room.
+    /// Refuses adds if a partition has the largest number of runs, and compactions wait for space.
     fn judge_runs(&self, files: &Files) {
         if self.lacks_room.load(Ordering::Acquire) && files.most_in_a_partition() >= RUNS_MAX {
             self.health.block(Part::Compaction, "not enough free disk space to compact data files".into());
@@ -204,20 +204,20 @@ impl Engine {
         }
     }
 
-    /// Notes whether merges wait for room.
+    /// Records whether compactions wait for space.
     pub fn note_room_for_merges(&self, lacks_room: bool) {
         if self.lacks_room.swap(lacks_room, Ordering::AcqRel) != lacks_room {
             self.judge_runs(&self.tables.view().files);
         }
     }
 
-    /// Whether a flush may add a run to each partition. Where merges wait for room, removals are flushed
-    /// also beyond: they may be what makes some.
+    /// Whether a flush may add a run to each partition. While compactions wait for space, removals are flushed beyond
+    /// the limit, because they may free space.
     pub fn has_place_for_runs(&self, files: &Files) -> bool {
         files.most_in_a_partition() < RUNS_MAX || self.health.refuses_adds().is_some()
     }
 
-    /// To be called when the set of files has changed.
+    /// Call this after a change of the set of files.
     pub fn files_changed(&self) {
         let files = self.tables.view().files.clone();
         self.heads.set_capacity(self.options.heads_bytes(files.index_bytes()));

@@ -1,7 +1,8 @@
 //! Erasure: the bytes of removed items leave all files of the store, at once or until a date.
 //!
-//! A date is promised for all items that were removed before. One run keeps the promises of half that time, so that
-//! a store is rewritten at most twice in it. The manifest has the earliest date, and a start goes on with it.
+//! A promised date covers all items that were removed before. One run keeps the promises of half the interval, so that
+//! a store is rewritten at most twice in it. The manifest contains the earliest date, and a restarted store continues
+//! with it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -15,12 +16,12 @@ use super::error::WriteError;
 use super::health::{Part, unavailable};
 use super::promises::Promise;
 
-/// A run that failed is tried again after this.
+/// The interval between attempts of a failed run.
 const RETRY: Duration = Duration::from_secs(60);
-/// The thread looks at least so often.
+/// The longest interval between checks of the thread.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Promises until when no file holds the bytes of items that were removed before the call. Blocks on the disk.
+/// Promises a date from which no file holds the bytes of items that were removed before the call. Blocks on the disk.
 pub fn promise(engine: &Engine) -> Result<Timestamp, StoreError> {
     let within = engine.options.erase_within;
     let by = Timestamp::saturating_from_nanos(u128::from(engine.clock.now().as_nanos()) + within.as_nanos());
@@ -37,7 +38,7 @@ pub fn promise(engine: &Engine) -> Result<Timestamp, StoreError> {
     Ok(by)
 }
 
-/// Stores the earliest date that was promised.
+/// Stores the earliest promised date.
 fn note(engine: &Engine, by: Option<u64>) -> Result<(), StoreError> {
     engine.tables.install_erasure(by).map_err(|error| {
         let (WriteError::NotWritten(source) | WriteError::Unknown(source)) = &error;
@@ -67,7 +68,7 @@ pub fn run(engine: &Arc<Engine>) {
     }
 }
 
-/// Keeps promises, or has it tried again.
+/// Keeps promises, or schedules another attempt.
 fn keep(engine: &Engine, due: Promise) {
     let erased = erase(engine);
     let mut promised = engine.erasures.promised();
@@ -84,8 +85,8 @@ fn keep(engine: &Engine, due: Promise) {
     }
 }
 
-/// Leaves nothing of items that were removed before the call in any file: not in data files, which are merged, nor in
-/// segments of the log, which are used up and not used again. Blocks.
+/// Removes all bytes of items that were removed before the call from all files. It compacts data files, and uses up log
+/// segments without reusing them. Blocks.
 pub fn erase(engine: &Engine) -> Result<(), StoreError> {
     let _one_at_a_time = engine.erasures.run.lock().unwrap_or_else(PoisonError::into_inner);
     let last = engine.progress.written().segment;
@@ -97,7 +98,7 @@ pub fn erase(engine: &Engine) -> Result<(), StoreError> {
         view.frozen.is_none() && view.active.start.segment > last
     })?;
     compact(engine)?;
-    // A flush gives its part of the log back after its files are installed.
+    // A flush frees its part of the log after its files are installed.
     wait_for(engine, || engine.progress.first_in_use() > last || engine.progress.is_pinned())?;
     if engine.progress.first_in_use() > last {
         return Ok(());
@@ -106,7 +107,7 @@ pub fn erase(engine: &Engine) -> Result<(), StoreError> {
     Err(StoreError::Unavailable { reason, outcome_unknown: false })
 }
 
-/// Merges all data files, and returns once that is done. Blocks.
+/// Compacts all data files, and returns once that is done. Blocks.
 pub fn compact(engine: &Engine) -> Result<(), StoreError> {
     engine.compact_all.store(true, Ordering::Release);
     engine.bell.ring();
@@ -115,7 +116,7 @@ pub fn compact(engine: &Engine) -> Result<(), StoreError> {
     if engine.compacted_all.load(Ordering::Acquire) { Ok(()) } else { Err(failed()) }
 }
 
-/// Waits for a state that the background threads bring about, unless they cannot.
+/// Waits for a state that the background threads produce, unless they cannot.
 pub fn wait_for(engine: &Engine, done: impl Fn() -> bool) -> Result<(), StoreError> {
     engine.bell.wait_until(None, || done() || engine.health.refuses_flush().is_some());
     match engine.health.refuses_flush() {

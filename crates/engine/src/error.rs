@@ -1,4 +1,4 @@
-//! How opening and reading can fail, naming the file and the offset that are to blame.
+//! Failures of opening and reading, with the file and the offset.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Damage {
     pub what: &'static str,
 }
 
-/// Why a store was not opened, and what helps.
+/// Why a store was not opened, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("{} is in use by another process: stop it, or choose another directory", dir.display())]
@@ -47,14 +47,13 @@ impl OpenError {
     }
 }
 
-/// Why something was not written.
+/// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The store is as before, on disk too. May be tried again.
+    /// The store is unchanged, on disk too. A retry is possible.
     #[error("{0}")]
     NotWritten(io::Error),
-    /// An fsync failed, or what should undo a failed write did: nothing is known of what the disk
-    /// holds, and only a new start can tell.
+    /// An fsync failed, or undoing a failed write did. The state of the disk is unknown until the next start.
     #[error("{0}")]
     Unknown(io::Error),
 }

@@ -1,20 +1,20 @@
-//! The clock by which flushes and merges drop expired items. A step of the wall clock moves it only after the step has
-//! held for an hour.
+//! The clock that determines when flushes and compactions drop expired items. A step of the wall clock moves it only
+//! after the step has lasted for an hour.
 //!
-//! Without it, a wall clock that is hours ahead for a moment lets merges drop items and entries of which readers see
-//! the other part later. So this clock follows the wall clock backwards at once, and forwards as fast as time passes.
-//! The manifest keeps its time, so a start does not move it either.
+//! Otherwise a wall clock that is hours ahead for a moment would make compactions drop items or entries whose
+//! counterparts readers still see later. So this clock follows the wall clock backwards at once, and forwards only as
+//! fast as time passes. The manifest stores its time, so a start does not move it either.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use liststore_contract::domain::{Clock, Timestamp};
 
-/// A step ahead is followed after it has held for this long.
+/// How long a step ahead must last before this clock follows it.
 const HELD_FOR: i128 = nanos(Duration::from_secs(3_600));
 /// A smaller step is followed at once.
 const STEP_MIN: i128 = nanos(Duration::from_secs(1));
-/// The manifest is replaced for the sake of the time alone once it is so much behind.
+/// The manifest is replaced only to store the time once the stored time is this old.
 const STORED_AGE_MAX: u64 = nanos(Duration::from_secs(3_600)) as u64;
 
 const fn nanos(duration: Duration) -> i128 {
@@ -32,10 +32,10 @@ struct Offsets {
     ahead: Option<Ahead>,
 }
 
-/// A step ahead that is not followed yet.
+/// A step ahead that this clock does not follow yet.
 struct Ahead {
     offset: i128,
-    /// The uptime at which it was seen first.
+    /// The uptime at which it was first seen.
     since: i128,
 }
 
@@ -57,7 +57,7 @@ impl Offsets {
 }
 
 impl ExpiryClock {
-    /// `stored` is the time that the manifest has, in nanoseconds since the Unix epoch.
+    /// `stored` is the time in the manifest, in nanoseconds since the Unix epoch.
     pub fn new(clock: Arc<dyn Clock>, stored: Option<u64>) -> Self {
         let (wall, uptime) = read(&*clock);
         let begin = stored.map_or(wall, |stored| wall.min(i128::from(stored)));
@@ -71,7 +71,7 @@ impl ExpiryClock {
         Timestamp::saturating_from_nanos(u128::try_from(offsets.followed + uptime).unwrap_or(0))
     }
 
-    /// Whether a stored time is so old that a start would fall far behind.
+    /// Whether a stored time is so old that a start would set the clock far back.
     pub fn is_far_ahead_of(&self, stored: Option<u64>) -> bool {
         stored.is_none_or(|stored| self.now().as_nanos().saturating_sub(stored) >= STORED_AGE_MAX)
     }
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(clock.now(), at(START + 59 * MINUTE));
         wall.step(at(START + 59 * MINUTE));
         assert_eq!(clock.now(), at(START + 59 * MINUTE));
-        // Another one begins to count from zero.
+        // The uptime of another process starts at zero.
         wall.step(at(START + 5 * HOUR));
         assert_eq!(clock.now(), at(START + 59 * MINUTE));
         wall.set(at(START + 5 * HOUR + 30 * MINUTE));

@@ -1,21 +1,21 @@
-//! Which writes the store takes, and if not all, why.
+//! Which writes the store accepts, and the reasons for refusals.
 //!
-//! A part that cannot write for the moment (a full disk) blocks writes until it has succeeded again: the
-//! log blocks all of them, all else adds alone, since removals are what makes room. What cannot be mended
-//! while the process runs (a failed fsync, damage) stops writes for good.
+//! A part with a temporary failure (a full disk) blocks writes until it succeeds again. The log blocks all writes. The
+//! other parts block only adds, because removals free space. A permanent failure (a failed fsync, damage) stops all
+//! writes until a restart.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use liststore_storage::StoreError;
 
-/// What keeps writes from being taken.
+/// The parts that may block writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Log,
     Flush,
     Compaction,
-    /// There is only the reserve left.
+    /// Only the reserve is left.
     Room,
 }
 
@@ -48,12 +48,12 @@ impl Health {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reasons, if there are any.
+    /// Reads the reasons, if there are any.
     fn look<T>(&self, at: impl FnOnce(&Reasons) -> Option<T>) -> Option<T> {
         if self.impaired.load(Ordering::Acquire) { at(&self.reasons()) } else { None }
     }
 
-    /// Which writes are not taken, and why; `None` if all are.
+    /// The blocked writes, and why; `None` if all are accepted.
     pub fn read_only(&self) -> Option<String> {
         self.look(|reasons| match reasons.all() {
             Some(reason) => Some(reason.clone()),
@@ -61,27 +61,27 @@ impl Health {
         })
     }
 
-    /// Whether writes are refused until the process is started again.
+    /// Whether writes are refused until the process restarts.
     pub fn has_failed(&self) -> bool {
         self.look(|reasons| reasons.failed.as_ref().map(|_| ())).is_some()
     }
 
-    /// Why nothing at all is written to the log.
+    /// Why the log accepts nothing.
     pub fn refuses_all(&self) -> Option<String> {
         self.look(|reasons| reasons.all().cloned())
     }
 
-    /// Why nothing at all is written to data files.
+    /// Why data files accept nothing.
     pub fn refuses_flush(&self) -> Option<String> {
         self.look(|reasons| reasons.all().or(reasons.blocked[Part::Flush as usize].as_ref()).cloned())
     }
 
-    /// If it has failed for good: the error of any write.
+    /// The error of every write after a permanent failure.
     pub fn failure(&self) -> Option<StoreError> {
         self.look(|reasons| reasons.failed.as_deref().map(unavailable))
     }
 
-    /// The error of adds, if they are refused and removals are not, as far as the log can be written.
+    /// The error of adds, if only adds are refused, regardless of the state of the log.
     pub fn refuses_adds(&self) -> Option<StoreError> {
         self.look(|reasons| {
             let reason = reasons.adds().map(|reason| adds_end(reason))?;
@@ -89,7 +89,7 @@ impl Health {
         })
     }
 
-    /// Stops writes for good. The first reason is kept.
+    /// Stops writes permanently. The first reason stays.
     pub fn fail(&self, reason: String) {
         let mut reasons = self.reasons();
         if reasons.failed.is_none() {
@@ -111,7 +111,7 @@ impl Health {
         self.impaired.store(true, Ordering::Release);
     }
 
-    /// Notes that a part has succeeded.
+    /// Records that a part has succeeded.
     pub fn clear(&self, part: Part) {
         if !self.impaired.load(Ordering::Acquire) {
             return;
@@ -129,7 +129,7 @@ fn adds_end(reason: &str) -> String {
     format!("adds are refused, removals are accepted: {reason}")
 }
 
-/// The error of a write that was not carried out.
+/// The error of a write that had no effect.
 pub fn unavailable(reason: &str) -> StoreError {
     StoreError::Unavailable { reason: format!("read-only: {reason}"), outcome_unknown: false }
 }

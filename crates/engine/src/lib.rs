@@ -1,14 +1,13 @@
 //! The embedded item store: an engine made for lists, in files of this machine.
 //!
 //! Its modules, in the order in which an item travels: a `session` packs items into a [`row`] and puts it into the
-//! queue of the `log`, to which `commit`, one thread, appends it. The same thread then puts it into the memtable and
-//! the list's head (`memory`). A flush writes the memtable to data `files`, and `compaction` merges their runs step
-//! by step. `read` has the view of all this that readers share, and `collect` what they take from it. `sets` finds
-//! members of lists, and `bags` swaps lists of one item together with others. `backup` copies a running store;
-//! `verify` checks one at rest, which `at_rest` reads. `docs/contributing/engine.md` describes each file, with every
-//! format and rule.
+//! queue of the `log`. The thread `commit` appends it to the log, and then puts it into the memtable and the list's
+//! head (`memory`). A flush writes the memtable to data `files`, and `compaction` compacts their runs step by step.
+//! `read` has the view of all this that readers share, and `collect` selects their results. `sets` finds members of
+//! lists, and `bags` swaps lists of one item together with others. `backup` copies a running store. `verify` checks a
+//! stopped one, which `at_rest` reads. `docs/contributing/engine.md` describes each file, with every format and rule.
 //!
-//! It knows nothing of actix and of HTTP, and never reads settings or the wall clock.
+//! It depends on neither actix nor HTTP, and never reads settings or the wall clock.
 
 mod at_rest;
 mod backup;

@@ -1,4 +1,4 @@
-//! A list as the engine knows it: its exact bytes, and their hash, which comes first in the order.
+//! The engine's identity of a list: its exact bytes, and their hash, which comes first in the order.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -9,19 +9,17 @@ use quick_cache::Equivalent;
 
 use super::options::ListHash;
 
-/// What nearly all lists' bytes have room in: a UUID, and a feature key of nine bytes.
+/// The capacity that is enough for nearly all lists: a UUID, and a feature key of nine bytes.
 const USUAL_BYTES: usize = 46;
 
-/// The exact identity of a list ([`ListKey::bytes`]). If two lists share a hash, their bytes tell them
-/// apart.
+/// The exact identity of a list ([`ListKey::bytes`]). The bytes distinguish lists that share a hash.
 #[derive(Debug, Clone)]
 pub struct ListId {
     hash: u64,
     bytes: IdBytes,
 }
 
-/// Short ones stand in the ID itself: whoever finds a list in a table has compared its bytes then without another
-/// wait for memory.
+/// Short bytes are inside the ID. So a look-up in a table compares them without another wait for memory.
 #[derive(Debug, Clone)]
 enum IdBytes {
     Usual { len: u8, bytes: [u8; USUAL_BYTES] },
@@ -55,7 +53,7 @@ impl ListId {
         Self { hash, bytes: IdBytes::usual(bytes).unwrap_or_else(|| IdBytes::Long(bytes.into())) }
     }
 
-    /// Comes before all lists of a hash. No list is this one.
+    /// Comes before all lists of a hash. No list has this ID.
     pub fn before(hash: u64) -> Self {
         Self { hash, bytes: IdBytes::Usual { len: 0, bytes: [0; USUAL_BYTES] } }
     }
@@ -95,7 +93,7 @@ impl PartialOrd for ListId {
     }
 }
 
-/// A list's identity, to look heads up by without sharing ownership.
+/// A list's identity for looking up heads without shared ownership.
 #[derive(Debug, Clone, Copy)]
 pub struct BorrowedListId<'a> {
     hash: u64,

@@ -1,4 +1,4 @@
-//! What the engine tells of itself, in Prometheus' conventions.
+//! The engine's metrics, in Prometheus' conventions.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;

@@ -1,28 +1,27 @@
-//! What an embedded store is opened with, and how its memory is divided. Reads no settings: the
-//! composition root fills this in.
+//! The options of an embedded store, and the division of its memory. Reads no settings: the composition root supplies
+//! the values.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use liststore_contract::domain::{Belonging, ListKeyRef, LogMark, Token};
 
-/// When an acknowledged write is on the disk itself, and not only in the hands of the kernel.
+/// When an acknowledged write is on the disk, and not only in the kernel's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
-    /// Before it is acknowledged: one fsync for all writes that wait.
+    /// Before its acknowledgement, with one fsync for all waiting writes.
     Group,
-    /// Within this time. What was acknowledged survives a crash of the process; up to this much of
-    /// it is lost when the machine loses power.
+    /// Within this time. Acknowledged writes survive a crash of the process. A loss of power loses up to this much of
+    /// them.
     Interval(Duration),
 }
 
-/// The hash that lists are sorted and partitioned by. It must stay the same for the life of a
-/// directory.
+/// The hash that sorts and partitions lists. It must stay the same for the lifetime of a directory.
 #[derive(Debug, Clone, Copy)]
 pub enum ListHash {
-    /// The lists' tokens, which they bring along.
+    /// The lists' tokens, which they contain.
     Token,
-    /// Another one, for tests that force collisions.
+    /// Another hash, for tests that force collisions.
     Of(fn(&[u8]) -> u64),
 }
 
@@ -34,7 +33,7 @@ impl ListHash {
         }
     }
 
-    /// The same, of a list's bytes as files have them.
+    /// The hash of a list's bytes as in files.
     pub fn of_bytes(self, list: &[u8]) -> u64 {
         match self {
             Self::Token => Token::of_bytes(list).as_i64().cast_unsigned(),
@@ -43,30 +42,30 @@ impl ListHash {
     }
 }
 
-/// How an embedded store is opened. [`EmbeddedOptions::new`] gives the values that suit a server.
+/// How an embedded store is opened. [`EmbeddedOptions::new`] has the values that suit a server.
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
-    /// The data directory. Items live in its folder `items`.
+    /// The data directory. Items are in its folder `items`.
     pub dir: PathBuf,
     pub fsync: Fsync,
-    /// Heads, pending items, queued writes, and the indexes and filters of files together.
+    /// The memory of heads, memtables, queued writes, and the indexes and filters of files together.
     pub cache_bytes: u64,
-    /// Bytes of one log segment. A single larger write gets a larger segment of its own.
+    /// The size of a log segment. A larger single write gets a larger separate segment.
     pub log_segment_bytes: u64,
-    /// The rate that flush and compaction write at, unless they lag.
+    /// The write rate of flush and compaction, unless they lag.
     pub background_bytes_per_sec: u64,
-    /// A data file ends once it has so many bytes, or a sixty-fourth of its partition if that is more.
+    /// The size at which a data file ends, or a sixty-fourth of its partition if that is more.
     pub data_file_bytes: u64,
-    /// Threads that carry out the reads that may touch the disk.
+    /// Threads for the reads that may use the disk.
     pub read_threads: usize,
     pub list_hash: ListHash,
-    /// How long after an erasure no file holds the erased bytes any more.
+    /// How long after an erasure a file may still hold the erased bytes.
     pub erase_within: Duration,
-    /// Which store the items have to belong to.
+    /// The store that the items must belong to.
     pub belonging: Belonging,
     /// Moved by each [`sync`](liststore_storage::ItemStore::sync) to the last durable frame of the log.
     pub durable: LogMark,
-    /// What the log's thread, for which all writes wait, calls before all else: it may set its own priority.
+    /// The log's thread, for which all writes wait, calls this first. It may set the thread's priority.
     pub on_log_thread: fn(),
 }
 
@@ -74,7 +73,7 @@ impl EmbeddedOptions {
     pub const CACHE_BYTES_MIN: u64 = 3 << 20;
     const DATA_FILE_BYTES_MAX: u64 = 256 << 20;
     const PENDING_BYTES_MAX: u64 = 64 << 20;
-    /// What the allocator keeps ready in each thread for blocks of each size, and has not given back yet.
+    /// The memory that the allocator holds free in each thread for blocks of each size, and has not returned yet.
     const ALLOCATOR_BYTES_MAX: u64 = 24 << 20;
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {
@@ -98,14 +97,14 @@ impl EmbeddedOptions {
         self.cache_bytes.max(Self::CACHE_BYTES_MIN)
     }
 
-    /// Memtable bytes at which the active map is frozen. Up to three times this is held at once: one
-    /// map that is being flushed, and twice this in the active one before adds wait.
+    /// The size at which a memtable is frozen. At most three times this is held at once: one memtable during its flush,
+    /// and twice this in the active one before adds wait.
     pub(super) fn pending_bytes(&self) -> usize {
         to_usize((self.cache() / 16).min(Self::PENDING_BYTES_MAX))
     }
 
-    /// Bytes at which a data file ends, in a partition of so many: few files where there is much, and
-    /// little room for a step of a merge.
+    /// The size at which a data file ends, in a partition of this size. It makes few files of much data, and needs
+    /// little space for a compaction step.
     pub(super) fn file_bytes(&self, partition_bytes: u64) -> u64 {
         (partition_bytes / 64).min(Self::DATA_FILE_BYTES_MAX).max(self.data_file_bytes)
     }
@@ -115,8 +114,7 @@ impl EmbeddedOptions {
         to_usize((self.cache() / 16).min(16 << 20))
     }
 
-    /// What is left for heads once file indexes and the allocator have taken their part; never less than
-    /// an eighth.
+    /// The memory for heads after the shares of file indexes and the allocator. At least an eighth.
     pub(super) fn heads_bytes(&self, index_bytes: u64) -> u64 {
         let allocator = (self.cache() * 3 / 8).min(Self::ALLOCATOR_BYTES_MAX);
         let others = 3 * self.pending_bytes() as u64 + self.queue_bytes() as u64 + index_bytes + allocator;
@@ -132,7 +130,7 @@ fn to_usize(bytes: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// The documentation states each part as one of the setting, three quarters of which are the engine's.
+    /// The documentation states each part as a fraction of the setting. The engine has three quarters of it.
     #[test]
     fn memory_is_divided_as_the_documentation_says() {
         for setting in [64 << 20, 1 << 30, 16 << 30] {

@@ -1,5 +1,5 @@
-//! Which of many lists the store holds anything of. Memory and the filters of files answer for nearly all of them, and
-//! only lists that are there are read.
+//! Determines which of many lists the store holds. Memory and the filters of files answer for nearly all of them, so
+//! only existing lists are read.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 
@@ -13,13 +13,13 @@ use super::list_id::ListId;
 use super::row::reverse;
 use super::row::seek::Start;
 
-/// Lists that are looked at between two looks at the deadline.
+/// Lists that are checked between two checks of the deadline.
 const LISTS_PER_LOOK: usize = 256;
 
-/// Says of each list whether the store holds anything of it; `None` if the log's thread is not there to ask. Blocks on
+/// Returns for each list whether the store holds anything of it; `None` if the log's thread does not run. Blocks on
 /// that thread, and on the disk.
 pub fn held(engine: &Engine, lists: &[ListKey], deadline: Instant) -> Result<Option<Vec<bool>>, StoreError> {
-    // What was written before may still be queued.
+    // Earlier writes may still be queued.
     let (through, is_through) = mpsc::sync_channel(1);
     engine.queue.push_barrier(
         deadline,
@@ -31,7 +31,7 @@ pub fn held(engine: &Engine, lists: &[ListKey], deadline: Instant) -> Result<Opt
         Ok(Ok(())) => {}
         Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) if engine.queue.is_closed() => return Ok(None),
         Ok(Err(error)) => return Err(error.with_nothing_done()),
-        // A sync or a flush may hold that thread up for longer.
+        // A sync or a flush may delay that thread longer.
         Err(_) => return Err(StoreError::Timeout { outcome_unknown: false }),
     }
     let mut found = Vec::with_capacity(lists.len());
@@ -44,7 +44,7 @@ pub fn held(engine: &Engine, lists: &[ListKey], deadline: Instant) -> Result<Opt
     Ok(Some(found))
 }
 
-/// Whether the store holds anything of a list, or of its reverse list. A list that cannot be read is there.
+/// Whether the store holds anything of a list, or of its reverse list. An unreadable list counts as held.
 fn holds(engine: &Engine, list: &ListKey) -> bool {
     let hash = engine.options.list_hash;
     let id = ListId::of(list, hash);
@@ -61,6 +61,6 @@ fn has_rows(engine: &Engine, list: &ListId) -> Result<bool, ReadError> {
     if in_memory.has_rows() || in_memory.hides_files || !view.has_files_for(list) {
         return Ok(in_memory.has_rows());
     }
-    // A filter is wrong about few of those that are not there.
+    // A filter is wrong about few missing lists.
     Ok(view.merge(list, &Start::NEWEST, &in_memory)?.current().is_some())
 }

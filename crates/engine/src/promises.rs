@@ -1,4 +1,4 @@
-//! Promises about erased bytes: by when no file holds them any more.
+//! Promises about erased bytes: the date from which no file holds them.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use liststore_contract::domain::Clock;
 
-/// The promises that are not kept yet.
+/// The unfulfilled promises.
 pub struct Erasures {
-    /// Held during a run: a run erases only items that were removed before it begins.
+    /// Held during a run: a run erases only items that were removed before its start.
     pub run: Mutex<()>,
     promised: Mutex<Promised>,
-    /// Whether there is a promise that the thread does not know yet.
+    /// Whether there is a new promise for the thread.
     pub is_news: AtomicBool,
 }
 
@@ -19,7 +19,7 @@ pub struct Erasures {
 pub struct Promised {
     /// For a run that has not begun.
     pub waiting: Option<Promise>,
-    /// Whether a run is at work that keeps earlier promises. The manifest has the earliest of those.
+    /// Whether a run for earlier promises is in progress. The manifest has the earliest of those.
     pub is_running: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Promise {
 }
 
 impl Erasures {
-    /// Goes on with the date that the manifest has.
+    /// Continues with the date in the manifest.
     pub fn new(clock: &dyn Clock, within: Duration, stored: Option<u64>) -> Self {
         let promise = |by: u64| {
             let left = Duration::from_nanos(by.saturating_sub(clock.now().as_nanos()));

@@ -1,4 +1,4 @@
-//! A session: the list operations of one arbiter, none of which holds it up.
+//! A session: the list operations of one arbiter. None of them blocks it.
 
 use std::iter;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ use super::row::merge;
 use super::row::reverse;
 use super::row::seek::Start;
 
-/// Bytes of a list in memory that are read on the arbiter itself.
+/// The largest list in memory that is read on the arbiter itself, in bytes.
 const INLINE_BYTES_MAX: usize = 256 << 10;
 
 pub struct EmbeddedSession {
@@ -56,7 +56,7 @@ impl EmbeddedSession {
 }
 
 impl EmbeddedSession {
-    /// Fixes all that the answer of a read is made of, however late a thread gets round to reading it.
+    /// Fixes the input of a read, regardless of when a thread runs it.
     pub(super) fn look(&self, list: &ListId, ceiling: u64) -> Looked {
         let engine = &self.engine;
         let (seen, (view, in_memory)) = engine.heads.between_changes(list, || {
@@ -85,7 +85,7 @@ impl EmbeddedSession {
         Ok(self.engine.pool.run(op.deadline, turn).await??)
     }
 
-    /// Looks through what an operation sees of a list, up to a moment, for whatever a collector wants.
+    /// Passes the items that an operation sees in a list, up to a moment, to a collector.
     pub(super) async fn scan<C>(
         &self,
         op: &Operation,
@@ -127,7 +127,7 @@ impl EmbeddedSession {
         self.scan_list(op, self.list_id(list), start, collector).await
     }
 
-    /// The same of a list without a head.
+    /// Does the same for a list without a head.
     pub(super) async fn scan_list<C>(
         &self,
         op: &Operation,
@@ -143,7 +143,7 @@ impl EmbeddedSession {
         self.read(op, inline, move || scan.turn().transpose()).await
     }
 
-    /// A page that begins at the oldest item.
+    /// Reads a page that begins at the oldest item.
     async fn oldest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         let engine = &self.engine;
         if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {
@@ -163,7 +163,7 @@ impl EmbeddedSession {
         self.read(op, inline, move || read.turn().transpose()).await
     }
 
-    /// A part of a walk over the lists of a feature version.
+    /// Runs a part of a walk over the lists of a feature version.
     async fn walk<T>(
         &self,
         op: &Operation,
@@ -180,7 +180,7 @@ impl EmbeddedSession {
         self.read(op, false, move || read.turn().transpose()).await
     }
 
-    /// A page of a list that shows all its items, newest first.
+    /// Reads a page of a list that shows all its items, newest first.
     pub(super) async fn newest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         let engine = &self.engine;
         let borrowed = BorrowedListId::of(list.borrowed(), engine.options.list_hash);
@@ -190,7 +190,7 @@ impl EmbeddedSession {
         }
         engine.metrics.head_misses.inc();
         let list = self.list_id(list);
-        // A head needs all that there is.
+        // A head needs the whole content.
         let ceiling = heads::wanted_for(range, op).map_or_else(|| Start::of(range).ceiling, |_| u64::MAX);
         let Looked { seen, view, in_memory, inline } = self.look(&list, ceiling);
         let mut read = PageRead::new(view, in_memory, list.clone(), *op, *range);
@@ -205,7 +205,7 @@ impl EmbeddedSession {
         self.read(op, inline, turn).await
     }
 
-    /// Finds the next items that a removal takes.
+    /// Finds the next items of a removal.
     async fn find(&self, op: &Operation, search: RemovalSearch) -> Result<(Found, RemovalSearch), StoreError> {
         let mut search = Some(search);
         let turn = move || {
@@ -216,7 +216,7 @@ impl EmbeddedSession {
         Ok((found, search.ok_or_else(merge::broken)?))
     }
 
-    /// Commits the removal of items that were found. Returns how many visible ones there were.
+    /// Commits the removal of found items. Returns the number of visible ones.
     async fn delete(&self, op: &Operation, list: &ListId, found: Found) -> Result<u64, StoreError> {
         let Found { mut deleted, entries, visible, oldest, .. } = found;
         let reverse = reverse::list_of(list, self.engine.options.list_hash);
@@ -228,13 +228,13 @@ impl EmbeddedSession {
     }
 }
 
-/// What a read is made of.
+/// The input of a read.
 pub(super) struct Looked {
     /// The state of the list, for its head.
     pub seen: Option<StateToken>,
     pub view: Arc<View>,
     pub in_memory: InMemory,
-    /// Whether it is little, and needs no disk.
+    /// Whether the read is short, and needs no disk.
     pub inline: bool,
 }
 
@@ -287,7 +287,7 @@ impl ItemSession for EmbeddedSession {
         let changes = Changes::of(list, Change::Row(row::pack(items)), oldest);
         match self.engine.queue.try_place(Part::Adds, changes) {
             Ok(placed) => {
-                // The log's thread looks at the deadline.
+                // The log's thread checks the deadline.
                 self.engine.queue.push(placed, op.deadline, done);
                 None
             }
@@ -297,7 +297,7 @@ impl ItemSession for EmbeddedSession {
 
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
-        // What was written before may still be queued.
+        // Earlier writes may still be queued.
         self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
         let identity = list.identity();
         if identity.is_set()
@@ -309,7 +309,7 @@ impl ItemSession for EmbeddedSession {
         let (view, write_bytes) = (self.engine.tables.view(), self.engine.queue.removal_bytes_max());
         let mut search = RemovalSearch::new(view, list.clone(), (*op, identity), removal, write_bytes);
         let (mut removed, mut begun) = (0, false);
-        // What a failure means once a part has gone.
+        // The meaning of a failure after a part was removed.
         let after = |begun: bool, error: StoreError| if begun { error.with_outcome_unknown() } else { error };
         loop {
             let found;

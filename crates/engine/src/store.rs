@@ -1,4 +1,4 @@
-//! The embedded store: opening, closing, and what sessions share.
+//! The embedded store: opening, closing, and the shared part of sessions.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -52,7 +52,7 @@ pub struct EmbeddedStore {
     running: Mutex<Running>,
 }
 
-/// What ends with the store.
+/// The parts that end with the store.
 #[derive(Default)]
 struct Running {
     committer: Option<JoinHandle<()>>,
@@ -61,12 +61,12 @@ struct Running {
 }
 
 impl EmbeddedStore {
-    /// Opens a directory, or makes it one of ours if it is empty or not there.
+    /// Opens a directory, or initializes it if it is empty or missing.
     pub fn open(options: EmbeddedOptions, clock: Arc<dyn Clock>, registry: &Registry) -> Result<Self, OpenError> {
         Self::open_on(Arc::new(RealDisk), options, clock, registry)
     }
 
-    /// The same on another disk: for tests that tear and stop its operations.
+    /// Does the same on another disk, for tests that tear and stop its operations.
     pub fn open_on(
         disk: Arc<dyn Disk>,
         options: EmbeddedOptions,
@@ -83,7 +83,7 @@ impl EmbeddedStore {
         let end = replay::read(&*disk, &dir, &segments, directory.log(&*disk), options.list_hash, |record| {
             active.apply(&record.list, &record.change, record.oldest);
         })?;
-        // Nothing was changed up to here, so that a directory that is refused stays as it is.
+        // Nothing was changed up to here, so a refused directory stays unchanged.
         end.settle(&*disk, &dir, &segments)?;
         directory.remove_orphans(&*disk);
         let belonged = directory.manifest.store_id();
@@ -91,8 +91,8 @@ impl EmbeddedStore {
         let store = directory.manifest.store_id();
         let known = Known::open(&*disk, &dir, store);
         let first = used_up.first().or(segments.first()).copied().unwrap_or(start.segment);
-        // Durable as far as the end, and not a byte further: the next segment says so before the
-        // last one is closed, and must not promise what a crash in between would leave out.
+        // Durable exactly up to the end: the next segment states it before the last one is closed, and must not promise
+        // more than a crash in between would leave.
         let progress = Arc::new(Progress::new(dir.clone(), store, first, end.position(), spares));
         let cannot_begin = |path: &Path| {
             let path = path.to_owned();
@@ -177,8 +177,8 @@ impl EmbeddedStore {
         Ok(())
     }
 
-    /// Spawns a thread that writes in the background. If it should panic, nobody does its work any more,
-    /// and nobody knows what it has left undone: the store takes no more writes.
+    /// Spawns a thread that writes in the background. If it panics, no thread continues its unfinished work, so the
+    /// store accepts no more writes.
     fn spawn_writer(
         &self,
         name: &'static str,
@@ -196,7 +196,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// Writes what is pending to data files, and returns once that is done. Blocks.
+    /// Flushes the memtables to data files, and returns once that is done. Blocks.
     pub fn flush(&self) -> Result<(), StoreError> {
         let engine = &self.engine;
         let written = engine.progress.written();
@@ -207,7 +207,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// Merges all data files, and returns once that is done. Blocks.
+    /// Compacts all data files, and returns once that is done. Blocks.
     pub fn compact(&self) -> Result<(), StoreError> {
         erasure::compact(&self.engine)
     }
@@ -217,7 +217,7 @@ fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<Joi
     std::thread::Builder::new().name(name.into()).spawn(work).map_err(|source| OpenError::Thread { name, source })
 }
 
-/// Commits what waits, makes all durable, and ends the threads.
+/// Commits queued writes, makes everything durable, and ends the threads.
 fn stop(engine: &Engine, running: Running) {
     engine.queue.close();
     let join = |thread: JoinHandle<()>| {
@@ -229,9 +229,9 @@ fn stop(engine: &Engine, running: Running) {
     engine.bell.stop();
     engine.pool.stop();
     running.others.into_iter().for_each(join);
-    // Whoever comes second has nothing to close.
+    // The second call has nothing to close.
     if running.lock.is_some() && !engine.health.has_failed() {
-        // An older time only has expired items dropped later.
+        // An older time only delays the drop of expired items.
         let _older_one_stays = engine.tables.install_time();
         engine.known.tell_last(engine.progress.durable());
     }
@@ -343,7 +343,7 @@ impl MemoryReads for EmbeddedStore {
     }
 
     fn lookup_from_memory(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Option<Vec<Option<Item>>> {
-        // Which items lie beyond the newest ones, only a look at these tells.
+        // Only reading the newest items shows which items are beyond them.
         if op.max_items.is_some() {
             return None;
         }
@@ -412,7 +412,7 @@ mod tests {
         Ttl, VersionLabel,
     };
 
-    /// A read that takes longer than this waits for the change in whose middle it was begun.
+    /// A read that takes longer than this waits for the change during which it began.
     const WAITS: Duration = Duration::from_millis(200);
 
     fn list() -> ListKey {
@@ -441,7 +441,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
-    /// How many items a get sees.
+    /// The number of items that a get sees.
     fn count_by_session(engine: &Arc<Engine>, limit: usize) -> usize {
         let session = EmbeddedSession::new(engine.clone());
         block_on(session.get(&operation(), &list(), &newest(limit))).unwrap().items.len()
@@ -454,10 +454,10 @@ mod tests {
         }
     }
 
-    /// A list of 20 items, whose head is in memory, on a store with one thread that reads.
+    /// A list of 20 items, whose head is in memory, on a store with one reading thread.
     struct Stage {
         store: EmbeddedStore,
-        /// What callers were told, one after the other.
+        /// The results of successive callers.
         told: Vec<usize>,
         waiting: Vec<mpsc::Receiver<usize>>,
         _dir: tempfile::TempDir,
@@ -486,8 +486,7 @@ mod tests {
             answered
         }
 
-        /// Reads that begin when the one before has been answered: short ones, which the head answers, and
-        /// a long one.
+        /// Begins reads when the previous one has been answered: short ones, which the head answers, and a long one.
         fn look(&mut self) {
             let long = self.begin_long_read();
             self.told.push(count_in_head(&self.store));
@@ -498,7 +497,7 @@ mod tests {
             self.told.push(count_in_head(&self.store));
         }
 
-        /// Does what the log's thread does to add one item, and looks on at each step.
+        /// Does the same as the log's thread to add one item, and calls `on_step` at each step.
         fn add_one(&mut self, mut on_step: impl FnMut(&mut Self)) {
             let engine = self.store.engine.clone();
             let id = ListId::of(&list(), engine.options.list_hash);
@@ -511,7 +510,7 @@ mod tests {
             on_step(self);
         }
 
-        /// Once a read has shown a write, every later one does.
+        /// Once a read has shown a write, every later one must show it.
         fn judge(self) {
             assert!(self.told.is_sorted(), "{:?}", self.told);
             assert_eq!((self.told.first(), self.told.last()), (Some(&20), Some(&21)));
@@ -530,8 +529,8 @@ mod tests {
         }
     }
 
-    /// It had looked at the list's pending items only when its turn came, which could be in the middle of
-    /// a change, and so showed what the head, and with it the next read, did not show yet.
+    /// Such a read once read the memtable only at its turn, possibly during a change. So it showed an item that the
+    /// head, and the next read, did not show yet.
     #[test]
     fn a_read_whose_turn_comes_during_a_change_does_not_show_it_before_the_head_does() {
         let mut stage = Stage::set(true);
@@ -555,7 +554,7 @@ mod tests {
             if let Some(long) = steps.next().flatten() {
                 go_on.send(()).unwrap();
                 stage.told.push(count_in_head(&stage.store));
-                // It has looked before the change began, and waits for its turn alone.
+                // Its input was fixed before the change, and it only waits for its turn.
                 stage.told.push(long.recv_timeout(Duration::from_secs(60)).expect("it waits for the change"));
             }
             stage.told.push(count_in_head(&stage.store));

@@ -1,4 +1,4 @@
-//! Lists that nobody can read any more, since their feature or version was deleted: merges drop them.
+//! Unreachable lists, whose feature or version was deleted: compactions drop them.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ pub fn key_of(list: &[u8]) -> Option<&str> {
     str::from_utf8(list.split(|byte| *byte == 0).next()?).ok()
 }
 
-/// Asks for each feature once.
+/// Queries each feature once.
 pub struct Asked {
     ask: Option<IsUnreachable>,
     answers: HashMap<Box<str>, bool>,
@@ -20,7 +20,7 @@ impl Asked {
         Self { ask, answers: HashMap::new() }
     }
 
-    /// Whether a list is to be dropped.
+    /// Whether a list must be dropped.
     pub fn is_unreachable(&mut self, list: &[u8]) -> bool {
         let (Some(ask), Some(key)) = (&self.ask, key_of(list)) else { return false };
         match self.answers.get(key) {

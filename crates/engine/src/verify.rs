@@ -1,5 +1,5 @@
-//! Checks a store at rest, such as a backup: every checksum of every file that counts, and that what
-//! they hold fits together. Changes nothing.
+//! Checks a stopped store, such as a backup: every checksum of every valid file, and the consistency of their contents.
+//! Changes nothing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,34 +19,33 @@ use super::options::{EmbeddedOptions, ListHash};
 use super::row;
 use super::row::merge::Source;
 
-/// What was found in a directory.
+/// The findings about a directory.
 #[derive(Debug, Default)]
 pub struct Verified {
     /// The store that it belongs to.
     pub store: Option<StoreId>,
     pub data_files: u64,
     pub data_bytes: u64,
-    /// Items in data files, deletion marks among them.
+    /// Items in data files, including tombstones.
     pub items: u64,
-    /// Deletion marks: of items, and of whole lists.
+    /// Tombstones: of items, and of whole lists.
     pub deleted: u64,
     pub log_segments: u64,
-    /// Changes in the log that are not in data files yet, and the items that they add or delete.
+    /// Changes in the log that no data file contains yet, and the items that they add or delete.
     pub log_changes: u64,
     pub log_items: u64,
-    /// The feature keys of which there is any list, removed ones too.
+    /// The feature keys with at least one list, including removed ones.
     pub feature_keys: BTreeSet<String>,
-    /// What is wrong, the first thing of each file.
+    /// The problems, at most one of each file.
     pub problems: Vec<OpenError>,
 }
 
-/// Checks the store in a data directory. An error says why it could not be looked at; damage to a
-/// file is among what was found.
+/// Checks the store in a data directory. An error states why it could not be read. Damage to a file is a finding.
 pub fn verify(dir: &Path) -> Result<Verified, OpenError> {
     verify_on(&RealDisk, dir, EmbeddedOptions::new(dir).list_hash)
 }
 
-/// The same on another disk: for tests.
+/// Does the same on another disk, for tests.
 pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified, OpenError> {
     let dir = dir.join("items");
     let (_lock, directory) = Directory::inspect(disk, &dir)?;
@@ -69,7 +68,7 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
         changes += 1;
         note_feature(&mut feature_keys, &record.list);
         if let Change::Row(row) = &record.change {
-            // Whole, since replaying it has read it to its end.
+            // Complete, because replaying it has read it to its end.
             items += row::inspect(row).map_or(0, |inspected| inspected.count);
         }
     });
@@ -78,13 +77,13 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
     Ok(found)
 }
 
-/// What the items of a data directory say of themselves: the store that they belong to, and whether any
-/// were ever stored. `None` if there are none. Changes nothing.
+/// The store that the items of a data directory belong to, and whether any were ever stored. `None` if there are none.
+/// Changes nothing.
 pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
     Directory::look(disk, &dir.join("items"))
 }
 
-/// Reads what a start would read, and no more. Changes nothing.
+/// Reads the part that a start reads. Changes nothing.
 pub fn inspect(dir: &Path) -> Result<Option<StoreId>, OpenError> {
     let (dir, disk) = (dir.join("items"), &RealDisk);
     let (_lock, directory) = Directory::inspect(disk, &dir)?;
@@ -94,7 +93,7 @@ pub fn inspect(dir: &Path) -> Result<Option<StoreId>, OpenError> {
     Ok(directory.manifest.store_id())
 }
 
-/// Notes which feature a list is of.
+/// Records the feature of a list.
 fn note_feature(feature_keys: &mut BTreeSet<String>, list: &ListId) {
     let key = list.bytes().split(|byte| *byte == 0).next().unwrap_or_default();
     if let Ok(key) = std::str::from_utf8(key)

@@ -1,4 +1,4 @@
-//! What looks through a list's items and keeps none of them: counting, and finding values.
+//! Collectors that retain no items: for counting, and for finding values.
 
 use std::collections::HashMap;
 
@@ -71,11 +71,11 @@ impl Collect for Counter {
 pub struct Finder {
     within: Within,
     identity: Identity,
-    /// Values that were not met yet, and where their answer goes.
+    /// Values that were not found yet, and the place of their answer.
     missing: HashMap<Bytes, usize>,
-    /// Of each value once.
+    /// One element for each distinct value.
     newest: Vec<Option<Timestamp>>,
-    /// Which of these each of the values that were asked for is.
+    /// The index of each requested value among them.
     asked: Vec<usize>,
 }
 

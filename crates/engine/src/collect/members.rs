@@ -1,5 +1,4 @@
-//! Members of sets: what is stored of them, and how they are found without reverse entries, by looking through
-//! their list.
+//! Members of sets: their stored state, and finding them in their list without reverse entries.
 
 use std::collections::HashMap;
 
@@ -11,7 +10,7 @@ use super::page::{Collect, Next};
 use crate::row::reverse::Pointer;
 use crate::row::{Entry, RowCursor};
 
-/// An item that is stored of a member, whether anybody sees it or not.
+/// A stored item of a member, visible or not.
 #[derive(Debug, Clone)]
 pub struct Present {
     /// Both in nanoseconds since the Unix epoch.
@@ -44,23 +43,23 @@ impl Present {
     }
 }
 
-/// What is known of a member.
+/// The stored state of a member.
 #[derive(Debug, Clone)]
 pub struct Met {
     pub member: Bytes,
     pub present: Option<Present>,
-    /// Entries there that point to no item.
+    /// Reverse entries that point to no item.
     pub stale: Vec<Pointer>,
 }
 
-/// Finds the item of each of some members, wherever it stands in the list that it is offered.
+/// Finds the items of some members anywhere in the list that it is offered.
 pub struct MemberFinder {
     identity: Identity,
-    /// Members that were not met yet, and where their answer goes.
+    /// Members that were not found yet, and the place of their answer.
     missing: HashMap<Bytes, usize>,
-    /// Of each member once.
+    /// One element for each distinct member.
     present: Vec<Option<Present>>,
-    /// Which of these each of the members that were asked for is.
+    /// The index of each requested member among them.
     asked: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What operations take from the items of a list as they pass, newest first: pages, counts, members.
+//! The results that operations collect from a list's items, newest first: pages, counts, members.
 
 pub mod look;
 pub mod members;

@@ -1,5 +1,5 @@
-//! Which of a list's items make up a page: bounds, visibility, limits. The same rules for every
-//! source that a page is read from. And how items are offered to whatever else looks for some.
+//! Selects the items of a page: bounds, visibility, limits. The rules are the same for every source of a page. Also
+//! offers items to other collectors.
 
 use super::turn::Turn;
 use crate::error::ReadError;
@@ -23,13 +23,13 @@ pub fn is_visible(op: &Operation, entry: &Entry) -> bool {
     !entry.deleted && op.sees(entry.timestamp, entry.expires_at)
 }
 
-/// Takes what it wants of items that are offered in the list's order.
+/// Selects from items that are offered in the list's order.
 pub trait Collect {
     type Found;
 
     fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next;
 
-    /// What it has found, once it wants no more or there is no more.
+    /// The result, once it wants no more items or there are no more.
     fn finish(&mut self) -> Self::Found;
 }
 
@@ -41,7 +41,7 @@ pub struct PageBuilder {
     start: Start,
     value_bytes: usize,
     page: ItemPage,
-    /// The first moment at which an item that was looked at and was visible is so no longer.
+    /// The first moment at which one of the visible items expires.
     holds_until: u64,
 }
 
@@ -68,7 +68,7 @@ impl Collect for PageBuilder {
         if entry.timestamp < self.floor {
             return Next::Done;
         }
-        // Whether it is too old to be visible was asked first.
+        // The check of its age came first.
         if self.start.is_behind(row) || entry.deleted || self.op.now.as_nanos() >= entry.expires_at {
             return Next::Wanted;
         }
@@ -93,7 +93,7 @@ impl Collect for PageBuilder {
     }
 }
 
-/// Offers a collector the visible items of a list up to the most that it shows. It must be offered the list
+/// Offers a collector the visible items of a list, up to the largest number that it shows. It must be offered the list
 /// from its newest item on.
 pub struct Newest<C> {
     op: Operation,
@@ -139,7 +139,7 @@ impl Last {
 }
 
 impl Collect for Last {
-    /// `None` if there are fewer than so many.
+    /// `None` if there are fewer items.
     type Found = Option<ItemKey>;
 
     fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
@@ -156,7 +156,8 @@ impl Collect for Last {
     }
 }
 
-/// Offers what is stored of a list, until no more is wanted or there, or the turn is over: then `Wanted`.
+/// Offers the stored items of a list, until the collector wants no more, no more exist, or the turn is over: then it
+/// returns `Wanted`.
 pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &mut Turn) -> Result<Next, ReadError> {
     while let Some((entry, source)) = merge.current() {
         if !turn.goes_on(source.value()) {
@@ -170,7 +171,7 @@ pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &
     Ok(Next::Done)
 }
 
-/// Offers the items of one row. Tells whether more are wanted; `None` for a row that makes no sense.
+/// Offers the items of one row. Returns whether more are wanted; `None` for a malformed row.
 pub fn collect_row(row: Bytes, collector: &mut impl Collect) -> Option<Next> {
     let mut cursor = RowCursor::new(row).ok()?;
     while let Some(entry) = cursor.entry() {
@@ -182,8 +183,8 @@ pub fn collect_row(row: Bytes, collector: &mut impl Collect) -> Option<Next> {
     Some(Next::Wanted)
 }
 
-/// Reads the newest item from one row, or that none is visible, and has its value `taken`. `None` if the row has none
-/// and `complete` does not say that the list ends with it.
+/// Reads the newest visible item from one row, and passes its value to `taken`. `None` if the row has none and
+/// `complete` does not state that the list ends with it.
 pub fn newest_of_row<'r, T>(
     op: &Operation,
     row: &'r Bytes,
@@ -191,7 +192,7 @@ pub fn newest_of_row<'r, T>(
     taken: impl FnOnce(Timestamp, &'r [u8]) -> T,
 ) -> Option<Option<T>> {
     let visible = |entry: &Entry| Timestamp::from_nanos(entry.timestamp).ok().filter(|_| is_visible(op, entry));
-    // It mostly is the first one.
+    // It usually is the first one.
     if let Some((entry, value)) = row::first(row).ok()?
         && let Some(timestamp) = visible(&entry)
     {
@@ -207,8 +208,8 @@ pub fn newest_of_row<'r, T>(
     complete.then_some(None)
 }
 
-/// Reads a page from one row, and tells until when it holds if nothing is written. `None` if the row
-/// ends before the page does and `complete` does not say that the list ends there too.
+/// Reads a page from one row, and returns when it becomes outdated without a write. `None` if the row ends before the
+/// page does and `complete` does not state that the list ends there too.
 pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<(ItemPage, u64)> {
     let mut builder = PageBuilder::new(op, range);
     let next = collect_row(row, &mut builder)?;

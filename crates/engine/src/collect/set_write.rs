@@ -1,6 +1,6 @@
-//! What an add, or a removal, does to a set: one write, with a row of new items and of deleted entries of those
-//! that go, and a row that does the same to the reverse entries. So a member is there once, and found, for
-//! readers at any moment and after a crash.
+//! The effect of an add or a removal on a set: one write with two rows. One row has the new items, and deleted entries
+//! of the removed items. The other row does the same for the reverse entries. So readers find a member once, at any
+//! moment and after a crash.
 
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -14,25 +14,25 @@ use crate::log::change::{Change, Changes};
 use crate::row::item_changes::ItemChanges;
 use crate::row::reverse::{self, Pointer, ReverseEntry};
 
-/// What a write does to the items of a set, and to their entries.
+/// The changes of a write to the items of a set, and to their entries.
 #[derive(Default)]
 pub struct SetWrite {
     items: ItemChanges,
     entries: Vec<ReverseEntry>,
 }
 
-/// What becomes of a member.
+/// The outcome for a member.
 struct Outcome {
     met: Met,
     digests: Digests,
-    /// The item that is to stand, and its key.
+    /// The resulting item, and its key.
     stands: Option<(ItemKey, NewItem)>,
 }
 
-/// What of a member's digests is needed to write it, each computed once.
+/// The digests of a member that its write needs, each computed once.
 struct Digests {
     member: ValueDigest,
-    /// The key of the item that is there.
+    /// The key of the existing item.
     present: Option<ItemKey>,
 }
 
@@ -51,7 +51,7 @@ fn member_digests(met: &[Met]) -> Vec<ValueDigest> {
     ValueDigest::of_each(met.iter().map(|met| &*met.member))
 }
 
-/// What becomes of members, each of which is told of once, in the order in which they are met.
+/// The outcomes for members, each added once, in the order of the requests.
 struct Outcomes {
     outcomes: Vec<Outcome>,
     places: HashTable<usize>,
@@ -87,19 +87,19 @@ fn hash_of(digest: &ValueDigest) -> u64 {
     digest.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The digest of stored bytes of a member: where the identity is the value they are the member.
+/// The digest of a member's stored bytes. They are the member if the identity is the value.
 fn digest_of_stored(stored: &[u8], member: &[u8], member_digest: ValueDigest) -> ValueDigest {
     if stored.len() == member.len() { member_digest } else { ValueDigest::of(stored) }
 }
 
-/// Whether an operation sees what another one adds before it.
+/// Whether an operation sees the item that an earlier operation adds.
 fn sees_added(op: &Operation, item: &NewItem) -> bool {
     op.sees(item.timestamp.as_nanos(), item.expires_at)
 }
 
 impl SetWrite {
-    /// Adds new items by one operation after the other: of the members of all these items, in their order, this was
-    /// known before.
+    /// Adds the new items of one operation after the other. `met` has the state of the members of all these items
+    /// before, in their order.
     pub fn add(identity: Identity, adds: Vec<(Operation, Vec<NewItem>)>, met: Vec<Met>) -> Self {
         let keep = identity.keep().unwrap_or_default();
         let (mut outcomes, digests) = (Outcomes::for_members(met.len()), member_digests(&met));
@@ -133,7 +133,7 @@ impl SetWrite {
         self.entries.push(ReverseEntry::new(place, pointer_to(&key), expires_at));
     }
 
-    /// Removes what there is of members.
+    /// Removes all stored items and entries of members.
     pub fn delete(&mut self, met: &[Met]) {
         let with_digests = met.iter().zip(member_digests(met));
         with_digests.for_each(|(met, digest)| self.delete_known(met, &Digests::of(met, digest)));
@@ -148,13 +148,13 @@ impl SetWrite {
         self.entries.extend(met.stale.iter().map(|stale| ReverseEntry::deleted(place, *stale)));
     }
 
-    /// The changes to the set and to its reverse list. `None` if there is nothing to be changed.
+    /// The changes to the set and to its reverse list. `None` without changes.
     pub fn into_changes(self, set: ListId, reverse: ListId) -> Option<Changes> {
         changes_of(set, self.items.into_row(), reverse, self.entries)
     }
 }
 
-/// Changes to a set, by a row with its oldest timestamp, and to its reverse list. `None` if there are none.
+/// Changes to a set, as a row with its oldest timestamp, and to its reverse list. `None` without changes.
 pub fn changes_of(
     set: ListId,
     items: Option<(Bytes, u64)>,

@@ -1,9 +1,9 @@
-//! How much of each file its next merge would leave out, as far as files do not say it themselves: lists that
-//! nobody can read any more, and what lies beyond the newest items that lists show. Samples tell, which are taken
-//! once for a file, a few files at a time: merges wait meanwhile, and so does the end of the store.
+//! Estimates how much of each file its next compaction would drop, beyond the counts in the file: unreachable lists,
+//! and items beyond the newest ones that lists show. It takes samples once for each file, a few files at a time,
+//! because compactions and the stop of the store wait for it.
 //!
-//! What lies beyond is looked for only where lists show another number of items than when the file was
-//! written: a merge has left out then what it could, and would do no better now.
+//! It looks for items beyond the bound only in lists whose bound has changed since the file was written. The compaction
+//! that wrote the file has already dropped other such items.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,56 +21,56 @@ use crate::row::Entry;
 use crate::row::reverse;
 use crate::unreachable::{Asked, key_of};
 
-/// Places in a file that are looked at.
+/// The number of sampled places in a file.
 const SAMPLES: usize = 32;
-/// How often it is asked what has become unreachable, and what lists show.
+/// The interval between queries for unreachable lists and for the bounds of lists.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// After so much reading the next files wait for the next turn, which comes after the pause.
+/// After this time of reading, further files wait for the next turn, which follows the pause.
 const TURN: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_secs(1);
 
 type Bound = Option<(Ttl, MaxItems)>;
-/// What the lists of feature keys showed.
+/// The earlier bounds of the lists of feature keys.
 type Shown = HashMap<Box<str>, Option<MaxItems>>;
 
-/// What samples of the files tell.
+/// Estimates from samples of the files.
 #[derive(Default)]
 pub struct Census {
     files: HashMap<FileId, Sampled>,
-    /// When it was last asked.
+    /// The bounds at the last query.
     shown: Arc<Shown>,
     taken_at: Option<Instant>,
-    /// Whether files are left to be read.
+    /// Whether unread files are left.
     is_behind: bool,
 }
 
 struct Sampled {
-    /// What lists showed when the file was first met; None once it has been read.
+    /// The bounds when the file was first seen; `None` once it has been read.
     unread: Option<Arc<Shown>>,
-    /// The lists that were met, and the bytes of the blocks that begin with them.
+    /// The sampled lists, and the bytes of the blocks that begin with them.
     lists: Vec<(Arc<[u8]>, u64)>,
-    /// What the lists of their feature keys showed when it was last looked for what lies beyond; or, of a file that
-    /// was written since, before the merge that wrote it began.
+    /// The bounds of the lists of their feature keys at the last sampling, or, for a newer file, before the compaction
+    /// that wrote it began.
     shown: Shown,
     found: Found,
 }
 
-/// Bytes of a run that a merge would leave out: estimates.
+/// Estimated bytes of a run that a compaction would drop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Of lists that no definition leads to any more.
+    /// In lists without a definition.
     pub unreachable: u64,
-    /// Of items that lie beyond those that their lists show.
+    /// In items beyond the bounds of their lists.
     pub beyond: u64,
 }
 
 impl Census {
-    /// When the next turn is due, after the one before.
+    /// The time from one turn to the next.
     pub fn interval(&self) -> Duration {
         if self.is_behind { PAUSE } else { INTERVAL }
     }
 
-    /// Takes it anew, as far as it comes in its turn, if that is due. Never while a merge is under way.
+    /// Renews the estimates, within the time of a turn, if that is due. Never runs during a compaction.
     pub fn renew(
         &mut self,
         files: &Files,
@@ -128,14 +128,14 @@ fn shown_by(bound: Bound) -> Option<MaxItems> {
     bound.map(|(_, items)| items)
 }
 
-/// The time that is left for reading.
+/// The time left for reading.
 struct Turn<'a> {
     left: Duration,
     is_stopping: &'a dyn Fn() -> bool,
 }
 
 impl Turn<'_> {
-    /// Reads one file, if there is time left: then it is read whole, unless the store stops.
+    /// Reads one file completely, if there is time left and the store does not stop.
     fn take<T>(&mut self, read: impl FnOnce(&Self) -> T) -> Option<T> {
         if self.left.is_zero() || (self.is_stopping)() {
             return None;
@@ -153,7 +153,7 @@ impl Sampled {
         Self { unread, lists, shown, found: Found::default() }
     }
 
-    /// A file that cannot be read is left to whoever reads it for more.
+    /// An unreadable file is reported by the reader that needs its content.
     fn read(&mut self, file: &Arc<DataFile>, turn: &Turn<'_>) {
         let before = self.unread.take().unwrap_or_default();
         let places = places(file).take_while(|_| !(turn.is_stopping)());
@@ -172,12 +172,12 @@ impl Sampled {
         self.found.unreachable = part_of(file.bytes, met, all);
     }
 
-    /// Whether lists show another number of items than when it was last looked for what lies beyond.
+    /// Whether the bounds of lists have changed since the last sampling.
     fn shows_other(&self, bounds: &HashMap<Box<str>, Bound>) -> bool {
         self.shown.iter().any(|(key, shown)| *shown != shown_by(bounds.get(key).copied().flatten()))
     }
 
-    /// In the last of these files of a run. If they cannot be read now, another turn has another try.
+    /// Samples the last of these files of a run. If they are unreadable now, another turn retries.
     fn look_beyond(
         &mut self,
         files: &[&Arc<DataFile>],
@@ -197,7 +197,7 @@ fn bytes_of(file: &DataFile, block: usize) -> u64 {
     file.index.block(block).map_or(0, |(start, end)| end - start)
 }
 
-/// As much of `bytes` as `part` is of `whole`.
+/// The share of `bytes` that `part` is of `whole`.
 fn part_of(bytes: u64, part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(part) / u128::from(whole.max(1))).unwrap_or(u64::MAX)
 }
@@ -208,7 +208,7 @@ fn places(file: &DataFile) -> impl Iterator<Item = usize> + use<> {
     (0..count).map(move |i| i * blocks / count)
 }
 
-/// How many blocks at the end of these files begin with a list.
+/// The number of blocks at the end of these files that begin with a list.
 fn blocks_at_the_end(files: &[&Arc<DataFile>], hash: u64) -> usize {
     let mut found = 0;
     for file in files.iter().rev() {
@@ -225,7 +225,7 @@ fn blocks_at_the_end(files: &[&Arc<DataFile>], hash: u64) -> usize {
     found
 }
 
-/// The block so many in front of one of the last of these files.
+/// The block `steps` before one of the last of these files.
 fn block_before<'a>(files: &[&'a Arc<DataFile>], block: usize, steps: usize) -> Option<(&'a Arc<DataFile>, usize)> {
     let (mut at, mut steps) = (block, steps);
     for (place, file) in files.iter().enumerate().rev() {
@@ -238,23 +238,23 @@ fn block_before<'a>(files: &[&'a Arc<DataFile>], block: usize, steps: usize) -> 
     None
 }
 
-/// What is looked for in samples.
+/// The search in samples.
 struct Look<'a> {
-    /// Files of a run up to the one that is looked at.
+    /// Files of a run up to the sampled one.
     files: &'a [&'a Arc<DataFile>],
     bounds: &'a HashMap<Box<str>, Bound>,
     now: Timestamp,
 }
 
 impl Look<'_> {
-    /// The bytes of those items of a sample that its list may show.
+    /// The bytes of the items of a sample that its list may show.
     fn visible(&self, sample: &Sample, ttl: Ttl) -> Vec<u64> {
         let is_shown = |entry: &Entry| !entry.deleted && is_visible(ttl, self.now, entry.timestamp, entry.expires_at);
         sample.entries.iter().filter(|(entry, _)| is_shown(entry)).map(|(_, bytes)| *bytes).collect()
     }
 
-    /// How many items lie in front of a sample of a block, which has so many. Where values are longer there are fewer
-    /// in a block: so two of those blocks are asked, too.
+    /// The number of items before a sample of a block with `items` items. Blocks with longer values have fewer, so two
+    /// of the earlier blocks are read too.
     fn newer(&self, block: usize, sample: &Sample, items: usize, ttl: Ttl) -> Result<u64, ReadError> {
         let before = sample.blocks_before;
         let (mut found, mut blocks) = (items, 1);
@@ -269,7 +269,7 @@ impl Look<'_> {
         Ok((found as u64).saturating_mul(before as u64) / blocks)
     }
 
-    /// Bytes of items of a sample that lie beyond what their list shows.
+    /// Bytes of items of a sample beyond the bound of their list.
     fn beyond(&self, block: usize, sample: &Sample) -> Result<u64, ReadError> {
         let bound = key_of(&sample.list).and_then(|key| self.bounds.get(key).copied().flatten());
         let Some((ttl, max_items)) = bound.filter(|_| !reverse::is_reverse(&sample.list)) else { return Ok(0) };
@@ -280,8 +280,8 @@ impl Look<'_> {
     }
 }
 
-/// Bytes of items in the last of these files of which their run has as many newer ones as their list shows. What newer
-/// runs hold may push out more: that is left to later merges, and so are the reverse entries of sets.
+/// Bytes of items in the last of these files beyond the bound, counting only their own run. Items in newer runs may
+/// push out more. Later compactions handle those, and the reverse entries of sets.
 fn beyond(
     files: &[&Arc<DataFile>],
     bounds: &HashMap<Box<str>, Bound>,
@@ -293,7 +293,7 @@ fn beyond(
     let (mut all, mut beyond) = (0, 0);
     for block in places(file).take_while(|_| !(turn.is_stopping)()) {
         for (number, mut sample) in file.sample(block)?.into_iter().enumerate() {
-            // The list that the file begins with may go on from the file before.
+            // The first list of the file may begin in the previous file.
             if let Some(hash) = file.index.hash(block).filter(|_| number == 0 && sample.blocks_before == block) {
                 sample.blocks_before += blocks_at_the_end(earlier, hash);
             }

@@ -1,4 +1,4 @@
-//! Writes frozen items to data files, one run a partition, and gives their part of the log back.
+//! Writes frozen memtables to data files, one run for each partition, and frees their part of the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::read::tables::View;
 use crate::row::merge::{MemorySource, Merge, Source};
 use crate::row::reverse;
 
-/// A flush that failed is tried again after this.
+/// The interval between attempts of a failed flush.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often it is looked whether readers have left what is in files.
+/// The interval between checks whether readers have left the flushed memtables.
 const READERS_LOOK: Duration = Duration::from_millis(50);
 
-/// What the flushing thread does until the store stops.
+/// The loop of the flushing thread until the store stops.
 pub fn run(engine: &Arc<Engine>) {
     let mut in_files = InFiles::default();
     loop {
@@ -57,8 +57,8 @@ pub fn run(engine: &Arc<Engine>) {
     }
 }
 
-/// Items that are in files by now, as long as a reader may look at them in memory: kept by this thread, so that it is
-/// the one that gives their memory back, which takes long, and not a reader that leaves last.
+/// Flushed memtables that a reader may still use. This thread retains them and frees their memory, which takes long,
+/// instead of the last reader.
 #[derive(Default)]
 struct InFiles(Vec<Arc<Memtable>>);
 
@@ -67,7 +67,7 @@ impl InFiles {
         !self.0.is_empty()
     }
 
-    /// Gives back what no reader has any more.
+    /// Frees the memtables that no reader uses.
     fn free(&mut self, pace: &mut dyn Pace) {
         for pending in std::mem::take(&mut self.0) {
             match Arc::try_unwrap(pending) {
@@ -82,8 +82,8 @@ fn pace(engine: &Engine) -> RateLimit<'_, impl Fn() -> bool> {
     RateLimit::new(engine, || is_awaited(engine)).giving_way(&engine.metrics.flush_gave_way)
 }
 
-/// Whether the next items are to be frozen by now, or there is hardly any room for them: then whatever holds a flush up
-/// may soon hold up writes.
+/// Whether the next memtable is about to be frozen, or there is almost no space for it. Then any delay of a flush may
+/// soon delay writes.
 fn is_awaited(engine: &Engine) -> bool {
     let view = engine.tables.view();
     let much_log = || engine.progress.written().segment - view.active.start.segment >= SEGMENTS_MAX;
@@ -111,7 +111,7 @@ fn flush(engine: &Engine, in_files: &mut InFiles) -> Result<(), OutputError> {
             in_files.0.push(frozen);
             Ok(())
         }
-        // They may be named in the manifest.
+        // The manifest may refer to them.
         Err(error @ OutputError::Write(WriteError::Unknown(_))) => Err(error),
         Err(error) => {
             unused.into_iter().for_each(|id| engine.tables.discard(id));
@@ -129,7 +129,7 @@ fn write_partitions(
 ) -> Result<(), OutputError> {
     for partition in 0..PARTITIONS {
         in_files.free(pace);
-        // Only this thread adds runs, so that a partition without any stays without.
+        // Only this thread adds runs, so an empty partition stays empty.
         let older = view.files.partition(partition);
         let file_bytes = engine.file_bytes(&view.files, partition);
         let mut output = Output::new(engine, partition, older, file_bytes);
@@ -143,7 +143,7 @@ fn write_partitions(
     Ok(())
 }
 
-/// What was written is in `run`, also after an error.
+/// The written files are in `run`, even after an error.
 fn write_run(
     engine: &Engine,
     (output, file_bytes): (&mut Output<'_>, u64),
@@ -189,7 +189,7 @@ mod tests {
     use crate::log::change::Change;
     use crate::options::ListHash;
 
-    /// Counts how often the writer may be held back.
+    /// Counts how often the writer may be delayed.
     #[derive(Default)]
     struct Counted(usize);
 

@@ -1,36 +1,37 @@
-//! Lets threads that work in the background give way to those that callers wait for.
+//! Makes background threads yield to threads that callers wait for.
 //!
-//! A write passes from thread to thread. Where cores are few, and it waits each time until a background thread has had
-//! its time slice of some milliseconds, so does all that comes behind it.
+//! A write passes from thread to thread. On few cores it may wait each time until a background thread has used its time
+//! slice of some milliseconds. Then all later writes wait too.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use prometheus::IntCounter;
 
-/// How long a background thread keeps a core: about as long as what it holds up takes by itself.
+/// How long a background thread occupies a core: about as long as the work that it delays.
 const TURN: Duration = Duration::from_micros(100);
-/// The clock is read once in so many calls.
+/// The clock is read once in this many calls.
 const CALLS: u32 = 8;
-/// If it takes so long to get the core back, somebody has waited for it.
+/// If regaining the core takes this long, another thread was waiting for it.
 const WAITED_FOR: Duration = Duration::from_micros(10);
-/// What is left to others then, beside what they took at once: those who wait for another core may come to this one.
+/// The pause after that, in addition to the time that the other threads used at once. Threads that wait for another
+/// core may then use this one.
 const PAUSE: Duration = Duration::from_micros(200);
-/// How many times as long as it works it is held up at most, so that it comes to its end on a machine that is busy all
-/// the time: there it would have about as much without giving way.
+/// The largest ratio of delay to work, so that it finishes on a permanently busy machine. Without yielding it would get
+/// about the same share there.
 const HELD_UP_MAX: u32 = 4;
-/// What may be saved of that for later.
+/// The largest unused delay that it saves for later.
 const SAVED_MAX: Duration = Duration::from_millis(10);
 
-/// Counts the turns of a background thread.
+/// Measures the turns of a background thread.
 #[derive(Debug)]
 pub struct GiveWay {
     began: Instant,
     calls: u32,
-    /// How long it may be held up, and how long it was held up beyond that.
+    /// The remaining delay that it may have, and the excess of past delays.
     saved: Duration,
     owed: Duration,
-    /// Times that the core was offered.
+    /// The number of times that it offered the core.
     gave_way: IntCounter,
 }
 
@@ -39,8 +40,8 @@ impl GiveWay {
         Self { began: Instant::now(), calls: 0, saved: Duration::ZERO, owed: Duration::ZERO, gave_way }
     }
 
-    /// To be called after each little piece of work. At the end of a turn, unless there is a hurry, gives the core to
-    /// whoever waits for it (sched_yield(2)), and if somebody did, takes it up again only after a pause.
+    /// Call this after each small piece of work. At the end of a turn without hurry, it offers the core to waiting
+    /// threads (sched_yield(2)). If one used it, it pauses before it continues.
     #[expect(clippy::disallowed_methods, reason = "only threads that wait for a core may yield")]
     pub fn worked(&mut self, hurry: impl Fn() -> bool) {
         self.calls += 1;
@@ -65,7 +66,7 @@ impl GiveWay {
         self.began = Instant::now();
     }
 
-    /// Counts time that it has worked, and that it was held up.
+    /// Counts the time of work and of delay.
     fn account(&mut self, worked: Duration, held_up: Duration) {
         let saved = self.saved + HELD_UP_MAX * worked;
         let owed = self.owed + held_up;
@@ -99,7 +100,7 @@ mod tests {
         assert!(calls >= 10 * u64::from(CALLS));
     }
 
-    /// Where each turn costs a time slice of somebody else's.
+    /// If each turn costs a time slice of another thread.
     #[test]
     fn it_is_held_up_no_more_than_so_many_times_as_long_as_it_works() {
         let ms = Duration::from_millis;

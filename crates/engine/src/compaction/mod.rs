@@ -1,7 +1,7 @@
-//! Merges the runs of a partition, so that lists lie together and what is gone takes no space.
+//! Compacts the runs of a partition, so that the parts of a list are together and dropped items take no space.
 //!
-//! A merge that finds no room blocks nothing: it is tried again later and later, while other partitions
-//! go on. Only once a partition has all the runs that it may have are adds refused for it.
+//! A compaction without enough space blocks nothing. It is retried with growing backoff, while other partitions
+//! continue. Adds to a partition are refused only when it has the largest number of runs.
 
 pub mod census;
 pub mod flush;
@@ -33,40 +33,40 @@ use pace::RateLimit;
 use pick::{Weight, gives_back, pick};
 use step::{Job, StepRoom, step};
 
-/// A merge that failed is tried again after this, and then after twice as long each time.
+/// The first delay after a failed compaction. It doubles with each attempt.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
-/// Runs that wait for a merge under way in their partition; with more of them these are merged first.
+/// Runs that wait for a running compaction of their partition. With more, they are compacted first.
 const NEWER_MAX: usize = RUNS_MAX / 4;
-/// How often it is looked whether enough has expired.
+/// The interval between checks for expired items.
 const EXPIRY_CHECK: Duration = Duration::from_secs(60);
-/// While room is scarce, a partition is rewritten for a thirty-second of it, or for anything at all after
-/// this.
+/// While space is scarce, a partition is rewritten if that frees a thirty-second of it or, after `SCARCE_INTERVAL`,
+/// anything at all.
 const SCARCE_PART: u64 = 32;
 const SCARCE_INTERVAL: Duration = Duration::from_secs(10);
-/// A step of a merge that gives room back is not made smaller than this as long as there is so much; with
-/// less it must give back no less than it takes.
+/// The smallest step of a compaction that frees space, while this much is available. With less, a step must free at
+/// least as much as it takes.
 const STEP_BYTES_MIN: u64 = 256 << 10;
 
-/// A partition whose merges have failed.
+/// A partition whose compactions have failed.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     until: Instant,
     delay: Duration,
-    /// What merging it all would have given back.
+    /// The bytes that compacting all of it would have freed.
     given_back: u64,
 }
 
-/// The thread that merges.
+/// The compaction thread.
 struct Compactor<'a> {
     engine: &'a Engine,
     waiting: [Option<Waiting>; PARTITIONS],
-    /// When each was merged last.
+    /// When each partition was last compacted.
     merged_at: [Option<Instant>; PARTITIONS],
     census: Census,
 }
 
-/// What the compacting thread does until the store stops.
+/// The loop of the compaction thread until the store stops.
 pub fn run(engine: &Arc<Engine>) {
     let mut compactor =
         Compactor { engine, waiting: [None; PARTITIONS], merged_at: [None; PARTITIONS], census: Census::default() };
@@ -76,7 +76,7 @@ pub fn run(engine: &Arc<Engine>) {
 }
 
 impl Compactor<'_> {
-    /// Waits for something to do, and does it.
+    /// Waits for work, and does it.
     fn work(&mut self) {
         let engine = self.engine;
         self.look_around();
@@ -92,7 +92,7 @@ impl Compactor<'_> {
             false => EXPIRY_CHECK,
         };
         let timeout = retry.map_or(look, |retry| retry.min(look));
-        // What lists show is told once the store is open.
+        // The bounds of lists arrive after the store is open.
         engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine) || is_told() != was_told);
         if engine.bell.is_stopping() {
             return;
@@ -108,7 +108,7 @@ impl Compactor<'_> {
         engine.bell.ring();
     }
 
-    /// Finds out how much there is to be given back.
+    /// Determines how much space can be freed.
     fn look_around(&mut self) {
         if !self.engine.health.has_failed()
             && let Err(error @ WriteError::Unknown(_)) = self.engine.tables.install_time_if_old()
@@ -136,7 +136,7 @@ impl Compactor<'_> {
 
     fn compact_partition(&self, partition: usize) -> Result<(), OutputError> {
         let begun = || begun(self.engine.tables.view().files.partition(partition));
-        // No merge is overtaken meanwhile.
+        // No compaction is overtaken in between.
         while let Some((from_oldest, count)) = begun() {
             self.merge(Job { place: RunSpan { partition, from_oldest, count }, begun: true })?;
         }
@@ -146,7 +146,7 @@ impl Compactor<'_> {
         }
     }
 
-    /// Keeps what became of a merge.
+    /// Records the outcome of a compaction.
     fn note(&mut self, partition: usize, merged: Result<(), OutputError>) {
         let engine = self.engine;
         match merged {
@@ -173,7 +173,7 @@ impl Compactor<'_> {
         engine.note_room_for_merges(self.waiting.iter().any(Option::is_some));
     }
 
-    /// The merge that is needed most: where runs pile up, before all others.
+    /// The most urgent compaction. Partitions with many runs come first.
     fn choose(&self) -> Option<Job> {
         let (now, files) = (Instant::now(), self.engine.tables.view().files.clone());
         let jobs = (0..PARTITIONS).filter_map(|partition| {
@@ -189,11 +189,11 @@ impl Compactor<'_> {
             let place =
                 |range: Range<usize>| RunSpan { partition, from_oldest: runs.len() - range.start, count: range.len() };
             match begun(runs) {
-                // What has come since may hide all that it lacked room for.
+                // Newer runs may hide everything that it lacked space for.
                 Some((_, count)) if waiting.is_some() && count < runs.len() && picked == Some(0..runs.len()) => {
                     Some(Job { place: place(0..runs.len()), begun: false })
                 }
-                // A long merge is not to be waited for, by which adds would come to wait themselves.
+                // Adds would have to wait for a long compaction.
                 Some((from_oldest, _)) if waiting.is_none() && runs.len() - from_oldest > NEWER_MAX => {
                     Some(Job { place: place(0..runs.len() - from_oldest), begun: false })
                 }
@@ -206,13 +206,13 @@ impl Compactor<'_> {
         jobs.max_by_key(|job| (piled_up(files.partition(job.place.partition)), job.place.count))
     }
 
-    /// Whether a merge that is under way is to wait for another one.
+    /// Whether a running compaction must wait for another one.
     fn is_overtaken(&self, job: Job) -> bool {
         let piles_up = |job: &Job| piled_up(self.engine.tables.view().files.partition(job.place.partition)).is_some();
         !wanted(self.engine) && self.choose().filter(piles_up).is_some_and(|chosen| chosen != job)
     }
 
-    /// Whether a partition is to be rewritten for what that gives back, if room is scarce.
+    /// Whether rewriting a partition frees enough, if space is scarce.
     fn is_worth_it(&self, partition: usize, runs: &[Weight]) -> bool {
         let bytes = runs.iter().map(|run| run.bytes).sum::<u64>();
         gives_back(runs).is_some_and(|given_back| given_back.saturating_mul(SCARCE_PART) >= bytes)
@@ -224,7 +224,7 @@ impl Compactor<'_> {
         runs.iter().map(|run| Weight::of(run, self.census.of(run), now)).collect()
     }
 
-    /// Merges to the end, or until another merge is to come before.
+    /// Compacts to the end, or until another compaction must come first.
     fn merge(&self, job: Job) -> Result<(), OutputError> {
         let engine = self.engine;
         let hurry = || engine.tables.view().files.most_in_a_partition() > RUNS_MAX / 2 || engine.bell.is_stopping();
@@ -246,15 +246,15 @@ impl Compactor<'_> {
         Ok(())
     }
 
-    /// What the next step of a merge may take. One that only puts runs together leaves the reserve alone,
-    /// and takes fewer of them if there is no room for all.
+    /// The space that the next step of a compaction may take. A compaction that only combines runs leaves the reserve
+    /// untouched, and takes fewer runs if there is too little space for all.
     fn room_for(&self, files: &Files, mut job: Job) -> Result<(Job, StepRoom), OutputError> {
         let engine = self.engine;
         let file_bytes = engine.file_bytes(files, job.place.partition);
         let plenty = StepRoom { file_bytes, must_gain: false };
         let Some(space) = engine.look_at_room() else { return Ok((job, plenty)) };
         let reserve = room::reserve(space, engine.largest_file_bytes(files));
-        // What is pending comes first: its flush gives the log back.
+        // The memtables come first: their flush frees the log.
         let free = space.free.saturating_sub(engine.memory().pending_bytes);
         let runs = files.partition(job.place.partition);
         let range = job.place.range(runs);
@@ -267,12 +267,12 @@ impl Compactor<'_> {
         if fits(&needed) || free >= reserve + all().saturating_sub(given_back.unwrap_or(0)) {
             return Ok((job, plenty));
         }
-        // Also if it is not yet the merge that does, which needs fewer runs.
+        // Even if the compaction that frees it comes later and needs fewer runs.
         if gives_back(&self.weigh(runs)).is_some() {
             // The last quarter is for the log.
             let spare = free.saturating_sub(reserve / 4);
             let least = STEP_BYTES_MIN.min(file_bytes);
-            // Two by two, if that is all that there is room for: in the end these are all of them.
+            // Two by two, if space allows no more. In the end that covers all of them.
             let can_be_fewer = !job.begun && runs[range].iter().all(|run| run.merges == 0);
             for count in (2..=needed.len()).rev().filter(|_| can_be_fewer) {
                 let taken = needed[..count].iter().sum::<u64>();
@@ -296,24 +296,23 @@ impl Compactor<'_> {
     }
 }
 
-/// Whether somebody waits for all files to be merged.
+/// Whether a caller waits until all files are compacted.
 fn wanted(engine: &Engine) -> bool {
     engine.compact_all.load(Ordering::Acquire) && !engine.health.has_failed()
 }
 
-/// How many runs a partition has, if there are so many that adds may soon have to wait.
+/// The number of runs of a partition, if adds may soon have to wait for it.
 fn piled_up(runs: &[Run]) -> Option<usize> {
     Some(runs.iter().filter(|run| run.merges == 0).count()).filter(|count| *count > RUNS_MAX / 2)
 }
 
-/// The runs of a merge that is under way: where the first stands, counted from the oldest, and how many
-/// they are.
+/// The runs of a running compaction: the place of the first, counted from the oldest, and their number.
 fn begun(runs: &[Run]) -> Option<(usize, usize)> {
     let first = runs.iter().position(|run| run.merges > 0)?;
     Some((runs.len() - first, 1 + runs[first].merges))
 }
 
-/// Bytes of a run's largest file: so much of it can be there twice while it is merged.
+/// Bytes of a run's largest file, which may exist twice during its compaction.
 fn largest_file(run: &Run) -> u64 {
     run.data_files().map(|file| file.bytes).max().unwrap_or(0)
 }

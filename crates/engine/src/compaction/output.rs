@@ -1,4 +1,4 @@
-//! Writes merged lists to new data files of bounded size: the part that flush and compaction share.
+//! Writes merged lists to new data files of bounded size. Flush and compaction share this part.
 
 use std::sync::Arc;
 
@@ -26,42 +26,42 @@ pub enum OutputError {
     Stopped,
 }
 
-/// How much of a list was written.
+/// The written part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     Whole,
-    /// The file is full, or what follows may be taken over: up to the item of this timestamp and digest.
+    /// The file is full, or the following file may be adopted: up to the item with this timestamp and digest.
     Until(u64, ValueDigest),
-    /// Nothing, since what it begins with may be taken over, and the file before is to be finished first.
+    /// Nothing, because the next file may be adopted, and the current one must be finished first.
     Nothing,
-    /// Nothing, since it stands at the beginning of a file that is to be taken over before more is written.
+    /// Nothing, because the list is at the beginning of a file that must be adopted before more is written.
     AtFile(TakenOver),
 }
 
-/// A file that becomes a part of the output as it is.
+/// A file that becomes a part of the output unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakenOver {
     pub id: FileId,
-    /// Whether it begins with the list that the file before it ends with.
+    /// Whether it begins with the last list of the previous file.
     pub continues: bool,
     /// The timestamp and digest of its last item.
     pub last: (u64, ValueDigest),
 }
 
-/// Data files that are made one after the other, each once the first item for it is known.
+/// Data files that are made one after the other, each at the first item for it.
 pub struct Output<'a> {
     engine: &'a Engine,
     partition: usize,
-    /// Runs that are older than all that is written, and are not merged with it.
+    /// Older runs that are not part of the compaction.
     older: &'a [Run],
-    /// Those of which files may be taken over.
+    /// The runs whose files may be adopted.
     inputs: &'a [Run],
-    /// A file ends once it has so many bytes.
+    /// A file with this many bytes ends.
     file_bytes: u64,
-    /// Nanoseconds since the Unix epoch: what has expired by then may be dropped.
+    /// Nanoseconds since the Unix epoch. Items that expired before may be dropped.
     now: u64,
     writer: Option<FileWriter>,
-    /// The list that was begun in the file before, and goes on.
+    /// The unfinished list of the previous file.
     unfinished: Option<ListId>,
     surplus: Option<Surplus<'a>>,
     continues: bool,
@@ -85,30 +85,30 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Says that the file before ends in the middle of a list.
+    /// States that the previous file ends in the middle of a list.
     pub fn after(mut self, unfinished: Option<ListId>) -> Self {
         self.unfinished = unfinished;
         self
     }
 
-    /// Says which runs are merged: files of theirs may be taken over.
+    /// Sets the compacted runs, whose files may be adopted.
     pub fn taking_over_from(mut self, inputs: &'a [Run]) -> Self {
         self.inputs = inputs;
         self
     }
 
-    /// Leaves out what lists do not show, where nothing older is left.
+    /// Drops items beyond the bounds of lists, if nothing older is left.
     pub fn cut_by(mut self, surplus: Surplus<'a>) -> Self {
         self.surplus = Some(surplus);
         self
     }
 
-    /// The lists of which something was left out that they do not show.
+    /// Takes the lists of which such items were dropped.
     pub fn take_cut(&mut self) -> Vec<ListId> {
         self.surplus.take().map(Surplus::into_lists).unwrap_or_default()
     }
 
-    /// Has the next files end once they have so many bytes.
+    /// Ends the next files at this size.
     pub fn end_files_with(&mut self, file_bytes: u64) {
         self.file_bytes = file_bytes;
     }
@@ -117,15 +117,16 @@ impl<'a> Output<'a> {
         self.writer.as_ref().is_some_and(|writer| writer.bytes() >= self.file_bytes)
     }
 
-    /// Whether nothing older is left that deleted items would have to hide.
+    /// Whether no older run is left, whose items deleted entries would have to hide.
     fn is_bottom(&self) -> bool {
         self.older.is_empty()
     }
 
-    /// Writes what a merge yields of a list, until the file is full; then it is to be finished, and this
-    /// called again for the rest. Where there is nothing older, what is deleted or expired is dropped:
-    /// only then, since until then it hides older items of the same key. `cleared` hides all older ones
-    /// by itself.
+    /// Writes the merged items of a list, until the file is full. Then the caller finishes the file and calls this
+    /// again for the rest.
+    ///
+    /// Without older runs, it drops deleted and expired items. Otherwise they must still hide older items of the same
+    /// key. `cleared` hides all older items of the list.
     pub fn write_list(
         &mut self,
         list: &ListId,
@@ -138,7 +139,7 @@ impl<'a> Output<'a> {
         let nothing_older = cleared || self.is_bottom();
         let mark_cleared = cleared && !self.is_bottom();
         let mut begun = false;
-        // A list that goes on has the mark already.
+        // A continued list already has the mark.
         if mark_cleared && (!goes_on || merge.current().is_some()) {
             self.begin_list(list, true, goes_on)?;
             begun = true;
@@ -147,12 +148,13 @@ impl<'a> Output<'a> {
             return self.write_entries(list, (nothing_older, goes_on), begun, merge, pace);
         }
         let bound = self.surplus.as_mut().and_then(|surplus| surplus.cut(list, goes_on));
-        // How much of a file lies beyond a bound is told from the run that it was written for (`census.rs`).
+        // The census (`census.rs`) estimates the surplus of a file by the run that it was written for.
         let may_take_over = !cleared && bound.is_none();
         let mut cut = bound.filter(|_| nothing_older);
         let (now, bottom) = (self.now, self.is_bottom());
         let terms = Terms { inputs: self.inputs, file_bytes: self.file_bytes, now, bottom };
-        // Else a file is not ended: what was dropped since its last item, and what that hid, would lie behind its end.
+        // Otherwise the file does not end here: the items dropped after its last item, and the items hidden by them,
+        // would be after its end.
         let mut dropped = false;
         let mut written = Written::Whole;
         while written == Written::Whole
@@ -198,7 +200,7 @@ impl<'a> Output<'a> {
             }
             dropped = false;
             let writer = self.writer()?;
-            // Most rows of a list lie one behind the other, and are copied without a look at each item.
+            // Most rows of a list are adjacent, and are copied without checking each item.
             if let Some((row, inspected)) = whole_row
                 && writer.push_row(row, &inspected, entry.timestamp, pace)?
             {
@@ -217,8 +219,7 @@ impl<'a> Output<'a> {
         Ok(written)
     }
 
-    /// The same of a set's reverse entries, which are looked at one by one: each tells by itself until when it
-    /// is to be kept.
+    /// Writes a set's reverse entries, which are checked one by one, because each has its own expiry.
     fn write_entries(
         &mut self,
         list: &ListId,
@@ -256,7 +257,7 @@ impl<'a> Output<'a> {
         Ok(written)
     }
 
-    /// Ends the file with the item of a list that was written last.
+    /// Ends the file with the last written item of a list.
     fn until_last(&mut self, list: &ListId) -> Written {
         let Some((timestamp, digest)) = self.writer.as_ref().map(FileWriter::last_item) else {
             return Written::Nothing;
@@ -265,8 +266,7 @@ impl<'a> Output<'a> {
         Written::Until(timestamp, digest)
     }
 
-    /// Ends what is written, if anything is, in front of a file that is to be taken over, of which this is the last
-    /// item.
+    /// Ends the current file, if it has content, before an adopted file with this last item.
     fn before_file(
         &mut self,
         list: &ListId,
@@ -306,8 +306,8 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Completes the file, if there is one, and makes its content durable. One that cannot be
-    /// completed is removed: else each new attempt would take more of a disk that is full.
+    /// Completes the current file and makes its content durable. A file that cannot be completed is removed. Otherwise
+    /// each attempt would take more of a full disk.
     pub fn finish(&mut self, pace: &mut dyn Pace) -> Result<Option<RunFile>, WriteError> {
         let Some(writer) = self.writer.take() else { return Ok(None) };
         let id = writer.id();

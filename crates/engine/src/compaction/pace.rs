@@ -1,4 +1,4 @@
-//! Holds the background writers back, so that the log's syncs stay short.
+//! Limits the rate of background writers, so that the log's syncs stay short.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use crate::files::Pace;
 /// How far ahead of its rate a writer may be.
 const BURST: Duration = Duration::from_millis(20);
 
-/// Lets bytes through at a rate, and may give way to other threads, unless there is a hurry.
+/// Limits the rate of bytes, and may yield to other threads, unless there is a hurry.
 pub struct RateLimit<'a, H: Fn() -> bool> {
     bell: &'a Bell,
     bytes_per_sec: u64,
-    /// Whether whoever waits for the writer must not wait longer.
+    /// Whether a thread that waits for the writer must not wait longer.
     hurry: H,
-    /// When all that was written so far would have been written at the rate.
+    /// When all bytes so far would have been written at the rate.
     due: Instant,
-    /// None of what waits for the disk and hardly works.
+    /// `None` for a writer that waits for the disk and hardly uses the processor.
     give_way: Option<GiveWay>,
 }
 
@@ -30,7 +30,7 @@ impl<'a, H: Fn() -> bool> RateLimit<'a, H> {
         Self { bell: &engine.bell, bytes_per_sec, hurry, due: Instant::now(), give_way: None }
     }
 
-    /// Gives way, and counts how often.
+    /// Yields, and counts how often.
     pub fn giving_way(self, gave_way: &IntCounter) -> Self {
         Self { give_way: Some(GiveWay::new(gave_way.clone())), ..self }
     }

@@ -1,5 +1,5 @@
-//! Which runs of a partition are to be merged: few runs for readers, few bytes written, and room given
-//! back where much of what is stored can never be shown again.
+//! Selects the runs of a partition for compaction. The goals are few runs for readers, few written bytes, and freed
+//! space where much of the stored data is invisible.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use super::census::Found;
 use crate::files::run::RUNS_MAX;
 use crate::files::run::Run;
 
-/// So many runs of about one size are merged.
+/// The number of runs of similar size that are compacted together.
 const FAN: usize = 4;
 
-/// What a run holds, and what of it, or of older ones, a merge gives back.
+/// The content of a run, and the part of it, or of older runs, that a compaction frees.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weight {
     pub bytes: u64,
-    /// Items, deleted ones among them.
+    /// Items, including deleted ones.
     pub items: u64,
     /// Deleted items and clear marks.
     pub deleted: u64,
@@ -22,9 +22,9 @@ pub struct Weight {
     pub expired: u64,
     /// Bytes of older runs that it hides.
     pub hides: u64,
-    /// Bytes of lists that no definition leads to any more.
+    /// Bytes of lists without a definition.
     pub unreachable: u64,
-    /// Bytes of items that lie beyond those that their lists show.
+    /// Bytes of items beyond the bounds of their lists.
     pub beyond: u64,
 }
 
@@ -44,7 +44,7 @@ impl Weight {
     }
 }
 
-/// Bytes of these runs, given newest first, that newer ones of them hide.
+/// Bytes of these runs, newest first, that newer runs among them hide.
 fn hidden(runs: &[Weight]) -> u64 {
     let mut older: u64 = runs.iter().map(|run| run.bytes).sum();
     let hidden = runs.iter().map(|run| {
@@ -54,14 +54,13 @@ fn hidden(runs: &[Weight]) -> u64 {
     hidden.sum()
 }
 
-/// What a merge of these runs, given newest first, with nothing older gives back, in bytes: an estimate.
-/// `None` for nothing.
+/// The bytes that a compaction of these runs frees, newest first, with nothing older: an estimate. `None` for nothing.
 pub fn gives_back(runs: &[Weight]) -> Option<u64> {
     let sum = |of: fn(&Weight) -> u64| runs.iter().map(of).sum::<u64>();
     let share = |bytes: u64, part: u64, whole: u64| {
         u64::try_from(u128::from(bytes) * u128::from(part) / u128::from(whole.max(1))).unwrap_or(u64::MAX)
     };
-    // What hides an item goes, and mostly an item.
+    // The entry that hides an item is dropped, and usually an item with it.
     let deleted = share(sum(|run| run.bytes), sum(|run| run.deleted), sum(|run| run.items));
     let hiding = runs.iter().map(|run| share(run.bytes, run.deleted, run.items)).sum::<u64>();
     let found =
@@ -70,8 +69,8 @@ pub fn gives_back(runs: &[Weight]) -> Option<u64> {
     any.then_some(found)
 }
 
-/// Which neighbouring runs of a partition, given newest first, are to be merged. If room is scarce, all
-/// that gives any back.
+/// Selects neighbouring runs of a partition for compaction, newest first. If space is scarce, selects everything that
+/// frees any.
 pub fn pick(runs: &[Weight], scarce: bool) -> Option<Range<usize>> {
     let (oldest, newer) = runs.split_last()?;
     let all = 0..runs.len();
@@ -79,7 +78,7 @@ pub fn pick(runs: &[Weight], scarce: bool) -> Option<Range<usize>> {
     if !newer.is_empty() && bytes(newer) >= oldest.bytes {
         return Some(all);
     }
-    // Only a merge with the oldest drops what is deleted, hidden or expired: so it is done for that alone.
+    // Only a compaction with the oldest run drops deleted, hidden or expired items, so that alone is a reason for it.
     let sum = |of: fn(&Weight) -> u64| runs.iter().map(of).sum::<u64>();
     let quarter = |part: u64, whole: u64| part > 0 && part.saturating_mul(4) >= whole;
     let parts = [sum(|run| run.expired), sum(|run| run.unreachable), sum(|run| run.beyond), hidden(runs)];
@@ -95,8 +94,8 @@ pub fn pick(runs: &[Weight], scarce: bool) -> Option<Range<usize>> {
     if count >= FAN {
         return Some(0..count);
     }
-    // Small runs in front of larger ones would pile up, in the end to `RUNS_MAX`, and then the flusher
-    // waits for a merge: so there must be one. It writes less than the oldest run has.
+    // Small runs before larger ones would accumulate to `RUNS_MAX`, and then the flusher waits for a compaction. So one
+    // must run. It writes less than the size of the oldest run.
     (runs.len() >= RUNS_MAX / 2).then_some(0..newer.len())
 }
 
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn files_never_pile_up_however_their_sizes_fall() {
-        // Each newer one a little smaller, the oldest larger than all of them.
+        // Each newer run a little smaller, the oldest larger than all of them.
         let falling: Vec<u64> = (100..100 + RUNS_MAX as u64 / 2 - 1).chain([1_000_000]).collect();
         assert_eq!(picked(&falling[1..]), None);
         assert_eq!(picked(&falling), Some(0..RUNS_MAX / 2 - 1));
@@ -171,7 +170,7 @@ mod tests {
         assert_eq!(pick_two(Weight { deleted: 50, ..sound }, sound, false), Some(0..2));
         assert_eq!(pick_two(Weight { deleted: 1, ..sound }, sound, false), None);
         assert_eq!(pick_two(Weight { deleted: 1, ..sound }, sound, true), Some(0..2));
-        // There is nothing older that it could still hide.
+        // There is nothing older that it could hide.
         assert_eq!(pick(&[Weight { hides: 100, ..sound }], true), None);
     }
 }

@@ -1,14 +1,13 @@
-//! One step of a merge: writes one file of bounded size from the beginning of some neighbouring runs, and
-//! takes away from them what is in it. So a merge needs room for about one file, gives back what it has
-//! consumed as it goes, and may be broken off, and gone on with, between any two steps.
+//! One step of a compaction: writes one file of bounded size from the beginning of some neighbouring runs, and removes
+//! its content from them. So a compaction needs space for about one file and frees consumed input during its work. It
+//! can stop, and continue, between any two steps.
 //!
-//! What was written counts up to a place, and the runs that are merged count from there on: to the item,
-//! so that what is deleted goes together with what it hides, and ties are on one side each. Where a clear
-//! mark of a list goes, all of the list that it hides goes with it, in the same step: else that would come
-//! back once the mark is gone.
+//! The output counts up to a place, and the input runs count from there on. The place is an item, so that deleted
+//! entries are dropped together with the items that they hide, and ties are on one side each. If a clear mark of a list
+//! is dropped, the whole hidden list is dropped in the same step. Otherwise the list would reappear without the mark.
 //!
-//! Files that it would write again as they are become a part of what is written by the manifest alone
-//! (`take_over.rs`): any number of them, in front of the one that is written.
+//! Files that it would rewrite without a change become a part of the output through the manifest alone
+//! (`take_over.rs`). Any number of them may precede the written file.
 
 use std::io;
 use std::sync::Arc;
@@ -25,40 +24,40 @@ use crate::read::tables::{RunSpan, View};
 use crate::row::merge::{Merge, Source};
 use crate::unreachable::Asked;
 
-/// Neighbouring runs that are merged.
+/// Neighbouring runs that are compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
     pub place: RunSpan,
-    /// Whether the first of them is what earlier steps have written.
+    /// Whether the first of them is the output of earlier steps.
     pub begun: bool,
 }
 
-/// What a step may take of the disk.
+/// The space that a step may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepRoom {
-    /// About what it may write.
+    /// About the size of its output.
     pub file_bytes: u64,
-    /// Whether it must give back no less.
+    /// Whether it must free at least that much.
     pub must_gain: bool,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stepped {
-    /// What is left to be done.
+    /// The remaining work.
     pub next: Option<Job>,
     pub bytes: u64,
-    /// Bytes of the files that were taken over.
+    /// Bytes of the adopted files.
     pub taken_over_bytes: u64,
 }
 
-/// How far a step came, and with what.
+/// How far a step came, and its inputs.
 struct Taken {
-    /// Where each of the runs goes on; `None` if nothing of it is left.
+    /// Where each of the runs continues; `None` if nothing of it is left.
     trims: Vec<Option<Trim>>,
-    /// How many of its files each has no use for any more.
+    /// How many files of each run are no longer needed.
     files_done: Vec<usize>,
-    /// Those of them that become a part of the output as they are, in front of what is written.
+    /// The files among them that become a part of the output unchanged, before the written file.
     files_taken_over: Vec<TakenOver>,
 }
 
@@ -104,7 +103,7 @@ pub fn step(
         .then_some(Job { place: RunSpan { partition: place.partition, from_oldest, count: group.len() }, begun: true });
     match engine.heads.without(&cut, || engine.tables.install_merged(place, group, &freed)) {
         Ok(()) => Ok(Stepped { next, bytes, taken_over_bytes }),
-        // It may be named in the manifest.
+        // The manifest may refer to it.
         Err(error @ WriteError::Unknown(_)) => Err(error.into()),
         Err(error) => {
             discard();
@@ -113,7 +112,7 @@ pub fn step(
     }
 }
 
-/// Writes what the runs, newest first, hold together, until the file is full.
+/// Writes the merged content of the runs, newest first, until the file is full.
 fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn Pace) -> Result<Taken, OutputError> {
     let mut scans = Vec::with_capacity(inputs.len());
     for run in inputs {
@@ -175,14 +174,14 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
     Ok(Taken { trims, files_done: scans.iter().map(Scan::files_done).collect(), files_taken_over })
 }
 
-/// Has all that is merged go on behind a file of a list.
+/// Makes all inputs continue after a file of a list.
 fn leave_file(scans: &mut [Scan], inputs: &[Run], list: &ListId, file: &TakenOver) -> Result<(), OutputError> {
     for (scan, run) in scans.iter_mut().zip(inputs).filter(|(scan, _)| scan.list() == Some(list)) {
         if scan.file() == Some(file.id) {
             scan.leave_file()?;
         }
         if scan.list() == Some(list) {
-            // A merge that was given up for this one may have consumed more of the run, and dropped some of it.
+            // A compaction that was abandoned for this one may have consumed more of the run, and dropped some of it.
             let behind = Trim { list: list.clone(), item: Some(file.last) };
             let behind = run.trim.iter().cloned().fold(behind, Trim::later);
             scan.begin_behind(behind.item.unwrap_or(file.last));
@@ -201,7 +200,7 @@ fn taken_over(inputs: &[Run], files: &[TakenOver]) -> Vec<RunFile> {
     files.iter().filter_map(moved).collect()
 }
 
-/// What was written and what is left of the runs, and the files that are free.
+/// The written run, the rest of the inputs, and the freed files.
 fn regroup(mut output: Run, inputs: &[Run], taken: Taken) -> (Vec<Run>, Vec<Arc<DataFile>>) {
     let is_left: Vec<_> = inputs.iter().zip(&taken.files_done).map(|(run, done)| *done < run.files.len()).collect();
     output.merges = is_left.iter().filter(|left| **left).count();
@@ -210,8 +209,8 @@ fn regroup(mut output: Run, inputs: &[Run], taken: Taken) -> (Vec<Run>, Vec<Arc<
         group.push(output);
     }
     for (i, (run, (trim, done))) in inputs.iter().zip(taken.trims.into_iter().zip(taken.files_done)).enumerate() {
-        // A run of a merge that was given up for this one may have been consumed further than this one has
-        // come: that is in the run which that merge has written.
+        // A run of a compaction that was abandoned for this one may have been consumed further than this one has come.
+        // The output of that compaction contains the difference.
         let trim = trim.map(|trim| run.trim.iter().cloned().fold(trim, Trim::later));
         let mut run = Run { trim, ..run.clone() };
         run.merges = is_left[i + 1..i + 1 + run.merges].iter().filter(|left| **left).count();

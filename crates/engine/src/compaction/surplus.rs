@@ -1,11 +1,11 @@
-//! What lies beyond the newest items that a list shows: merges leave it out.
+//! Items beyond the newest ones that a list shows, which compactions drop.
 //!
-//! Where a list's newest items end cannot be told from the runs that are merged: what newer runs or memory
-//! hold may add to them, or remove some. So as soon as a merge has met more items of a list than it shows,
-//! the list is read anew, as any reader would read it at that moment.
+//! The compacted runs alone do not show where a list's newest items end. Newer runs or memory may add or remove some.
+//! So when a compaction has encountered more items of a list than it shows, it reads the list again as any reader would
+//! at that moment.
 //!
-//! Reverse entries of a set go after the items that they point to, and never before: where more entries of a
-//! set were met than it shows items, those go whose items are gone.
+//! Reverse entries of a set are dropped after the items that they point to, never before. If there are more entries of
+//! a set than it shows items, the entries without items are dropped.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use crate::row::seek::Start;
 use crate::row::{Entry, Inspected, RowCursor};
 use crate::unreachable::key_of;
 
-/// Items that may be left beyond what a set shows where its entries are looked at.
+/// The largest number of items beyond a set's bound while its entries are checked.
 const LEFT_MAX: usize = 64 << 10;
 
-/// Asks for each feature once.
+/// Queries each feature once.
 pub struct Surplus<'a> {
     engine: &'a Engine,
     view: &'a View,
     ask: Option<BoundOf>,
     answers: HashMap<Box<str>, Option<(Ttl, MaxItems)>>,
-    /// The lists of which something was left out.
+    /// The lists with dropped items.
     lists: Vec<ListId>,
 }
 
-/// What of some items is to be kept.
+/// The part of some items to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     All,
-    /// Some of them: they are to be looked at one by one.
+    /// Some of them: they must be checked one by one.
     Some,
     None,
 }
@@ -61,26 +61,26 @@ pub struct Cut<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Unknown,
-    /// With this item.
+    /// After this item.
     At(ItemKey),
-    /// The list has no more items than it shows.
+    /// The list has at most as many items as it shows.
     Nowhere,
 }
 
-/// The same of a set's reverse entries.
+/// The end of a set's reverse entries.
 pub struct EntryCut<'a> {
     cut: Cut<'a>,
-    /// The items that are left below the end, as entries point to them.
+    /// The remaining items below the end, as entries point to them.
     left: HashSet<Pointer>,
 }
 
 impl<'a> Surplus<'a> {
-    /// The view is to be no older than the runs that are merged.
+    /// The view must be at least as new as the compacted runs.
     pub fn new(engine: &'a Engine, view: &'a View) -> Self {
         Self { engine, view, ask: engine.bound_of.get().cloned(), answers: HashMap::new(), lists: Vec::new() }
     }
 
-    /// Notes that something of a list was left out.
+    /// Notes that items of a list were dropped.
     pub fn note(&mut self, list: &ListId) {
         if self.lists.last() != Some(list) {
             self.lists.push(list.clone());
@@ -91,8 +91,8 @@ impl<'a> Surplus<'a> {
         self.lists
     }
 
-    /// The end of a list that is met from its newest item on, or goes on from an earlier step. `None` if it
-    /// shows all its items.
+    /// The end of a list that begins with its newest item, or continues from an earlier step. `None` if it shows all
+    /// its items.
     pub fn cut(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
         if reverse::is_reverse(list.bytes()) { None } else { self.cut_list(list, goes_on) }
     }
@@ -118,7 +118,7 @@ impl<'a> Surplus<'a> {
 }
 
 impl Cut<'_> {
-    /// What is to be kept of a row that begins with this item.
+    /// The part to keep of a row that begins with this item.
     pub fn of_row(&mut self, entry: &Entry, cursor: &RowCursor, row: &Inspected) -> Result<Keep, ReadError> {
         let first = self.meet(entry, cursor, row.count)?;
         match self.end {
@@ -127,7 +127,7 @@ impl Cut<'_> {
         }
     }
 
-    /// What is to be kept of one item.
+    /// Whether to keep one item.
     pub fn of_item(&mut self, entry: &Entry, cursor: &RowCursor) -> Result<Keep, ReadError> {
         self.meet(entry, cursor, 1)
     }
@@ -148,8 +148,7 @@ impl Cut<'_> {
         let mut merge = self.view.merge(&self.list, &Start::NEWEST, &in_memory)?;
         let mut last = Last::new(&self.op, self.max_items);
         while page::collect_from(&mut merge, &mut last, &mut Turn::new())? == Next::Wanted {}
-        // Where the bound was raised meanwhile, what was added since may have pushed items out that were never
-        // beyond what is shown.
+        // If the bound was raised since, later adds may have pushed out items that were always within it.
         let still = key_of(self.list.bytes()).and_then(|key| (self.ask)(key));
         let holds = still == Some((self.op.ttl, self.max_items));
         Ok(last.finish().filter(|_| holds).map_or(End::Nowhere, End::At))
@@ -157,7 +156,7 @@ impl Cut<'_> {
 }
 
 impl EntryCut<'_> {
-    /// What is to be kept of an entry.
+    /// Whether to keep an entry.
     pub fn of_entry(&mut self, value: &[u8]) -> Result<Keep, ReadError> {
         let cut = &mut self.cut;
         cut.met += 1;
@@ -174,7 +173,7 @@ impl EntryCut<'_> {
         Ok(if is_gone { Keep::None } else { Keep::All })
     }
 
-    /// Whether all items that are left below the end of the list are known: if not, a later merge has another try.
+    /// Whether all remaining items below the end of the list are known. If not, a later compaction retries.
     fn find_left(&mut self, last: ItemKey) -> Result<bool, ReadError> {
         let Cut { view, list, .. } = &self.cut;
         let Some(ceiling) = last.timestamp.as_nanos().checked_sub(1) else { return Ok(true) };

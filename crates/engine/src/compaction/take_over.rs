@@ -1,8 +1,7 @@
-//! Whether a merge may take a file over as it is: then it costs no reading and no writing. So merges keep up with a
-//! list that takes most of what is written, and whose items come in the order of their timestamps: of its files
-//! hardly any overlap.
+//! Decides whether a compaction may adopt a file unchanged, without reading or writing it. So compactions keep up with
+//! a list that receives most writes, in the order of its timestamps: hardly any of its files overlap.
 //!
-//! A file is taken over only if a merge would write the same items again. In doubt it is rewritten.
+//! A file is adopted only if a compaction would write the same items again. In doubt it is rewritten.
 
 use liststore_contract::domain::ValueDigest;
 
@@ -14,37 +13,37 @@ use crate::row::RowCursor;
 use crate::row::merge::Merge;
 use crate::row::seek::Start;
 
-/// A file may be so many times smaller than one that ends because it is full: each open file costs memory and a
-/// descriptor. One of so many bytes never is too small: flushes hardly write larger ones.
+/// An adopted file may be this many times smaller than a full one, because each open file costs memory and a
+/// descriptor. A file of `LARGE_BYTES` is never too small, because flushes hardly write larger ones.
 const SMALLER_MAX: u64 = 4;
 const LARGE_BYTES: u64 = 48 << 20;
 
-/// Whether so many bytes are worth a file of their own, where files end with `file_bytes`.
+/// Whether this many bytes are worth a separate file, where files end at `file_bytes`.
 fn are_worth_a_file(bytes: u64, file_bytes: u64) -> bool {
     bytes >= (file_bytes / SMALLER_MAX).min(LARGE_BYTES)
 }
 
-/// Where the files of a list end that a flush writes, if it is so long that it gets files of its own, which merges may
-/// take over: all of about one size, so that none of them is too small for that.
+/// The file size for a list that a flush writes, if the list is long enough for separate files, which compactions may
+/// adopt. All have about one size, so that none is too small for adoption.
 pub fn file_bytes_of_list(list_bytes: u64, file_bytes: u64) -> Option<u64> {
     let part = list_bytes / (list_bytes / file_bytes.max(1)).max(1);
-    // Lists and checksums take some bytes beside the rows.
+    // Lists and checksums take some bytes in addition to the rows.
     are_worth_a_file(list_bytes, file_bytes).then_some(part + part / 32)
 }
 
-/// What a merge asks of a file.
+/// The conditions of a compaction for adopting a file.
 pub struct Terms<'a> {
-    /// The runs that are merged.
+    /// The compacted runs.
     pub inputs: &'a [Run],
     pub file_bytes: u64,
     /// Nanoseconds since the Unix epoch.
     pub now: u64,
-    /// Whether nothing older is left, so that what has expired may go.
+    /// Whether no older run is left, so that expired items may be dropped.
     pub bottom: bool,
 }
 
 impl Terms<'_> {
-    /// The last item of the file that a merge of a list stands at the beginning of, if it may be taken over.
+    /// The last item of the file at whose beginning a list's compaction is, if the file may be adopted.
     pub fn last_item(&self, merge: &Merge<'_>, list: &ListId) -> Result<Option<(u64, ValueDigest)>, ReadError> {
         let Some((id, next)) = merge.begun_file() else { return Ok(None) };
         let file = self.inputs.iter().flat_map(Run::data_files).find(|file| file.id == id);
@@ -53,16 +52,16 @@ impl Terms<'_> {
         Ok(last.filter(|last| next.is_none_or(|next| comes_after(next, *last))))
     }
 
-    /// Whether nothing of the file would be left out for what it is, and it is not too small.
+    /// Whether a rewrite would drop nothing of the file, and it is not too small.
     fn would_keep_all(&self, file: &DataFile) -> bool {
         let summary = &file.summary;
-        // Marks that a list was cleared are among what is deleted: they must stand on all that is written of it.
+        // Deleted entries include marks of cleared lists, which must be on every part of the list.
         let holds_dead = summary.deleted > 0 || self.bottom && summary.half_expired_at <= self.now;
         !holds_dead && are_worth_a_file(file.bytes, self.file_bytes)
     }
 }
 
-/// Whether the item that a cursor stands on comes after another one.
+/// Whether the item at a cursor comes after another one.
 fn comes_after(cursor: &RowCursor, (ceiling, digest): (u64, ValueDigest)) -> bool {
     !Start { ceiling, below: Some(digest) }.is_behind(cursor)
 }
@@ -91,7 +90,7 @@ mod tests {
     /// A timestamp and a value.
     type Item = (u64, u8);
 
-    /// What a file holds, newest first.
+    /// The content of a file, newest first.
     #[derive(Clone, Copy)]
     struct Held<'a> {
         lists: &'a [(&'a [u8], &'a [Item])],
@@ -106,7 +105,7 @@ mod tests {
         Held { lists, ..SOUND }
     }
 
-    /// Writes runs of files, newest run first, and asks at the first item of the hot list.
+    /// Writes runs of files, newest run first, and checks at the first item of the hot list.
     fn ask(runs: &[&[Held<'_>]], behind: Option<Item>, file_bytes: u64, bottom: bool) -> Option<(u64, ValueDigest)> {
         let dir = tempfile::tempdir().unwrap();
         let (mut id, mut scans, mut inputs) = (0, Vec::new(), Vec::new());
@@ -194,7 +193,7 @@ mod tests {
         assert!(is_taken_over(hot(&[(HOT, items)]), older));
         assert!(!is_taken_over(hot(&[(b"a", items), (HOT, items)]), older));
         assert!(!is_taken_over(hot(&[(HOT, items), (b"longer", items)]), older));
-        // Of the same hash.
+        // With the same hash.
         assert!(!is_taken_over(hot(&[(HOT, items), (b"hou", items)]), older));
     }
 

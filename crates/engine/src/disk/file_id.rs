@@ -1,4 +1,4 @@
-//! The numbers of data files, and the names that they give them.
+//! The numbers of data files, and their file names.
 
 use std::path::{Path, PathBuf};
 

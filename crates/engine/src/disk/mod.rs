@@ -1,5 +1,5 @@
-//! The few file operations that the engine is made of, so that tests can stop, tear and reorder
-//! them. Never maps files into memory: that would hide waits and errors.
+//! The few file operations that the engine uses, so that tests can stop, tear and reorder them. It never maps files
+//! into memory, because that would hide waits and errors.
 
 pub mod file_id;
 pub mod owner;
@@ -16,54 +16,54 @@ use rustix::fs::Advice;
 
 use super::error::WriteError;
 
-/// A place where files are kept. What was written survives a crash of the process; it survives a
-/// loss of power only once the file is synced, and its name only once the directory is.
+/// Storage of files. Written data survives a crash of the process. It survives a loss of power only once the file is
+/// synced, and its name only once the directory is synced.
 pub trait Disk: Send + Sync + 'static {
-    /// Creates one directory: `AlreadyExists` if it is there, `NotFound` if its parent is not.
+    /// Creates one directory. Fails with `AlreadyExists` if it exists, and with `NotFound` if its parent is missing.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Creates an empty file, or empties the one that is there.
+    /// Creates an empty file, or empties the existing one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Opens a file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Opens a file for reading only: the directory may be one that must not be written.
+    /// Opens a file for reading only, because the directory may be read-only.
     fn open_read_only(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Replaces `to`, if it is there, in one step.
+    /// Replaces `to` atomically, if it exists.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes the names in a directory survive a loss of power.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// The room on the file system of a directory.
+    /// The space on the file system of a directory.
     fn space(&self, dir: &Path) -> io::Result<Space>;
-    /// Locks a file, creating it if need be, until the guard is dropped or the process ends. `None`
-    /// if somebody else holds it.
+    /// Locks a file, creating it if necessary, until the guard is dropped or the process ends. `None` if another
+    /// process holds it.
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>>;
 }
 
-/// The room on a file system, in bytes.
+/// The space on a file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// What this process may still take.
+    /// The space available to this process.
     pub free: u64,
     pub total: u64,
 }
 
-/// Holds a lock while it lives.
+/// Holds a lock until drop.
 pub type LockGuard = Box<dyn Send + Sync>;
 
-/// An open file. Reads and writes name their place, so that threads can share it.
+/// An open file. Reads and writes state their place, so that threads can share it.
 pub trait DiskFile: Send + Sync {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes the content survive a loss of power. After an error nothing is known of what was
-    /// written since the last success.
+    /// Makes the content survive a loss of power. After an error the state of all data written since the last success
+    /// is unknown.
     fn sync(&self) -> io::Result<()>;
-    /// Lets what was written at a place begin its way to the disk, without a wait and without a promise:
-    /// the next sync is then short.
+    /// Starts writing a part of the file to the disk, without waiting and without a promise. The next sync is then
+    /// short.
     fn begin_sync(&self, _offset: u64, _len: u64) {}
-    /// Bytes.
+    /// The length in bytes.
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -75,8 +75,7 @@ pub fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Creates a directory where there is none, and those that lead to it; their names survive a loss of
-/// power.
+/// Creates a directory and its missing parents. Their names survive a loss of power.
 pub fn create_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     let created = match disk.create_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && dir.parent().is_some() => {
@@ -91,8 +90,8 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the names that lead to a directory survive a loss of power, in case that whoever created them
-/// was killed before it could. Of directories that others own this may not be known: those are theirs.
+/// Makes the names of the parents of a directory survive a loss of power, in case their creator was killed before its
+/// sync. The owners of other directories are responsible for those.
 pub fn sync_above(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
     for above in dir.ancestors().skip(1) {
@@ -109,12 +108,12 @@ pub fn sync_above(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The directory that a path's name stands in.
+/// The directory of a path's name.
 fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Replaces a small file in one step that survives a loss of power.
+/// Replaces a small file atomically. The result survives a loss of power.
 pub fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
     let temporary = dir.join(format!("{name}.tmp"));
     let file = disk.create(&temporary).map_err(WriteError::NotWritten)?;
@@ -190,13 +189,13 @@ impl Disk for RealDisk {
     }
 }
 
-/// Unlocks its file when it is dropped. To close it is not enough: a program that another thread starts has a duplicate
-/// of each file that is open, until it is executed, and a lock is held until the last of them is closed (flock(2)).
+/// Unlocks its file on drop. Closing is not enough: a program that another thread starts has a duplicate of each open
+/// file until it is executed. A lock lasts until the last of them is closed (flock(2)).
 struct LockedFile(File);
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Where that fails, it is unlocked by being closed.
+        // If that fails, closing unlocks it.
         let _ = self.0.unlock();
     }
 }
@@ -218,8 +217,8 @@ impl DiskFile for RealFile {
     }
 
     fn begin_sync(&self, offset: u64, len: u64) {
-        // What is not needed in memory any more Linux begins to write; only what is written is forgotten
-        // by this, and just after it was changed none of it is.
+        // Linux starts to write pages that this advice covers. It drops only clean pages, and freshly changed ones are
+        // dirty.
         let _only_an_advice = rustix::fs::fadvise(&self.0, offset, NonZeroU64::new(len), Advice::DontNeed);
     }
 
@@ -232,7 +231,7 @@ impl DiskFile for RealFile {
 mod tests {
     use super::*;
 
-    /// As a program has it that another thread is about to start.
+    /// Like the duplicate of a program that another thread is about to start.
     #[test]
     fn a_lock_ends_with_its_guard_whoever_has_a_duplicate_of_its_file() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,24 +1,23 @@
-//! How much room the disk has left, and what of it is kept.
+//! The free space of the disk, and the reserve.
 //!
-//! A full disk is emptied by removals, and what those hide is given back by merges; both need room
-//! themselves. So adds end while there is a reserve, which is left to them, and to the flush of what is
-//! pending.
+//! Removals empty a full disk, and compactions free the space of hidden items. Both need space themselves. So adds are
+//! refused before the disk is full. The reserve is left to removals, compactions and the flush of the memtable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Space;
 
-/// The disk is looked at so often while there are writes, or after so many bytes, or an eighth of the
+/// The interval between checks of the disk during writes. A check also follows this many bytes, or an eighth of the
 /// reserve.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const LOOK_BYTES: u64 = 1 << 20;
-/// The most that is kept, beside some data files.
+/// The largest reserve, without the share for data files.
 const RESERVE_MAX: u64 = 64 << 20;
 
 pub struct Room {
     began: Instant,
-    /// When it is to be looked at again, in milliseconds since the beginning.
+    /// When the next check is due, in milliseconds since the start.
     due_at: AtomicU64,
     unlooked_bytes: AtomicU64,
     free: AtomicU64,
@@ -39,13 +38,13 @@ impl Default for Room {
     }
 }
 
-/// What is kept of a disk, where data files have so many bytes.
+/// The reserve of a disk with data files of this size.
 pub fn reserve(space: Space, file_bytes: u64) -> u64 {
     (space.total / 8).min(RESERVE_MAX + 4 * file_bytes)
 }
 
 impl Room {
-    /// Whether the disk is to be looked at, after some more bytes were written.
+    /// Whether a check is due, after `wrote` more bytes were written.
     pub fn is_due(&self, wrote: usize) -> bool {
         let wrote = wrote as u64;
         let unlooked = self.unlooked_bytes.fetch_add(wrote, Ordering::Relaxed) + wrote;
@@ -57,15 +56,15 @@ impl Room {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Notes what there is; `None` if the disk does not say. `pending` bytes are still to be written to
-    /// data files. Tells whether adds end, or are taken again, by it.
+    /// Records the free space; `None` if it is unknown. `pending` bytes must still be written to data files. Returns
+    /// whether this stops or resumes adds.
     pub fn note(&self, space: Option<Space>, file_bytes: u64, pending: u64) -> bool {
         self.unlooked_bytes.store(0, Ordering::Relaxed);
         self.due_at.store(self.now() + LOOK_INTERVAL.as_millis() as u64, Ordering::Relaxed);
         let (free, reserve) = space.map_or((u64::MAX, 0), |space| (space.free, reserve(space, file_bytes)));
         self.free.store(free, Ordering::Relaxed);
         self.reserve.store(reserve, Ordering::Relaxed);
-        // A little more until they are taken again, lest they be taken and refused by turns.
+        // Requires a little more before adds resume, so that they do not alternate.
         let kept = if self.is_low() { reserve + reserve / 4 } else { reserve };
         let low = free < kept.saturating_add(pending);
         self.low.swap(low, Ordering::AcqRel) != low
@@ -76,7 +75,7 @@ impl Room {
         self.low.load(Ordering::Acquire)
     }
 
-    /// Why no adds are taken.
+    /// The reason for refusing adds.
     pub fn reason(&self) -> Option<String> {
         self.is_low().then(|| {
             let (free, reserve) = (self.free.load(Ordering::Relaxed), self.reserve.load(Ordering::Relaxed));
@@ -102,7 +101,7 @@ mod tests {
         let at = |free, pending| room.note(Some(Space { free: free * MIB, total: 80 * MIB }), MIB, pending * MIB);
         assert!(!at(40, 20) && !at(30, 20) && !room.is_low());
         assert!(at(29, 20) && room.is_low() && room.reason().is_some());
-        // What is pending was written, and adds are taken once there is a little more.
+        // The memtable was flushed, and adds resume once there is a little more space.
         assert!(!at(12, 0) && room.is_low());
         assert!(at(13, 0) && !room.is_low() && room.reason().is_none());
         assert!(!room.note(None, MIB, u64::MAX));

@@ -1,25 +1,24 @@
-//! Which lists are in a data file, in short: two bytes for each list that begins within a block. A get
-//! of a list that is not in a file must not read a block of it to find that out. (The first list of each
-//! block is known by its whole hash, from the index.)
+//! A compact filter for the lists of a data file: two bytes for each list that begins within a block. It saves a get
+//! from reading a block of a file without its list. (The index has the whole hash of each block's first list.)
 
 use crate::codec::u16_at;
 
-/// The part of a hash that is kept. Lists are sorted and partitioned by the upper bits, which are
-/// therefore alike within a block.
+/// The stored part of a hash. Lists are sorted and partitioned by the upper bits, which are therefore alike within a
+/// block.
 fn print_of(hash: u64) -> u16 {
     hash as u16
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of all blocks, in order.
+    /// The prints of all blocks, in order.
     prints: Vec<u16>,
-    /// For each block, where its prints begin.
+    /// The start of each block's prints.
     starts: Vec<usize>,
 }
 
 impl Filter {
-    /// The lists that come next begin in another block.
+    /// Assigns the following lists to another block.
     pub fn begin_block(&mut self) {
         self.starts.push(self.prints.len());
     }
@@ -33,12 +32,12 @@ impl Filter {
         self.starts.get(block).and_then(|start| self.prints.get(*start..end)).unwrap_or_default()
     }
 
-    /// Whether a list of this hash may begin in a block behind the block's first list. `false` is certain.
+    /// Whether a list with this hash may begin in a block after the block's first list. `false` is certain.
     pub fn may_begin_in(&self, block: usize, hash: u64) -> bool {
         self.prints_of(block).contains(&print_of(hash))
     }
 
-    /// Gives back the memory that it had ready for more.
+    /// Frees unused capacity.
     pub fn shrink(&mut self) {
         self.prints.shrink_to_fit();
         self.starts.shrink_to_fit();
@@ -60,7 +59,7 @@ impl Filter {
         }
     }
 
-    /// Reads back the prints of so many blocks.
+    /// Decodes the prints of this many blocks.
     pub fn decode(bytes: &[u8], blocks: usize) -> Option<Self> {
         let prints = (bytes.len() / 2).checked_sub(blocks)?;
         let mut filter = Self { prints: Vec::with_capacity(prints), starts: Vec::with_capacity(blocks) };

@@ -1,5 +1,5 @@
-//! The sparse index of a data file: for each block, its first list's hash, its first item's
-//! timestamp, and its place; and the filter. Also the file's last bytes, which tell where the index is.
+//! The sparse index of a data file: for each block, its first list's hash, its first item's timestamp and its place,
+//! and the filter. Also the file's last bytes, which contain the place of the index.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,7 +12,8 @@ use crate::disk::file_id::FileId;
 /// Bytes of a place in the index.
 const PLACE_LEN: usize = 24;
 
-/// The first number below `end` of which something does not hold that holds of all before it.
+/// The first number below `end` for which `holds` is false. It must be true for all numbers before it, and false from
+/// there on.
 fn partition_point(end: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, end);
     while low < high {
@@ -27,13 +28,13 @@ pub struct Index {
     hashes: Vec<u64>,
     newest: Vec<u64>,
     offsets: Vec<u64>,
-    /// Where the last block ends.
+    /// The end of the last block.
     end: u64,
     filter: Filter,
 }
 
 impl Index {
-    /// Of a file without blocks.
+    /// The index of a file without blocks.
     pub fn new() -> Self {
         let (hashes, newest, offsets) = Default::default();
         Self { hashes, newest, offsets, end: 0, filter: Filter::default() }
@@ -47,12 +48,12 @@ impl Index {
         self.filter.begin_block();
     }
 
-    /// Notes a list that begins in the present block behind the block's first one.
+    /// Adds a list that begins in the current block after the block's first one.
     pub fn push_list(&mut self, hash: u64) {
         self.filter.push(hash);
     }
 
-    /// Notes where the last block ends.
+    /// Sets the end of the last block.
     pub fn finish(&mut self, end: u64) {
         self.end = end;
         for numbers in [&mut self.hashes, &mut self.newest, &mut self.offsets] {
@@ -61,8 +62,8 @@ impl Index {
         self.filter.shrink();
     }
 
-    /// Whether the file may hold anything of a list of this hash. `false` is certain; `true` is wrong for
-    /// one list of some hundreds.
+    /// Whether the file may contain data of a list with this hash. `false` is certain. `true` is wrong for one list of
+    /// several hundred.
     pub fn may_hold(&self, hash: u64) -> bool {
         let block = partition_point(self.blocks(), |block| self.hashes[block] < hash);
         let begins_a_block = self.hash(block) == Some(hash);
@@ -78,7 +79,7 @@ impl Index {
         (self.blocks() * PLACE_LEN) as u64 + self.filter.bytes()
     }
 
-    /// Where a block begins and ends.
+    /// The beginning and the end of a block.
     pub fn block(&self, i: usize) -> Option<(u64, u64)> {
         let start = *self.offsets.get(i)?;
         Some((start, self.offsets.get(i + 1).copied().unwrap_or(self.end)))
@@ -113,8 +114,8 @@ impl Index {
         self.blocks_of(hash).start
     }
 
-    /// The first block that can hold items of a list that are not newer than `ceiling`. It holds
-    /// some of the list's items, or of a list before it, if the list is in the file at all.
+    /// The first block that can contain items of a list with timestamps up to `ceiling`. If the list is in the file,
+    /// the block contains some of its items, or of an earlier list.
     pub fn find(&self, hash: u64, ceiling: u64, collisions: bool) -> usize {
         let is_before = |block: usize| {
             self.hashes[block] < hash || (!collisions && self.hashes[block] == hash && self.newest[block] > ceiling)
@@ -156,7 +157,7 @@ impl Index {
         bytes
     }
 
-    /// Where the index begins, according to the last [`TAIL_LEN`] bytes of a file of so many bytes.
+    /// The start of the index, according to the last [`TAIL_LEN`] bytes of a file of this length.
     pub fn offset_of(tail: &[u8], file_len: u64) -> Option<u64> {
         let trailer = tail.get(TAIL_LEN - TRAILER_LEN..)?;
         let (end, blocks) = (u64_at(trailer, 0)?, u64_at(trailer, 8)?);
@@ -168,12 +169,12 @@ impl Index {
         sound.then_some(end)
     }
 
-    /// The short form of the store that the file belongs to, from its last bytes.
+    /// The short form of the file's store, from its last bytes.
     pub fn tag_of(tail: &[u8]) -> Option<u32> {
         u32_at(tail, TAIL_LEN - TRAILER_LEN + 60)
     }
 
-    /// Reads index, filter and trailer back.
+    /// Decodes index, filter and trailer.
     pub fn decode(bytes: &[u8], id: FileId) -> Option<(Self, Summary)> {
         let (rest, trailer) = bytes.split_at_checked(bytes.len().checked_sub(TRAILER_LEN)?)?;
         let checksum_at = bytes.len() - 8;

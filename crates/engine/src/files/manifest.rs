@@ -1,5 +1,5 @@
-//! The manifest: which data files there are, in which runs, and from where on the log is needed. A small
-//! text, replaced in one step; what it does not name is not part of the store.
+//! The manifest: the data files and their runs, and the place from which the log is needed. It is a small text,
+//! replaced atomically. A file that it does not name is no part of the store.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub struct NamedFile {
     pub hides: u64,
 }
 
-/// The bytes of a list, and of it the timestamp and digest of an item: a [`Trim`](super::run::Trim).
+/// The bytes of a list, and the timestamp and digest of one of its items: a [`Trim`](super::run::Trim).
 pub type NamedTrim = (Vec<u8>, Option<(u64, ValueDigest)>);
 
 /// A [`Run`](super::run::Run) as the manifest names it.
@@ -39,12 +39,12 @@ pub struct NamedRun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     pub owner: Option<Owner>,
-    /// All changes before this place are in files.
+    /// Files contain all changes before this place.
     pub log_start: Position,
     pub next_file: FileId,
-    /// Items that had expired by then may have been dropped. Nanoseconds since the Unix epoch.
+    /// Items that expired before this time may have been dropped. Nanoseconds since the Unix epoch.
     pub time: Option<u64>,
-    /// By when bytes of removed items have to be gone. Nanoseconds since the Unix epoch.
+    /// The date until which bytes of removed items must be erased. Nanoseconds since the Unix epoch.
     pub erase_by: Option<u64>,
     /// By partition, newest first.
     pub runs: Vec<Vec<NamedRun>>,
@@ -155,12 +155,12 @@ impl Manifest {
         runs.flat_map(|(partition, run)| run.files.iter().map(move |file| (partition, file)))
     }
 
-    /// Which store the items belong to.
+    /// The store that the items belong to.
     pub fn store_id(&self) -> Option<StoreId> {
         self.owner.map(|owner| owner.id)
     }
 
-    /// Writes it durably in the place of the one before.
+    /// Replaces the previous manifest durably.
     pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), WriteError> {
         replace(disk, dir, NAME, self.encode().as_bytes())
     }

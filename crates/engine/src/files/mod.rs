@@ -1,9 +1,9 @@
-//! Data files: sorted, never changed once written, replaced by merging.
+//! Data files: sorted, immutable, replaced by compactions.
 //!
-//! A file is `magic, blocks, index, filter, trailer`. A block is `entries, checksum`; an entry is a list (or
-//! a mark that it is the same list as before), flags, and one row. Lists stand in the order of their
-//! hash, then of their bytes; the rows of a list newest first. The index has one place for every
-//! block, the filter two bytes for each list, and both are held in memory.
+//! A file is `magic, blocks, index, filter, trailer`. A block is `entries, checksum`. An entry is a list (or a mark
+//! that it is the same list as before), flags, and one row. Lists are in the order of their hash, then of their bytes.
+//! The rows of a list are newest first. The index has one place for every block, the filter two bytes for each list,
+//! and memory holds both.
 
 mod filter;
 mod index;
@@ -25,39 +25,39 @@ pub use writer::{FileWriter, Pace};
 
 pub const MAGIC: [u8; 8] = *b"LISTITEM";
 const TRAILER_LEN: usize = 72;
-/// The trailer, and the length of the filter in front of it.
+/// The trailer, and the length of the filter before it.
 const TAIL_LEN: usize = TRAILER_LEN + 8;
 const CHECKSUM_LEN: usize = 4;
 /// A block ends before it grows beyond this, unless a single row is larger.
 const BLOCK_BYTES: usize = 4096;
 /// A row ends before its body grows beyond this, unless a single item is larger.
 const ROW_BYTES: usize = 3800;
-/// Entry flag: all that older sources hold of the list is hidden. On every row of the list.
+/// Entry flag: hides the content of the list in all older sources. On every row of the list.
 const FLAG_CLEARED: u8 = 1;
 
-/// Lists are divided among so many partitions by the first bits of their hash. Files belong to one
-/// partition, so that merging needs the space of one partition only.
+/// The number of partitions, which divide lists by the first bits of their hash. Files belong to one partition, so that
+/// a compaction needs only the space of one partition.
 pub const PARTITIONS: usize = 16;
 
 pub fn partition_of(hash: u64) -> usize {
     (hash >> 60) as usize
 }
 
-/// What a file says of itself.
+/// The description of a file in its trailer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     pub partition: usize,
-    /// Items, deleted ones among them.
+    /// Items, including deleted ones.
     pub items: u64,
-    /// Deleted items and marks that a list was cleared.
+    /// Deleted items and clear marks of lists.
     pub deleted: u64,
-    /// When about half of the items have expired, in nanoseconds since the Unix epoch.
+    /// The expiry of about the first half of the items, in nanoseconds since the Unix epoch.
     pub half_expired_at: u64,
-    /// Whether two lists in it share a hash: then the index alone cannot tell their blocks apart.
+    /// Whether two of its lists share a hash. Then the index alone cannot distinguish their blocks.
     pub collisions: bool,
 }
 
-/// The checksum of a block: seeded with the file and the place, so that no other block passes.
+/// The checksum of a block, seeded with the file and the place, so that it is invalid for any other block.
 fn block_checksum(id: FileId, offset: u64, payload: &[u8]) -> u32 {
     let seed = crc32c::crc32c_append(crc32c::crc32c(&id.to_le_bytes()), &offset.to_le_bytes());
     crc32c::crc32c_append(seed, payload)

@@ -1,4 +1,4 @@
-//! Reads data files: one list of them, block by block.
+//! Reads data files: one list at a time, block by block.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,8 +71,7 @@ impl DataFile {
         Ok(Self { id, summary, bytes, index, tag: Index::tag_of(&tail).unwrap_or(0), path, file })
     }
 
-    /// Refuses a file that comes from another store, or that says of no store that it is of it although
-    /// it should.
+    /// Refuses a file of another store, or one that lacks a required store.
     pub fn check_owner(&self, owner: Option<Owner>) -> Result<(), Damage> {
         let ours = owner.is_none_or(|owner| self.tag == owner.tag() || (self.tag == 0 && self.id < owner.from_file));
         let foreign = || Damage { file: self.path.clone(), offset: 0, what: "it belongs to another store" };
@@ -83,7 +82,7 @@ impl DataFile {
         &self.path
     }
 
-    /// The file as it lies on the disk, even if its name is gone.
+    /// The open file, which remains readable without its name.
     pub fn content(&self) -> &dyn DiskFile {
         &*self.file
     }
@@ -92,7 +91,7 @@ impl DataFile {
         Damage { file: self.path.clone(), offset, what }.into()
     }
 
-    /// The entries of a block, once its checksum holds.
+    /// The entries of a block, with a verified checksum.
     pub(super) fn block(&self, i: usize) -> Result<Bytes, ReadError> {
         let (start, end) = self.index.block(i).ok_or_else(|| self.damage(0, "a block is missing"))?;
         let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(0)];
@@ -115,13 +114,13 @@ impl DataFile {
 
 /// One entry of a block.
 pub(super) struct BlockEntry<'a> {
-    /// `None` if the list is that of the entry before.
+    /// `None` for the list of the previous entry.
     pub list: Option<&'a [u8]>,
     pub cleared: bool,
     pub row: std::ops::Range<usize>,
 }
 
-/// Reads the entry at `*at` of a block and moves past it. `None` where it makes no sense.
+/// Reads the entry at `*at` of a block and moves past it. `None` if it is malformed.
 pub(super) fn take_entry<'a>(block: &'a [u8], at: &mut usize) -> Option<BlockEntry<'a>> {
     let list = take_bytes(block, at)?;
     let flags = *block.get(*at)?;
@@ -133,14 +132,14 @@ pub(super) fn take_entry<'a>(block: &'a [u8], at: &mut usize) -> Option<BlockEnt
     Some(BlockEntry { list: (!list.is_empty()).then_some(list), cleared: flags & FLAG_CLEARED != 0, row })
 }
 
-/// The first block that can hold items of a list that are wanted. It holds some of the list's items, or
-/// of a list before it, if the list is in the file at all.
+/// The first block that can contain wanted items of a list. If the list is in the file, the block contains some of its
+/// items, or of an earlier list.
 fn first_block(file: &DataFile, list: &ListId, start: &Start) -> Result<usize, ReadError> {
     let first = file.index.find(list.hash(), start.ceiling, file.summary.collisions);
     if start.below.is_none() || file.summary.collisions {
         return Ok(first);
     }
-    // The blocks behind it whose first item has that very timestamp: of these the index cannot tell.
+    // The following blocks whose first item has exactly that timestamp. The index cannot distinguish them.
     let tied = file.index.tied(list.hash(), start.ceiling);
     let (mut low, mut high) = (tied.start, tied.end);
     while low < high {
@@ -150,7 +149,7 @@ fn first_block(file: &DataFile, list: &ListId, start: &Start) -> Result<usize, R
     Ok(first.max(low.saturating_sub(1)))
 }
 
-/// Stands on the first item of a block.
+/// Opens a cursor on the first item of a block.
 fn first_in(file: &DataFile, number: usize) -> Result<RowCursor, ReadError> {
     let malformed = || file.malformed(number);
     let block = file.block(number)?;
@@ -158,16 +157,16 @@ fn first_in(file: &DataFile, number: usize) -> Result<RowCursor, ReadError> {
     RowCursor::new(block.slice(entry.row)).map_err(|_| malformed())
 }
 
-/// Where one gets from a floor by going up so many blocks that begin with an item of the list.
+/// The result of moving up from a floor by a number of blocks that begin with an item of the list.
 pub enum Climbed {
     To(ItemKey),
-    /// There are fewer: so many are missing.
+    /// There are fewer. This many are missing.
     Missing(usize),
 }
 
-/// Goes up from a floor, by the index, and by the blocks themselves only among items of one timestamp.
+/// Moves up from a floor by the index. Reads blocks only among items of one timestamp.
 pub fn climb(file: &DataFile, list: &ListId, floor: &Floor, steps: usize) -> Result<Climbed, ReadError> {
-    // Where lists share a hash, the index does not tell them apart.
+    // If lists share a hash, the index cannot distinguish them.
     if file.summary.collisions || !file.index.may_hold(list.hash()) {
         return Ok(Climbed::Missing(steps));
     }
@@ -200,7 +199,7 @@ pub struct ListCursor {
 }
 
 impl ListCursor {
-    /// Stands on the first item that is wanted. `None` if the list is not in the file.
+    /// Opens a cursor on the first wanted item. `None` if the list is not in the file.
     pub fn open(file: &Arc<DataFile>, list: &ListId, start: &Start) -> Result<Option<Self>, ReadError> {
         if !file.index.may_hold(list.hash()) {
             return Ok(None);
@@ -287,7 +286,7 @@ impl Source for ListCursor {
             return Ok(());
         }
         let number = first_block(&self.file, &self.list, start)?;
-        // Where lists share a hash, it is no block further on.
+        // If lists share a hash, the block may be an earlier one.
         if number > self.block_number {
             (self.block, self.block_number, self.at) = (self.file.block(number)?, number, 0);
             self.row.leave();

@@ -1,9 +1,8 @@
-//! Runs: what readers see as one sorted source, kept in files of bounded size that follow each other in
-//! the order of lists and items. A list may go on from one file to the next.
+//! Runs: each is one sorted source for readers, stored in files of bounded size that follow each other in the order of
+//! lists and items. A list may span several files.
 //!
-//! A merge takes runs away from their front, step by step. What is taken from one that is still there is
-//! cut off by a *trim*: only what comes after it counts. So a run gives files back before it is merged
-//! as a whole.
+//! A compaction consumes runs from their beginning, step by step. A *trim* marks the consumed part of an existing run:
+//! only later items count. So a run frees files before its compaction ends.
 
 use std::sync::Arc;
 use std::vec;
@@ -20,33 +19,33 @@ use crate::row::RowCursor;
 use crate::row::merge::Source;
 use crate::row::seek::{Floor, Start};
 
-/// Runs of a partition above which nothing is flushed until some are merged.
+/// A partition with this many runs accepts no flush until a compaction reduces them.
 pub const RUNS_MAX: usize = 32;
 
 /// A file of a run.
 #[derive(Clone)]
 pub struct RunFile {
     pub file: Arc<DataFile>,
-    /// Whether it begins with the list that the file before it ends with.
+    /// Whether it begins with the last list of the previous file.
     pub continues: bool,
-    /// Bytes of older runs that its clear marks hide, as it was estimated when it was written.
+    /// Estimated bytes of older runs that its clear marks hide, at the time of writing.
     pub hides: u64,
 }
 
-/// Files that follow each other.
+/// A sequence of files.
 #[derive(Clone, Default)]
 pub struct Run {
     pub files: Vec<RunFile>,
     pub trim: Option<Trim>,
-    /// If it is what a merge that is under way has written so far: how many of the runs that follow,
-    /// which are older, are merged into it. Nothing of them that counts lies before its end.
+    /// For the output of a running compaction: the number of following, older runs that are its inputs. No valid item
+    /// of them comes before its end.
     pub merges: usize,
 }
 
-/// What a run holds of a list.
+/// The content of a run for one list.
 pub struct Opened {
     pub source: Box<dyn Source>,
-    /// Whether all older sources are hidden, but for those that are being merged into the run.
+    /// Whether all older sources are hidden, except the inputs of the run's own compaction.
     pub cleared: bool,
 }
 
@@ -65,8 +64,7 @@ impl Run {
         self.data_files().map(|file| file.bytes).sum()
     }
 
-    /// Given where it stands among the runs of its partition, the first of them that a clear mark of its
-    /// does not spare.
+    /// The place of the first older run that its clear marks hide, given its own place in the partition.
     pub fn hides_from(&self, i: usize) -> usize {
         i + 1 + self.merges
     }
@@ -85,13 +83,13 @@ impl Run {
         }
     }
 
-    /// Whether it may hold anything of a list.
+    /// Whether it may contain data of a list.
     pub fn may_hold(&self, list: &ListId) -> bool {
         self.files_of(list).iter().any(|file| file.file.index.may_hold(list.hash()))
     }
 
-    /// The files that may hold something of a list: the last one that begins before it, and all that
-    /// begin with it, or with another list of its hash.
+    /// The files that may contain data of a list: the last one that begins before it, and all that begin with it, or
+    /// with another list of the same hash.
     fn files_of(&self, list: &ListId) -> &[RunFile] {
         if let [_] = &self.files[..] {
             return &self.files;
@@ -102,7 +100,7 @@ impl Run {
         self.files.get(begin..end).unwrap_or_default()
     }
 
-    /// Goes through its lists one after the other, those behind a place.
+    /// Scans its lists after a place, one after the other.
     pub fn scan_behind(&self, place: &ListId, hash: ListHash) -> Result<Scan, ReadError> {
         let behind = Trim { list: place.clone(), item: None };
         let behind = self.trim.iter().cloned().fold(behind, Trim::later);
@@ -112,7 +110,7 @@ impl Run {
         Scan::new(files, Some(&behind), hash)
     }
 
-    /// Stands on the first item of a list that is wanted. `None` if the run holds nothing of it.
+    /// Opens a cursor on the first wanted item of a list. `None` if the run contains none.
     pub fn open(&self, list: &ListId, start: &Start) -> Result<Option<Opened>, ReadError> {
         let trimmed = self.trim.as_ref().map(|trim| trim.start_of(list, start));
         let Some(start) = trimmed.unwrap_or(Some(*start)) else { return Ok(None) };
@@ -135,7 +133,7 @@ impl Run {
         Ok(None)
     }
 
-    /// The item that one gets to from a floor by going up so many blocks; `None` if there are fewer.
+    /// The item reached by moving up this many blocks from a floor; `None` if there are fewer.
     pub fn climb(&self, list: &ListId, floor: &Floor, mut steps: usize) -> Result<Option<ItemKey>, ReadError> {
         for file in self.files_of(list).iter().rev() {
             match files::climb(&file.file, list, floor, steps)? {
@@ -146,8 +144,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Bytes that it holds of a list, by its index: right for a long list, and for many short ones
-    /// together.
+    /// The bytes of a list, by its index. Accurate for a long list, and for many short ones together.
     pub fn bytes_of(&self, list: &ListId) -> u64 {
         if self.trim.as_ref().is_some_and(|trim| trim.item.is_none() && *list <= trim.list) {
             return 0;
@@ -156,10 +153,10 @@ impl Run {
     }
 }
 
-/// How many files of one list, the first of which is not the list's first, hold only what is newer than
-/// wanted.
+/// The number of first files that contain only newer items than wanted. All files have this one list, and the first
+/// file does not begin it.
 fn before(files: &[RunFile], start: &Start) -> usize {
-    // If lists share a hash, a file's first item may be one of another list.
+    // If lists share a hash, a file's first item may belong to another list.
     if !files.iter().all(|file| file.continues && !file.file.summary.collisions) {
         return 0;
     }
@@ -168,7 +165,7 @@ fn before(files: &[RunFile], start: &Start) -> usize {
         .saturating_sub(1)
 }
 
-/// Walks the items that several files hold of one list.
+/// Iterates over the items of one list in several files.
 struct RunCursor {
     cursor: ListCursor,
     rest: vec::IntoIter<Arc<DataFile>>,
@@ -230,8 +227,8 @@ mod tests {
     use crate::options::ListHash;
     use liststore_contract::domain::ValueDigest;
 
-    /// A merge that is given up for a wider one leaves runs that were consumed further than that one has
-    /// come. With the nearer place, deleted items of theirs came back.
+    /// A compaction that is abandoned for a wider one may leave runs that it consumed further. With the nearer place,
+    /// deleted items would reappear.
     #[test]
     fn the_later_of_two_places_is_the_one_that_leaves_out_more() {
         let list = |name: &[u8]| ListId::from_bytes(name, ListHash::Of(|bytes| bytes.len() as u64));

@@ -1,5 +1,4 @@
-//! Reads data files that follow each other from front to back, list by list: for merging and for
-//! checking.
+//! Reads a sequence of data files from front to back, list by list, for compaction and verification.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::row::seek::Start;
 use crate::row::{self, Entry, RowCursor};
 
 impl DataFile {
-    /// The list that a block begins with.
+    /// The first list of a block.
     pub fn first_list(&self, block: usize) -> Result<Arc<[u8]>, ReadError> {
         let bytes = self.block(block)?;
         let list = take_entry(&bytes, &mut 0).and_then(|entry| entry.list);
@@ -26,18 +25,18 @@ impl DataFile {
     }
 }
 
-/// What a block holds of one list.
+/// The content of a block for one list.
 pub struct Sample {
     pub list: Arc<[u8]>,
-    /// How many blocks in front of it begin with the same list.
+    /// The number of previous blocks that begin with the same list.
     pub blocks_before: usize,
-    /// With the bytes that each takes there.
+    /// Each with the bytes that it occupies.
     pub entries: Vec<(Entry, u64)>,
 }
 
 impl DataFile {
-    /// The timestamp and the digest of the last item, if the file ends with a list: of one that begins with it,
-    /// that is the only one. A block is read only where the index does not rule it out.
+    /// The timestamp and the digest of the last item, if the file ends with a list. If the file also begins with it, it
+    /// is the only list. Reads a block only if the index allows it.
     pub fn last_item_of(&self, list: &ListId) -> Result<Option<(u64, ValueDigest)>, ReadError> {
         let Some(last) = self.index.blocks().checked_sub(1) else { return Ok(None) };
         if self.index.hash(last) != Some(list.hash()) {
@@ -58,7 +57,7 @@ impl DataFile {
         Ok((inspected.count > 0).then(item))
     }
 
-    /// All that a block holds.
+    /// The whole content of a block.
     pub fn sample(&self, block: usize) -> Result<Vec<Sample>, ReadError> {
         let malformed = || self.malformed(block);
         let (bytes, mut at) = (self.block(block)?, 0);
@@ -83,10 +82,10 @@ impl DataFile {
     }
 }
 
-/// Stands on one row after the other.
+/// Iterates over rows.
 pub struct Scan {
     files: Vec<Arc<DataFile>>,
-    /// Which of them the present row is in.
+    /// The file of the current row.
     file: usize,
     hash: ListHash,
     next_block: usize,
@@ -95,14 +94,14 @@ pub struct Scan {
     list: Option<ListId>,
     cleared: bool,
     row: Bytes,
-    /// Whether the row is its file's first one.
+    /// Whether the row is the first one of its file.
     begins_file: bool,
-    /// Where the first list begins, if not with its first item.
+    /// The place where the first list begins, if not with its first item.
     begin: Option<(ListId, Start)>,
 }
 
 impl Scan {
-    /// Stands on the first row behind a place, if there is one.
+    /// Opens a scan on the first row after a place, if there is one.
     pub fn new(files: Vec<Arc<DataFile>>, behind: Option<&Trim>, hash: ListHash) -> Result<Self, ReadError> {
         let mut scan = Self {
             files,
@@ -133,7 +132,7 @@ impl Scan {
             _ if self.list.as_ref() != Some(&trim.list) => {}
             None => self.skip_list()?,
             Some((ceiling, digest)) => {
-                // Only here it is known that the file holds this list, and not another one of its hash.
+                // Only at this point it is certain that the file contains this list, and not another one with its hash.
                 if self.jump(&trim.list, ceiling) {
                     self.next_row()?;
                 }
@@ -143,17 +142,17 @@ impl Scan {
         Ok(())
     }
 
-    /// The list of the present row; `None` past the end.
+    /// The list of the current row; `None` past the end.
     pub fn list(&self) -> Option<&ListId> {
         self.list.as_ref()
     }
 
-    /// Whether all that older files hold of the list is hidden.
+    /// Whether the content of the list in all older files is hidden.
     pub fn cleared(&self) -> bool {
         self.cleared
     }
 
-    /// How many of the files have been read to their end.
+    /// The number of completely read files.
     pub fn files_done(&self) -> usize {
         if self.list.is_some() { self.file } else { self.files.len() }
     }
@@ -163,8 +162,8 @@ impl Scan {
         self.files[self.file.min(last)].malformed(self.next_block.saturating_sub(1))
     }
 
-    /// Leaves out the blocks of the present file that hold nothing but newer items of a list, or lists
-    /// before it; tells whether there were any.
+    /// Skips the blocks of the current file that contain only newer items of a list, or earlier lists. Returns whether
+    /// there were any.
     fn jump(&mut self, list: &ListId, timestamp: u64) -> bool {
         let Some(file) = self.files.get(self.file) else { return false };
         let first = file.index.find(list.hash(), timestamp, file.summary.collisions);
@@ -199,24 +198,24 @@ impl Scan {
         Ok(())
     }
 
-    /// The file that the present row is in.
+    /// The file of the current row.
     pub fn file(&self) -> Option<FileId> {
         self.files.get(self.file).filter(|_| self.list.is_some()).map(|file| file.id)
     }
 
-    /// Goes on to the first row of the next file, without a look at the rest of this one.
+    /// Moves to the first row of the next file, and skips the rest of this one.
     pub fn leave_file(&mut self) -> Result<(), ReadError> {
         let Some(file) = self.files.get(self.file).filter(|_| self.list.is_some()) else { return Ok(()) };
         (self.next_block, self.at) = (file.index.blocks(), self.block.len());
         self.next_row()
     }
 
-    /// Has the list that it stands on begin behind an item.
+    /// Starts the current list after an item.
     pub fn begin_behind(&mut self, (ceiling, digest): (u64, ValueDigest)) {
         self.begin = self.list.clone().map(|list| (list, Start { ceiling, below: Some(digest) }));
     }
 
-    /// Goes on to the first row of another list.
+    /// Moves to the first row of the next list.
     pub fn skip_list(&mut self) -> Result<(), ReadError> {
         let Some(list) = self.list.clone() else { return Ok(()) };
         while self.list.as_ref() == Some(&list) {
@@ -227,8 +226,7 @@ impl Scan {
     }
 }
 
-/// The items of the list that a scan stands on. Once it is walked to its end, the scan stands on the
-/// next list.
+/// The items of the scan's current list. At their end, the scan is on the next list.
 pub struct ScanSource<'a> {
     scan: &'a mut Scan,
     list: Option<ListId>,

@@ -1,4 +1,4 @@
-//! A place in the order of lists and items, where what counts of a run begins.
+//! The place in the order of lists and items from which a run's content is valid.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use liststore_contract::domain::ValueDigest;
 use crate::list_id::ListId;
 use crate::row::seek::Start;
 
-/// A place in the order of lists and items: only what comes after it counts.
+/// A place in the order of lists and items. Only later items count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trim {
     pub list: ListId,
@@ -16,7 +16,7 @@ pub struct Trim {
 }
 
 impl Trim {
-    /// Whichever of two places comes later.
+    /// The later of two places.
     pub fn later(self, other: Self) -> Self {
         let by_item = || match (self.item, other.item) {
             (None, _) => Ordering::Greater,
@@ -27,7 +27,7 @@ impl Trim {
         if self.list.cmp(&other.list).then_with(by_item) == Ordering::Less { other } else { self }
     }
 
-    /// Where the reading of a list begins that is to begin at `start`; `None` if nothing of it counts.
+    /// Where to begin reading a list that is requested from `start`; `None` if none of it is valid.
     pub fn start_of(&self, list: &ListId, start: &Start) -> Option<Start> {
         match list.cmp(&self.list) {
             Ordering::Less => None,

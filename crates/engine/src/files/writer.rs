@@ -1,4 +1,4 @@
-//! Writes a data file from lists that come in order.
+//! Writes a data file from ordered lists.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::list_id::ListId;
 use crate::row::reverse;
 use crate::row::{Entry, Inspected, RowBuilder, RowCursor};
 
-/// Bytes that are gathered before they are written.
+/// The size of the write buffer.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes after which what was written is synced: a sync of much at once would hold up the log's.
+/// The number of written bytes between syncs, because one large sync would delay the log's syncs.
 const SYNC_BYTES: u64 = 2 << 20;
-/// Samples of expiry that are kept, at most.
+/// The largest number of stored expiry samples.
 const SAMPLES_MAX: usize = 1024;
 
-/// Holds a background writer back, so that what callers wait for comes first.
+/// Delays a background writer, so that work for callers comes first.
 pub trait Pace {
-    /// Called after bytes were written; returns when more may be.
+    /// Called after bytes were written. Returns when the writer may continue.
     fn wrote(&mut self, bytes: usize);
-    /// Called between two little pieces of work, of some microseconds each; returns when more may be done.
+    /// Called between two small pieces of work, of some microseconds each. Returns when the writer may continue.
     fn worked(&mut self);
 }
 
-/// No hold at all.
+/// No delay at all.
 #[cfg(test)]
 pub struct AtOnce;
 
@@ -47,22 +47,22 @@ pub struct FileWriter {
     path: std::path::PathBuf,
     summary: Summary,
     index: Index,
-    /// What is not written yet, and where it begins.
+    /// The unwritten bytes, and the place of the first.
     buffer: Vec<u8>,
     written: u64,
     synced: u64,
-    /// Where in `buffer` the present block begins.
+    /// The place in `buffer` where the current block begins.
     block_start: usize,
     list: Option<ListId>,
     /// Whether it is a set's reverse list.
     is_reverse: bool,
-    /// Whether an entry of the list stands in the present block.
+    /// Whether the current block contains an entry of the list.
     list_in_block: bool,
     list_rows: u64,
     cleared: bool,
     row: RowBuilder,
     row_newest: u64,
-    /// Bytes of the row's first value, if it is longer than a row should be.
+    /// The length of the row's first value, if it exceeds the intended length of a row.
     row_oversize: usize,
     samples: Vec<u64>,
     sample_every: u64,
@@ -101,24 +101,23 @@ impl FileWriter {
         self.id
     }
 
-    /// Bytes of the file so far, without the row that is being filled and the index.
+    /// The length of the file so far, without the unfinished row and the index.
     pub fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// The timestamp and the digest of the item that was pushed last. There must be one, of a list that has not
-    /// ended.
+    /// The timestamp and the digest of the last pushed item. The current list must have one.
     pub fn last_item(&self) -> (u64, ValueDigest) {
         (self.row.last_time(), self.row.last_digest())
     }
 
-    /// Notes which store the file belongs to, in short.
+    /// Sets the short form of the file's store.
     pub fn with_tag(mut self, tag: u32) -> Self {
         self.tag = tag;
         self
     }
 
-    /// Begins a list, which must follow the one before it in order.
+    /// Begins a list, which must follow the previous one in order.
     pub fn begin_list(&mut self, list: &ListId, cleared: bool) {
         self.summary.collisions |= self.list.as_ref().is_some_and(|before| before.hash() == list.hash());
         self.list = Some(list.clone());
@@ -131,7 +130,7 @@ impl FileWriter {
 
     /// Appends an item to the list, in the list's order.
     pub fn push(&mut self, entry: &Entry, value: &[u8], pace: &mut dyn Pace) -> Result<(), WriteError> {
-        // Items that share a long value lie behind it: each in a row of its own would repeat it.
+        // Items that share a long value follow it in its row. A separate row for each would repeat the value.
         let (room, needed) =
             if self.row.repeats(value) { (ROW_BYTES + self.row_oversize, 0) } else { (ROW_BYTES, value.len()) };
         if self.row.count() > 0 && self.row.body_len() + needed > room {
@@ -150,13 +149,13 @@ impl FileWriter {
         Ok(())
     }
 
-    /// When an item of the list need not be kept any more.
+    /// When an item of the list may be dropped.
     fn expiry_of(&self, entry: &Entry, value: &[u8]) -> u64 {
         if self.is_reverse { reverse::kept_until(entry, value) } else { entry.expires_at }
     }
 
-    /// Appends a whole row of the list by copying it, in the list's order; `newest` is the timestamp
-    /// of its first item. `false` if that cannot be, and its items are to be pushed.
+    /// Appends a whole row of the list by copying it, in the list's order. `newest` is the timestamp of its first item.
+    /// Returns `false` if copying is impossible, and the caller must push the items.
     pub fn push_row(
         &mut self,
         row: &Bytes,
@@ -264,7 +263,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Keeps every so-many-th expiry, fewer and fewer as the file grows.
+    /// Samples expiries at regular intervals, which grow with the file.
     fn sample(&mut self, expires_at: u64) {
         if !self.summary.items.is_multiple_of(self.sample_every) {
             return;
@@ -280,7 +279,7 @@ impl FileWriter {
         }
     }
 
-    /// Completes the file and makes it durable; its name is not yet.
+    /// Completes the file and makes its content durable, but not its name.
     pub fn finish(mut self, pace: &mut dyn Pace) -> Result<DataFile, WriteError> {
         self.end_block(pace)?;
         self.index.finish(self.written + self.buffer.len() as u64);
@@ -307,8 +306,8 @@ mod tests {
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
-    /// Rows of one list, newest first: short ones, one that is too long for a file, a few of another
-    /// life, and deleted items among them. More items than samples are kept.
+    /// Rows of one list, newest first: short ones, one that is too long for a file, a few with another lifetime, and
+    /// deleted items among them. There are more items than samples.
     fn rows() -> Vec<Bytes> {
         let mut timestamp = 10_000_000;
         let row = |n: u64| {
@@ -359,7 +358,7 @@ mod tests {
             let mut source = ScanSource::new(&mut scan).unwrap();
             let mut items = Vec::new();
             while let Some(entry) = source.entry() {
-                // Its body is within the bound, but for the last item's head.
+                // Its body is within the bound, except for the last item's head.
                 assert!(source.row().whole().is_none_or(|row| row.len() < ROW_BYTES + 64));
                 let expires_at = (!entry.deleted).then_some(entry.expires_at);
                 items.push((entry.timestamp, expires_at, source.value().to_vec()));
@@ -370,7 +369,7 @@ mod tests {
         assert!(items_of(&by_rows) == items_of(&by_items));
     }
 
-    /// 63 kB in the log are not 63 MB in a file.
+    /// 63 kB in the log must not become 63 MB in a file.
     #[test]
     fn a_long_value_that_many_items_share_is_written_a_few_times() {
         let dir = tempfile::tempdir().unwrap();

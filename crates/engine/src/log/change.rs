@@ -1,24 +1,24 @@
-//! What is done to lists: what is queued, logged, kept pending, and applied to the heads.
+//! Changes of lists, as queued, logged, stored in the memtable, and applied to heads.
 
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use crate::list_id::ListId;
 
-/// One change to one list, as the log carries it.
+/// One change to one list, in the form of the log.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// Adds the items of a row, or deletes those that it marks as deleted.
+    /// Adds the items of a row, or deletes the items that it marks as deleted.
     Row(Bytes),
-    /// Removes all that is older than this.
+    /// Removes everything older.
     Clear,
-    /// Both: removes all that is older, and adds the items of a row, of which none is deleted. The log carries it as
-    /// the two.
+    /// Both: removes everything older, and adds the items of a row without deleted ones. The log contains it as the
+    /// two.
     Replace(Bytes),
 }
 
 impl Change {
-    /// Bytes of the items that it carries.
+    /// Bytes of its items.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Row(row) | Self::Replace(row) => row.len(),
@@ -36,9 +36,8 @@ pub struct ListChange {
     pub oldest: u64,
 }
 
-/// Changes to one list or several, each of another one. All of them are there or none: they go into one
-/// frame of the log, and readers see them at one moment. Nearly all are of one list, and take no memory
-/// beside it.
+/// Changes to one or several different lists, all or nothing. One frame of the log contains them, and readers see them
+/// at one moment. Nearly all are of one list, and need no further memory.
 #[derive(Debug, Clone)]
 pub struct Changes(SmallVec<[ListChange; 1]>);
 
@@ -48,7 +47,7 @@ impl Changes {
         Self(smallvec![ListChange { list, change, oldest }])
     }
 
-    /// Each with the oldest timestamp of its row. `None` if there are none.
+    /// Each change has the oldest timestamp of its row. `None` if there are none.
     pub fn of_each(changes: impl Iterator<Item = (ListId, Change, u64)>) -> Option<Self> {
         let changes = changes.map(|(list, change, oldest)| ListChange { list, change, oldest });
         let changes: SmallVec<[ListChange; 1]> = changes.collect();
@@ -63,7 +62,7 @@ impl Changes {
         &self.0
     }
 
-    /// Bytes of the items that they carry.
+    /// Bytes of their items.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|one| one.change.bytes()).sum()
     }

@@ -1,5 +1,5 @@
-//! What a backup needs of the log: a part of it, checked frame by frame, and closed as a start would
-//! have closed it. Reads segments and makes bytes; never changes the log.
+//! The part of the log that a backup needs: checked frame by frame, and closed as a start would close it. Reads
+//! segments and makes bytes, and never changes the log.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use super::{Position, segment_path};
 use crate::disk::{Disk, read_all};
 use crate::error::{Damage, ReadError};
 
-/// A piece of a segment's copy, and where in the segment it stands.
+/// A piece of a segment's copy, and its place in the segment.
 #[derive(Debug)]
 pub struct Piece {
     pub offset: u64,
     pub bytes: Vec<u8>,
 }
 
-/// The part of a segment from `start` to `end`, both of the whole log: its header, and its frames.
-/// If `end` lies in it, a frame that closes it follows.
+/// The part of a segment from `start` to `end`, which are places in the whole log: its header, and its frames. If `end`
+/// lies in it, a closing frame follows.
 pub fn segment(
     disk: &dyn Disk,
     dir: &Path,
@@ -58,8 +58,8 @@ pub fn segment(
     Ok([Piece { offset: 0, bytes }, Piece { offset: from as u64, bytes: frames }])
 }
 
-/// The segment after the last one, empty. Its header says that all before it is durable: so any
-/// damage to the copy is found out, and never taken for a torn tail.
+/// The empty segment after the last one. Its header states that everything before it is durable. So any damage to the
+/// copy is detected, and never mistaken for a torn tail.
 pub fn last_segment(number: u32, store: Option<StoreId>) -> Piece {
     let header = SegmentHeader { number, salt: new_salt(), durable: Position::start_of(number), store };
     Piece { offset: 0, bytes: header.encode().to_vec() }

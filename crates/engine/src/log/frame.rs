@@ -1,8 +1,8 @@
 //! The bytes of the log: segment headers and frames.
 //!
-//! A frame holds the changes of one group commit under one checksum, so that a group is there whole
-//! or not at all. Checksums are seeded with the segment's salt and the frame's place: a segment is
-//! used again without being wiped, and what it held before never passes for something new.
+//! A frame holds the changes of one group commit under one checksum, so that a group is complete or absent. Checksums
+//! are seeded with the segment's salt and the frame's place. Segments are reused without being wiped, and their old
+//! content is never mistaken for new frames.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -20,7 +20,7 @@ pub const SEGMENT_HEADER_LEN: usize = 64;
 pub const FRAME_HEADER_LEN: usize = 24;
 /// Frames begin at multiples of this.
 pub const ALIGNMENT: usize = 8;
-/// Room that is kept at the end of a segment for its last frame.
+/// Space at the end of a segment that is reserved for its last frame.
 pub const END_LEN: usize = FRAME_HEADER_LEN + ALIGNMENT;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"LISTLOG\x01";
@@ -30,14 +30,14 @@ const KIND_SEAL: u8 = 3;
 const CHANGE_ROW: u8 = 1;
 const CHANGE_CLEAR: u8 = 2;
 
-/// What a frame is for.
+/// The purpose of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It holds changes.
     Changes,
-    /// The segment is complete, and the log goes on in the next one.
+    /// The segment is complete, and the log continues in the next one.
     End,
-    /// It only says how far the log was durable when it was written.
+    /// It only states how far the log was durable at the time.
     Seal,
 }
 
@@ -45,9 +45,9 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
     pub number: u32,
-    /// Drawn anew each time that a file becomes a segment.
+    /// Drawn again each time that a file becomes a segment.
     pub salt: u64,
-    /// How far the log was durable when the segment was begun.
+    /// How far the log was durable at the beginning of the segment.
     pub durable: Position,
     /// The store that the log belongs to.
     pub store: Option<StoreId>,
@@ -80,7 +80,7 @@ impl SegmentHeader {
     }
 }
 
-/// A number that no other segment's checksums are seeded with.
+/// A number that seeds the checksums of no other segment.
 pub fn new_salt() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -91,11 +91,11 @@ fn seed(salt: u64, offset: u32) -> u32 {
 }
 
 fn magic(salt: u64) -> u32 {
-    // Never zero, which is what unused space holds.
+    // Never zero, which is the content of unused space.
     (salt >> 32) as u32 | 1
 }
 
-/// Gathers the changes of one frame.
+/// Collects the changes of one frame.
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -110,13 +110,13 @@ impl Default for FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Empties it for a frame of changes.
+    /// Empties it for a new frame of changes.
     pub fn clear(&mut self) {
         self.start(KIND_CHANGES);
     }
 
     fn start(&mut self, kind: u8) {
-        // A frame of one very large add must not hold its memory for ever.
+        // It must not retain the memory of one very large add permanently.
         if self.bytes.capacity() > 4 << 20 {
             self.bytes = Vec::new();
         }
@@ -159,12 +159,12 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(row);
     }
 
-    /// Bytes that the frame takes in the log.
+    /// Bytes of the frame in the log.
     pub fn len(&self) -> usize {
         self.bytes.len().next_multiple_of(ALIGNMENT)
     }
 
-    /// The frame, as it stands at a place of a segment.
+    /// The bytes of the frame for a place in a segment.
     pub fn seal(&mut self, salt: u64, offset: u32, durable: Position) -> &[u8] {
         let body_len = self.bytes.len() - FRAME_HEADER_LEN;
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
@@ -180,7 +180,7 @@ impl FrameBuffer {
     }
 }
 
-/// The header of a frame, if a sound one stands at this place.
+/// The header of a frame, if a valid one is at this place.
 fn header_at(segment: &[u8], salt: u64, offset: usize) -> Option<(usize, Position, u32)> {
     let header = segment.get(offset..)?.get(..FRAME_HEADER_LEN)?;
     if u32_at(header, 0)? != magic(salt) {
@@ -193,18 +193,18 @@ fn header_at(segment: &[u8], salt: u64, offset: usize) -> Option<(usize, Positio
     Some((u32_at(header, 4)? as usize, Position::from_u64(u64_at(header, 8)?), u32_at(header, 16)?))
 }
 
-/// A frame that was read back.
+/// A decoded frame.
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub kind: Kind,
-    /// How far the log was durable when the frame was written.
+    /// How far the log was durable at the time of writing.
     pub durable: Position,
     pub body: &'a [u8],
-    /// Where the next frame begins.
+    /// The beginning of the next frame.
     pub end: usize,
 }
 
-/// The frame at a place of a segment; `None` if no sound one is there.
+/// The frame at a place of a segment; `None` if there is no valid one.
 pub fn frame_at(segment: &[u8], salt: u64, offset: usize) -> Option<Frame<'_>> {
     let (body_len, durable, body_checksum) = header_at(segment, salt, offset)?;
     let start = offset + FRAME_HEADER_LEN;
@@ -223,20 +223,20 @@ pub fn frame_at(segment: &[u8], salt: u64, offset: usize) -> Option<Frame<'_>> {
     Some(Frame { kind, durable, body, end })
 }
 
-/// How far the log was durable according to each frame header at or after a place.
+/// The durable position in each frame header at or after a place.
 pub fn durable_after(segment: &[u8], salt: u64, offset: usize) -> impl Iterator<Item = Position> {
     let places = (offset.next_multiple_of(ALIGNMENT)..segment.len()).step_by(ALIGNMENT);
     places.filter_map(move |place| header_at(segment, salt, place)).map(|(_, durable, _)| durable)
 }
 
-/// A change that was read back, with the oldest timestamp of its row.
+/// A decoded change, with the oldest timestamp of its row.
 pub struct Record {
     pub list: ListId,
     pub change: Change,
     pub oldest: u64,
 }
 
-/// Reads the changes of a frame. `None` where they are no changes, although the checksum held.
+/// Decodes the changes of a frame. `None` for a malformed change with a valid checksum.
 pub fn records(body: &[u8], hash: ListHash) -> impl Iterator<Item = Option<Record>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -285,7 +285,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What an earlier version wrote is read by every later one.
+    /// Every later version reads the data of earlier ones.
     #[test]
     fn the_format_stays_as_it_is() {
         let durable = Position::new(1, 4_096);
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// A segment is used again without being wiped.
+    /// Segments are reused without being wiped.
     #[test]
     fn a_frame_of_another_segment_or_place_is_none() {
         let mut frame = FrameBuffer::of(Kind::Seal);
@@ -336,7 +336,7 @@ mod tests {
         let at = |place: usize| [vec![0; place], bytes.clone()].concat();
         assert!(frame_at(&at(64), SALT, 64).is_some());
         assert!(frame_at(&at(72), SALT, 72).is_none());
-        // One that begins alike, and one that does not.
+        // One with the same beginning, and one without.
         for other in [SALT ^ 1, SALT ^ (1 << 40)] {
             assert!(frame_at(&at(64), other, 64).is_none());
             assert_eq!(durable_after(&at(64), other, 0).next(), None);

@@ -1,9 +1,9 @@
-//! How far the log is known to be durable, told in a file of its own: so that a log that was cut is not
-//! taken for one that ends there.
+//! The known durable position of the log, in a separate file, so that a truncated log is not mistaken for one that ends
+//! there.
 //!
-//! It is written after an fsync of the log has succeeded, now and then, without an fsync of its own: the
-//! kernel keeps it when the process is killed, and an older one is as true as a newer. When the store is
-//! closed it is synced. Without it, or if it is broken, nothing is lost: then the log speaks for itself.
+//! It is written after a successful fsync of the log, at intervals, without an fsync of the file. The kernel retains it
+//! when the process is killed, and an older position is as true as a newer one. Closing the store syncs it. If it is
+//! missing or broken, nothing is lost, and the log alone decides.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use super::Position;
 use crate::disk::{Disk, DiskFile, read_all};
 
 pub const NAME: &str = "DURABLE";
-/// How often it is written, at most.
+/// The shortest interval between writes.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What the file says, if it can be trusted. Another store's cannot.
+/// The position in the file, if it is valid and from the same store.
 pub fn load(disk: &dyn Disk, dir: &Path, store: Option<StoreId>) -> Option<Position> {
     let bytes = disk.open_read_only(&dir.join(NAME)).and_then(|file| read_all(&*file)).ok()?;
     let mut words = str::from_utf8(&bytes).ok()?.split_ascii_whitespace().skip(1);
@@ -26,7 +26,7 @@ pub fn load(disk: &dyn Disk, dir: &Path, store: Option<StoreId>) -> Option<Posit
     (encode(position, store).as_bytes() == bytes).then_some(position)
 }
 
-/// Always of the same length: it is written over itself.
+/// Always of the same length, because it is overwritten in place.
 fn encode(Position { segment, offset }: Position, store: Option<StoreId>) -> String {
     let line = format!("durable {segment:010} {offset:010}");
     let checksum =
@@ -35,21 +35,21 @@ fn encode(Position { segment, offset }: Position, store: Option<StoreId>) -> Str
 }
 
 pub struct Known {
-    /// `None` where it could not be made, on a full disk: the log does without.
+    /// `None` if it could not be created on a full disk. The log works without it.
     file: Option<Arc<dyn DiskFile>>,
     store: Option<StoreId>,
     due_at: Mutex<Option<Instant>>,
 }
 
 impl Known {
-    /// Begins to tell of a store's log. What the file said until now stays until there is more to say.
+    /// Opens the file of a store's log. Its content stays until the first write.
     pub fn open(disk: &dyn Disk, dir: &Path, store: Option<StoreId>) -> Self {
         let path = dir.join(NAME);
         let file = disk.open(&path).or_else(|_| disk.create(&path));
         Self { file: file.ok(), store, due_at: Mutex::default() }
     }
 
-    /// Tells that the log is durable up to here, if it is time to.
+    /// Writes that the log is durable up to this position, if a write is due.
     pub fn tell(&self, now: Instant, durable: Position) {
         let mut due_at = self.due_at.lock().unwrap_or_else(PoisonError::into_inner);
         if due_at.is_none_or(|due_at| due_at <= now) {
@@ -58,7 +58,7 @@ impl Known {
         }
     }
 
-    /// The same in the end, durably.
+    /// Writes the last position, durably.
     pub fn tell_last(&self, durable: Position) {
         self.write(durable);
         let _the_log_does_without = self.file.as_ref().map(|file| file.sync());

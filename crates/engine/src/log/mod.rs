@@ -1,8 +1,8 @@
 //! The log: every change, in order, on disk before it is acknowledged.
 //!
-//! It is a row of segments, files that are written from front to back and used again once all
-//! their changes are in data files. `frame` has the format, `writer` appends, `replay` reads it
-//! back after a start, `known` tells beside it how far it is durable, `copy` copies it for a backup.
+//! It is a sequence of segments. These files are written from front to back, and reused once data files contain all
+//! their changes. `frame` has the format, `writer` appends, and `replay` reads it after a start. `known` stores its
+//! durable position separately, and `copy` copies it for a backup.
 
 pub mod change;
 pub mod copy;
@@ -15,7 +15,7 @@ pub mod writer;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A place in the log. Ordered as the log is.
+/// A place in the log, in the order of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub segment: u32,
@@ -52,12 +52,12 @@ pub(super) fn segment_path(dir: &Path, segment: u32) -> PathBuf {
     dir.join(format!("{segment:010}.log"))
 }
 
-/// The segment that a file name stands for.
+/// The segment of a file name.
 pub(super) fn segment_of(name: &str) -> Option<u32> {
     numbered(name, ".log")
 }
 
-/// A segment that waits to be used again, under the number it last had.
+/// A segment that waits for reuse, under its last number.
 pub(super) fn spare_path(dir: &Path, segment: u32) -> PathBuf {
     dir.join(format!("{segment:010}.spare"))
 }

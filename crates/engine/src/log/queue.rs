@@ -1,8 +1,7 @@
-//! Where writes wait for the log's thread: a queue bounded by the memory that they take, which any
-//! thread may fill.
+//! The queue of writes for the log's thread. Its memory is bounded, and any thread may fill it.
 //!
-//! Whoever has a place queues at once, without waiting for anything else: so the log's thread gives every
-//! place back, and a write waits for a place no longer than for those that are queued before it.
+//! A writer with a place queues at once, without any other wait. So the log's thread frees every place, and a write
+//! waits at most for the writes that are queued before it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -17,39 +16,39 @@ use tokio::time::timeout_at;
 
 use super::change::Changes;
 
-/// Bytes of memory that one permit of the queue stands for.
+/// Bytes of memory per permit of the queue.
 const UNIT_BYTES: usize = 256;
-/// What each change of a waiting write costs beside its row: an estimate.
+/// The estimated cost of each change of a waiting write, in addition to its row.
 const WRITE_OVERHEAD: usize = 256;
 /// A write must fit a segment, whose places are 32 bits.
 const WRITE_BYTES_MAX: usize = 1 << 30;
-/// The part for removals is no smaller: one of 1,000 items fits.
+/// The part for removals has at least this size, which fits a removal of 1,000 items.
 const REMOVALS_BYTES_MIN: usize = 256 << 10;
-/// Lists that one write changes, at most: the log's thread keeps their readers waiting for all of them.
+/// The largest number of lists of one write, because readers of all of them wait while it is applied.
 const WRITE_LISTS_MAX: usize = 4096;
-/// Writes that make up a group: it waits for no more.
+/// A group of this many writes waits for no more.
 pub const GROUP_WRITES: usize = 1024;
-/// How long a group waits for company, once there has been some.
+/// How long a group waits for more writes, if the previous group had several.
 const LINGER: Duration = Duration::from_micros(300);
 
-/// Which part of the queue a write takes its place in.
+/// The part of the queue in which a write takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Adds,
-    /// A quarter, which adds leave free.
+    /// A quarter of the queue, which adds leave free.
     Removals,
 }
 
-/// Changes with their place in the queue, which is given back when this is dropped.
+/// Changes with their place in the queue, which drop frees.
 pub struct Placed {
     pub part: Part,
     pub changes: Changes,
     _place: OwnedSemaphorePermit,
 }
 
-/// What waits for the log's thread.
+/// An entry of the queue of the log's thread.
 pub struct Write {
-    /// `None` only waits until all that was queued before it is through.
+    /// `None` only waits until all earlier entries are completed.
     pub placed: Option<Placed>,
     pub deadline: Instant,
     pub reply: Reply,
@@ -65,7 +64,7 @@ impl Write {
     }
 }
 
-/// Whom a write answers. If the thread ends without an answer, that is one.
+/// The receiver of a write's answer. If the thread ends without an answer, drop answers.
 pub struct Reply(Option<Done>);
 
 impl Reply {
@@ -79,7 +78,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(done) = self.0.take() {
-            // Nobody knows how far the thread came.
+            // The progress of the thread is unknown.
             done(Err(StoreError::Internal { reason: "the log thread ended".into(), outcome_unknown: true }));
         }
     }
@@ -91,20 +90,20 @@ struct Queued {
     /// Whether the thread waits for a first write and must be woken.
     idle: bool,
     freeze_wanted: bool,
-    /// Whether the log is to go on in a fresh segment when that is done.
+    /// Whether the log must continue in a fresh segment after that.
     fresh_log_wanted: bool,
-    /// Whether the thread is to look around although no write waits.
+    /// Whether the thread must run its checks without a write.
     poked: bool,
     closed: bool,
 }
 
-/// Where writes wait for the log's thread.
+/// The queue of writes for the log's thread.
 pub struct CommitQueue {
     queued: Mutex<Queued>,
     wake: Condvar,
     adds: Places,
     removals: Places,
-    /// Writes that may still be queued although whoever waited for them has left.
+    /// Writes that may still be queued although their callers have left.
     left_alone: Arc<AtomicUsize>,
 }
 
@@ -150,7 +149,7 @@ impl CommitQueue {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The largest removal that is admitted, in bytes.
+    /// The largest accepted removal, in bytes.
     pub fn removal_bytes_max(&self) -> usize {
         self.removals.max * UNIT_BYTES
     }
@@ -169,7 +168,7 @@ impl CommitQueue {
         Ok(Placed { part, changes, _place: place })
     }
 
-    /// The same if there is a place at once; else the changes are given back.
+    /// Takes a place if one is free. Otherwise returns the changes.
     pub fn try_place(&self, part: Part, changes: Changes) -> Result<Placed, Changes> {
         let Ok(units) = self.units(part, &changes) else { return Err(changes) };
         match self.places(part).free.clone().try_acquire_many_owned(units) {
@@ -178,8 +177,8 @@ impl CommitQueue {
         }
     }
 
-    /// How much of its part a write takes. A larger add takes all of the part: the body of a request bounds it. A
-    /// larger removal is refused: removals are made in parts.
+    /// The units of its part that a write takes. A larger add takes all of the part, because the body of a request
+    /// bounds it. A larger removal is refused, because removals come in parts.
     fn units(&self, part: Part, changes: &Changes) -> Result<u32, StoreError> {
         let (bytes, lists) = (changes.bytes(), changes.as_slice().len());
         let refused = |text: String| Err(StoreError::Refused(Invalid::argument(text)));
@@ -191,8 +190,8 @@ impl CommitQueue {
         }
         let beside = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
         let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
-        // A removal of items comes in parts, of a list and its reverse entries. A bag that goes with its entries is one
-        // write.
+        // A removal of items comes in parts, each of a list and its reverse entries. The removal of a bag with its
+        // entries is one write.
         let comes_in_parts = part == Part::Removals && lists <= 2;
         if comes_in_parts && bytes + beside > self.removal_bytes_max() {
             let most = self.removal_bytes_max();
@@ -202,14 +201,13 @@ impl CommitQueue {
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
 
-    /// Queues a write. `done` is called once it is as durable as the store promises and visible, or
-    /// has failed.
+    /// Queues a write. `done` is called once the write is as durable as the store promises and visible, or has failed.
     pub fn push(&self, placed: Placed, deadline: tokio::time::Instant, done: Done) {
         self.push_write(Write { placed: Some(placed), deadline: deadline.into_std(), reply: Reply(Some(done)) });
     }
 
-    /// The same, as a future. The write is queued when this returns, whether the future is polled
-    /// or not.
+    /// Queues a write and returns its result as a future. The write is queued when this returns, even if the future is
+    /// never polled.
     pub fn commit(
         &self,
         placed: Placed,
@@ -218,29 +216,29 @@ impl CommitQueue {
         self.follow(Some(placed), deadline)
     }
 
-    /// Waits until all that was queued before is visible, or has failed.
+    /// Waits until all earlier writes are visible, or have failed.
     pub fn barrier(&self, deadline: tokio::time::Instant) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.follow(None, deadline)
     }
 
-    /// The same for whoever is called back.
+    /// Does the same with a callback.
     pub fn push_barrier(&self, deadline: tokio::time::Instant, done: Done) {
         self.push_write(Write { placed: None, deadline: deadline.into_std(), reply: Reply(Some(done)) });
     }
 
-    /// Whether a write may still be queued that was to be waited for ([`Self::commit`]) and no longer is, or whose
-    /// session has ended ([`Self::leave`]). Mostly there is none.
+    /// Whether a write may still be queued whose caller no longer waits for it ([`Self::commit`]), or whose session has
+    /// ended ([`Self::leave`]). Usually there is none.
     pub fn has_write_left_alone(&self) -> bool {
         self.left_alone.load(Ordering::Acquire) > 0
     }
 
-    /// Waits until every such write is visible, or has failed: for whoever has a list to themselves, whose writes are
-    /// all of that kind.
+    /// Waits until every such write is visible, or has failed. For a caller that has a list exclusively, where every
+    /// queued write is such a write.
     pub async fn no_write_left_alone(&self, deadline: tokio::time::Instant) -> Result<(), StoreError> {
         if self.has_write_left_alone() { self.barrier(deadline).await } else { Ok(()) }
     }
 
-    /// Leaves alone what is queued: said by a session that ends, with the turns that its writes have had.
+    /// Marks all queued writes as left alone. A session calls this at its end, which also ends the turns of its writes.
     pub fn leave(&self) {
         self.left_alone.fetch_add(1, Ordering::AcqRel);
         let left_alone = Arc::clone(&self.left_alone);
@@ -260,7 +258,7 @@ impl CommitQueue {
         let left_alone = Arc::clone(&self.left_alone);
         let mut followed = Followed { replied, left_alone: Arc::clone(&left_alone), is_answered: false };
         let done: Done = Box::new(move |result| {
-            // The caller may have left: its write stands all the same.
+            // The caller may have left, but its write remains.
             if reply.send(result).is_err() {
                 left_alone.fetch_sub(1, Ordering::AcqRel);
             }
@@ -287,7 +285,7 @@ impl CommitQueue {
         }
     }
 
-    /// Asks for the pending items to be frozen as soon as the ones before them are in files.
+    /// Requests to freeze the memtable as soon as the earlier ones are in files.
     pub fn want_freeze(&self) {
         let mut queued = self.queued();
         (queued.freeze_wanted, queued.poked) = (true, true);
@@ -295,7 +293,7 @@ impl CommitQueue {
         self.wake.notify_one();
     }
 
-    /// The same, and that the log goes on in a fresh segment, so that none before it is needed then.
+    /// Does the same, and continues the log in a fresh segment, so that no earlier one is needed afterwards.
     pub fn want_fresh_log(&self) {
         self.queued().fresh_log_wanted = true;
         self.want_freeze();
@@ -305,19 +303,19 @@ impl CommitQueue {
         self.queued().fresh_log_wanted
     }
 
-    /// Whether somebody waits for a freeze.
+    /// Whether a caller waits for a freeze.
     pub fn freeze_is_wanted(&self) -> bool {
         self.queued().freeze_wanted
     }
 
-    /// A freeze is done, with a fresh log or without. A fresh log that was requested in between is still wanted.
+    /// Records a freeze, with a fresh log or without. A fresh log that was requested in between is still wanted.
     pub fn freeze_granted(&self, fresh_log: bool) {
         let mut queued = self.queued();
         queued.fresh_log_wanted &= !fresh_log;
         queued.freeze_wanted = queued.fresh_log_wanted;
     }
 
-    /// Takes no more writes. Those that wait are still committed.
+    /// Refuses further writes. Queued writes are still committed.
     pub fn close(&self) {
         self.queued().closed = true;
         self.wake.notify_one();
@@ -327,17 +325,17 @@ impl CommitQueue {
         self.queued().closed
     }
 
-    /// Takes no more writes, and drops those that wait.
+    /// Refuses further writes, and drops the queued ones.
     pub fn abandon(&self) {
         let mut queued = self.queued();
         queued.closed = true;
         let unanswered = mem::take(&mut queued.writes);
         drop(queued);
-        // Dropping one answers it, for which the queue must be free.
+        // Dropping a write answers it, which needs the queue to be unlocked.
         drop(unanswered);
     }
 
-    /// The writes that wait. Waits for a first one, and then, if asked to, a little for others.
+    /// Takes the queued writes. Waits for a first one, and then, on request, a little for more.
     pub fn take(&self, timeout: Option<Duration>, linger: bool) -> Taken {
         let mut queued = self.queued();
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
@@ -368,7 +366,7 @@ impl CommitQueue {
     }
 }
 
-/// The answer to a write, as long as somebody waits for it.
+/// The answer to a write, while its caller waits for it.
 struct Followed {
     replied: oneshot::Receiver<Result<(), StoreError>>,
     left_alone: Arc<AtomicUsize>,
@@ -388,7 +386,8 @@ impl Drop for Followed {
         if self.is_answered {
             return;
         }
-        // Never too few: whoever is to answer subtracts it once nobody takes the answer, which is from `close` on.
+        // Never too few: the answering thread subtracts it once no caller takes the answer, which is possible from
+        // `close` on.
         self.left_alone.fetch_add(1, Ordering::AcqRel);
         self.replied.close();
         if !matches!(self.replied.try_recv(), Err(oneshot::error::TryRecvError::Closed)) {
@@ -444,7 +443,7 @@ mod tests {
         assert!(units(WRITE_LISTS_MAX).is_some());
     }
 
-    /// Whoever writes next to a list must see what another one has left there.
+    /// The next writer to a list must see the left writes of the previous one.
     #[tokio::test]
     async fn writes_are_left_alone_from_when_nobody_waits_for_them_until_they_are_through() {
         let queue = CommitQueue::new(64 << 10);

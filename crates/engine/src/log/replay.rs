@@ -1,14 +1,13 @@
-//! Reads the log back after a start, and finds its end.
+//! Reads the log after a start, and finds its end.
 //!
-//! The log ends at the first place that holds no sound frame. If anything after that place says
-//! that the log was durable beyond it, then it is no end but damage, and is refused; else it is
-//! what a crash left of a write that nobody acknowledged as durable, and is cut off.
+//! The log ends at the first place without a valid frame. If any later data states that the log was durable beyond that
+//! place, it is damage, and is refused. Otherwise a crash left a write that was never acknowledged as durable, and it
+//! is cut off.
 //!
-//! What is read is not believed to be on the disk. Where an fsync failed, the kernel still shows what it
-//! could not write and never writes it again, and the next fsync succeeds. So each segment with something
-//! that nothing says to be durable is replaced by a copy, in one step: whoever is interrupted while doing
-//! so leaves what was there. The same bytes at the same place would not do: ext4 writes such a block,
-//! and leaves it marked as never written.
+//! The data may not be on the disk. After a failed fsync, the kernel still shows the unwritten data and never writes it
+//! again, and the next fsync succeeds. So a copy atomically replaces each segment with data that nothing states to be
+//! durable. An interruption leaves the old segment. Writing the same bytes to the same place is not enough: ext4 writes
+//! such a block, and leaves it marked as unwritten.
 
 use std::io;
 use std::path::Path;
@@ -20,28 +19,28 @@ use crate::disk::{Disk, read_all};
 use crate::error::{Damage, OpenError};
 use crate::options::ListHash;
 
-/// What was read, and where the log ends.
+/// The result of reading, and the end of the log.
 #[derive(Debug)]
 pub struct LogEnd {
     at: Position,
-    /// The end of the last frame that does not close a segment; else where the log is needed from.
+    /// The end of the last frame that does not close a segment, or the start of the needed part.
     appended: Position,
     salt: u64,
-    /// Before this place the log was durable, as the log itself says.
+    /// The log was durable before this place, according to its own frames.
     durable: Position,
-    /// The segments that hold more than that, oldest first, as far as they count.
+    /// The segments with later data, oldest first, up to the end.
     tail: Vec<(u32, Vec<u8>)>,
     changes: u64,
-    /// Frames behind the end that do not count.
+    /// Invalid frames after the end.
     cut_frames: u64,
 }
 
-/// What is known of the log before it is read.
+/// The known state of the log before reading it.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
-    /// From where on it is needed.
+    /// The start of the needed part.
     pub start: Position,
-    /// How far it was durable, as somebody else says.
+    /// How far it was durable, according to other files.
     pub durable: Option<Position>,
     pub owner: Option<Owner>,
 }
@@ -106,7 +105,7 @@ fn load(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, OpenError> {
     disk.open_read_only(path).and_then(|file| read_all(&*file)).map_err(OpenError::io("read", path))
 }
 
-/// Replaces a segment by a copy. Its name is not durable yet.
+/// Replaces a segment with a copy. Its name is not durable yet.
 fn write_again(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_added_extension("tmp");
     let copied = disk.create(&temporary).and_then(|file| file.write_all_at(bytes, 0).map(|()| file));
@@ -117,7 +116,7 @@ fn write_again(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
             if error.kind() != io::ErrorKind::StorageFull {
                 return Err(error);
             }
-            // It has blocks already: writing those once more is the best that is left.
+            // Its blocks are allocated already, so writing them again is the best remaining option.
             let file = disk.open(path)?;
             file.write_all_at(bytes, 0)?;
             file.sync()
@@ -130,17 +129,18 @@ impl LogEnd {
         self.at
     }
 
-    /// As far as frames were appended. It stays where the log only goes on in another segment, as a backup's does.
+    /// The end of the appended frames. It does not move when the log continues in another segment without a frame, as
+    /// in a backup.
     pub fn appended(&self) -> Position {
         self.appended
     }
 
-    /// The segment to begin next.
+    /// The number of the next segment.
     pub fn next_segment(&self) -> u32 {
         self.at.segment + 1
     }
 
-    /// Reads a segment as far as it goes; tells whether that is its end.
+    /// Reads a segment to the last valid frame. Returns whether the log ends there.
     fn read_segment(
         &mut self,
         bytes: &[u8],
@@ -167,8 +167,8 @@ impl LogEnd {
         Ok(false)
     }
 
-    /// Decides whether what looks like the end is damage, with what is known from elsewhere, and what
-    /// the rest of its segment and later ones say.
+    /// Decides whether an apparent end is damage, by the data of other files, of the rest of its segment, and of later
+    /// segments.
     fn refuse_if_damaged(
         &mut self,
         disk: &dyn Disk,
@@ -199,8 +199,7 @@ impl LogEnd {
         Ok(())
     }
 
-    /// Makes durable what was read, and cuts off what follows the end, as far as it lies in other
-    /// segments. `segments` are those that were read.
+    /// Makes the read data durable, and cuts off later data in other segments. `segments` are the read ones.
     pub fn settle(&self, disk: &dyn Disk, dir: &Path, segments: &[u32]) -> Result<(), OpenError> {
         let mut written = 0;
         for (segment, bytes) in &self.tail {
@@ -218,7 +217,7 @@ impl LogEnd {
         }
         disk.sync_dir(dir).map_err(OpenError::io("sync", dir))?;
         let cut_segments = later().count();
-        // A new log, and one that was closed in order, hold nothing that is worth a word.
+        // A new log, and an orderly closed one, contain nothing to report.
         if self.changes > 0 || self.cut_frames > 0 || cut_segments > 0 {
             tracing::info!(
                 changes = self.changes,
@@ -233,8 +232,8 @@ impl LogEnd {
         Ok(())
     }
 
-    /// Closes the last segment where the log ends, durably: what a crash left behind there is never
-    /// looked at again. The next segment must have been begun.
+    /// Closes the last segment at the end of the log, durably, so that later reads ignore the remains of a crash. The
+    /// next segment must exist.
     pub fn close(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
         let path = segment_path(dir, self.at.segment);
         let mut end = FrameBuffer::of(Kind::End);

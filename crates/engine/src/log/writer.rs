@@ -1,5 +1,5 @@
-//! Appends frames to the log, segment after segment. Owned by one thread; what others need to know
-//! of its progress is in [`Progress`].
+//! Appends frames to the log, segment after segment. One thread owns it. Other threads read its progress in
+//! [`Progress`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,51 +13,51 @@ use super::{Position, segment_path, spare_path};
 use crate::disk::{Disk, DiskFile};
 use crate::error::WriteError;
 
-/// A new segment grows by so many zeros at a time, so that most syncs have no size to record.
+/// A new segment grows by this many zeros at a time, so that most syncs need not record a new size.
 const GROWTH_BYTES: u64 = 1 << 20;
-/// Used segments that are kept to be used again; more are removed. A flush frees as many as pending items
-/// may spread over: then none has to be made anew, which syncs would have to wait for.
+/// The largest number of spare segments; more are removed. A flush frees as many as a memtable may span. Then no
+/// segment must be created, which syncs would have to wait for.
 pub const SPARES_MAX: usize = 4;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// How far the log has come, for the threads that do not write it.
+/// The progress of the log, for threads that do not write it.
 pub struct Progress {
     dir: PathBuf,
     store: Option<StoreId>,
     durable: AtomicU64,
-    /// The end of the last appended frame that is durable; 0 before this process has any.
+    /// The end of the last durable frame; 0 before the first one of this process.
     appended: AtomicU64,
     unsynced: Mutex<Unsynced>,
-    /// One sync at a time: a second one must not run ahead of the first. Whether one has failed: then
-    /// none that comes later says anything of what that one was to write.
+    /// Permits one sync at a time, because a second one must not overtake the first. The value states whether one has
+    /// failed. Then no later sync proves that the failed part is durable.
     syncing: Mutex<bool>,
     in_use: Mutex<InUse>,
-    /// Segments that may be used again, by the number they last had.
+    /// Segments for reuse, by their last number.
     spares: Mutex<Vec<u32>>,
     ahead: Mutex<Ahead>,
-    /// Whether the next segment should be made ready.
+    /// Whether the next segment must be prepared.
     next_wanted: AtomicBool,
-    /// How many want used segments removed rather than used again, with what they hold behind what is written.
+    /// The number of callers that want obsolete segments removed instead of reused, because of their old content.
     discards: AtomicUsize,
 }
 
-/// Which segments are not to be touched.
+/// Segments that must stay unchanged.
 struct InUse {
     /// The oldest segment in use.
     first: u32,
-    /// Whether a reader needs all of them as they are.
+    /// Whether a reader needs all of them unchanged.
     pinned: bool,
 }
 
-/// What comes after the present segment. Held locked by whoever begins a segment.
+/// The segments after the current one. Locked while a segment begins.
 #[derive(Default)]
 struct Ahead {
     present: u32,
-    /// The segment after that, if it is ready.
+    /// The following segment, if it is ready.
     prepared: Option<Segment>,
 }
 
-/// What a sync has to cover.
+/// The part that a sync must cover.
 #[derive(Default)]
 struct Unsynced {
     files: Vec<Arc<dyn DiskFile>>,
@@ -83,18 +83,18 @@ impl Progress {
         }
     }
 
-    /// All before this place survives a loss of power.
+    /// Everything before this place survives a loss of power.
     pub fn durable(&self) -> Position {
         Position::from_u64(self.durable.load(Ordering::Acquire))
     }
 
-    /// The end of the last frame that was appended and survives a loss of power, if there is one. Unlike the end of the
-    /// log it does not move without a frame: [`LogEnd::appended`](super::replay::LogEnd::appended) finds it again.
+    /// The end of the last appended frame that survives a loss of power, if there is one. Unlike the end of the log, it
+    /// does not move without a frame. [`LogEnd::appended`](super::replay::LogEnd::appended) returns it after a restart.
     pub fn appended(&self) -> Option<Position> {
         Some(self.appended.load(Ordering::Acquire)).filter(|place| *place > 0).map(Position::from_u64)
     }
 
-    /// The end of what was written so far.
+    /// The end of the written data.
     pub fn written(&self) -> Position {
         Position::from_u64(self.unsynced().written)
     }
@@ -123,10 +123,10 @@ impl Progress {
         self.next_wanted.load(Ordering::Acquire)
     }
 
-    /// Makes the next segment ready, so that the log's thread need not wait for the syncs of that.
+    /// Prepares the next segment, so that the log's thread need not wait for its syncs.
     pub fn prepare(&self, disk: &dyn Disk, segment_bytes: u64) -> Result<(), WriteError> {
         let mut ahead = self.ahead();
-        // The log's thread may have come to the next one in between.
+        // The log's thread may have taken the next segment in between.
         if self.is_next_wanted() && ahead.prepared.is_none() {
             ahead.prepared = Some(begin_segment(disk, self, ahead.present + 1, segment_bytes, 0)?);
         }
@@ -142,7 +142,7 @@ impl Progress {
         }
     }
 
-    /// Makes all that was written so far durable. After an error the log must not be used any more.
+    /// Makes all written data durable. After an error the log must no longer be used.
     pub fn sync(&self) -> io::Result<()> {
         let mut has_failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         if *has_failed {
@@ -163,19 +163,18 @@ impl Progress {
         Ok(())
     }
 
-    /// Keeps all segments as they are until [`Self::unpin`]. For one reader at a time: tells whether
-    /// it is this one.
+    /// Retains all segments until [`Self::unpin`]. For one reader at a time: returns whether this call succeeded.
     pub fn pin(&self) -> bool {
         !std::mem::replace(&mut self.in_use().pinned, true)
     }
 
-    /// Lets go of the segments: those that are free by now are to be given back by the caller.
+    /// Ends the pin. The caller must then free the obsolete segments.
     pub fn unpin(&self) {
         self.in_use().pinned = false;
     }
 
-    /// Removes the segments that wait to be used again, and from now on each that is used up, until each of those
-    /// who asked for it has called [`Self::keep_some_to_be_used_again`].
+    /// Removes the spare segments, and from now on each obsolete one, until each caller has called
+    /// [`Self::keep_some_to_be_used_again`].
     pub fn keep_none_to_be_used_again(&self, disk: &dyn Disk) {
         self.discards.fetch_add(1, Ordering::AcqRel);
         for spare in self.spares().drain(..) {
@@ -192,7 +191,7 @@ impl Progress {
         self.discards.load(Ordering::Acquire) > 0
     }
 
-    /// The oldest segment that is not given back.
+    /// The oldest segment in use.
     pub fn first_in_use(&self) -> u32 {
         self.in_use().first
     }
@@ -201,9 +200,8 @@ impl Progress {
         self.in_use().pinned
     }
 
-    /// Gives back the segments before one that hold nothing any more that is not in data files,
-    /// unless they are pinned: then a later call does it. Failures are left for the next start,
-    /// which does the same.
+    /// Frees the segments before `end`, whose changes are all in data files. If they are pinned, a later call does it.
+    /// The next start repeats failed removals.
     pub fn recycle_before(&self, disk: &dyn Disk, end: u32) {
         let mut in_use = self.in_use();
         if in_use.pinned {
@@ -227,16 +225,16 @@ struct Segment {
     number: u32,
     salt: u64,
     file: Arc<dyn DiskFile>,
-    /// Where the next frame goes.
+    /// The place of the next frame.
     offset: u64,
-    /// Bytes of the file.
+    /// The length of the file.
     allocated: u64,
-    /// Bytes that it may have.
+    /// The largest length of the file.
     limit: u64,
 }
 
 impl Segment {
-    /// Makes sure that the file has room up to `end`, without touching what is there.
+    /// Makes sure that the file has space up to `end`, without changing existing data.
     fn reserve(&mut self, end: u64) -> io::Result<()> {
         if end <= self.allocated {
             return Ok(());
@@ -266,7 +264,7 @@ pub struct LogWriter {
     segment_bytes: u64,
     progress: Arc<Progress>,
     current: Segment,
-    /// The last segment whose successor was asked for.
+    /// The last segment whose successor was requested.
     asked_in: u32,
 }
 
@@ -284,12 +282,12 @@ impl LogWriter {
         Ok(Self { disk, segment_bytes, progress, current, asked_in: 0 })
     }
 
-    /// Where the next frame goes.
+    /// The place of the next frame.
     pub fn position(&self) -> Position {
         self.current.position()
     }
 
-    /// Appends a frame: it then survives a crash of the process. Not durable yet.
+    /// Appends a frame, which then survives a crash of the process. It is not durable yet.
     pub fn append(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
         let len = frame.len() as u64;
         if !self.current.has_room_for(len) {
@@ -298,13 +296,13 @@ impl LogWriter {
         self.write(frame)
     }
 
-    /// Whether a small frame fits without beginning a segment.
+    /// Whether a small frame fits into the current segment.
     pub fn has_room_for_seal(&self) -> bool {
         self.current.has_room_for(END_LEN as u64)
     }
 
-    /// Asks for the next segment once half of the present one is used: then whoever makes it ready has time
-    /// for that. Tells whether it has asked just now.
+    /// Requests the next segment once half of the current one is used, so that there is time to prepare it. Returns
+    /// whether this call requested it.
     pub fn ask_for_next(&mut self) -> bool {
         let Segment { number, offset, limit, .. } = self.current;
         let asks = self.asked_in != number && offset > limit / 2;
@@ -322,7 +320,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes a frame without telling others how far the log has come.
+    /// Writes a frame without publishing the progress of the log.
     fn put(&mut self, frame: &mut FrameBuffer) -> Result<(), WriteError> {
         let segment = &mut self.current;
         let end = segment.offset + frame.len() as u64;
@@ -339,46 +337,47 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Goes on in the next segment, although there is room in this one.
+    /// Continues in the next segment, although this one has space.
     pub fn begin_next(&mut self) -> Result<(), WriteError> {
         self.roll(END_LEN as u64)
     }
 
-    /// Closes the segment and goes on in the next one. That is durable by then: so if a segment is
-    /// closed and the next one is not there, it was lost.
+    /// Closes the segment and continues in the next one, which is durable by then. So if a segment is closed and the
+    /// next one is missing, it was lost.
     fn roll(&mut self, frame_len: u64) -> Result<(), WriteError> {
         let progress = self.progress.clone();
         let mut ahead = progress.ahead();
         let number = self.current.number + 1;
-        // One that was made ready before may be a used one, which is then replaced.
+        // A prepared segment may be a reused one, which is then replaced.
         let prepared = ahead.prepared.take().filter(|next| next.has_room_for(frame_len) && !progress.discards());
         let next = match prepared {
             Some(next) => next,
             None => begin_segment(&*self.disk, &progress, number, self.segment_bytes, frame_len)?,
         };
         if let Err(error) = self.put(&mut FrameBuffer::of(Kind::End)) {
-            // The log still ends here, and the next segment is as it should be.
+            // The log still ends here, and the next segment is correct.
             ahead.prepared = Some(next);
             return Err(error);
         }
         ahead.present = number;
         self.progress.next_wanted.store(false, Ordering::Release);
         let ended = std::mem::replace(&mut self.current, next);
-        // The end is never told by itself: whoever reads up to what was told finds the next segment.
+        // The position after a closing frame is never published alone, so that a reader of a published position finds
+        // the next segment.
         progress.wrote(&ended.file, self.position());
         Ok(())
     }
 }
 
-/// Whether a frame that could not be written does not count: part of it, or all, may be there.
+/// Whether a failed frame is certainly invalid, although parts of it may have been written.
 fn is_void(file: &dyn DiskFile, frame: &[u8], offset: u64) -> bool {
-    // Without its header none of it counts; and with some of it missing its checksum does not hold.
+    // Without its header the frame is invalid. With missing parts its checksum is invalid.
     let mut found = vec![0; frame.len()];
     file.write_all_at(&[0; FRAME_HEADER_LEN], offset).is_ok()
         || file.read_exact_at(&mut found, offset).is_ok_and(|()| found != frame)
 }
 
-/// Makes a segment of a spare file or a new one, durably, with room for a frame.
+/// Makes a durable segment from a spare file or a new one, with space for a frame.
 fn begin_segment(
     disk: &dyn Disk,
     progress: &Progress,

@@ -1,4 +1,4 @@
-//! The newest items of one list, packed: read from a merge of the whole list, and changed as the list is.
+//! The newest items of one list, packed: read by merging the whole list, and updated with every change.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use crate::log::change::Change;
 use crate::row::merge::Merge;
 use crate::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 
-/// Bytes of a row of head items, at most. Longer ones end earlier.
+/// The largest size of a row of head items. A longer head ends earlier.
 const BYTES_MAX: usize = 64 << 10;
 
 /// The newest items of one list.
@@ -22,29 +22,28 @@ pub struct Head {
     /// Its items, packed.
     pub row: Bytes,
     count: usize,
-    /// How many items it was filled with: what its readers ask for.
+    /// The number of items that it was filled with, which its readers need.
     wanted: usize,
     /// No item of it is older than this.
     oldest: u64,
     /// No item of it expires before this.
     first_expiry: u64,
-    /// Whether the list has no other items than these.
+    /// Whether the list has no other items.
     pub complete: bool,
 }
 
 impl Head {
-    /// The page that was asked for, if it is all in here.
+    /// The requested page, if the head contains all of it.
     pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
         page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
     }
 
-    /// The newest item of the list, or that none is visible, if that can be told from here: `taken` makes of it what is
-    /// wanted.
+    /// Passes the newest visible item of the list, or `None`, to `taken`, if the head determines it.
     pub fn newest<'h, T>(&'h self, op: &Operation, taken: impl FnOnce(Timestamp, &'h [u8]) -> T) -> Option<Option<T>> {
         page::newest_of_row(op, &self.row, self.complete, taken)
     }
 
-    /// Whether it may hold items that have expired by then, in nanoseconds since the Unix epoch.
+    /// Whether it may contain items that expire until `now`, in nanoseconds since the Unix epoch.
     pub fn may_hold_expired(&self, now: u64) -> bool {
         self.first_expiry <= now
     }
@@ -60,7 +59,7 @@ impl Head {
         Ok(false)
     }
 
-    /// The head as it is after a change; `None` if nothing is known any more.
+    /// The head after a change; `None` if the result is unknown.
     pub fn after(&self, change: &Change) -> Result<Option<Self>, Malformed> {
         let row = match change {
             Change::Clear => {
@@ -86,11 +85,11 @@ impl Head {
         }
     }
 
-    /// The head with the items of a row among its own.
+    /// The head merged with the items of a row.
     fn merged(&self, row: &Bytes, inspected: &Inspected) -> Result<Option<Self>, Malformed> {
         let (mut new, mut known) = (RowCursor::new(row)?, RowCursor::new(&self.row)?);
         let mut builder = RowBuilder::with_room(self.row.len() + row.len());
-        // Room to grow, so that not every add has to cut.
+        // Leaves space to grow, so that not every add has to cut.
         let items_max = if self.has_outgrown() { self.wanted } else { usize::MAX };
         let mut complete = self.complete;
         loop {
@@ -107,10 +106,10 @@ impl Head {
                     Ordering::Greater
                 }
                 (Some(_), None) if self.complete => Ordering::Less,
-                // Below the last item of an incomplete head there may be others, of which it knows nothing.
+                // After the last item of an incomplete head, other items of the list may follow.
                 (_, None) => break,
             };
-            // Of equal items the new one counts.
+            // Among equal items the new one counts.
             let next = if order.is_gt() { &known } else { &new };
             if let Some(entry) = next.entry().filter(|entry| !entry.deleted) {
                 if is_full(&builder, items_max, next.value().len()) {
@@ -133,24 +132,24 @@ impl Head {
         Ok(Some(self.changed_to(builder.finish(), count, inspected, complete)))
     }
 
-    /// The head with these items, after a change of which this is known.
+    /// The head with these items, after a change with these properties.
     fn changed_to(&self, row: Bytes, count: usize, change: &Inspected, complete: bool) -> Self {
         let first_expiry = self.first_expiry.min(change.first_expiry);
         Self { row, count, wanted: self.wanted, oldest: self.still_oldest(), first_expiry, complete }
     }
 
-    /// Whether an item of this time would stand among its own, and not below them all.
+    /// Whether an item with this timestamp would be among its items, and not after all of them.
     fn may_hold(&self, timestamp: u64) -> bool {
         self.complete || timestamp >= self.oldest
     }
 
-    /// A bound of how old its items are after a change: while it is complete, older ones come.
+    /// A lower bound of its timestamps after a change. A complete head also takes older items.
     fn still_oldest(&self) -> u64 {
         if self.complete { 0 } else { self.oldest }
     }
 
-    /// The head with a row in front of it, if the row only adds items that are newer than all of its,
-    /// and there is room: what most adds are.
+    /// The head preceded by a row, if the row only adds items newer than all of its, and there is space. Most adds are
+    /// of this kind.
     fn joined(&self, row: &Bytes, inspected: &Inspected) -> Option<Self> {
         if inspected.deleted > 0 {
             return None;
@@ -165,13 +164,13 @@ impl Head {
         Some(self.changed_to(row, added + kept, inspected, complete))
     }
 
-    /// Whether the next change is to cut it down to what its readers ask for.
+    /// Whether the next change must cut it to the number that its readers need.
     fn has_outgrown(&self) -> bool {
         self.count > self.wanted + self.wanted / 2
     }
 }
 
-/// Reads a list's head from a merge of the whole list: its first items.
+/// Reads a list's head by merging the whole list: its first items.
 pub struct HeadReader {
     merge: Merge<'static>,
     builder: RowBuilder,
@@ -184,7 +183,7 @@ impl HeadReader {
         Self { merge, builder: RowBuilder::default(), wanted, first_expiry: u64::MAX }
     }
 
-    /// Goes on until the head is read, or the turn is over: then `None`.
+    /// Continues until the head is read, or the turn is over: then `None`.
     pub fn turn(&mut self, turn: &mut Turn) -> Result<Option<Head>, ReadError> {
         let Self { merge, builder, wanted, first_expiry } = self;
         while let Some((entry, source)) = merge.current() {

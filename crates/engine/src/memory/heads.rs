@@ -1,17 +1,15 @@
-//! The newest items of lists, packed, in a bounded cache that any thread reads without a hop.
+//! The newest items of lists, packed, in a bounded cache that any thread reads directly.
 //!
-//! Heads change in two ways. The log's thread applies every change to them, after it is as durable
-//! as the store promises and before it is acknowledged: so a head never shows what a crash could
-//! take back, and always shows what was acknowledged. And a reader that had to go further puts in
-//! what it found, unless the list changed meanwhile.
+//! Heads change in two ways. The log's thread applies every change to them, once it is as durable as the store promises
+//! and before it is acknowledged. So a head never shows a change that a crash could undo, and always shows acknowledged
+//! ones. A reader that had to read beyond the head fills in its result, unless the list has changed since.
 //!
-//! Some reads are answered from the head and others from what is behind it, so a change has to appear
-//! in both at one moment: else a read of one kind would show it and a later one of the other kind
-//! would not. Readers of heads take no lock, for them that moment is when the head is replaced; all
-//! others look between changes only.
+//! Some reads use the head and others the data behind it, so a change must appear in both at one moment. Otherwise a
+//! read of one kind would show it and a later read of the other kind would not. Readers of heads take no lock. For them
+//! the moment is the replacement of the head. All other readers read only between changes.
 //!
-//! Changes are counted besides, in more places than there are locks: a count that is even and stays the
-//! same says that nothing was written to the list in between.
+//! Changes are also counted, in more places than there are locks. An even, unchanged count means that nothing was
+//! written to the list in between.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,19 +28,19 @@ use crate::list_id::{BorrowedListId, ListId};
 use crate::log::change::{Change, ListChange};
 use crate::row::Entry;
 
-/// Items that a head is filled with at least, if the list has them.
+/// The smallest number of items of a filled head, if the list has them.
 const ITEMS_MIN: usize = 64;
-/// Pages above this are not answered from heads.
+/// Larger pages are not answered from heads.
 const LIMIT_MAX: usize = 512;
-/// What a head costs in memory beside its bytes: an estimate.
+/// The estimated memory of a head in addition to its bytes.
 const OVERHEAD: usize = 320;
-/// The allocator rounds bytes up by such a part of them, on average.
+/// The allocator rounds bytes up by this part of them, on average.
 const ROUNDED_UP: usize = 8;
 const STRIPES: usize = 1024;
-/// In such parts memory goes from heads to tables of members and back.
+/// The number of equal parts in which memory moves between heads and tables of members.
 const STEPS: u64 = 64;
-/// Memory of heads for each count of changes, the most counts that there are, and their least: lists
-/// that share a count with one that is written to look as if they had changed as well.
+/// Memory of heads for each count of changes, the largest number of counts, and the smallest. A write to a list also
+/// invalidates readers of the lists that share its count.
 const BYTES_PER_COUNT: u64 = 1024;
 const COUNTS_MAX: u64 = 1 << 20;
 
@@ -58,30 +56,30 @@ impl Weighter<ListId, Arc<Head>> for ByBytes {
 
 #[derive(Debug)]
 pub struct Heads {
-    /// A head is shared with its readers as a whole: taking it out counts once.
+    /// Readers share a head as a whole, so its removal counts once.
     cache: Cache<ListId, Arc<Head>, ByBytes>,
-    /// Keep changes and fills of one list apart.
+    /// Serialize changes and fills of one list.
     stripes: Box<[Mutex<()>]>,
-    /// Twice the changes to the lists that share a count; odd while one of them is under way. A multiple
-    /// of the stripes, and a power of two: lists that share a count share a stripe.
+    /// Twice the number of changes to the lists that share a count; odd during a change. The number of counts is a
+    /// multiple of the stripes, and a power of two. Lists that share a count share a stripe.
     changes: Box<[AtomicU64]>,
     /// Lists that have no heads for now.
     barred: Mutex<HashSet<ListId>>,
-    /// Sets by member: they follow changes as heads do.
+    /// Sets by member. They follow changes as heads do.
     members: MemberIndexes,
-    /// What both may take together, in bytes, and what of that tables of members were given.
+    /// The capacity of both together, in bytes, and the part that tables of members have.
     capacity: AtomicU64,
     given: AtomicU64,
 }
 
-/// How many items a head should hold for a get; `None` if the get does not begin at the newest item
-/// or wants too many.
+/// The number of items that a head must hold for a get; `None` if the get does not begin at the newest item or wants
+/// too many.
 pub fn wanted_for(range: &Range, op: &Operation) -> Option<usize> {
     let from_the_top = range.after.is_none() && range.max_timestamp >= op.now;
     (from_the_top && range.limit <= LIMIT_MAX).then(|| (range.limit + range.limit / 4 + 1).max(ITEMS_MIN))
 }
 
-/// Whether a get may be answered from a head at all.
+/// Whether a head can answer a get.
 fn is_for_heads(range: &Range) -> bool {
     range.limit <= LIMIT_MAX && range.order == Order::Newest
 }
@@ -101,7 +99,7 @@ impl Heads {
         }
     }
 
-    /// What heads and tables of members may take together.
+    /// Sets the capacity of heads and tables of members together.
     pub fn set_capacity(&self, bytes: u64) {
         self.capacity.store(bytes, Ordering::Relaxed);
         self.members.set_capacity(bytes);
@@ -110,12 +108,13 @@ impl Heads {
         self.cache.set_capacity(bytes.saturating_sub(given));
     }
 
-    /// What tables of members take, in steps: each change of a cache's capacity costs it some of what it knows.
+    /// The capacity for tables of members, in steps, because each change of a cache's capacity evicts some of its
+    /// content.
     fn wanted_by_members(&self, bytes: u64) -> u64 {
         self.members.weight().next_multiple_of((bytes / STEPS).max(1))
     }
 
-    /// Heads have what tables of members leave.
+    /// Gives heads the capacity that tables of members leave.
     fn make_room_for_members(&self) {
         let bytes = self.capacity.load(Ordering::Relaxed);
         let given = self.wanted_by_members(bytes);
@@ -137,8 +136,7 @@ impl Heads {
         self.stripes[i].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of several lists: each once, and in one order, so that nobody who waits for one has another
-    /// that is waited for.
+    /// The stripes of several lists, each once, and in one order, which avoids deadlocks.
     fn stripes_of<'a>(&self, lists: impl Iterator<Item = &'a ListId>) -> Vec<MutexGuard<'_, ()>> {
         let mut stripes: Vec<_> = lists.map(|list| (list.hash() as usize) % STRIPES).collect();
         stripes.sort_unstable();
@@ -154,64 +152,65 @@ impl Heads {
         &self.changes[self.place_of_changes(hash)]
     }
 
-    /// The state of a list by its hash; none while it changes.
+    /// The state of a list by its hash; `None` during a change.
     pub fn state(&self, hash: u64) -> Option<StateToken> {
         let changes = self.changes(hash).load(Ordering::Acquire);
         changes.is_multiple_of(2).then_some(StateToken::new(changes))
     }
 
-    /// The page, if the list's head has all of it.
+    /// The page, if the list's head contains all of it.
     pub fn page(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<ItemPage> {
         let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
         head.page(op, range)
     }
 
-    /// The same, and for how long it is the answer.
+    /// The same page with its validity.
     pub fn page_in_memory(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<PageInMemory> {
         let before = self.state(list.hash());
         let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
         let (page, until) = page::from_row(op, range, head.row.clone(), head.complete)?;
-        // If nothing was written meanwhile, the head was that of this state.
+        // If nothing was written in between, the head belongs to this state.
         let state = before.filter(|before| self.state(list.hash()) == Some(*before));
         Some(PageInMemory { page, validity: state.map(|state| Validity { state, from: op.now, until }) })
     }
 
-    /// The head of a list as it is now, if there is one.
+    /// The current head of a list, if there is one.
     pub fn head(&self, list: BorrowedListId<'_>) -> Option<Arc<Head>> {
         self.cache.get(&list)
     }
 
-    /// All that there is of a list, if its head is that.
+    /// The whole content of a list, if its head contains it.
     pub fn whole(&self, list: BorrowedListId<'_>) -> Option<Bytes> {
         let head = self.cache.get(&list)?;
         head.complete.then(|| head.row.clone())
     }
 
-    /// Takes what a reader beyond the head needs of the list: `look` sees each change whole, in the
-    /// head and behind it, or not at all. It must not wait.
+    /// Takes the data that a reader beyond the head needs. `look` sees each change completely, in the head and behind
+    /// it, or not at all. It must not wait.
     pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Option<StateToken>, T) {
         let _no_change = self.stripe(list.hash());
         (self.state(list.hash()), look())
     }
 
-    /// The same of several lists together: `look` sees each change to them whole, in all of them or in none.
+    /// Does the same for several lists: `look` sees each change to them in all of them or in none.
     pub fn between_changes_of<T>(&self, lists: &[&ListId], look: impl FnOnce() -> T) -> T {
         let _no_change = self.stripes_of(lists.iter().copied());
         look()
     }
 
-    /// Looks at a set by member, between two changes, if its table is in memory. `look` must not wait.
+    /// Reads the table of a set by member, between two changes, if it is in memory. `look` must not wait.
     pub fn members<T>(&self, set: BorrowedListId<'_>, look: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
         let _no_change = self.stripe(set.hash());
         self.members.get(set, look)
     }
 
-    /// Notes that members of a set without a table were looked for. Says how much of it is to be read for one, if any.
+    /// Records look-ups of members in a set without a table. Returns how much of the set is worth reading for a table,
+    /// if any.
     pub fn members_due(&self, set: &ListId, members: usize) -> Option<Worth> {
         self.members.due_after(set.hash(), members)
     }
 
-    /// Keeps the table of a set that was read from what was taken at `seen`, unless the set has changed since.
+    /// Stores the table of a set that was read in the state `seen`, unless the set has changed since.
     pub fn keep_members(&self, set: &ListId, seen: Option<StateToken>, index: MemberIndex) {
         let _no_change = self.stripe(set.hash());
         if seen.is_some() && self.state(set.hash()) == seen && !self.barred().contains(set) {
@@ -220,20 +219,21 @@ impl Heads {
         }
     }
 
-    /// Forgets members of a set that were removed: the table may have expired items of theirs that merges have dropped.
+    /// Drops removed members from a set's table, which may contain expired items of theirs that compactions have
+    /// dropped.
     pub fn forget_some_members(&self, set: &ListId, members: &[Bytes]) {
         let _no_change = self.stripe(set.hash());
         self.members.forget(set, members);
     }
 
-    /// Forgets the table of a set of which items were removed that are not known by their members: it may have
-    /// expired ones that merges have dropped.
+    /// Drops the table of a set after a removal of items with unknown members. It may contain expired items that
+    /// compactions have dropped.
     pub fn forget_members(&self, set: &ListId) {
         let _no_change = self.stripe(set.hash());
         self.members.remove(set);
     }
 
-    /// Keeps a head that was read from what was taken at `seen`, unless the list has changed since.
+    /// Stores a head that was read in the state `seen`, unless the list has changed since.
     pub fn fill(&self, list: &ListId, seen: Option<StateToken>, head: Head) {
         let _no_change = self.stripe(list.hash());
         if seen.is_some() && self.state(list.hash()) == seen && !self.barred().contains(list) {
@@ -245,8 +245,8 @@ impl Heads {
         self.barred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out what takes items away that lists no longer show, behind their heads: these may still hold
-    /// them. So the lists have no heads meanwhile, and begin with none.
+    /// Runs `apply`, which removes items behind the heads of lists that no longer show them. The heads may still
+    /// contain them, so the lists have no heads during this, and start without one.
     pub fn without<T>(&self, lists: &[ListId], apply: impl FnOnce() -> T) -> T {
         self.barred().extend(lists.iter().cloned());
         let forget = |list: &ListId| {
@@ -257,22 +257,23 @@ impl Heads {
         };
         lists.iter().for_each(forget);
         let applied = apply();
-        // What was read before is no head of theirs any more.
+        // A head that was read before is invalid now.
         lists.iter().for_each(forget);
         let mut barred = self.barred();
         lists.iter().for_each(|list| _ = barred.remove(list));
         applied
     }
 
-    /// Forgets the head of a list that holds any of the items that a removal takes, and all pages that were
-    /// given of the list. A removal finds its items behind the head, where merges have dropped what had
-    /// expired: once the clock is stepped back, a head that was read before would show such an item again.
+    /// Drops the head of a list that contains an item of a removal, and all rendered pages of the list.
+    ///
+    /// A removal finds its items behind the head, where compactions have dropped expired ones. After a step back of the
+    /// clock, an old head would show such an item again.
     pub fn forget_removed(&self, list: &ListId, takes: impl Fn(&Entry, &[u8]) -> bool) {
         self.forget_head_if(list, |head| head.holds_any(takes).unwrap_or(true));
     }
 
-    /// The same for an add to a set, which takes the place of what has expired by now (nanoseconds since the Unix
-    /// epoch) of its members. What tells these is made where something has expired.
+    /// Does the same for an add to a set, which replaces expired items of its members; `now` is in nanoseconds since
+    /// the Unix epoch. `takes` is built only if an item has expired.
     pub fn forget_expired<T: Fn(&[u8]) -> bool>(&self, set: &ListId, now: u64, takes: impl FnOnce() -> T) {
         let takes_expired = || {
             let takes = takes();
@@ -289,7 +290,7 @@ impl Heads {
         });
     }
 
-    /// Does something between two states of a list: those that read it meanwhile cannot tell its state.
+    /// Runs a change between two states of a list. Concurrent readers get no state.
     fn between(&self, list: &ListId, change: impl FnOnce()) {
         let _no_other = self.stripe(list.hash());
         let changes = self.changes(list.hash());
@@ -300,8 +301,8 @@ impl Heads {
         change();
     }
 
-    /// Carries out a change: `apply` changes what is behind the list's head, and the head follows, before
-    /// anyone can look behind it or fill it again.
+    /// Makes a change: `apply` changes the data behind the list's head, and the head follows before any reader can look
+    /// behind it or fill it again.
     pub fn change(&self, list: &ListId, change: &Change, apply: impl FnOnce()) {
         self.between(list, || {
             apply();
@@ -314,10 +315,10 @@ impl Heads {
         });
     }
 
-    /// Puts the head as it is after a change in the place of the one before.
+    /// Replaces a head with its state after a change.
     fn follow(&self, list: &ListId, head: &Head, change: &Change) {
         match head.after(change) {
-            // Not `insert`: a list that is only written to must not look popular.
+            // Not `insert`, because a list that is only written must not look popular.
             Ok(Some(head)) => {
                 let _no_longer_there = self.cache.replace(list.clone(), Arc::new(head), true);
             }
@@ -327,12 +328,12 @@ impl Heads {
         }
     }
 
-    /// Carries out changes to several lists, each of another one, which appear at one moment.
+    /// Makes changes to several different lists, which appear at one moment.
     pub fn change_together(&self, changes: &[ListChange], apply: impl FnOnce()) {
         let _no_others = self.stripes_of(changes.iter().map(|one| &one.list));
         let mut counts: Vec<_> = changes.iter().map(|one| self.place_of_changes(one.list.hash())).collect();
         counts.sort_unstable();
-        // Twice one more is even: nobody would see that something is under way.
+        // Two increments would be even, and hide the running change.
         counts.dedup();
         let count = || counts.iter().for_each(|place| _ = self.changes[*place].fetch_add(1, Ordering::AcqRel));
         count();
@@ -350,8 +351,8 @@ impl Heads {
             apply();
             return self.follow(&one.list, head, &one.change);
         }
-        // Who reads heads takes no lock, and could see one of them changed and then another one as it was: so
-        // they are all gone before the first one comes back.
+        // Readers of heads take no lock, and could see one head changed and then another unchanged. So all are removed
+        // before the first one returns.
         with_heads.iter().for_each(|(one, _)| _ = self.cache.remove(&one.list));
         apply();
         for (one, head) in with_heads {
@@ -393,7 +394,7 @@ mod tests {
         reader.turn(&mut Turn::new()).unwrap().unwrap()
     }
 
-    /// The timestamps that a get sees, if the list's head is known.
+    /// The timestamps that a get sees, if the list's head is cached.
     fn seen_times(heads: &Heads, list: &ListId) -> Option<Vec<u64>> {
         let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(9));
         let head = heads.cache.peek(list)?;
@@ -408,7 +409,7 @@ mod tests {
         Some(head.page(&op, &range)?.items.iter().map(|item| item.timestamp.as_nanos()).collect())
     }
 
-    /// Else an acknowledged add would be missing from all gets until the list changes again.
+    /// Otherwise an acknowledged add would be missing from all gets until the list changes again.
     #[test]
     fn what_was_read_before_a_change_does_not_become_the_head() {
         let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
@@ -429,7 +430,7 @@ mod tests {
         assert_eq!(seen_times(&heads, &list), Some(vec![35]));
     }
 
-    /// Else a reader of heads could see one list changed, and another one as it was.
+    /// Otherwise a reader of heads could see one list changed, and another one unchanged.
     #[test]
     fn changes_of_several_lists_appear_in_heads_at_one_moment() {
         let heads = Heads::new(1 << 20);
@@ -447,14 +448,14 @@ mod tests {
         });
         assert_eq!(seen(), [Some(vec![20, 10]), Some(vec![20, 10]), Some(vec![20, 10])]);
         assert!(state().iter().zip(before).all(|(now, before)| now.is_some() && *now != before));
-        // One head alone is replaced by itself, as that of a single list is.
+        // One head alone is replaced directly, as for a single list.
         heads.forget_removed(&lists[0], |_, _| true);
         heads.forget_removed(&lists[1], |_, _| true);
         heads.change_together(&lists.each_ref().map(change), || assert_eq!(seen()[2], Some(vec![20, 10])));
         assert_eq!(seen(), [None, None, Some(vec![20, 10])]);
     }
 
-    /// Else a read would show what an earlier one no longer did.
+    /// Otherwise a read would show an item that an earlier one omitted.
     #[test]
     fn a_list_has_no_head_while_items_are_taken_away_behind_it() {
         let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
@@ -473,7 +474,7 @@ mod tests {
         assert_eq!(seen_times(&heads, &list), Some(vec![20]));
     }
 
-    /// Else a reader could see a change behind the head before the head shows it.
+    /// Otherwise a reader could see a change behind the head before the head shows it.
     #[test]
     fn no_change_begins_while_a_reader_looks() {
         let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
@@ -482,7 +483,7 @@ mod tests {
             let (_, changing) = heads.between_changes(&list, || {
                 let change = || heads.change(&list, &Change::Clear, || changed.store(true, Ordering::SeqCst));
                 let changing = scope.spawn(change);
-                // Long enough for a thread that nothing holds back.
+                // Long enough for an unblocked thread.
                 std::thread::park_timeout(Duration::from_millis(200));
                 assert!(!changed.load(Ordering::SeqCst));
                 changing

@@ -1,10 +1,10 @@
-//! Sets by member, in memory: what tells at once where a member stands and with what, without a look at the
-//! reverse list and at the set.
+//! Sets by member, in memory: a table that directly returns the item of a member, without reading the reverse list and
+//! the set.
 //!
-//! A set gets its table once looking its members up has cost about what reading the set does, and keeps it while
-//! it is in use. The table follows each change of the set at the same moment as the set's head; whoever looks at
-//! it holds the set's changes back, as [`Heads`](super::heads::Heads) tells. It has all items that are stored,
-//! also those that nobody sees, and possibly expired ones that merges have dropped since.
+//! A set gets its table once looking its members up has cost about as much as reading the set. It retains the table
+//! while it is used. The table follows each change of the set at the same moment as the set's head. Its readers block
+//! the set's changes, as [`Heads`](super::heads::Heads) describes. It has all stored items, including invisible ones,
+//! and possibly expired ones that compactions have dropped since.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,35 +23,35 @@ use crate::list_id::{BorrowedListId, ListId};
 use crate::log::change::Change;
 use crate::row::{Entry, Malformed, RowCursor};
 
-/// What an item's value costs in memory beside its bytes: an estimate.
+/// The estimated memory of an item's value in addition to its bytes.
 const VALUE_OVERHEAD: usize = 48;
-/// What a table costs beside its members.
+/// The memory of a table in addition to its members.
 const TABLE_OVERHEAD: usize = 512;
-/// Longer sets get no table: a table grows, and is dropped, by the log's thread, for which other writes wait.
+/// Longer sets get no table, because the log's thread, for which other writes wait, grows and drops tables.
 const MEMBERS_MAX: usize = 200_000;
-/// Sets that are read for a table at the same time: what is being made is in no account of memory yet.
+/// The number of sets that are read for a table at the same time. The memory budget does not include unfinished tables.
 const BUILDERS: usize = 2;
-/// A table that has grown so many times since it was made is not kept.
+/// A table that has grown by this factor since its construction is dropped.
 const GROWTH_MAX: u64 = 4;
-/// Of what there is for list heads, tables of members take this part at most.
+/// The largest part of the heads' memory for tables of members.
 const SHARE: u64 = 4;
-/// Tables that the cache is told to expect. It divides itself into parts of 32 and more, and a table that is larger
-/// than a part would not be kept: so it is to have one part.
+/// The expected number of tables for the cache. The cache divides itself into segments of at least 32 entries, and
+/// drops a table larger than a segment. So this makes it use one segment.
 const ONE_PART: usize = 32;
-/// Sets that share a place here share their account: only when a table is made depends on it.
+/// Sets with the same place here share their account. It only determines when a table is made.
 const ACCOUNTS: usize = 4096;
-/// Finding a member on disk takes about as long as reading so many items one after another.
+/// Finding a member on disk takes about as long as reading this many adjacent items.
 const ITEMS_PER_LOOK: u64 = 32;
-/// So many members are looked for before a table is made.
+/// The smallest number of look-ups before a table is made.
 const LOOKS_MIN: u32 = 64;
-/// After so many another attempt is due, whatever came of those before.
+/// After this many look-ups another attempt is due, regardless of the outcome of the previous ones.
 const DUE_MAX: u32 = 1 << 26;
 
 /// The items of a set by their members.
 #[derive(Debug)]
 pub struct MemberIndex {
     identity: Identity,
-    /// Seeded anew for each table: nobody can tell which members would share a place.
+    /// Seeded for each table, so that no client can predict colliding members.
     hasher: DefaultHashBuilder,
     items: HashTable<Stored>,
     value_bytes: usize,
@@ -61,7 +61,7 @@ pub struct MemberIndex {
 struct Stored {
     timestamp: u64,
     expires_at: u64,
-    /// Shared with those who found it.
+    /// Shared with its readers.
     value: Bytes,
 }
 
@@ -70,9 +70,9 @@ impl MemberIndex {
         Self { identity, hasher: DefaultHashBuilder::default(), items: HashTable::new(), value_bytes: 0 }
     }
 
-    /// What it takes in memory.
+    /// Its memory.
     fn bytes(&self) -> usize {
-        // Room that a table has is taken, whether it is used or not.
+        // The capacity of a table counts, used or not.
         TABLE_OVERHEAD + self.value_bytes + self.items.allocation_size()
     }
 
@@ -80,7 +80,7 @@ impl MemberIndex {
         self.items.len() > MEMBERS_MAX
     }
 
-    /// The item that is stored of a member.
+    /// The stored item of a member.
     pub fn find(&self, member: &[u8]) -> Option<Present> {
         let hash = self.hasher.hash_one(member);
         let Stored { timestamp, expires_at, value } =
@@ -88,14 +88,14 @@ impl MemberIndex {
         Some(Present::new(*timestamp, *expires_at, value.clone()))
     }
 
-    /// Returns the item of the member that stood there before.
+    /// Stores an item, and returns the previous item of the member.
     fn put(&mut self, entry: &Entry, value: &[u8]) -> Option<Stored> {
         let Self { identity, hasher, items, value_bytes } = self;
         let member = identity.member(value);
         let hash = hasher.hash_one(member);
         let (timestamp, expires_at) = (entry.timestamp, entry.expires_at);
         match items.find_mut(hash, |known| identity.member(&known.value) == member) {
-            // As it is where nothing but the member is stored.
+            // Unchanged if nothing but the member is stored.
             Some(known) if *known.value == *value => {
                 let stored = Stored { timestamp, expires_at, value: known.value.clone() };
                 Some(std::mem::replace(known, stored))
@@ -114,7 +114,7 @@ impl MemberIndex {
         }
     }
 
-    /// Takes an item out, unless another one of its member stands there.
+    /// Removes an item, unless the member has another one.
     fn delete(&mut self, entry: &Entry, value: &[u8]) {
         let hash = self.hasher.hash_one(self.identity.member(value));
         let is_it = |known: &Stored| known.timestamp == entry.timestamp && *known.value == *value;
@@ -124,7 +124,7 @@ impl MemberIndex {
         }
     }
 
-    /// Takes out whatever item there is of a member.
+    /// Removes the item of a member, if there is one.
     fn forget(&mut self, member: &[u8]) {
         let hash = self.hasher.hash_one(member);
         if let Ok(found) = self.items.find_entry(hash, |known| self.identity.member(&known.value) == member) {
@@ -133,9 +133,10 @@ impl MemberIndex {
         }
     }
 
-    /// Does what a row of the set does: its entries are of different items, so that their order is of no account.
-    /// Returns whether the table still has the set's items. A digest does not say which member a deleted item is of:
-    /// so it must be one that was replaced.
+    /// Applies a row of the set. Its entries concern different items, so their order is irrelevant. Returns whether the
+    /// table still has exactly the set's items.
+    ///
+    /// A digest does not identify the member of a deleted item, so that item must be one that was replaced.
     fn apply(&mut self, row: Bytes) -> Result<bool, Malformed> {
         let mut cursor = RowCursor::new(row)?;
         let (mut replaced, mut digests) = (Vec::new(), Vec::new());
@@ -162,13 +163,13 @@ fn cost_of(value: &[u8]) -> usize {
     value.len() + VALUE_OVERHEAD
 }
 
-/// Makes a table of a set that is read from its newest item on, unless it is longer than is worth it.
+/// Builds a table of a set that is read from its newest item on, unless the set is too long for one.
 pub struct IndexBuilder {
     index: MemberIndex,
     items_left: u64,
     bytes_max: usize,
     is_whole: bool,
-    /// Held for as long as it is at work.
+    /// Held during the build.
     _turn: OwnedSemaphorePermit,
 }
 
@@ -179,7 +180,7 @@ impl IndexBuilder {
 }
 
 impl Collect for IndexBuilder {
-    /// None of a set that is too long.
+    /// `None` for a set that is too long.
     type Found = Option<MemberIndex>;
 
     fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
@@ -201,7 +202,7 @@ impl Collect for IndexBuilder {
     }
 }
 
-/// How much of a set is worth being read for a table, and the turn to do so.
+/// How much of a set is worth reading for a table, and the permit for it.
 #[derive(Debug)]
 pub struct Worth {
     items_max: u64,
@@ -209,7 +210,7 @@ pub struct Worth {
     turn: OwnedSemaphorePermit,
 }
 
-/// What has been looked for without a table since there was one, and how much of it makes the next attempt due.
+/// The look-ups without a table since the last one, and the number that makes the next attempt due.
 #[derive(Debug, Clone, Copy)]
 struct Account {
     looks: u32,
@@ -228,7 +229,7 @@ impl Account {
     }
 }
 
-/// A table, what it weighed when it was put there, and when it was made.
+/// A table, its weight when it was stored, and the time of its construction.
 #[derive(Debug, Clone)]
 struct Kept {
     index: Arc<Mutex<MemberIndex>>,
@@ -245,18 +246,18 @@ impl Weighter<ListId, Kept> for ByBytes {
     }
 }
 
-/// The tables that there are, within bounds. Those of one set are used by one thread at a time.
+/// All tables, within bounds. One thread at a time uses the table of a set.
 #[derive(Debug)]
 pub struct MemberIndexes {
     kept: Cache<ListId, Kept, ByBytes>,
-    /// Whether there was ever one: where there are no sets, changes cost nothing here.
+    /// Whether there was ever a table. Without sets, changes cost nothing here.
     any: AtomicBool,
     accounts: Box<[AtomicU64]>,
     turns: Arc<Semaphore>,
 }
 
 impl MemberIndexes {
-    /// `heads_bytes` is what they share with list heads.
+    /// `heads_bytes` is the memory that they share with list heads.
     pub fn new(heads_bytes: u64) -> Self {
         let kept = Cache::with_weighter(ONE_PART, heads_bytes / SHARE, ByBytes);
         let accounts = (0..ACCOUNTS).map(|_| AtomicU64::new(Account::NEW.pack())).collect();
@@ -290,7 +291,7 @@ impl MemberIndexes {
         self.kept.remove(set);
     }
 
-    /// Takes members out of the table of a set that has no items of them any more, where there is one.
+    /// Removes members without items from the table of a set, if there is one.
     pub fn forget(&self, set: &ListId, members: &[Bytes]) {
         if let Some(kept) = self.kept.peek(set) {
             let mut index = lock(&kept.index);
@@ -298,7 +299,7 @@ impl MemberIndexes {
         }
     }
 
-    /// Brings the table of a set to what it is after a change. Says whether tables take another part of memory since.
+    /// Applies a change to the table of a set. Returns whether the tables' part of memory has changed.
     pub fn follow(&self, set: &ListId, change: &Change) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
@@ -312,17 +313,17 @@ impl MemberIndexes {
                     *index = MemberIndex::new(index.identity);
                     Ok(true)
                 }
-                // What only bags have.
+                // Only bags have such changes.
                 Change::Replace(_) => Err(Malformed),
             };
             followed.map(|is_known| if index.is_too_long() || !is_known { u64::MAX } else { index.bytes() as u64 })
         };
         match bytes {
             Err(Malformed) => self.remove(set),
-            // It may be full of what has expired since. If it is not, making another one costs little beside the
-            // adds that made it so long.
+            // It may be full of expired items. If it is not, building another costs little compared with the adds that
+            // made it so long.
             Ok(bytes) if bytes > GROWTH_MAX * first_weight => self.remove(set),
-            // What a table weighs is known to the cache as it was: told again once that is far from true.
+            // The cache has a table's earlier weight, which is updated when it is inaccurate.
             Ok(bytes) if bytes.abs_diff(weight) > weight / 8 => {
                 let _no_longer_there =
                     self.kept.replace(set.clone(), Kept { index, weight: bytes, first_weight }, true);
@@ -336,9 +337,11 @@ impl MemberIndexes {
         &self.accounts[(hash as usize) % ACCOUNTS]
     }
 
-    /// Notes that so many members of a set without a table were looked for. Says how much of the set is to be read
-    /// for one, if that is due: each attempt may read some times as much as the one before, up to [`DUE_MAX`], and all
-    /// of them together little more than what the look-ups cost.
+    /// Counts look-ups of members in a set without a table. Returns how much of the set to read for one, if that is
+    /// due.
+    ///
+    /// Each attempt may read several times as much as the previous one, up to [`DUE_MAX`]. All of them together cost
+    /// little more than the look-ups.
     pub fn due_after(&self, hash: u64, members: usize) -> Option<Worth> {
         let place = self.account(hash);
         let Account { looks, due } = Account::unpack(place.load(Ordering::Relaxed));
@@ -347,7 +350,7 @@ impl MemberIndexes {
         let turn = if is_due { Arc::clone(&self.turns).try_acquire_owned().ok() } else { None };
         let next = match turn {
             None => Account { looks, due },
-            // Such a set is too long for a table, but it may become shorter, and others have the same place.
+            // Such a set is too long for a table, but it may become shorter, and other sets share the place.
             Some(_) if looks >= DUE_MAX => Account { looks: 0, due: DUE_MAX },
             Some(_) => Account { looks, due: looks.saturating_mul(4).min(DUE_MAX) },
         };
@@ -380,7 +383,7 @@ mod tests {
         format!("member-{member}").into()
     }
 
-    /// A row as a write to a set has it: where a member moves, a deleted item and a new one.
+    /// A row of a write to a set: if a member moves, a deleted item and a new one.
     fn row(mut items: Vec<(u64, bool, u8)>) -> Bytes {
         items.sort_by(|a, b| b.cmp(a));
         let mut builder = RowBuilder::default();
@@ -400,7 +403,7 @@ mod tests {
     }
 
     proptest! {
-        /// Members move, go and come back, several in a row: the table is what would be made anew.
+        /// Members move, disappear and return, several in a row. The table must equal a newly built one.
         #[test]
         fn a_table_is_the_set_after_every_change(
             writes in prop::collection::vec(prop::collection::btree_map(0_u8..8, prop::option::of(1_u64..50), 1..6), 1..40),
@@ -460,14 +463,14 @@ mod tests {
         let due_after = |members| indexes.due_after(7, members).map(|worth| (worth.items_max, worth.bytes_max));
         let items = |looks: u64| Some((looks * ITEMS_PER_LOOK, 1 << 20));
         assert_eq!((due_after(63), due_after(1)), (None, items(64)));
-        // The set was longer than that: next time it is to be four times as much.
+        // The set was longer than that. The next attempt may read four times as much.
         assert_eq!((due_after(100), due_after(91), due_after(1)), (None, None, items(256)));
         indexes.insert(&ListId::from_bytes(b"1234567", HASH), MemberIndex::new(IDENTITY));
         let turns: Vec<_> = (0..BUILDERS as u64).map(|other| indexes.due_after(other, 64).unwrap()).collect();
         assert_eq!(due_after(64), None, "others are at work");
         drop(turns);
         assert_eq!(due_after(0), items(64));
-        // Whatever is asked for of a set that is too long for ever.
+        // Any look-ups in a permanently too long set.
         let attempts_in = |calls| (0..calls).filter(|_| due_after(DUE_MAX as usize / 32).is_some()).count();
         assert!(attempts_in(100) < 10);
         assert_eq!([attempts_in(320), attempts_in(320)], [10, 10], "it may have become shorter");

@@ -1,5 +1,5 @@
-//! Items that are not in a file yet, by list, in memory. Only the log's thread adds to them, in the
-//! order of the log; when they are many, they are frozen and written to files.
+//! The memtable: items that no file contains yet, by list. Only the log's thread adds to it, in the order of the log.
+//! When it is large, it is frozen and flushed to files.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -18,16 +18,16 @@ use crate::row::merge::merge_rows;
 use crate::row::reverse;
 use crate::row::seek::{HeldRow, Spacing};
 
-/// Lists whose hashes begin with the same byte share a shard: so the shards stand in the order of files, and each
-/// belongs to one partition.
+/// Lists whose hashes begin with the same byte share a shard. So the shards are in the order of files, and each belongs
+/// to one partition.
 const SHARDS: usize = 256;
-/// So many rows of one size are merged into one of the next, so that a list has few of them.
+/// This many rows of similar size are merged into one larger row, so that a list has few of them.
 const FAN: usize = 4;
-/// Rows are not merged beyond this: it would hold up the log's thread.
+/// Rows are not merged beyond this size, because that would delay the log's thread.
 const MERGED_BYTES_MAX: usize = 256 << 10;
-/// The level of rows that are not merged any more.
+/// The level of rows that are no longer merged.
 const SETTLED: u8 = u8::MAX;
-/// What a row, and what a list, costs in memory beside its bytes: an estimate.
+/// The estimated memory of a row, and of a list, in addition to its bytes.
 const ROW_OVERHEAD: usize = 96;
 const LIST_OVERHEAD: usize = 320;
 
@@ -39,7 +39,7 @@ struct Run {
     oldest: u64,
 }
 
-/// What is pending of one list.
+/// The content of the memtable for one list.
 #[derive(Debug, Clone, Default)]
 struct MemtableList {
     /// Whether all older sources are hidden.
@@ -48,7 +48,7 @@ struct MemtableList {
     runs: Vec<Run>,
 }
 
-/// What a reader sees of one list.
+/// A reader's view of one list.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     pub cleared: bool,
@@ -56,15 +56,15 @@ pub struct Snapshot {
     pub rows: Vec<HeldRow>,
 }
 
-/// A map of pending lists. Every change appears in it whole.
+/// A map of lists. Every change appears in it completely.
 #[derive(Debug)]
 pub struct Memtable {
-    /// Where in the log its first change stands.
+    /// The place of its first change in the log.
     pub start: Position,
     began: Instant,
     shards: Box<[Mutex<HashMap<ListId, MemtableList>>]>,
     bytes: AtomicUsize,
-    /// Bytes of data files that its removals hide, by partition: an estimate.
+    /// Estimated bytes of data files that its removals hide, by partition.
     hidden: [AtomicU64; PARTITIONS],
     most_hidden: AtomicU64,
 }
@@ -81,30 +81,30 @@ impl Memtable {
         }
     }
 
-    /// How long ago it was begun.
+    /// Its age.
     pub fn age(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Notes that bytes of a partition's data files are hidden by what is pending.
+    /// Adds to the bytes of a partition's data files that the memtable hides.
     pub fn note_hidden(&self, partition: usize, bytes: u64) {
         let hidden = self.hidden[partition].fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.most_hidden.fetch_max(hidden, Ordering::Relaxed);
     }
 
-    /// Bytes of a partition's data files that are hidden by what is pending: an estimate.
+    /// The estimated bytes of a partition's data files that the memtable hides.
     pub fn hidden(&self, partition: usize) -> u64 {
         self.hidden[partition].load(Ordering::Relaxed)
     }
 
-    /// The same of the partition where it is most.
+    /// The largest of these estimates over all partitions.
     pub fn most_hidden(&self) -> u64 {
         self.most_hidden.load(Ordering::Relaxed)
     }
 
     fn shard(&self, list: &ListId) -> MutexGuard<'_, HashMap<ListId, MemtableList>> {
         let i = shard_of(list.hash());
-        // No change leaves the map half changed, so a panic elsewhere does not spoil it.
+        // No change leaves the map half changed, so a panic elsewhere does not corrupt it.
         self.shards[i].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl Memtable {
         self.bytes() == 0
     }
 
-    /// Carries out a change. `oldest` is the oldest timestamp of its row.
+    /// Applies a change. `oldest` is the oldest timestamp of its row.
     pub fn apply(&self, list: &ListId, change: &Change, oldest: u64) {
         let spacing = if reverse::is_reverse(list.bytes()) { Spacing::Places } else { Spacing::Pages };
         let (clears, row) = match change {
@@ -148,12 +148,12 @@ impl Memtable {
             freed += before;
         }
         drop(shard);
-        // Only one thread changes the sum, so that it never passes below zero.
+        // Only one thread changes the sum, so it never drops below zero.
         self.bytes.fetch_add(added, Ordering::Relaxed);
         self.bytes.fetch_sub(freed, Ordering::Relaxed);
     }
 
-    /// What is pending of a list, without rows that are wholly newer than `newest_wanted`.
+    /// The content for a list, without rows that are entirely newer than `newest_wanted`.
     pub fn snapshot(&self, list: &ListId, newest_wanted: u64) -> Option<Snapshot> {
         let shard = self.shard(list);
         let pending = shard.get(list)?;
@@ -161,17 +161,17 @@ impl Memtable {
         Some(Snapshot { cleared: pending.cleared, rows: wanted.map(|run| run.row.clone()).collect() })
     }
 
-    /// In how many parts [`Memtable::visit`] shows the lists.
+    /// The number of parts in which [`Memtable::visit`] shows the lists.
     pub const PARTS: usize = SHARDS;
 
-    /// Shows the lists of one part, in no order. Holds up changes to them: to be quick about.
+    /// Shows the lists of one part, in no order. `visit` must be quick, because changes to the lists wait.
     pub fn visit(&self, part: usize, visit: impl FnMut(&ListId)) {
         if let Some(shard) = self.shards.get(part) {
             shard.lock().unwrap_or_else(PoisonError::into_inner).keys().for_each(visit);
         }
     }
 
-    /// The lists of which all older sources are hidden.
+    /// The lists whose older sources are all hidden.
     pub fn cleared(&self) -> Vec<ListId> {
         let of_shard = |shard: &Mutex<HashMap<ListId, MemtableList>>| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +181,7 @@ impl Memtable {
         self.shards.iter().flat_map(of_shard).collect()
     }
 
-    /// The lists of a partition, in the order of files. They are looked up a few at a time, as they are asked for.
+    /// The lists of a partition, in the order of files. It looks them up a few at a time.
     pub fn sorted(&self, partition: usize) -> impl Iterator<Item = (ListId, Snapshot)> {
         let of_partition = self.shards.chunks(SHARDS / PARTITIONS).nth(partition).unwrap_or_default();
         of_partition.iter().flat_map(|shard| {
@@ -197,7 +197,7 @@ impl Memtable {
         })
     }
 
-    /// Gives its memory back list by list, and calls `worked` after each.
+    /// Frees its memory list by list, and calls `worked` after each.
     pub fn free(self, mut worked: impl FnMut()) {
         for shard in self.shards {
             let lists = shard.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -227,9 +227,9 @@ impl Run {
 }
 
 impl MemtableList {
-    /// Merges the newest rows while there are `FAN` of one size. What one change costs is bounded, since
-    /// the rows that are read and the one that is made are; and an item is merged so often only as there
-    /// are levels. Returns the bytes of the rows that are merged, and of what they become.
+    /// Merges the newest rows while there are `FAN` of similar size. The cost of one change is bounded, because the
+    /// read rows and the merged row are. An item is merged at most once per level. Returns the bytes of the merged
+    /// rows, and of the result.
     fn fold(&mut self, spacing: Spacing) -> (usize, usize) {
         let (mut before, mut after) = (0, 0);
         while let Some(first) = self.runs.len().checked_sub(FAN) {
@@ -261,7 +261,7 @@ fn merged(runs: &[Run], bottom: bool) -> Option<Bytes> {
     if let Some(row) = join(runs).filter(|_| !bottom) {
         return Some(row);
     }
-    // Rows in memory are well formed; if one were not, it stays as it is, and reads say so.
+    // Rows in memory are well-formed. A malformed one would stay unchanged, and reads would report it.
     merge_rows(runs.iter().rev().map(|run| run.row.row.clone()), bottom, MERGED_BYTES_MAX).ok()?
 }
 
@@ -317,8 +317,8 @@ mod tests {
         count
     }
 
-    /// All on the log's thread, which every other list's writes wait for: with a digest for each
-    /// comparison these adds once took 20 s.
+    /// This runs on the log's thread, for which every other list's writes wait. With a digest for each comparison these
+    /// adds once took 20 s.
     #[test]
     fn an_add_to_a_list_of_ties_digests_no_more_than_it_merges() {
         let pending = Memtable::new(Position::start_of(1));
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!(items_of(&pending), 16 + 48 * 1_000);
     }
 
-    /// A value that a thousand items share is there once in their row. Between the items of another row
-    /// it would be there a thousand times.
+    /// A value that a thousand items share is stored once in their row. Between the items of another row it would be
+    /// stored a thousand times.
     #[test]
     fn merging_does_not_repeat_values_that_items_share() {
         let pending = Memtable::new(Position::start_of(1));

@@ -1,4 +1,4 @@
-//! What is in memory of lists: rows that are in no data file yet, and the newest items of lists that are read.
+//! The in-memory part of lists: rows that no data file contains yet, and the newest items of lists that are read.
 
 pub mod head;
 pub mod heads;

@@ -1,6 +1,6 @@
-//! Which entities have lists of a feature version, and what bags a type has: a walk over all lists, in their order,
-//! part by part and turn by turn. Each part looks at the store anew, so that a walk holds nothing between its parts,
-//! and flushes and merges in between change nothing of what it meets.
+//! The entities with lists of a feature version, and the bags of a type: a walk over all lists, in their order, part by
+//! part and turn by turn. Each part uses a new view of the store, so a walk holds nothing between its parts. Flushes
+//! and compactions in between do not change its results.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use crate::row::merge::Merge;
 use crate::row::reverse;
 use crate::row::seek::Start;
 
-/// Lists that one part looks at, of whatever feature.
+/// The largest number of lists of any feature that one part checks.
 const LISTS_MAX: usize = 10_000;
-/// Bytes of items that one part tells, but for the last one of them.
+/// The size of the items that one part returns, not counting the last one.
 const BYTES_MAX: usize = 4 << 20;
-/// Memtable lists that one part takes along.
+/// Memtable lists that one part includes.
 const PENDING_MAX: usize = 2_000;
-/// What it costs to look through a part of what is pending: as much as to begin to read from so many sources.
+/// The cost of searching a part of the memtable: as much as starting to read this many sources.
 const PART_COST: usize = 8;
 
-/// What a walk tells of each list.
+/// The data that a walk returns of each list.
 pub trait Told {
     type Collector: Collect;
     type Of;
 
     fn collector(op: &Operation) -> Self::Collector;
 
-    /// None of a list of which nothing can be seen.
+    /// `None` for a list without visible items.
     fn of(entity: EntityId, found: <Self::Collector as Collect>::Found) -> Option<Self::Of>;
 
-    /// Bytes that it takes in memory beside the entity's name.
+    /// Its memory in addition to the entity's name.
     fn bytes(told: &Self::Of) -> usize;
 }
 
@@ -84,10 +84,10 @@ impl Told for Bags {
     }
 }
 
-/// What a part of the walk tells.
+/// The result of one part of the walk.
 pub struct Part<T> {
     pub told: Vec<T>,
-    /// Where the walk goes on. `None` at its end.
+    /// Where the walk continues. `None` at its end.
     pub next: Option<EntityPlace>,
 }
 
@@ -96,10 +96,10 @@ pub struct EntityRead<T: Told> {
     view: Arc<View>,
     op: Operation,
     hash: ListHash,
-    /// What the bytes of the feature version's lists begin with.
+    /// The prefix of the bytes of the feature version's lists.
     prefix: Vec<u8>,
     limit: usize,
-    /// The last list that was looked at.
+    /// The last checked list.
     place: ListId,
     looked_at: usize,
     told: Vec<T::Of>,
@@ -108,15 +108,14 @@ pub struct EntityRead<T: Told> {
 }
 
 enum Stage<C> {
-    /// So many parts of the pending lists were looked at.
+    /// This many parts of the memtable were searched.
     Begun(usize, Nearest),
     Lists(Lists),
-    /// Whether anything of the list can be seen.
+    /// Checks whether any item of the list is visible.
     Looking(Lists, Merge<'static>, C),
 }
 
-/// Whether it is a list that an entity has of the feature version whose lists begin like this, and not one that
-/// goes with it.
+/// Whether it is an entity's list of the feature version with this prefix, and not an accompanying one.
 fn is_of(prefix: &[u8], list: &ListId) -> bool {
     list.bytes().starts_with(prefix) && !reverse::is_reverse(list.bytes())
 }
@@ -141,14 +140,14 @@ impl<T: Told> EntityRead<T> {
         Self { view, op: *op, hash, prefix, limit, place, looked_at: 0, told, told_bytes: 0, stage }
     }
 
-    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
     pub fn turn(&mut self) -> Result<Option<Part<T::Of>>, ReadError> {
         let mut turn = Turn::new();
         loop {
             if !turn.goes_on(&[]) {
                 return Ok(None);
             }
-            // Only an error, after which there are no more turns, leaves this behind.
+            // Only an error, after which there are no more turns, leaves this value.
             self.stage = match std::mem::replace(&mut self.stage, Stage::Begun(0, Nearest::default())) {
                 Stage::Begun(part, mut nearest) if part < Memtable::PARTS => {
                     for pending in [Some(&self.view.active), self.view.frozen.as_ref()].into_iter().flatten() {
@@ -173,7 +172,7 @@ impl<T: Told> EntityRead<T> {
                     let Some(list) = lists.next(&self.view, &self.place, self.hash, &mut turn)? else {
                         return Ok(Some(self.page(None)));
                     };
-                    // Not in the middle of the lists of one hash: a place tells nothing of other features' entities.
+                    // Not between the lists of one hash, because a place must not reveal other features' entities.
                     if self.looked_at >= LISTS_MAX && list.hash() > self.place.hash() {
                         return Ok(Some(self.page(Some(EntityPlace { hash: list.hash(), after: None }))));
                     }
@@ -219,7 +218,7 @@ impl<T: Told> EntityRead<T> {
     }
 }
 
-/// The first ones of the lists that it is offered.
+/// The first ones of the offered lists.
 #[derive(Default)]
 struct Nearest {
     /// The last one on top.
@@ -242,11 +241,11 @@ impl Nearest {
     }
 }
 
-/// The lists that there are behind a place.
+/// The lists after a place.
 struct Lists {
-    /// Those that are pending, the first one last.
+    /// The lists of the memtables, the first one last.
     pending: Vec<ListId>,
-    /// Behind this one, pending lists were left out.
+    /// Later lists of the memtables were left out.
     known_to: Option<ListId>,
     /// The files of this partition.
     partition: usize,
@@ -278,12 +277,12 @@ impl Lists {
         Ok(())
     }
 
-    /// Whether a place, which is a list of the feature version, is where the part has to end.
+    /// Whether the part must end at a place, which is a list of the feature version.
     fn ends_at(&self, place: &ListId) -> bool {
         self.known_to.as_ref() == Some(place)
     }
 
-    /// The next list, of whatever feature.
+    /// The next list, of any feature.
     fn next(
         &mut self,
         view: &View,
@@ -305,7 +304,7 @@ impl Lists {
         }
     }
 
-    /// Goes on behind a list.
+    /// Continues after a list.
     fn pass(&mut self, list: &ListId) -> Result<(), ReadError> {
         for scan in self.scans.iter_mut().filter(|scan| scan.list() == Some(list)) {
             scan.skip_list()?;

@@ -1,9 +1,9 @@
-//! Bags that are read from memory: one, or many together.
+//! Reads bags from memory: one, or many together.
 //!
-//! Most of what many bags cost is waiting for memory that is in no cache of the processor: the head of each, its row,
-//! and the count of those who share the row. So all heads are looked up first, then a word of each line of their rows
-//! is read, which the processor does beside each other, and short documents are copied, so that their counts are left
-//! alone.
+//! Most of the cost of many bags is waiting for memory that no cache of the processor contains: the head of each, its
+//! row, and the row's reference count. So all heads are looked up first. Then one word of each cache line of their rows
+//! is read, which the processor does in parallel. Short documents are copied, which leaves their reference counts
+//! untouched.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::options::ListHash;
 
 /// Longer documents share the memory of their rows.
 const COPIED_BYTES_MAX: usize = 1 << 10;
-/// Bytes that come from memory together.
+/// The size of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// The visible bag of a list, or that there is none, if its head tells.
+/// The visible bag of a list, or its absence, if its head shows it.
 pub fn bag(heads: &Heads, op: &Operation, bag: BorrowedListId<'_>) -> Option<Option<Item>> {
     let head = heads.head(bag)?;
     head.newest(op, |timestamp, value| Item { timestamp, value: head.row.slice_ref(value) })
 }
 
-/// The same of many, in the order of the entries whose values are the IDs of their entities.
+/// Does the same for many bags, in the order of the entries whose values are the IDs of their entities.
 pub fn bags(
     heads: &Heads,
     hash: ListHash,
@@ -57,7 +57,7 @@ pub fn bags(
     heads.iter().map(|head| bag(head.as_deref()?)).collect()
 }
 
-/// Has what of a row is going to be copied brought from memory, without waiting for it.
+/// Prefetches the part of a row that will be copied.
 fn bring(row: &Bytes) {
     let lines = row.iter().take(COPIED_BYTES_MAX).step_by(LINE_BYTES);
     black_box(lines.fold(0, |all, byte| all ^ byte));

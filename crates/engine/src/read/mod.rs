@@ -1,5 +1,4 @@
-//! What a session reads beyond the heads, turn by turn: whoever reads much lets others have their turns
-//! in between.
+//! The reads of a session beyond the heads, turn by turn: a long read lets other reads have their turns in between.
 
 pub mod entities;
 pub mod found_bags;
@@ -22,8 +21,7 @@ use super::row::merge::Merge;
 use super::row::seek::Start;
 use tables::{InMemory, View};
 
-/// Reads a page, and the list's head if the page begins at the newest item. What it reads was fixed when
-/// it was made.
+/// Reads a page, and the list's head if the page begins at the newest item. Its input is fixed at construction.
 pub struct PageRead {
     view: Arc<View>,
     in_memory: InMemory,
@@ -54,7 +52,7 @@ impl PageRead {
         Ok(Stage::Page(self.merge(&Start::of(&self.range))?, PageBuilder::new(&self.op, &self.range)))
     }
 
-    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
     pub fn turn(&mut self) -> Result<Option<(ItemPage, Option<Head>)>, ReadError> {
         let mut turn = Turn::new();
         if matches!(self.stage, Stage::Begun) {
@@ -77,15 +75,14 @@ impl PageRead {
     }
 }
 
-/// Looks through what is stored of a list, from a place on, for whatever a collector wants. What it reads
-/// was fixed when it was made.
+/// Passes the stored items of a list, from a place on, to a collector. Its input is fixed at construction.
 pub struct Scan<C> {
     view: Arc<View>,
     in_memory: InMemory,
     list: ListId,
     start: Start,
     collector: C,
-    /// Once it has begun.
+    /// `None` before its first turn.
     merge: Option<Merge<'static>>,
 }
 
@@ -94,7 +91,7 @@ impl<C: Collect> Scan<C> {
         Self { view, in_memory, list, start, collector, merge: None }
     }
 
-    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
     pub fn turn(&mut self) -> Result<Option<C::Found>, ReadError> {
         let Self { view, in_memory, list, start, collector, merge } = self;
         let merge = match merge {
@@ -131,7 +128,7 @@ mod tests {
         Operation::new(Timestamp::from_nanos(1_000_000).unwrap(), Ttl::MAX, deadline)
     }
 
-    /// A list of so many items of one value.
+    /// A list with this many items of one value.
     fn view(list: &ListId, items: u64, value: &[u8]) -> Arc<View> {
         let pending = Memtable::new(Position::start_of(1));
         for n in 0..items {

@@ -1,9 +1,9 @@
 //! Pages that begin at a list's oldest item.
 //!
-//! Rows are packed newest first, and cannot be read backwards. So such a page is read in *windows*, from
-//! below: each begins a few blocks, or bookmarks, above where the one before began, is read downwards as
-//! any page is, and is then turned round. A window holds no more than is still missing of the page, and
-//! each item is read once, but for those of the last window that the page does not need.
+//! Rows are packed newest first, and cannot be read backwards. So such a page is read in *windows*, from below. Each
+//! window begins a few blocks, or bookmarks, above the start of the previous one. It is read downwards like any page,
+//! and is then reversed. A window holds at most the missing part of the page. Each item is read once, except unneeded
+//! items of the last window.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::row::merge::Merge;
 use crate::row::seek::{Floor, Start};
 use crate::row::{Entry, RowCursor};
 
-/// Items that a block, or the items between two bookmarks, are taken for.
+/// The estimated number of items in a block, or between two bookmarks.
 const ITEMS_OF_STEP: usize = 128;
-/// Blocks, or bookmarks, that the first window has at most, and any.
+/// The largest number of blocks, or bookmarks, of the first window, and of any window.
 const FIRST_STEPS_MAX: usize = 16;
 const STEPS_MAX: usize = 64;
 
@@ -31,7 +31,7 @@ pub struct OldestPage {
     op: Operation,
     range: Range,
     floor: Floor,
-    /// Newest first: the oldest items that were offered, as many as the page may still need.
+    /// Newest first: the oldest offered items, as many as the page may still need.
     window: VecDeque<Item>,
     window_bytes: usize,
     page: ItemPage,
@@ -56,7 +56,7 @@ impl OldestPage {
         }
     }
 
-    /// Leaves out what lies below an item.
+    /// Leaves out the items below an item.
     pub fn begin_at(&mut self, lowest: ItemKey) {
         let is_behind = self.range.after.is_some_and(|after| after >= lowest);
         if !is_behind && lowest.timestamp.as_nanos() >= self.floor.timestamp {
@@ -64,13 +64,13 @@ impl OldestPage {
         }
     }
 
-    /// Whether there is room for an item, given what the page then has.
+    /// Whether the page has no space for an item, given its content by then.
     fn is_full(&self, value_bytes: usize) -> bool {
         let items = self.page.items.len();
         items >= self.range.limit || (items > 0 && value_bytes > self.range.value_bytes_max)
     }
 
-    /// Drops what the page has no room for: one item is kept that says that there are more.
+    /// Drops items without space in the page, except one, which shows that there are more.
     fn shorten_window(&mut self) {
         let items_max = self.range.limit.saturating_sub(self.page.items.len()).saturating_add(1);
         let bytes_max = self.range.value_bytes_max.saturating_sub(self.page_bytes);
@@ -83,8 +83,8 @@ impl OldestPage {
         }
     }
 
-    /// Ends a window: its items follow those of the page, up to the first that the page has no room for. Whether
-    /// the page has all that it can have.
+    /// Ends a window: its items follow the page's items, up to the first without space. Returns whether the page is
+    /// complete.
     fn end_window(&mut self) -> bool {
         while let Some(item) = self.window.pop_back()
             && !self.page.more
@@ -127,13 +127,13 @@ impl Collect for OldestPage {
     }
 }
 
-/// Reads a page window by window. What it reads was fixed when it was made.
+/// Reads a page window by window. Its input is fixed at construction.
 pub struct OldestRead {
     view: Arc<View>,
     in_memory: InMemory,
     list: ListId,
     page: OldestPage,
-    /// Looks for the last item that the list shows, where it does not show all.
+    /// Finds the last item that the list shows, if it does not show all.
     last: Option<Last>,
     finding: Option<Merge<'static>>,
     /// Blocks, or bookmarks, of the next window.
@@ -143,20 +143,20 @@ pub struct OldestRead {
 
 struct Window {
     merge: Merge<'static>,
-    /// Where the next one ends. `None` if there is none.
+    /// The end of the next window. `None` if there is none.
     next: Option<Floor>,
 }
 
 impl OldestRead {
-    /// `in_memory` has what memory holds of the list: up to the newest item that is wanted, or all of it if the
-    /// operation bounds what is shown.
+    /// `in_memory` has the memory content of the list: up to the newest wanted item, or all of it if the operation has
+    /// a bound on the number of items.
     pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, op: &Operation, range: &Range) -> Self {
         let steps = (range.limit / ITEMS_OF_STEP).clamp(1, FIRST_STEPS_MAX);
         let last = op.max_items.map(|max_items| Last::new(op, max_items));
         Self { view, in_memory, list, page: OldestPage::new(op, range), last, finding: None, steps, window: None }
     }
 
-    /// Goes on looking for the last item that is shown. Whether it is known.
+    /// Continues the search for the last shown item. Returns whether it is known.
     fn find_last(&mut self, turn: &mut Turn) -> Result<bool, ReadError> {
         let Self { view, in_memory, list, page, last, finding, .. } = self;
         let Some(collector) = last else { return Ok(true) };
@@ -185,7 +185,7 @@ impl OldestRead {
         Ok(Window { merge, next: climbed.map(Floor::at) })
     }
 
-    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else.
+    /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
     pub fn turn(&mut self) -> Result<Option<ItemPage>, ReadError> {
         let mut turn = Turn::new();
         if !self.find_last(&mut turn)? {

@@ -1,8 +1,7 @@
-//! A few threads that carry out the reads that may touch the disk, so that no arbiter waits for it.
+//! A few threads for the reads that may use the disk, so that no arbiter waits for it.
 //!
-//! A read is done in turns, each of which does about as much as a short get. What is not through by then
-//! goes behind the others, so that many long reads do not make a short one wait for more than a turn of
-//! some of them.
+//! A read runs in turns, each of which does about as much as a short get. An unfinished read goes to the end of the
+//! queue, so a short read waits at most for a turn of some long ones.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// Reads that may wait for a thread.
 const QUEUE_MAX: usize = 1024;
-/// First turns of reads for each turn of one that has begun, if both kinds wait.
+/// First turns of reads for each turn of a started one, if both kinds wait.
 const FIRST_TURNS: u32 = 4;
 
 /// Whether a read wants another turn.
@@ -28,10 +27,10 @@ type Job = Box<dyn FnMut() -> Turned + Send>;
 
 #[derive(Default)]
 struct Queue {
-    /// Reads that have had no turn yet, and those that have.
+    /// Reads before their first turn, and reads after it.
     first: VecDeque<(Job, OwnedSemaphorePermit)>,
     begun: VecDeque<(Job, OwnedSemaphorePermit)>,
-    /// First turns since one that was not.
+    /// First turns since the last other turn.
     first_turns: u32,
     stopping: bool,
 }
@@ -48,7 +47,7 @@ impl Queue {
     }
 }
 
-/// The queue in front of the threads.
+/// The queue of the threads.
 pub struct Pool {
     queue: Mutex<Queue>,
     wake: Condvar,
@@ -64,8 +63,8 @@ impl Pool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `turn` on threads of the pool until it returns something, and awaits that. One that returns
-    /// `None` is called again after others have had their turns.
+    /// Calls `turn` on threads of the pool until it returns a value, and awaits that. After `None` it is called again,
+    /// after other reads have had their turns.
     pub async fn run<T: Send + 'static>(
         &self,
         deadline: Instant,
@@ -77,7 +76,7 @@ impl Pool {
         let (answer, answered) = oneshot::channel();
         let mut answer = Some(answer);
         let job = Box::new(move || {
-            // Where nobody waits any more: spare the disk.
+            // If the caller has left, this saves the use of the disk.
             if answer.as_ref().is_none_or(oneshot::Sender::is_closed) {
                 return Turned::Through;
             }
@@ -103,14 +102,14 @@ impl Pool {
         Ok(())
     }
 
-    /// How many reads wait for a thread.
+    /// The number of reads that wait for a thread.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         let queue = self.queue();
         queue.first.len() + queue.begun.len()
     }
 
-    /// What each thread of the pool does until it is stopped.
+    /// The loop of each thread of the pool until it stops.
     pub fn work(&self) {
         loop {
             let mut queue = self.queue();
@@ -125,16 +124,16 @@ impl Pool {
             };
             drop(queue);
             match catch_unwind(AssertUnwindSafe(&mut job)) {
-                // Whoever puts it back takes one in its stead: nobody else need be woken.
+                // The thread that puts it back takes another, so no other thread need be woken.
                 Ok(Turned::WantsMore) => self.queue().begun.push_back((job, place)),
                 Ok(Turned::Through) => drop(place),
-                // A read that panics fails by itself; the thread goes on.
+                // A panic fails only its read. The thread continues.
                 Err(_) => tracing::error!("a read of the item store panicked"),
             }
         }
     }
 
-    /// Lets the threads end once no job waits.
+    /// Ends the threads once no job waits.
     pub fn stop(&self) {
         self.queue().stopping = true;
         self.wake.notify_all();
@@ -152,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// So long that a read that waits for it fails the test.
+    /// Long enough that a read that waits for it fails the test.
     fn deadline() -> Instant {
         Instant::now() + Duration::from_secs(60)
     }

@@ -1,4 +1,4 @@
-//! Finds the items of a list that a removal takes, turn by turn, and writes the rows that delete them.
+//! Finds the items of a list for a removal, turn by turn, and writes the rows that delete them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::row::reverse::{self, Pointer, ReverseEntry};
 use crate::row::seek::Start;
 use crate::row::{Entry, RowBuilder};
 
-/// A removal is done in parts of at most about so many bytes: its memory must not grow with its list,
-/// and other writes wait while a part is written.
+/// The approximate size of one part of a removal. Its memory must not grow with its list, and other writes wait while a
+/// part is written.
 const PART_BYTES_MAX: usize = 1 << 20;
-/// A reverse entry takes about so many bytes in a row.
+/// The approximate size of a reverse entry in a row.
 const ENTRY_BYTES: usize = 24;
 
-/// Items that are to go.
+/// Items to remove.
 #[derive(Default)]
 pub struct Found {
     /// A row that deletes them.
     pub deleted: RowBuilder,
-    /// If they are of a set, their entries.
+    /// Their entries, if they belong to a set.
     pub entries: Vec<ReverseEntry>,
-    /// How many of them the operation sees.
+    /// The number of visible items among them.
     pub visible: u64,
     /// The timestamp of the oldest one.
     pub oldest: u64,
@@ -39,10 +39,11 @@ pub struct Found {
     pub last: bool,
 }
 
-/// What a removal takes, for a quick look at each item.
+/// A fast filter for the items of a removal.
 pub struct Taken {
     wanted: Wanted,
-    /// Nothing newer is taken, and nothing older. Nanoseconds since the Unix epoch.
+    /// The removal takes nothing newer than `ceiling`, and nothing older than `floor`. Nanoseconds since the Unix
+    /// epoch.
     ceiling: u64,
     floor: u64,
 }
@@ -92,7 +93,7 @@ impl Taken {
     }
 }
 
-/// Looks for the items that a removal takes.
+/// Searches the items of a removal.
 pub struct RemovalSearch {
     view: Arc<View>,
     list: ListId,
@@ -100,10 +101,10 @@ pub struct RemovalSearch {
     identity: Identity,
     taken: Taken,
     start: Start,
-    /// How many visible items the list shows yet.
+    /// How many more visible items the list shows.
     shown: usize,
     part_bytes: usize,
-    /// Once it has begun.
+    /// `None` before its first turn.
     merge: Option<Merge<'static>>,
     found: Found,
 }
@@ -120,14 +121,13 @@ impl RemovalSearch {
         let taken = Taken::by(removal, identity);
         // The other half is enough for the names of lists and the queue's own overhead.
         let part_bytes = PART_BYTES_MAX.min(write_bytes / 2);
-        // What is shown is counted from the newest item on.
+        // The shown items are counted from the newest one on.
         let start = op.max_items.map_or(Start { ceiling: taken.ceiling, below: None }, |_| Start::NEWEST);
         let shown = op.max_items.map_or(usize::MAX, MaxItems::get);
         Self { view, list, op, identity, taken, start, shown, part_bytes, merge: None, found: Found::default() }
     }
 
-    /// Goes on for a turn. `None` if that was not enough. To be called again after a part that was not the
-    /// last one.
+    /// Continues for a turn. `None` if that was not enough. Call it again after any part but the last one.
     pub fn turn(&mut self) -> Result<Option<Found>, ReadError> {
         let Self { view, list, op, identity, taken, start, shown, part_bytes, merge, found } = self;
         let mut turn = Turn::new();
@@ -162,7 +162,7 @@ impl RemovalSearch {
         Ok(Some(Found { last: true, ..std::mem::take(found) }))
     }
 
-    /// What the removal takes.
+    /// The filter for the items of the removal.
     pub fn into_taken(self) -> Taken {
         self.taken
     }

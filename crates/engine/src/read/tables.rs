@@ -1,5 +1,5 @@
-//! What readers see: pending items, frozen ones, and data files, replaced as one; and the changes
-//! to the set of files, which are made durable in the manifest first.
+//! The view of readers: the active memtable, the frozen one, and data files, replaced as one. Changes to the set of
+//! files are made durable in the manifest first.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -40,9 +40,9 @@ impl Files {
         self.0.iter().flatten().flat_map(Run::data_files)
     }
 
-    /// How many runs there are at most that a list is read from.
+    /// The largest number of runs that the read of a list uses.
     pub fn most_in_a_partition(&self) -> usize {
-        // What a merge has written holds no list that is still in the runs that it merges, but for one.
+        // The output of a compaction contains no list that is still in its input runs, except one.
         self.0.iter().map(|runs| runs.iter().filter(|run| run.merges == 0).count()).max().unwrap_or(0)
     }
 
@@ -59,7 +59,7 @@ impl Files {
         self.partition(partition).iter().map(Run::bytes).sum()
     }
 
-    /// Bytes that they hold of a list: an estimate.
+    /// The estimated bytes of a list in files.
     pub fn bytes_of(&self, list: &ListId) -> u64 {
         self.partition(partition_of(list.hash())).iter().map(|run| run.bytes_of(list)).sum()
     }
@@ -69,12 +69,12 @@ impl Files {
     }
 }
 
-/// Where neighbouring runs stand, counted from the oldest one of their partition: flushes put new ones
-/// in front at any time, and only one thread merges.
+/// The place of neighbouring runs, counted from the oldest one of their partition. Flushes add newer runs at any time,
+/// and only one thread compacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunSpan {
     pub partition: usize,
-    /// How many runs of the partition are not newer than the first of these.
+    /// The number of runs of the partition up to the first of these, from the oldest on.
     pub from_oldest: usize,
     pub count: usize,
 }
@@ -86,19 +86,19 @@ impl RunSpan {
     }
 }
 
-/// One moment of the store. What it names stays readable while it is held.
+/// One moment of the store. Its content stays readable while it is held.
 #[derive(Clone)]
 pub struct View {
     pub active: Arc<Memtable>,
-    /// Being written to files.
+    /// The memtable that is being flushed.
     pub frozen: Option<Arc<Memtable>>,
     pub files: Arc<Files>,
 }
 
-/// What memory holds of a list, newest source first.
+/// The memory content of a list, newest source first.
 pub struct InMemory {
     sources: Vec<Snapshot>,
-    /// Whether all that files hold of it is hidden.
+    /// Whether it hides the whole content of files.
     pub hides_files: bool,
     pub bytes: usize,
 }
@@ -111,8 +111,8 @@ impl InMemory {
 }
 
 impl View {
-    /// What memory holds of a list, at least from `ceiling` downwards; no more is needed if there are no
-    /// files for it. A reader takes it between changes (`Heads::between_changes`).
+    /// The memory content of a list, at least from `ceiling` downwards, which is enough if no files contain it. A
+    /// reader takes it between changes (`Heads::between_changes`).
     pub fn in_memory(&self, list: &ListId, ceiling: u64) -> InMemory {
         let mut found = InMemory { sources: Vec::new(), hides_files: false, bytes: 0 };
         for pending in [Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
@@ -132,8 +132,8 @@ impl View {
         self.files.partition(partition_of(list.hash())).iter().any(|run| run.may_hold(list))
     }
 
-    /// A place in a list so far above a floor that each source has items of about so many blocks, or
-    /// bookmarks, at most in between. `None` if none has more.
+    /// A place in a list above a floor, such that each source has at most about `steps` blocks, or bookmarks, in
+    /// between. `None` if none has more.
     pub fn climb(
         &self,
         list: &ListId,
@@ -156,7 +156,7 @@ impl View {
         Ok(lowest)
     }
 
-    /// All that is stored of a list from `start` on.
+    /// The stored content of a list from `start` on.
     pub fn merge(&self, list: &ListId, start: &Start, in_memory: &InMemory) -> Result<Merge<'static>, ReadError> {
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for row in in_memory.sources.iter().flat_map(|snapshot| &snapshot.rows) {
@@ -180,17 +180,17 @@ impl View {
     }
 }
 
-/// The set of files and how it changes.
+/// The set of files and its changes.
 pub struct Tables {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     expiry_clock: Arc<ExpiryClock>,
     view: ArcSwap<View>,
-    /// Held while the view is replaced: never while the disk is waited for.
+    /// Held while the view is replaced, never during a wait for the disk.
     replacing: Mutex<()>,
     next_file: AtomicU64,
     tag: u32,
-    /// Held while the manifest is written: one change to the set of files at a time.
+    /// Held while the manifest is written: it serializes changes to the set of files.
     manifest: Mutex<Manifest>,
 }
 
@@ -227,7 +227,7 @@ impl Tables {
         self.view.store(Arc::new(next(&self.view())));
     }
 
-    /// The short form of the store that new data files belong to.
+    /// The short form of the store for new data files.
     pub fn tag(&self) -> u32 {
         self.tag
     }
@@ -237,8 +237,7 @@ impl Tables {
         self.next_file.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Freezes the active pending items, unless some are frozen already; those from `start` on in
-    /// the log go to a new map.
+    /// Freezes the active memtable, unless one is frozen already. Items from `start` on in the log go to a new one.
     pub fn freeze(&self, start: Position) {
         self.replace_view(|view| match &view.frozen {
             Some(_) => view.clone(),
@@ -250,12 +249,12 @@ impl Tables {
         });
     }
 
-    /// Puts runs, one a partition at most, in the place of the frozen items. Returns from where on the
-    /// log is needed.
+    /// Replaces the frozen memtable with runs, at most one for each partition. Returns the place from which the log is
+    /// needed.
     pub fn install_flushed(&self, flushed: Vec<(usize, Run)>) -> Result<Position, WriteError> {
         let mut manifest = self.manifest();
         let view = self.view();
-        // As long as some items are frozen, the active ones are not.
+        // While a memtable is frozen, the active one is not.
         let log_start = view.active.start;
         let mut files = Files::clone(&view.files);
         for (partition, run) in flushed {
@@ -268,7 +267,7 @@ impl Tables {
         Ok(log_start)
     }
 
-    /// Puts runs in the place of some neighbours, and removes files that are in none of them.
+    /// Replaces some neighbouring runs, and removes files that are no longer in any of them.
     pub fn install_merged(&self, place: RunSpan, merged: Vec<Run>, freed: &[Arc<DataFile>]) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let mut files = Files::clone(&self.view().files);
@@ -280,41 +279,41 @@ impl Tables {
         self.replace_view(|view| View { files, ..view.clone() });
         drop(manifest);
         for file in freed {
-            // If it stays, the next start removes it: the manifest does not name it.
+            // If it remains, the next start removes it, because the manifest does not name it.
             let _left_for_the_next_start = self.disk.remove(file.path());
         }
         Ok(())
     }
 
-    /// Notes that the log is needed from `start` on only.
+    /// Records that the log is only needed from `start` on.
     pub fn install_log_start(&self, start: Position) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let next = Manifest { log_start: start, ..manifest.clone() };
         self.store(&mut manifest, next)
     }
 
-    /// Stores the time by which expired items are dropped, for the next start.
+    /// Stores the expiry clock's time for the next start.
     pub fn install_time(&self) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let next = manifest.clone();
         self.store(&mut manifest, next)
     }
 
-    /// Stores by when bytes of removed items have to be gone.
+    /// Stores the date until which bytes of removed items must be erased.
     pub fn install_erasure(&self, by: Option<u64>) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let next = Manifest { erase_by: by, ..manifest.clone() };
         self.store(&mut manifest, next)
     }
 
-    /// The same as [`Self::install_time`] if the stored time is old.
+    /// Does the same as [`Self::install_time`] if the stored time is old.
     pub fn install_time_if_old(&self) -> Result<(), WriteError> {
         let stored = self.with_manifest(|manifest, _| manifest.time);
         if self.expiry_clock.is_far_ahead_of(stored) { self.install_time() } else { Ok(()) }
     }
 
-    /// Looks at the manifest and the files that it names: none of them is removed, and no other is
-    /// added, until `look` returns. Reads and writes go on meanwhile; flushes and merges wait.
+    /// Passes the manifest and its files to `look`: no file is removed or added until it returns. Reads and writes
+    /// continue. Flushes and compactions wait.
     pub fn with_manifest<T>(&self, look: impl FnOnce(&Manifest, &Files) -> T) -> T {
         let manifest = self.manifest();
         let files = self.view().files.clone();
@@ -329,13 +328,13 @@ impl Tables {
         Ok(())
     }
 
-    /// Removes a file that did not become part of the store.
+    /// Removes a file that did not become a part of the store.
     pub fn discard(&self, id: FileId) {
         let _left_for_the_next_start = self.disk.remove(&file_path(&self.dir, id));
     }
 }
 
-/// A set without files.
+/// An empty set of files.
 #[cfg(test)]
 pub fn no_files() -> Vec<Vec<Run>> {
     vec![Vec::new(); crate::files::PARTITIONS]
@@ -373,7 +372,7 @@ mod tests {
         (0..ITEMS / 1_000).map(|add| row::pack((0..1_000).map(|n| item(add * 1_000 + n)).collect())).collect()
     }
 
-    /// Walks the list in pages, and returns how many items it met and how many digests that took.
+    /// Walks the list in pages, and returns the number of encountered items and of computed digests.
     fn walk(view: &Arc<View>, list: &ListId, order: Order) -> (u64, u64) {
         let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
         let (mut range, mut met) = (
@@ -429,7 +428,7 @@ mod tests {
         Arc::new(View { active: Arc::new(pending), frozen: None, files: Arc::new(Files::new(files)) })
     }
 
-    /// Both ways. A page of the oldest items looks at some that it does not need.
+    /// In both directions. A page of the oldest items reads some unneeded ones.
     fn assert_walks_are_cheap(view: &Arc<View>, list: &ListId, place: &str) {
         for (order, digests_max) in [(Order::Newest, 10), (Order::Oldest, 20)] {
             let (met, digests) = walk(view, list, order);
@@ -438,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Each page begins in the middle of the ties, and must not digest all that lie before it.
+    /// Each page begins in the middle of the ties, and must not digest all earlier ones.
     #[test]
     fn a_walk_of_pages_among_ties_digests_each_item_a_few_times() {
         let list = ListId::from_bytes(b"list", HASH);

@@ -1,4 +1,4 @@
-//! Rows are made: of items one by one, and of rows as they are.
+//! Makes rows from single items, and from existing rows.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -12,10 +12,10 @@ use super::joining::Opened;
 use super::{DELETED, DIGEST, DIGEST_LEN, Entry, LEN_SHIFT, OTHER_LIFE, SAME_VALUE};
 use crate::codec::{put_varint, zigzag};
 
-/// What the integers before an item's value take, about.
+/// The approximate length of the integers before an item's value.
 const INTEGERS_LEN: usize = 12;
 
-/// Packs items that come in the list's order.
+/// Packs items in the list's order.
 #[derive(Debug, Default)]
 pub struct RowBuilder {
     body: Vec<u8>,
@@ -28,22 +28,22 @@ pub struct RowBuilder {
 }
 
 impl RowBuilder {
-    /// With room for so many bytes beside its first three integers.
+    /// Reserves space for `bytes` in addition to the first three integers.
     pub fn with_room(bytes: usize) -> Self {
         Self { body: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Whether the next item would share this value's bytes with the one before it.
+    /// Whether the next item would share this value's bytes with the previous one.
     pub fn repeats(&self, value: &[u8]) -> bool {
         self.count > 0 && self.body.get(self.last_value.clone()) == Some(value)
     }
 
-    /// Appends an item, which must follow the one before it in the list's order.
+    /// Appends an item, which must follow the previous one in the list's order.
     pub fn push(&mut self, timestamp: u64, expires_at: u64, deleted: bool, value: &[u8]) {
         self.push_stored((timestamp, expires_at, deleted), false, value);
     }
 
-    /// The same of a deleted item: the digest stands for a value that is longer.
+    /// Appends a deleted item. The digest replaces a longer value.
     pub fn push_deleted(&mut self, timestamp: u64, value: &[u8], digest: impl FnOnce() -> ValueDigest) {
         if value.len() > DIGEST_LEN {
             self.push_stored((timestamp, 0, true), true, digest().as_bytes());
@@ -52,7 +52,7 @@ impl RowBuilder {
         }
     }
 
-    /// The same of an item as another row has it.
+    /// Appends an item of another row.
     pub fn push_entry(&mut self, entry: &Entry, stored: &[u8]) {
         self.push_stored((entry.timestamp, entry.expires_at, entry.deleted), entry.has_digest, stored);
     }
@@ -87,8 +87,8 @@ impl RowBuilder {
         self.count += 1;
     }
 
-    /// Appends a whole row, which must follow in the list's order, by copying it. `false` if it cannot
-    /// be had like that, since its base life is another one: then its items are to be pushed.
+    /// Appends a whole row, which must follow in the list's order, by copying it. Returns `false` if copying is
+    /// impossible because of a different base life. Then the caller must push its items.
     pub fn push_row(&mut self, row: &[u8], inspected: &Inspected) -> bool {
         let Some(opened) = Opened::of(row) else { return false };
         // A deleted item has no life.
@@ -118,28 +118,27 @@ impl RowBuilder {
         true
     }
 
-    /// Appends the item that a cursor stands on and, by copying, all behind it, which must follow in the list's order.
-    /// To be finished then. `false`, and nothing is appended, if they cannot be had like that: see
-    /// [`RowBuilder::push_row`].
+    /// Appends a cursor's item and, by copying, all later ones, which must follow in the list's order. The row must
+    /// then be finished. Returns `false` without appending if copying is impossible: see [`RowBuilder::push_row`].
     pub fn push_rest<R: Borrow<Bytes>>(&mut self, cursor: &RowCursor<R>) -> bool {
         let Some(entry) = cursor.entry() else { return true };
         let (items, count, base_life) = cursor.behind();
         if *self.base_life.get_or_insert(base_life) != base_life {
             return false;
         }
-        // The first one by itself: it may share its value with the one before it there.
+        // The first one separately, because it may share its value with the previous one there.
         self.push_entry(entry, cursor.value());
         self.body.extend_from_slice(items);
         self.count += count;
         true
     }
 
-    /// The timestamp of the item that was pushed last.
+    /// The timestamp of the last pushed item.
     pub fn last_time(&self) -> u64 {
         self.last_time
     }
 
-    /// The digest of the value of the item that was pushed last, by itself or at the end of a whole row.
+    /// The digest of the value of the last item, pushed alone or at the end of a whole row.
     pub fn last_digest(&self) -> ValueDigest {
         digest_of(self.body.get(self.last_value.clone()).unwrap_or_default(), self.last_has_digest)
     }
@@ -148,12 +147,12 @@ impl RowBuilder {
         self.count
     }
 
-    /// Bytes of the row so far, without its first three integers.
+    /// The length of the row so far, without its first three integers.
     pub fn body_len(&self) -> usize {
         self.body.len()
     }
 
-    /// The row; the builder is empty afterwards, and keeps its buffer.
+    /// The row. The builder is empty afterwards, and retains its buffer.
     pub fn finish(&mut self) -> Bytes {
         let mut row = Vec::with_capacity(self.body.len() + 24);
         put_varint(&mut row, self.count);
@@ -166,7 +165,7 @@ impl RowBuilder {
     }
 }
 
-/// Packs items that come in any order, with the last of equal ones.
+/// Packs items in any order. The last of equal ones counts.
 pub fn pack(mut items: Vec<NewItem>) -> Bytes {
     items.sort_by_key(|item| Reverse(item.timestamp));
     let mut builder = RowBuilder::with_room(items.iter().map(|item| item.value.len() + INTEGERS_LEN).sum());
@@ -176,7 +175,7 @@ pub fn pack(mut items: Vec<NewItem>) -> Bytes {
             continue;
         }
         let mut tied: Vec<_> = tied.iter().map(|item| (ValueDigest::of(&item.value), item)).collect();
-        // Stable: of equal items the one that was given last stays last.
+        // Stable, so that the last of equal items stays last.
         tied.sort_by_key(|(digest, _)| Reverse(digest.text()));
         for (i, (digest, item)) in tied.iter().enumerate() {
             if tied.get(i + 1).is_none_or(|(next, _)| next != digest) {

@@ -1,4 +1,4 @@
-//! Rows are walked: every byte is checked as it is read.
+//! Iterates over rows. Every byte is checked when it is read.
 
 use std::borrow::Borrow;
 use std::cell::Cell;
@@ -11,15 +11,15 @@ use liststore_contract::domain::ValueDigest;
 use super::{DELETED, DIGEST_LEN, Entry, LEN_SHIFT, Malformed, SAME_VALUE, has_digest, has_other_life};
 use crate::codec::{take_varint, unzigzag};
 
-/// How many items a row says that it has.
+/// The number of items according to the row.
 pub fn count(row: &[u8]) -> u64 {
     take_varint(row, &mut 0).unwrap_or(0)
 }
 
-/// The three integers before an item's value take no more bytes.
+/// The largest length of the three integers before an item's value.
 const INTEGERS_LEN_MAX: usize = 30;
 
-/// Walks a row, item by item: one that it shares, or one that it borrows.
+/// Iterates over the items of a shared or borrowed row.
 #[derive(Debug)]
 pub struct RowCursor<R = Bytes> {
     row: R,
@@ -28,11 +28,11 @@ pub struct RowCursor<R = Bytes> {
     left: u64,
     base_life: u64,
     entry: Option<Entry>,
-    /// The digest that was asked for last, and where its value begins.
+    /// The last computed digest, and the place of its value.
     digest: Cell<Option<(usize, ValueDigest)>>,
 }
 
-/// Where in its row a cursor stands.
+/// The place of a cursor in its row.
 #[derive(Debug, Clone)]
 pub struct Bookmark {
     at: usize,
@@ -41,14 +41,14 @@ pub struct Bookmark {
 }
 
 impl Bookmark {
-    /// Greater for places further on in their row.
+    /// Greater for later places in their row.
     pub fn offset(&self) -> usize {
         self.at
     }
 }
 
 impl<R: Borrow<Bytes>> RowCursor<R> {
-    /// Stands on the first item, if there is one.
+    /// Opens a cursor on the first item, if there is one.
     pub fn new(row: R) -> Result<Self, Malformed> {
         let mut at = 0;
         let Beginning { count, base_life, start } = take_beginning(row.borrow(), &mut at)?;
@@ -62,12 +62,12 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         self.row.borrow()
     }
 
-    /// Where it stands; `None` past the end.
+    /// Its place; `None` past the end.
     pub fn place(&self) -> Option<Bookmark> {
         Some(Bookmark { at: self.at, left: self.left, entry: self.entry.clone()? })
     }
 
-    /// Goes to a place that a cursor of the same row has told.
+    /// Moves to a place of a cursor of the same row.
     pub fn go_to(&mut self, place: &Bookmark) {
         (self.at, self.left, self.entry) = (place.at, place.left, Some(place.entry.clone()));
     }
@@ -76,18 +76,17 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         self.entry.as_ref()
     }
 
-    /// The value of the present item, or its digest if the entry has that; empty past the end.
+    /// The value of the current item, or its digest if the entry has that; empty past the end.
     pub fn value(&self) -> &[u8] {
         self.entry.as_ref().map(|entry| entry.value_in(self.row())).unwrap_or_default()
     }
 
-    /// The same, sharing the row's memory.
+    /// The same value, sharing the row's memory.
     pub fn value_bytes(&self) -> Bytes {
         self.entry.as_ref().map_or_else(Bytes::new, |entry| self.row().slice(entry.value.clone()))
     }
 
-    /// The digest of the present item's value. It is computed once for a value, however many items
-    /// that lie one behind the other share it.
+    /// The digest of the current item's value. It is computed once for adjacent items that share a value.
     pub fn digest(&self) -> ValueDigest {
         self.known_digest().unwrap_or_else(|| self.know_digest(ValueDigest::of(self.value())))
     }
@@ -108,18 +107,18 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         self.digest.get().filter(|(at, _)| Some(*at) == start).map(|(_, digest)| digest)
     }
 
-    /// The digest that stands in the value's place.
+    /// The digest that replaces the value.
     fn stored_digest(&self) -> Option<ValueDigest> {
         self.entry.as_ref().filter(|entry| entry.has_digest)?;
         self.value().try_into().ok().map(ValueDigest::from_bytes)
     }
 
-    /// The order of the present items of two cursors that stand on equal timestamps.
+    /// The order of the current items of two cursors with equal timestamps.
     pub fn cmp_tied(&self, other: &Self) -> Ordering {
         if let (Some(ours), Some(theirs)) = (self.known_digest(), other.known_digest()) {
             return ours.cmp(&theirs);
         }
-        // Values that items share come again: comparing their bytes each time would be the dearer way.
+        // Shared values occur repeatedly, so comparing their bytes each time would cost more.
         let come_again = self.shares_value() || other.shares_value();
         let has_digest = self.stored_digest().is_some() || other.stored_digest().is_some();
         if !come_again && !has_digest && self.value() == other.value() {
@@ -134,28 +133,27 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         self.digest().cmp(&other.digest())
     }
 
-    /// Whether the value is that of the item before.
+    /// Whether the value is the previous item's.
     fn shares_value(&self) -> bool {
         self.entry.as_ref().is_some_and(|entry| entry.value.end < self.at)
     }
 
-    /// The whole row, if it stands on the first item of one.
+    /// The whole row, if the cursor is on its first item.
     pub fn whole(&self) -> Option<&Bytes> {
         (self.entry.is_some() && self.left + 1 == self.count).then(|| self.row())
     }
 
-    /// How many bytes the present item and all behind it are at most, as they are written.
+    /// The largest encoded length of the current item and all later ones.
     pub fn rest_len(&self) -> usize {
         self.value().len() + (self.row().len() - self.at) + INTEGERS_LEN_MAX
     }
 
-    /// What stands behind the present item: the items, packed, how many they are, and the life that theirs are told
-    /// from.
+    /// The items after the current one: packed, with their number, and with the life that their differences refer to.
     pub fn behind(&self) -> (&[u8], u64, u64) {
         (&self.row()[self.at..], self.left, self.base_life)
     }
 
-    /// Goes to the end without a look at what is left.
+    /// Moves to the end without reading the rest.
     pub fn leave(&mut self) {
         (self.entry, self.left, self.at) = (None, 0, self.row().len());
     }
@@ -173,11 +171,11 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
     }
 }
 
-/// What a row says before its items.
+/// The values of a row before its items.
 struct Beginning {
     count: u64,
     base_life: u64,
-    /// From which the first item is told.
+    /// The base of the first item's differences.
     start: Entry,
 }
 
@@ -192,7 +190,7 @@ fn take_beginning(row: &[u8], at: &mut usize) -> Result<Beginning, Malformed> {
     })
 }
 
-/// Reads the item at a place in the place of the one before it.
+/// Reads the item at a place, and replaces the previous one.
 #[inline]
 fn take_item(row: &[u8], at: &mut usize, base_life: u64, entry: &mut Entry) -> Result<(), Malformed> {
     #[cfg(test)]
@@ -217,7 +215,7 @@ fn take_item(row: &[u8], at: &mut usize, base_life: u64, entry: &mut Entry) -> R
     if entry.has_digest && entry.value.len() != DIGEST_LEN { Err(Malformed) } else { Ok(()) }
 }
 
-/// The first item of a row and its value, if it has one, for less than a cursor costs.
+/// The first item of a row and its value, if it has one, at a lower cost than a cursor.
 pub fn first(row: &[u8]) -> Result<Option<(Entry, &[u8])>, Malformed> {
     let mut at = 0;
     let Beginning { count, base_life, start: mut entry } = take_beginning(row, &mut at)?;
@@ -229,7 +227,7 @@ pub fn first(row: &[u8]) -> Result<Option<(Entry, &[u8])>, Malformed> {
     Ok(Some((entry, value)))
 }
 
-/// The digest of a value, of which a row has these bytes.
+/// The digest of a value with these bytes in a row.
 pub(super) fn digest_of(stored: &[u8], is_digest: bool) -> ValueDigest {
     match stored.try_into() {
         Ok(digest) if is_digest => ValueDigest::from_bytes(digest),
@@ -237,7 +235,7 @@ pub(super) fn digest_of(stored: &[u8], is_digest: bool) -> ValueDigest {
     }
 }
 
-/// What a row holds, as one walk tells.
+/// The content of a row, from one walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
     pub count: u64,
@@ -246,20 +244,20 @@ pub struct Inspected {
     pub oldest: u64,
     /// When the first item that is not deleted expires; `u64::MAX` if there is none.
     pub first_expiry: u64,
-    /// Where the value of the last item stands in the row.
+    /// The place of the last item's value in the row.
     pub(super) last_value: Range<usize>,
     /// Whether that is a digest.
     pub(super) last_has_digest: bool,
 }
 
 impl Inspected {
-    /// The digest of the value of the last item of the row that was inspected.
+    /// The digest of the value of the last item of the inspected row.
     pub fn last_digest(&self, row: &Bytes) -> ValueDigest {
         digest_of(row.get(self.last_value.clone()).unwrap_or_default(), self.last_has_digest)
     }
 }
 
-/// Reads all of a row.
+/// Reads a complete row.
 pub fn inspect(row: &Bytes) -> Result<Inspected, Malformed> {
     let mut cursor = RowCursor::new(row)?;
     let (first_expiry, last_value, last_has_digest) = (u64::MAX, 0..0, false);

@@ -1,4 +1,4 @@
-//! Items of one list that are put there, and some that go, as the row that does it.
+//! Additions and removals of items of one list, as the row that makes them.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use liststore_contract::domain::{ItemKey, Timestamp, ValueDigest};
 
 use super::RowBuilder;
 
-/// What the integers before an item's value take, about.
+/// The approximate length of the integers before an item's value.
 const INTEGERS_LEN: usize = 12;
 
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub struct ItemChanges(Vec<ItemChange>);
 
 struct ItemChange {
     timestamp: Timestamp,
-    /// That of the value, where it is known: else it is computed if others are of the same moment.
+    /// The value's digest, if known. Otherwise it is computed if other items have the same timestamp.
     digest: Option<ValueDigest>,
     expires_at: u64,
     deleted: bool,
@@ -44,7 +44,7 @@ impl ItemChanges {
         self.0.push(ItemChange { timestamp, digest: Some(digest), expires_at: 0, deleted: true, value });
     }
 
-    /// The same of an item whose key nobody has asked for.
+    /// Adds an item without a known key.
     pub fn put_at(&mut self, timestamp: Timestamp, expires_at: u64, value: Bytes) {
         self.0.push(ItemChange { timestamp, digest: None, expires_at, deleted: false, value });
     }
@@ -53,10 +53,10 @@ impl ItemChanges {
         self.0.push(ItemChange { timestamp, digest: None, expires_at: 0, deleted: true, value });
     }
 
-    /// The row, and the oldest timestamp in it. Of what was said of one item, the last holds. `None` if nothing was.
+    /// The row, and the oldest timestamp in it. The last change of an item counts. `None` without changes.
     pub fn into_row(self) -> Option<(Bytes, u64)> {
         let Self(mut items) = self;
-        // Stable, here and below: what was said last of an item comes last.
+        // Stable, here and below, so that the last change of an item comes last.
         items.sort_by_key(|item| Reverse(item.timestamp));
         let oldest = items.last()?.timestamp.as_nanos();
         let mut row = RowBuilder::with_room(items.iter().map(|item| item.value.len() + INTEGERS_LEN).sum());

@@ -1,19 +1,19 @@
-//! A row is put in front of another: by their beginnings alone, without a walk over their items.
+//! Puts a row before another by rewriting only their beginnings, without walking their items.
 
 use bytes::Bytes;
 
 use super::{LEN_SHIFT, SAME_VALUE, has_other_life};
 use crate::codec::{put_varint, take_varint};
 
-/// The beginning of a row that has items, taken apart.
+/// The decoded beginning of a row with items.
 pub(super) struct Opened {
     pub(super) count: u64,
     pub(super) base_time: u64,
     pub(super) base_life: u64,
-    /// Where the items begin.
+    /// The beginning of the items.
     pub(super) items: usize,
     pub(super) first_head: u64,
-    /// Where the rest of the first item begins, behind its time difference.
+    /// The beginning of the rest of the first item, after its time difference.
     pub(super) first_rest: usize,
 }
 
@@ -30,7 +30,7 @@ impl Opened {
     }
 }
 
-/// Where the first so many items end of those that begin at `at`.
+/// The end of the first `count` items that begin at `at`.
 fn skip_items(row: &[u8], mut at: usize, count: u64) -> Option<usize> {
     for _ in 0..count {
         let head = take_varint(row, &mut at)?;
@@ -45,10 +45,9 @@ fn skip_items(row: &[u8], mut at: usize, count: u64) -> Option<usize> {
     (at <= row.len()).then_some(at)
 }
 
-/// Puts a row in front of the first `older_max` items of an older one by copying both, if no item of
-/// the older one is as new as `newer_oldest`, the timestamp of the newer row's last item, and both
-/// have the same base life, as rows of one feature mostly do. `None` if they have to be merged item
-/// by item.
+/// Puts a row before the first `older_max` items of an older one by copying both. No item of the older row may be as
+/// new as `newer_oldest`, the timestamp of the newer row's last item. Both must have the same base life, as rows of one
+/// feature usually do. `None` if they must be merged item by item.
 pub fn join(newer: &[u8], newer_oldest: u64, older: &[u8], older_max: u64) -> Option<Bytes> {
     let (first, second) = (Opened::of(newer)?, Opened::of(older)?);
     if first.base_life != second.base_life || newer_oldest <= second.base_time || older_max == 0 {

@@ -1,5 +1,4 @@
-//! Merging what several sources hold of one list. Of equal items, the newest source's is the one
-//! that counts.
+//! Merges several sources of one list. Among equal items, the newest source's counts.
 
 use std::cmp::Ordering;
 
@@ -10,18 +9,18 @@ use crate::disk::file_id::FileId;
 use crate::error::ReadError;
 use crate::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 
-/// Items of one list in the list's order: newest first, equal timestamps by the digest's text,
-/// descending. A read that takes turns goes on on another thread.
+/// Items of one list in the list's order: newest first, equal timestamps by the digest's text, descending. `Send`,
+/// because a read with several turns continues on another thread.
 pub trait Source: Send {
-    /// The row that the source stands in; one at its end past the source's end.
+    /// The source's current row; a row at its end past the source's end.
     fn row(&self) -> &RowCursor;
 
     fn advance(&mut self) -> Result<(), ReadError>;
 
-    /// Goes on behind the last item of the row.
+    /// Moves past the last item of the row.
     fn leave_row(&mut self) -> Result<(), ReadError>;
 
-    /// Goes on to the first item that is wanted, unless it stands there or behind it.
+    /// Moves to the first wanted item, unless the source is there or after it.
     fn seek(&mut self, start: &Start) -> Result<(), ReadError> {
         while start.is_behind(self.row()) {
             self.advance()?;
@@ -29,12 +28,12 @@ pub trait Source: Send {
         Ok(())
     }
 
-    /// The file whose first item it stands on, if it stands on one.
+    /// The file whose first item is the current one, if any.
     fn begun_file(&self) -> Option<FileId> {
         None
     }
 
-    /// The item that the source stands on; `None` past the end.
+    /// The current item; `None` past the end.
     fn entry(&self) -> Option<&Entry> {
         self.row().entry()
     }
@@ -44,7 +43,7 @@ pub trait Source: Send {
     }
 }
 
-/// A row in memory, which is known to be well formed: it was made here, or its checksum held.
+/// A row in memory, known to be well-formed: it was made here, or has a valid checksum.
 pub struct MemorySource {
     cursor: RowCursor,
     held: HeldRow,
@@ -55,7 +54,7 @@ impl MemorySource {
         Self::at(&HeldRow::without_bookmarks(row), &Start::NEWEST)
     }
 
-    /// Stands on the first item that is wanted.
+    /// Opens a source on the first wanted item.
     pub fn at(row: &HeldRow, start: &Start) -> Result<Self, ReadError> {
         let cursor = row.cursor(start).map_err(|Malformed| broken())?;
         Ok(Self { cursor, held: row.clone() })
@@ -86,19 +85,19 @@ impl Source for MemorySource {
     }
 }
 
-/// Walks several sources as one. What a step costs grows with the logarithm of their number.
+/// Iterates over several sources as one. The cost of a step grows with the logarithm of their number.
 pub struct Merge<'a> {
     /// Newest first.
     sources: Vec<Box<dyn Source + 'a>>,
     best: Option<usize>,
-    /// Older sources that stand on the same item as the best one.
+    /// Older sources on the same item as the best one.
     hidden: Vec<usize>,
-    /// All others that stand on an item: a heap, on top of which is the one whose item comes next.
+    /// The other sources with an item: a heap, with the next item's source on top.
     waiting: Vec<usize>,
 }
 
 impl<'a> Merge<'a> {
-    /// `sources` are given newest first.
+    /// `sources` are ordered newest first.
     pub fn new(sources: Vec<Box<dyn Source + 'a>>) -> Self {
         let mut merge = Self { best: None, hidden: Vec::new(), waiting: Vec::with_capacity(sources.len()), sources };
         for i in 0..merge.sources.len() {
@@ -109,12 +108,12 @@ impl<'a> Merge<'a> {
         merge
     }
 
-    /// How many sources it has.
+    /// The number of its sources.
     pub fn sources(&self) -> usize {
         self.sources.len()
     }
 
-    /// The source that stands on the present item.
+    /// The source of the current item.
     pub fn current(&self) -> Option<(&Entry, &dyn Source)> {
         let source = &**self.sources.get(self.best?)?;
         Some((source.entry()?, source))
@@ -131,8 +130,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Goes on to the first item that is wanted, unless it stands there or behind it: for going through a long
-    /// list with a look here and there.
+    /// Moves to the first wanted item, unless it is there or after it. It serves to sample places of a long list.
     pub fn seek(&mut self, start: &Start) -> Result<(), ReadError> {
         self.best = None;
         self.hidden.clear();
@@ -146,29 +144,29 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The row that begins with the present item, and what it holds, if all items of the other sources
-    /// are older than its last one: it can then be had as it is, up to [`Merge::leave_row`].
+    /// The row that begins with the current item, and its content, if all items of other sources are older than its
+    /// last one. It can then be used unchanged, before [`Merge::leave_row`].
     pub fn whole_row(&self) -> Option<(&Bytes, Inspected)> {
         let best = self.sources.get(self.best?)?;
         let row = best.row().whole()?;
         let next = self.waiting.first().and_then(|next| self.sources[*next].entry()).map(|entry| entry.timestamp);
-        // Sparing a walk over the row where it cannot be.
+        // Avoids a walk over the row if it is impossible.
         if !self.hidden.is_empty() || next >= best.entry().map(|entry| entry.timestamp) {
             return None;
         }
-        // A malformed row is refused item by item, by the source, which knows where it stands.
+        // A malformed row is refused item by item by the source, which has its place.
         let inspected = row::inspect(row).ok()?;
         next.is_none_or(|next| next < inspected.oldest).then_some((row, inspected))
     }
 
-    /// The file that begins with the present item, if no other source has that too; and where the one stands that
-    /// comes next, if there is any.
+    /// The file that begins with the current item, if no other source has the same item. Also the cursor of the next
+    /// source, if there is any.
     pub fn begun_file(&self) -> Option<(FileId, Option<&RowCursor>)> {
         let file = self.sources.get(self.best?)?.begun_file().filter(|_| self.hidden.is_empty())?;
         Some((file, self.waiting.first().map(|next| self.sources[*next].row())))
     }
 
-    /// Goes on behind the row that [`Merge::whole_row`] gave.
+    /// Moves past the row that [`Merge::whole_row`] returned.
     pub fn leave_row(&mut self) -> Result<(), ReadError> {
         let Some(best) = self.best else { return Ok(()) };
         self.sources[best].leave_row()?;
@@ -176,7 +174,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Chooses the next item, after `best` has gone on.
+    /// Chooses the next item, after `best` has moved.
     fn choose(&mut self, best: usize) {
         let stays =
             self.sources[best].entry().is_some() && self.waiting.first().is_none_or(|next| self.precedes(best, *next));
@@ -187,7 +185,7 @@ impl<'a> Merge<'a> {
         self.hide();
     }
 
-    /// Takes the sources that stand on the present item out of those that wait.
+    /// Removes the sources on the current item from the waiting ones.
     fn hide(&mut self) {
         let Some(best) = self.best else { return };
         while let Some(next) = self.waiting.first()
@@ -198,19 +196,19 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The order of the items that two sources stand on.
+    /// The order of the current items of two sources.
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let (a, b) = (self.sources[a].row(), self.sources[b].row());
         let time = |row: &RowCursor| row.entry().map(|entry| entry.timestamp);
         time(b).cmp(&time(a)).then_with(|| b.cmp_tied(a))
     }
 
-    /// Whether the item of one source comes before that of another, or is the same and newer.
+    /// Whether the item of one source comes before another source's, or is the same and newer.
     fn precedes(&self, a: usize, b: usize) -> bool {
         self.compare(a, b).then(a.cmp(&b)) == Ordering::Less
     }
 
-    /// Lets a source wait, if it stands on an item.
+    /// Adds a source to the waiting ones, if it has an item.
     fn wait(&mut self, source: usize) {
         if self.sources[source].entry().is_none() {
             return;
@@ -227,7 +225,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Takes the source whose item comes next.
+    /// Removes the source with the next item.
     fn pop(&mut self) -> Option<usize> {
         if self.waiting.is_empty() {
             return None;
@@ -251,9 +249,9 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Merges a few rows, newest source first, into one. `bottom` says that nothing older is left that a
-/// deleted item would have to hide. `None` if the row would be longer than `bytes_max`: values that
-/// items of one row share are there once for each item where rows are interleaved.
+/// Merges a few rows, newest source first, into one. `bottom` states that no older source is left whose items a deleted
+/// item would have to hide. `None` if the row would exceed `bytes_max`: interleaving rows repeats shared values for
+/// each item.
 pub fn merge_rows(
     newest_first: impl Iterator<Item = Bytes>,
     bottom: bool,
@@ -262,7 +260,7 @@ pub fn merge_rows(
     let mut rows = newest_first.map(RowCursor::new).collect::<Result<Vec<_>, _>>()?;
     let mut builder = RowBuilder::with_room(rows.iter().map(RowCursor::rest_len).sum::<usize>().min(bytes_max));
     while let Some(first) = first_of(&mut rows)? {
-        // What lies above the items of all others needs no look at them.
+        // Items before all items of other rows need no check.
         let below = rows.iter().enumerate().filter(|(i, _)| *i != first).filter_map(|(_, row)| time_of(row)).max();
         let row = &mut rows[first];
         loop {
@@ -285,7 +283,7 @@ fn time_of(row: &RowCursor) -> Option<u64> {
     row.entry().map(|entry| entry.timestamp)
 }
 
-/// The row whose item comes next, the newest of those that stand on it. The others go on behind it.
+/// The row with the next item, the newest of those on it. The others move past it.
 fn first_of(rows: &mut [RowCursor]) -> Result<Option<usize>, Malformed> {
     let mut first = None;
     for i in 0..rows.len() {

@@ -1,15 +1,14 @@
-//! Rows: several items of one list, packed, in the list's order. The one format that items have in
-//! the log, in memory and in files.
+//! Rows: several items of one list, packed, in the list's order. The only format of items in the log, in memory and in
+//! files.
 //!
-//! A row is `count, base time, base life`, then each item as
-//! `head [time to live difference] time difference [value]`, all integers varints. `docs/contributing/engine.md`
-//! has it byte by byte. A row is never changed once it is made.
+//! A row is `count, base time, base life`, then each item as `head [time to live difference] time difference [value]`.
+//! All integers are varints. `docs/contributing/engine.md` describes it byte by byte. A row is immutable.
 //!
-//! | file | what it has |
+//! | file | content |
 //! | --- | --- |
-//! | `builder` | rows are made of items, or of other rows |
-//! | `cursor` | rows are walked, item by item |
-//! | `joining` | a row is put in front of another without walking either |
+//! | `builder` | makes rows from items, or from other rows |
+//! | `cursor` | iterates over rows, item by item |
+//! | `joining` | puts a row before another without walking either |
 
 mod builder;
 mod cursor;
@@ -31,15 +30,15 @@ pub use joining::join;
 
 const DELETED: u64 = 1;
 const OTHER_LIFE: u64 = 2;
-/// Of a deleted item, which has no life: the digest of its value stands in the value's place.
+/// For a deleted item, which has no life: the digest of its value replaces the value.
 const DIGEST: u64 = OTHER_LIFE;
 const SAME_VALUE: u64 = 4;
 const LEN_SHIFT: u32 = 3;
 
-/// Bytes of a digest. A deleted item has its value if that is no longer.
+/// Bytes of a digest. A deleted item has its value if that is not longer.
 const DIGEST_LEN: usize = 16;
 
-/// Whether an item has a life of its own, by the integer that it begins with.
+/// Whether an item has a different life from the base, by its first integer.
 fn has_other_life(head: u64) -> bool {
     head & (DELETED | OTHER_LIFE) == OTHER_LIFE
 }
@@ -49,7 +48,7 @@ fn has_digest(head: u64) -> bool {
     head & (DELETED | DIGEST) == DELETED | DIGEST
 }
 
-/// Bytes that are no row. Where they lie is known to the layer that read them.
+/// Malformed bytes of a row. The layer that read them adds their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -60,16 +59,16 @@ pub struct Entry {
     pub timestamp: u64,
     /// Nanoseconds since the Unix epoch; meaningless for a deleted item.
     pub expires_at: u64,
-    /// It says that the item of this timestamp and value is gone from all older sources.
+    /// States that the item of this timestamp and value is deleted from all older sources.
     pub deleted: bool,
-    /// Whether the digest of the value stands in its place: only of a deleted item.
+    /// Whether the digest replaces the value. Only in a deleted item.
     pub has_digest: bool,
-    /// Where the value stands in the row.
+    /// The place of the value in the row.
     value: Range<usize>,
 }
 
 impl Entry {
-    /// Its value, in the row that it is of; or the digest of its value.
+    /// Its value in its row, or the digest of its value.
     pub fn value_in<'r>(&self, row: &'r [u8]) -> &'r [u8] {
         row.get(self.value.clone()).unwrap_or_default()
     }

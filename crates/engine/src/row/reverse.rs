@@ -1,14 +1,13 @@
-//! Reverse entries: where in a set each of its members stands.
+//! Reverse entries: the place of each member in its set.
 //!
-//! Beside each set there is a hidden list, its *reverse list*, with one entry a member, ordered by a hash of
-//! the member: so a member is found by two looks at a place, however long the set is. Both change in one
-//! write. An entry is a hint, and the item is what counts: of an entry that points to no item nobody sees
-//! anything. But an item without an entry would be overlooked, and its member could be added twice: so an
-//! entry goes with its item, or after it, and never before.
+//! Each set has a hidden *reverse list* with one entry for each member, ordered by a hash of the member. So two
+//! look-ups find a member, regardless of the set's length. Both lists change in one write. An entry is a hint, and the
+//! item counts: an entry without an item is invisible. But a member whose item has no entry would be overlooked, and
+//! could be added twice. So an entry is dropped with its item, or after it, never before.
 //!
-//! Rows keep an entry as they keep items: its *place*, 40 bits of the member's MD5, is the timestamp; its
-//! value says where the item stands; and its life is the item's own, so that all entries of a set mostly have
-//! the same. Hence when an entry has expired is told here, and not by the row's expiry.
+//! Rows store an entry like an item. Its *place*, 40 bits of the member's MD5, is the timestamp. Its value is the place
+//! of the item. Its life equals the item's, so that most entries of a set have the same life. Hence this module
+//! determines the expiry of an entry, and not the row's expiry.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -21,18 +20,18 @@ use super::{Entry, RowBuilder};
 use crate::list_id::ListId;
 use crate::options::ListHash;
 
-/// What the bytes of a reverse list have behind those of its set. No set's bytes end like that: there is no
-/// entity without a name, nor a name with this in it.
+/// The suffix of a reverse list's bytes, after its set's bytes. No set's bytes end with it, because every entity has a
+/// name, and no name contains it.
 const SUFFIX: u8 = 0;
-/// Bytes of the digest of an item's stored bytes that its entry has: enough to find it among others of its
-/// timestamp. They stand for whole characters of Base64, by which digests are ordered.
+/// The length of an entry's prefix of the digest of its item's stored bytes. It is enough to distinguish items of one
+/// timestamp, and equals whole characters of Base64, which order digests.
 const DIGEST_LEN: usize = 6;
-/// What follows them in the greatest digest that begins with them: the Base64 of this is `zzzzzzzzzzzzw`.
+/// The rest of the greatest digest with a given prefix: its Base64 is `zzzzzzzzzzzzw`.
 const GREATEST_REST: [u8; 16 - DIGEST_LEN] = [0xcf, 0x3c, 0xf3, 0xcf, 0x3c, 0xf3, 0xcf, 0x3c, 0xf3, 0xcf];
 /// Bytes of an entry's value.
 const ENTRY_LEN: usize = 8 + DIGEST_LEN;
-/// How long an entry is kept when its item has expired: a clock that is set back by no more than this finds
-/// the entry of each item that it finds.
+/// How long an entry outlives its item. If a clock is set back by at most this time, every item that becomes visible
+/// again still has its entry.
 const KEPT_FOR: Duration = Duration::from_secs(2 * 3_600);
 
 /// The reverse list of a set.
@@ -40,7 +39,7 @@ pub fn list_of(set: &ListId, hash: ListHash) -> ListId {
     ListId::from_bytes(&[set.bytes(), &[SUFFIX]].concat(), hash)
 }
 
-/// Whether a list's bytes are those of a reverse list.
+/// Whether a list's bytes belong to a reverse list.
 pub fn is_reverse(list: &[u8]) -> bool {
     list.last() == Some(&SUFFIX)
 }
@@ -50,19 +49,18 @@ pub fn set_of(list: &[u8]) -> Option<&[u8]> {
     list.strip_suffix(&[SUFFIX])
 }
 
-/// Where in a reverse list the entry of a member stands.
+/// The place of a member's entry in a reverse list.
 pub fn place_of(member: &[u8]) -> u64 {
     place_of_digest(&ValueDigest::of(member))
 }
 
-/// The same, of the member's digest.
+/// The same place, from the member's digest.
 pub fn place_of_digest(digest: &ValueDigest) -> u64 {
-    // Not those that an entry has of an item's digest: where the identity is the value, the two are one.
+    // Bytes other than the entry's prefix of an item's digest. If the identity is the value, the two digests are equal.
     digest.as_bytes()[DIGEST_LEN..DIGEST_LEN + 5].iter().fold(0, |place, byte| place << 8 | u64::from(*byte))
 }
 
-/// Where an item stands, as an entry says it: there is hardly ever more than one such item.
-/// Ordered as they are encoded.
+/// The place of an item, as in an entry. It rarely matches more than one item. Ordered by their encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     /// Nanoseconds since the Unix epoch.
@@ -84,14 +82,14 @@ impl Pointer {
         bytes
     }
 
-    /// `None` for the value of an entry that is no member's.
+    /// `None` for the value of another kind of entry.
     pub fn decode(value: &[u8]) -> Option<Self> {
         let (timestamp, digest) = value.split_first_chunk()?;
         Some(Self { timestamp: u64::from_be_bytes(*timestamp), digest: digest.try_into().ok()? })
     }
 
-    /// The place right before the items that it may mean. (The one item that this may leave out would have a
-    /// digest that nobody can find a value for.)
+    /// The place directly before the items that it may mean. (It may leave out one item, whose digest has no known
+    /// value.)
     pub fn start(&self) -> Start {
         let mut greatest = [0; 16];
         greatest[..DIGEST_LEN].copy_from_slice(&self.digest);
@@ -105,12 +103,12 @@ impl Pointer {
     }
 }
 
-/// An entry, as it is to be written.
+/// An entry to write.
 #[derive(Debug, Clone, Copy)]
 pub struct ReverseEntry {
     place: u64,
     pointer: Pointer,
-    /// Of its item. `None` if it is to go.
+    /// The expiry of its item. `None` to delete the entry.
     expires_at: Option<u64>,
 }
 
@@ -124,10 +122,11 @@ impl ReverseEntry {
     }
 }
 
-/// A row of entries, with the lowest place in it. What is put and deleted is put. `None` without entries.
+/// A row of entries, with the lowest place in it. An entry that is both written and deleted is written. `None` without
+/// entries.
 pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
     let lowest = entries.iter().map(|entry| entry.place).min()?;
-    // Of equals, those to go come last.
+    // Among equals, deletions come last.
     let of_place = |entry: &ReverseEntry| (entry.pointer, entry.expires_at);
     entries.sort_unstable_by(|a, b| b.place.cmp(&a.place).then_with(|| of_place(b).cmp(&of_place(a))));
     entries.dedup_by_key(|entry| (entry.place, entry.pointer));
@@ -141,7 +140,7 @@ pub fn row_of(mut entries: Vec<ReverseEntry>) -> Option<(Bytes, u64)> {
     Some((row.finish(), lowest))
 }
 
-/// Puts the entries of each place into the order of a list. There are two where a member moves, else hardly ever.
+/// Sorts the entries of each place in the order of a list. A moved member has two. More are rare.
 fn order_by_digest(entries: &mut [ReverseEntry]) {
     let of_one_place = |a: &ReverseEntry, b: &ReverseEntry| a.place == b.place;
     let tied = entries.chunk_by(of_one_place).filter(|same| same.len() > 1).flatten();
@@ -163,7 +162,7 @@ fn order_by_digest(entries: &mut [ReverseEntry]) {
     }
 }
 
-/// Until when an entry is to be kept. Nanoseconds since the Unix epoch.
+/// When an entry may be dropped. Nanoseconds since the Unix epoch.
 pub fn kept_until(entry: &Entry, value: &[u8]) -> u64 {
     let Some(pointer) = Pointer::decode(value) else { return u64::MAX };
     let life = entry.expires_at.wrapping_sub(entry.timestamp);
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!((count, last), (names.len(), lowest));
     }
 
-    /// In the order of pages, which is that of Base64.
+    /// In the order of pages, which is the order of Base64.
     #[test]
     fn a_pointer_begins_before_all_items_that_it_may_mean_and_behind_all_others() {
         for n in 0..2_000_u64 {
@@ -220,7 +219,7 @@ mod tests {
             let Start { ceiling, below } = Pointer::to(5, &digest).start();
             assert_eq!(ceiling, 5);
             assert!(digest < below.unwrap());
-            // The next greater beginning.
+            // The next greater prefix.
             let mut text = digest.text();
             let alphabet = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
             let last = alphabet.iter().position(|character| *character == text[7]).unwrap();

@@ -1,6 +1,6 @@
-//! Where in a list reading begins, and how a source gets there without a look at all that lies before:
-//! a walk of a long list, page by page, must not begin each page at the list's first item. That holds
-//! among items of one timestamp too, where the order is that of digests, which are dear.
+//! The start of a read in a list, and how a source reaches it without reading all earlier items. A walk of a long list,
+//! page by page, must not begin each page at the list's first item. That includes items with one timestamp, whose order
+//! depends on expensive digests.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,8 +11,7 @@ use liststore_storage::Range;
 
 use crate::row::{self, Bookmark, Malformed, RowCursor};
 
-/// Items between two bookmarks: of a list that is read page by page, and of one in which single places are
-/// looked at.
+/// Items between two bookmarks: for a list that is read page by page, and for one with look-ups of single places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
     Pages = 256,
@@ -22,9 +21,9 @@ pub enum Spacing {
 /// Where reading begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Nothing newer is wanted. Nanoseconds since the Unix epoch.
+    /// No newer item is wanted. Nanoseconds since the Unix epoch.
     pub ceiling: u64,
-    /// Of the items of that very timestamp only those with a lower digest.
+    /// Of the items with exactly that timestamp, only those with a lower digest are wanted.
     pub below: Option<ValueDigest>,
 }
 
@@ -41,12 +40,12 @@ impl Start {
         }
     }
 
-    /// At the first item that comes after this one, newest first.
+    /// At the first item after this one, newest first.
     pub fn below(key: ItemKey) -> Self {
         Self { ceiling: key.timestamp.as_nanos(), below: Some(key.digest) }
     }
 
-    /// Whether the item that a cursor stands on lies before.
+    /// Whether the item at a cursor comes before the start.
     pub fn is_behind(&self, cursor: &RowCursor) -> bool {
         cursor.entry().is_some_and(|entry| {
             entry.timestamp > self.ceiling
@@ -58,7 +57,7 @@ impl Start {
 /// Newest first.
 impl Ord for Start {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Without a digest it lies before all items of its timestamp.
+        // Without a digest it comes before all items of its timestamp.
         let by_digest = || match (self.below, other.below) {
             (Some(ours), Some(theirs)) => theirs.cmp(&ours),
             (ours, theirs) => ours.is_some().cmp(&theirs.is_some()),
@@ -73,14 +72,14 @@ impl PartialOrd for Start {
     }
 }
 
-/// Where a read that begins at the oldest item begins: what lies below is not wanted.
+/// The start of a read that begins at the oldest item. Items below it are not wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     /// Nanoseconds since the Unix epoch.
     pub timestamp: u64,
-    /// Of the items of that very timestamp only those with a higher digest.
+    /// Of the items with exactly that timestamp, only those with a higher digest are wanted.
     digest: Option<ValueDigest>,
-    /// Whether the item of that very digest is wanted too.
+    /// Whether the item with exactly that digest is wanted too.
     inclusive: bool,
 }
 
@@ -90,31 +89,31 @@ impl Floor {
         Self { timestamp: timestamp.as_nanos(), digest: None, inclusive: true }
     }
 
-    /// An item is wanted, and what lies above it.
+    /// An item is wanted, and all items above it.
     pub fn at(key: ItemKey) -> Self {
         Self { timestamp: key.timestamp.as_nanos(), digest: Some(key.digest), inclusive: true }
     }
 
-    /// Only what lies above an item is wanted.
+    /// Only items above an item are wanted.
     pub fn above(key: ItemKey) -> Self {
         Self { inclusive: false, ..Self::at(key) }
     }
 
-    /// How the item that a cursor stands on lies to it. Any item of the timestamp lies above, if all of
-    /// them are wanted.
+    /// The order of the item at a cursor relative to the floor. Any item of the timestamp is above, if all of them are
+    /// wanted.
     fn order_of(&self, cursor: &RowCursor) -> Ordering {
         let Some(entry) = cursor.entry() else { return Ordering::Less };
         let by_digest = || self.digest.map_or(Ordering::Greater, |digest| cursor.digest().cmp(&digest));
         entry.timestamp.cmp(&self.timestamp).then_with(by_digest)
     }
 
-    /// Whether the item that a cursor stands on is wanted.
+    /// Whether the item at a cursor is wanted.
     pub fn is_reached(&self, cursor: &RowCursor) -> bool {
         let order = self.order_of(cursor);
         order == Ordering::Greater || (order == Ordering::Equal && self.inclusive)
     }
 
-    /// Whether that item lies above: a read that begins anew there has come further.
+    /// Whether that item is above the floor: a read that restarts there has progressed.
     pub fn is_passed(&self, cursor: &RowCursor) -> bool {
         self.order_of(cursor) == Ordering::Greater
     }
@@ -125,13 +124,13 @@ impl Floor {
     }
 }
 
-/// The key of the item that a cursor stands on.
+/// The key of the item at a cursor.
 pub fn key_of(cursor: &RowCursor) -> Option<ItemKey> {
     let timestamp = Timestamp::from_nanos(cursor.entry()?.timestamp).ok()?;
     Some(ItemKey::new(timestamp, cursor.digest()))
 }
 
-/// Walks a row once. `None` for one that makes no sense, which is told to whoever reads it.
+/// Walks a row once. `None` for a malformed row, which its readers report.
 fn bookmarks(row: &Bytes, spacing: Spacing) -> Option<Bookmarks> {
     let mut cursor = RowCursor::new(row.clone()).ok()?;
     let mut places = Vec::new();
@@ -154,7 +153,7 @@ struct Bookmarks {
     oldest: u64,
 }
 
-/// A row in memory that reading may begin anywhere in.
+/// A row in memory, with random access for readers.
 #[derive(Debug, Clone)]
 pub struct HeldRow {
     pub row: Bytes,
@@ -167,17 +166,17 @@ impl HeldRow {
         Self { row, bookmarks }
     }
 
-    /// One that is walked from its beginning.
+    /// A row that is always walked from its beginning.
     pub fn without_bookmarks(row: Bytes) -> Self {
         Self { row, bookmarks: None }
     }
 
-    /// Bytes of memory beside the row's own.
+    /// Its memory in addition to the row's.
     pub fn bookmark_bytes(&self) -> usize {
         self.bookmarks.as_ref().map_or(0, |bookmarks| size_of_val(&*bookmarks.places))
     }
 
-    /// The item of the bookmark that is so many above a floor; `None` if there are fewer.
+    /// The item of the bookmark `steps` above a floor; `None` if there are fewer.
     pub fn climb(&self, floor: &Floor, steps: usize) -> Result<Option<ItemKey>, Malformed> {
         let Some(Bookmarks { places, .. }) = &self.bookmarks else { return Ok(None) };
         let mut cursor = RowCursor::new(self.row.clone())?;
@@ -190,14 +189,14 @@ impl HeldRow {
         Ok(key_of(&cursor))
     }
 
-    /// Stands on the first item that is wanted.
+    /// Opens a cursor on the first wanted item.
     pub fn cursor(&self, start: &Start) -> Result<RowCursor, Malformed> {
         let mut cursor = RowCursor::new(self.row.clone())?;
         self.seek(&mut cursor, start)?;
         Ok(cursor)
     }
 
-    /// Has a cursor of the row go on to the first item that is wanted, unless it stands there or behind it.
+    /// Moves a cursor of the row to the first wanted item, unless it is there or after it.
     pub fn seek(&self, cursor: &mut RowCursor, start: &Start) -> Result<(), Malformed> {
         if !start.is_behind(cursor) {
             return Ok(());
@@ -213,7 +212,7 @@ impl HeldRow {
                 start.is_behind(cursor)
             });
             let last_behind = behind.checked_sub(1).and_then(|last| places.get(last));
-            // It may have stood further on already.
+            // It may have been further already.
             if let Some(place) = present.as_ref().into_iter().chain(last_behind).max_by_key(|place| place.offset()) {
                 cursor.go_to(place);
             }

@@ -1,4 +1,4 @@
-//! Rows against a plain model: what is packed is read again, and joined rows are those of all items.
+//! Compares rows with a plain model: packed items are read again, and joined rows contain all items.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -63,11 +63,11 @@ fn a_deleted_item_has_the_digest_of_a_long_value_and_stands_where_the_item_would
             assert_eq!(of(row.clone()).cmp_tied(&of(other.clone())), order);
             assert_eq!(of(other).cmp_tied(&of(row.clone())), order);
         }
-        // An item whose value is the digest is another one.
+        // An item whose value is the digest is a different one.
         let digest = ValueDigest::of(value);
         let other = of(stored(digest.as_bytes()));
         assert_eq!(of(row.clone()).cmp_tied(&other), digest.cmp(&ValueDigest::of(digest.as_bytes())));
-        // Behind it, an item that shares its bytes has its own digest.
+        // A later item that shares its bytes has its own digest.
         let mut builder = RowBuilder::default();
         let mut cursor = of(row.clone());
         builder.push_entry(cursor.entry().unwrap(), cursor.value());
@@ -100,7 +100,7 @@ proptest! {
             prop_assert_eq!((read.0, read.2, &*read.3), (item.0, item.2, &*item.3));
             prop_assert!(item.2 || read.1 == item.1);
         }
-        // Every cut is noticed, and none panics.
+        // Every cut is detected, and none panics.
         for cut in 0..row.len() {
             prop_assert!(unpack(row.slice(..cut)).is_err());
         }
@@ -144,7 +144,7 @@ proptest! {
             }
             None => prop_assert!(oldest_above <= newest_below || life(newer).unwrap_or(0) != life(older).unwrap_or(0)),
         }
-        // Behind a row of either kind, items find what they follow.
+        // After a row of either kind, items find their predecessor.
         let mut builder = built(newer);
         let inspected = inspect(&older_row).unwrap();
         if builder.push_row(&older_row, &inspected) {
@@ -156,7 +156,7 @@ proptest! {
         } else {
             prop_assert!(life(newer).is_some() && life(older).is_some() && life(newer) != life(older));
         }
-        // From any item on, what is left of a row goes behind another one.
+        // The rest of a row, from any item on, can follow another row.
         for skipped in 0..older.len() {
             let mut cursor = RowCursor::new(older_row.clone()).unwrap();
             (0..skipped).for_each(|_| cursor.advance().unwrap());

@@ -1,4 +1,4 @@
-//! What tests count: digests cost most where timestamps tie, and items that are walked over elsewhere.
+//! Counters for tests: digests are the largest cost where timestamps tie, and walked items elsewhere.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ pub fn walked() {
     WALKED.with(|walked| walked.set(walked.get() + 1));
 }
 
-/// How many items this thread has walked over while it did something.
+/// The number of items that this thread walks during a call.
 pub fn walked_by<T>(something: impl FnOnce() -> T) -> (T, u64) {
     let before = WALKED.with(Cell::get);
     let done = something();
@@ -22,8 +22,7 @@ pub fn digested(bytes: usize) {
     DIGESTS.with(|counted| counted.set((counted.get().0 + 1, counted.get().1 + bytes as u64)));
 }
 
-/// How many digests this thread has computed of rows' values while it did something, and of how
-/// many bytes.
+/// The number of digests of rows' values that this thread computes during a call, and the number of their bytes.
 pub fn digests_of<T>(something: impl FnOnce() -> T) -> (T, u64, u64) {
     let before = DIGESTS.with(Cell::get);
     let done = something();

@@ -1,5 +1,5 @@
-//! Adds to sets. Those that have waited for a set together are looked for together, and become one write of the set
-//! as they leave it one after the other.
+//! Adds to sets. Adds that waited for a set together share a look-up. They become one write of the set, in which they
+//! apply one after the other.
 
 use std::rc::Rc;
 
@@ -17,16 +17,16 @@ use crate::session::EmbeddedSession;
 /// Adds that become one write.
 struct Together {
     list: ListKey,
-    /// As of the last of them, and until the first of them gives up.
+    /// With the time of the last of them, and the earliest deadline.
     op: Operation,
     adds: Vec<(Operation, Vec<NewItem>)>,
-    /// Of each item its member.
+    /// The member of each item.
     members: Vec<Bytes>,
     done: Done,
 }
 
 impl Together {
-    /// Answers those that come too late. `None` if there are no others.
+    /// Answers the adds that are too late. `None` if no others are left.
     fn of(list: ListKey, adds: Vec<SetAdd>) -> Option<Self> {
         let identity = list.identity();
         let (mut begun, mut dones) = (Vec::with_capacity(adds.len()), Vec::with_capacity(adds.len()));
@@ -49,7 +49,7 @@ impl Together {
     }
 }
 
-/// What tells all of them the same.
+/// Answers all of them with the same result.
 fn all_of(mut dones: Vec<Done>) -> Done {
     match dones.pop() {
         Some(only) if dones.is_empty() => only,
@@ -58,8 +58,8 @@ fn all_of(mut dones: Vec<Done>) -> Done {
 }
 
 impl EmbeddedSession {
-    /// Adds items to a set, which its list's actor keeps for these adds alone. Without a wait if nothing is in the way
-    /// and memory tells where their members are.
+    /// Adds items to a set, which its list's actor reserves for these adds. Completes without waiting if no write is
+    /// left alone and the members are in memory.
     pub(crate) fn add_to_set(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
         let together = Together::of(list, adds)?;
         self.engine.metrics.set_adds_joined.inc_by(together.adds.len() as u64 - 1);
@@ -82,19 +82,20 @@ impl EmbeddedSession {
         if self.engine.queue.has_write_left_alone() { None } else { self.met_in_memory(list, members) }
     }
 
-    /// What is stored of the members, also of those that lie beyond the newest ones that are shown.
+    /// The stored state of the members, including items beyond the number that the set shows.
     async fn met(&self, Together { list, op, members, .. }: &Together) -> Result<Vec<Met>, StoreError> {
-        // What somebody wrote who has left may still be queued.
+        // A write of a caller that left may still be queued.
         self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)?;
         self.find_members(op, list, members).await
     }
 
-    /// Queues the write, once there is a place for it.
+    /// Queues the write, once it has a place.
     fn start_write(self: Rc<Self>, together: Together, met: Vec<Met>) -> Option<ToAwait> {
         let Together { list, op, adds, members, done } = together;
         let identity = list.identity();
         let set = self.list_id(&list);
-        // A merge may have dropped what has expired, and the head may hold it still, for a clock that is stepped back.
+        // A compaction may have dropped expired items that the head still has, which a clock that is stepped back would
+        // show.
         self.engine.heads.forget_expired(&set, op.now.as_nanos(), || {
             let taken: HashSet<_> = members.into_iter().collect();
             move |value: &[u8]| taken.contains(identity.member(value))
@@ -102,8 +103,8 @@ impl EmbeddedSession {
         let reverse = self.reverse_of(&set);
         let queue = &self.engine.queue;
         let Some(changes) = SetWrite::add(identity, adds, met).into_changes(set, reverse) else {
-            // What stands already may have been written just now: it is as durable as the log is by then, or nobody
-            // can say so any more.
+            // Existing items may have been written just now. The barrier answers once they are as durable as the log
+            // promises, or fails.
             queue.push_barrier(op.deadline, done);
             return None;
         };
@@ -126,7 +127,7 @@ impl EmbeddedSession {
 
 impl Drop for EmbeddedSession {
     fn drop(&mut self) {
-        // The turns that kept others from a set until its adds were through have ended with the session.
+        // The turns that reserved a set until its adds were completed have ended with the session.
         self.engine.queue.leave();
     }
 }

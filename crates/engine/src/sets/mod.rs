@@ -1,4 +1,4 @@
-//! What a session does with sets: their members are found by reverse entries, and written with them.
+//! The set operations of a session: it finds members by reverse entries, and writes both together.
 
 pub mod adds;
 pub mod search;
@@ -23,7 +23,7 @@ use super::row::seek::Start;
 use super::session::{EmbeddedSession, Looked};
 use search::{Held, MemberSearch};
 
-/// Members of a set in memory that are looked up on the arbiter itself.
+/// The largest number of members of a set in memory that are looked up on the arbiter itself.
 const INLINE_MEMBERS_MAX: usize = 64;
 
 impl EmbeddedSession {
@@ -31,7 +31,7 @@ impl EmbeddedSession {
         reverse::list_of(set, self.engine.options.list_hash)
     }
 
-    /// Finds what is stored of some members, in their order.
+    /// Finds the stored items of some members, in their order.
     pub(crate) async fn find_members(
         &self,
         op: &Operation,
@@ -52,7 +52,7 @@ impl EmbeddedSession {
         self.search_members(op, list, set, members).await
     }
 
-    /// The same, if the set is in memory by its members.
+    /// Does the same, if the set's table is in memory.
     pub(crate) fn met_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<Met>> {
         let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
         let found =
@@ -62,8 +62,8 @@ impl EmbeddedSession {
         Some(members.iter().zip(found).map(met).collect())
     }
 
-    /// Reads a set, as much of it as is worth it, to have it in memory by its members. If that fails, or takes too
-    /// long, they are found without.
+    /// Reads a worthwhile part of a set to build its table. If that fails, or takes too long, members are found without
+    /// it.
     async fn index_members(&self, op: &Operation, identity: Identity, set: &ListId, worth: Worth) {
         let now = Instant::now();
         let op = Operation { deadline: now + op.deadline.saturating_duration_since(now) / 4, ..*op };
@@ -84,7 +84,7 @@ impl EmbeddedSession {
     ) -> Result<Vec<Met>, StoreError> {
         let engine = &self.engine;
         let reverse = self.reverse_of(&set);
-        // Both as of one moment: between two changes of the set an entry and its item are both there.
+        // Both as of one moment: between two changes of the set an entry and its item both exist.
         let (view, items, entries) = engine.heads.between_changes_of(&[&set, &reverse], || {
             let view = engine.tables.view();
             let (items, entries) = (view.in_memory(&set, u64::MAX), view.in_memory(&reverse, u64::MAX));
@@ -97,14 +97,14 @@ impl EmbeddedSession {
         self.read(op, inline, move || search.turn().transpose()).await
     }
 
-    /// Of members that were met, the items that an operation sees.
+    /// The items of found members that an operation sees.
     async fn shown(&self, op: &Operation, list: &ListKey, met: Vec<Met>) -> Result<Vec<Option<Item>>, StoreError> {
         let present = |met: Met| met.present.and_then(|present| present.seen_by(op));
         let mut seen: Vec<_> = met.into_iter().map(present).collect();
         if let Some(max_items) = op.max_items
             && seen.iter().any(Option::is_some)
         {
-            // Which of them are among the newest ones that are shown, only a look at these tells.
+            // Only reading the newest items shows which of them are among them.
             let identity = list.identity();
             let member = |item: &Item| item.value.slice_ref(identity.member(&item.value));
             let finder = MemberFinder::new(identity, seen.iter().flatten().map(member));
@@ -126,7 +126,7 @@ impl EmbeddedSession {
         self.shown(op, list, met).await
     }
 
-    /// Removes the items of some members. Returns how many visible ones there were.
+    /// Removes the items of some members. Returns the number of visible ones.
     pub(crate) async fn remove_members(
         &self,
         op: &Operation,

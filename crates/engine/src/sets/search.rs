@@ -1,5 +1,5 @@
-//! Finds the items of members by their reverse entries: a look at the members' places in the reverse list, and
-//! then one at each item that an entry points to, each list from its beginning to its end.
+//! Finds the items of members by their reverse entries: one look-up at each member's place in the reverse list, then
+//! one at each item that an entry points to. It reads each list from its beginning to its end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::row::merge::Merge;
 use crate::row::reverse::{self, Pointer};
 use crate::row::seek::Start;
 
-/// What a look at a place costs of a turn, in sources that are opened.
+/// The cost of a look-up within a turn, in opened sources.
 const LOOK_COST: usize = 2;
 
-/// A list, and what memory holds of it.
+/// A list, and its memory content.
 pub struct Held {
     pub list: ListId,
     pub in_memory: InMemory,
 }
 
-/// A member that is looked for, and where its entry stands.
+/// A wanted member, and the place of its entry.
 struct Wanted {
     place: u64,
     met: Met,
 }
 
-/// An entry, and the members whose place it has: nearly always one.
+/// An entry, and the members with its place: nearly always one.
 struct Candidate {
     pointer: Pointer,
     wanted: Range<usize>,
     is_stale: bool,
 }
 
-/// What it reads was fixed when it was made.
+/// Its input is fixed at construction.
 pub struct MemberSearch {
     view: Arc<View>,
     identity: Identity,
@@ -46,24 +46,24 @@ pub struct MemberSearch {
     items: Held,
     /// By place, descending; each member once.
     wanted: Vec<Wanted>,
-    /// Which of these each of the members that were asked for is.
+    /// The index of each requested member among them.
     asked: Vec<usize>,
-    /// In the order of their places at first, and of what they point to then.
+    /// First in the order of their places, then of the items that they point to.
     candidates: Vec<Candidate>,
     stage: Stage,
 }
 
 enum Stage {
     Begun,
-    /// It is to look at the place of this member next.
+    /// The next look-up is at the place of this member.
     Entries(Merge<'static>, usize),
-    /// It is to look at the item of this candidate next.
+    /// The next look-up is at the item of this candidate.
     Items(Merge<'static>, usize),
     Done,
 }
 
 impl MemberSearch {
-    /// The lists are to be held as of one moment.
+    /// Both lists must be held as of one moment.
     pub fn new(view: Arc<View>, identity: Identity, reverse: Held, items: Held, members: &[Bytes]) -> Self {
         let members = members.iter().enumerate();
         let mut by_place: Vec<_> = members.map(|(i, member)| (reverse::place_of(member), member, i)).collect();
@@ -79,8 +79,8 @@ impl MemberSearch {
         Self { view, identity, reverse, items, wanted, asked, candidates: Vec::new(), stage: Stage::Begun }
     }
 
-    /// Goes on for a turn. `None` if that was not enough. Not to be called again after anything else. What it finds is
-    /// in the order of the members.
+    /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result. The
+    /// results are in the order of the members.
     pub fn turn(&mut self) -> Result<Option<Vec<Met>>, ReadError> {
         let mut turn = Turn::new();
         while turn.goes_on(&[]) {
@@ -123,7 +123,7 @@ impl MemberSearch {
         Ok(merge)
     }
 
-    /// Takes the entries that stand at the place of a member. Returns the next member of another place.
+    /// Takes the entries at the place of a member. Returns the next member with another place.
     fn look_at_place(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
         let Self { wanted, candidates, .. } = self;
         let place = wanted[i].place;
@@ -138,7 +138,7 @@ impl MemberSearch {
         Ok(next)
     }
 
-    /// Looks at the items that a candidate may point to. Returns the next candidate that points elsewhere.
+    /// Reads the items that a candidate may point to. Returns the next candidate that points elsewhere.
     fn look_at_item(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
         let Self { identity, wanted, candidates, .. } = self;
         let pointer = candidates[i].pointer;
@@ -158,7 +158,7 @@ impl MemberSearch {
                             Some(Present::new(entry.timestamp, entry.expires_at, source.row().value_bytes()));
                         candidate.is_stale = false;
                     }
-                    // That of another member, which nobody asked for.
+                    // The item of another member, which was not requested.
                     None => candidate.is_stale &= place != Some(reverse::place_of(member)),
                 }
             }
@@ -169,14 +169,14 @@ impl MemberSearch {
 
     fn finish(&mut self) -> Vec<Met> {
         for Candidate { pointer, wanted, .. } in self.candidates.drain(..).filter(|candidate| candidate.is_stale) {
-            // Of several members one is enough to see to it.
+            // One of several members is enough to remove it.
             self.wanted[wanted.start].met.stale.push(pointer);
         }
         self.asked.iter().map(|i| self.wanted[*i].met.clone()).collect()
     }
 }
 
-/// The first entry of a place.
+/// The start of a place's entries.
 fn at(place: u64) -> Start {
     Start { ceiling: place, below: None }
 }
@@ -246,8 +246,8 @@ mod tests {
         format!("member-{n}").into()
     }
 
-    /// The items that are walked over, which does not depend on the machine. (Where rows are merged is left
-    /// out: that is what adds to any list cost.)
+    /// Counts walked items, independently of the machine. (Merging rows is excluded, because adds to any list cost
+    /// that.)
     #[test]
     fn finding_members_of_a_long_set_in_memory_is_hardly_more_work_than_in_a_short_one() {
         let mut walked = Vec::new();
@@ -272,7 +272,7 @@ mod tests {
         assert!(long_new <= short_new + 300 && long_there <= short_there + 600, "{long_new}, {long_there}");
     }
 
-    /// Members that share a place, and items that share a timestamp, are told apart.
+    /// Members that share a place, and items that share a timestamp, are distinguished.
     #[test]
     fn all_of_many_members_of_one_moment_are_found_each_by_itself() {
         let set = Set::new();
