@@ -1,4 +1,4 @@
-//! `liststore backup`: has a running server write a backup of its data directory.
+//! `liststore backup`: makes a running server write a backup of its data directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -20,7 +20,7 @@ use crate::client::{Client, Request, Response, Retries, read};
 use crate::domain::{Clock, SystemClock, Timestamp};
 use crate::wire::{Backup, BackupInput};
 
-/// A backup to another file system copies everything: give it time, but not for ever.
+/// A backup to another file system copies everything, so this is long, but bounded.
 const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// How the names of backups in a folder begin. The time follows, so that they sort by age.
 const PREFIX: &str = "liststore-";

@@ -53,7 +53,7 @@ impl Document {
     fn text(self) -> Result<Vec<u8>, Failure> {
         let Some(file) = self.file else { return Ok(self.json.unwrap_or_default().into_bytes()) };
         let name = file.display().to_string();
-        // No server takes more; what is longer is refused there.
+        // No server accepts more, and a longer document is refused there.
         let bounded = |input: &mut dyn Read| {
             let mut text = Vec::new();
             input.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut text).map(|_| text)
@@ -171,7 +171,7 @@ pub(super) async fn get(Get { entity_type, entity_ids, lists, options }: Get) ->
     show_each(&entity_ids, &response, options.output)
 }
 
-/// Prints each bag, or why there is none.
+/// Prints each bag, or why it is missing.
 fn show_each(entity_ids: &[EntityId], response: &Response, format: Format) -> Result<(), Failure> {
     #[derive(Deserialize)]
     struct Results {
@@ -230,7 +230,7 @@ pub(super) async fn delete(Delete { entity, condition, options }: Delete) -> Res
     output.flush()
 }
 
-/// A list that came along, or why it did not.
+/// A list that was returned with a bag, or its error.
 #[derive(Deserialize)]
 struct Joined {
     #[serde(default)]
@@ -242,7 +242,7 @@ fn show_bag(response: &Response, format: Format) -> Result<(), Failure> {
     show(&response.body, format, |output| table(output, read(&response.body)?))
 }
 
-/// Prints a bag, and the lists that came along.
+/// Prints a bag, and the lists that were returned with it.
 fn table(output: &mut Output, bag: Bag) -> Result<(), Failure> {
     head(output, &bag.entity_type, &bag.entity_id, &bag.updated_at, &bag.etag)?;
     output.line(&printable(bag.properties.get()))?;

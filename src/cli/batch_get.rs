@@ -1,4 +1,4 @@
-//! `liststore list batch-get`: many lists, as requests in NDJSON, through as few calls as they need.
+//! `liststore list batch-get`: many lists, as requests in NDJSON, in as few calls as possible.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -15,7 +15,7 @@ use super::parse::ServerOptions;
 use crate::client::{Client, Request};
 use crate::wire::{BATCH_LISTS_MAX, ErrorCode, RequestFailed};
 
-/// Bytes of the requests of a call: well within what a server takes.
+/// The size of the requests of a call, well below a server's limit.
 const CALL_BYTES_MAX: usize = 1 << 20;
 
 /// Show items of many lists: one line per request, one line per result
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     options: ServerOptions,
 }
 
-/// A request, with the line that it stands in.
+/// A request, with its line in the file.
 struct Asked {
     line: usize,
     text: String,
@@ -79,7 +79,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     printed.end()
 }
 
-/// Asks for lists, those again for which an answer had no room, and prints what came of each.
+/// Requests lists, repeats requests without space in the answer, and prints each result.
 async fn ask(client: &Client, name: &str, asked: Vec<Asked>, printed: &mut Printed) -> Result<(), Failure> {
     let mut results: Vec<Option<Box<RawValue>>> = asked.iter().map(|_| None).collect();
     loop {
@@ -109,13 +109,13 @@ async fn ask(client: &Client, name: &str, asked: Vec<Asked>, printed: &mut Print
     printed.output.flush()
 }
 
-/// The code of what was answered with a problem.
+/// The error code, if the result is a problem.
 fn code(result: &RawValue) -> Option<String> {
     let failed: RequestFailed = serde_json::from_str(result.get()).ok()?;
     Some(failed.problem.code)
 }
 
-/// Prints answers as they come.
+/// Prints answers as they arrive.
 struct Printed {
     output: Output,
     format: Format,
@@ -136,7 +136,7 @@ impl Printed {
         }
     }
 
-    /// Fails if some lists did: whoever does not look at each answer learns it so.
+    /// Fails if some lists failed, for callers that do not check each answer.
     fn end(mut self) -> Result<(), Failure> {
         if self.format == Format::Json {
             self.output.line(if self.answers == 0 { "{\"results\":[]}" } else { "]}" })?;

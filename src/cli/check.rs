@@ -1,4 +1,4 @@
-//! `liststore check`: would `serve` start? And: is this data directory whole?
+//! `liststore check`: checks whether `serve` would start, or whether a data directory is complete.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,17 +35,17 @@ pub(super) struct Arguments {
     format: FormatOption,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Serialize)]
 struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     dir: Option<&'a Path>,
-    /// What is not at its default, and where it was set.
+    /// The settings that differ from their defaults, and their sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<&'a BTreeMap<String, String>>,
     warnings: Vec<String>,
     findings: Vec<Found>,
-    /// `serve` would start, or the directory is whole.
+    /// `serve` would start, or the directory is complete.
     sound: bool,
 }
 
@@ -76,12 +76,12 @@ impl Found {
 }
 
 impl<'a> Report<'a> {
-    /// Of what there is before anything was looked at.
+    /// A report before any check.
     fn of(dir: Option<&'a Path>, settings: Option<&'a BTreeMap<String, String>>, warnings: Vec<String>) -> Self {
         Self { dir, settings, warnings, findings: Vec::new(), sound: true }
     }
 
-    /// What people are told first.
+    /// The first lines for people.
     fn head(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.settings.is_some_and(BTreeMap::is_empty) {
@@ -93,7 +93,7 @@ impl<'a> Report<'a> {
         lines
     }
 
-    /// The parts that failed, unless all is well.
+    /// The failed parts, if any.
     fn failed(&self) -> Option<String> {
         let mut parts: Vec<_> =
             self.findings.iter().filter(|finding| finding.error.is_some()).map(|finding| finding.part).collect();
@@ -102,8 +102,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Prints a report: to people each line as soon as it is known, since a store that does not answer takes its time; as
-/// one document at the end.
+/// Prints a report. People get each line immediately, because a store may take long to answer. Programs get one
+/// document at the end.
 struct Printer<'a> {
     report: Report<'a>,
     format: Format,
@@ -124,7 +124,7 @@ impl<'a> Printer<'a> {
         self.report.findings.push(found);
     }
 
-    /// Tells what it means if all is well, and else which parts failed.
+    /// Prints `well` if all checks passed, otherwise the failed parts.
     fn end(mut self, well: &str) -> Result<Option<String>, Failure> {
         if self.report.sound {
             self.people(&[well.to_owned()]);
@@ -138,7 +138,7 @@ impl<'a> Printer<'a> {
         Ok(self.report.failed())
     }
 
-    /// Once nobody reads it any more, it is looked on all the same.
+    /// If the reader closes the output, the checks continue.
     fn people(&mut self, lines: &[String]) {
         if self.format == Format::Table && self.printed.is_ok() {
             let mut output = Output::open();

@@ -1,4 +1,4 @@
-//! `liststore index clean`: makes entries of indexes agree with bags, by jobs of the server.
+//! `liststore index clean`: repairs entries of indexes, by jobs of the server.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! `liststore completions`: what a shell needs to complete commands and options.
+//! `liststore completions`: the script with which a shell completes commands and options.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! `liststore config`: all settings, with their defaults and what they mean.
+//! `liststore config`: all settings, with their defaults and meanings.
 
 use clap::Args;
 use serde_json::json;
@@ -17,7 +17,7 @@ The setting http.listen is the key listen in the section [http] of the
 configuration file, and LISTSTORE__HTTP__LISTEN in the environment. `serve
 --print-config` shows the current values.";
 
-/// The page that lists them, whose tables a test holds to the program.
+/// The page of all settings. A test compares its tables with the program.
 const PAGE: &str = include_str!("../../docs/reference/configuration.md");
 
 /// List all settings with their defaults and meanings
@@ -82,7 +82,7 @@ fn settings() -> impl Iterator<Item = Setting<'static>> {
     })
 }
 
-/// The variables of the environment that all settings have.
+/// The environment variables of all settings.
 pub(super) fn variables() -> impl Iterator<Item = String> {
     settings().map(|setting| setting.variable())
 }

@@ -1,7 +1,7 @@
 //! Questions that a person answers before a command does something that cannot be undone.
 //!
-//! Without a terminal there is no one to ask. Such a command then needs `--yes`, and is refused before it asks the
-//! server anything.
+//! Without a terminal there is no one to ask. Such a command then needs `--yes`, and otherwise fails before it sends
+//! any request.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -19,7 +19,7 @@ pub(super) struct Yes {
 }
 
 impl Yes {
-    /// Asks the question, which is made only if a person is asked.
+    /// Asks the question. `question` runs only if a person can answer.
     pub(super) async fn confirm(self, question: impl Future<Output = Result<String, Failure>>) -> Result<(), Failure> {
         if self.yes {
             return Ok(());
@@ -31,7 +31,7 @@ impl Yes {
     }
 }
 
-/// What a person answers on the terminal.
+/// Reads the answer from the terminal.
 pub(super) fn asked(question: &str) -> Result<bool, Failure> {
     eprint!("{} [y/N] ", printable(question));
     let _unseen = io::stderr().flush();

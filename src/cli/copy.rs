@@ -68,7 +68,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     Err(Failure::failed(format!("{told}: {}", differ.join(", "))))
 }
 
-/// From where to where something is copied.
+/// The source and the target of a copy.
 #[derive(Debug, Args)]
 pub(super) struct Copying {
     /// The URL of the server to copy from
@@ -94,8 +94,8 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    /// The servers, each with a key of its own. A key of one is no business of the other: none comes from the
-    /// environment.
+    /// The servers, each with a separate key. No key comes from the environment, so that neither server gets the
+    /// other's key.
     pub(super) fn servers(&self) -> Result<(ServerUrl, ServerUrl), Failure> {
         let server = |url: &ServerUrl, token_file: &Option<PathBuf>| match token_file {
             Some(_) => {

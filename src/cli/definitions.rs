@@ -1,4 +1,4 @@
-//! Arguments that the commands of definitions share: features and their versions, entity types, indexes.
+//! Shared arguments of the commands for definitions: features and their versions, entity types, indexes.
 
 use clap::Args;
 use liststore_contract::operations::{get_feature, list_entity_types, list_indexes};
@@ -47,7 +47,7 @@ pub(super) async fn index_names(client: &Client, of: &EntityTypeArgument) -> Res
     Ok(found.indexes.into_iter().map(|index| index.name).collect())
 }
 
-/// What a definition tells people.
+/// The descriptive fields of a definition.
 #[derive(Debug, Args)]
 pub(super) struct Told {
     /// A description
@@ -62,13 +62,13 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// All labels that were given. Of a key that was given twice, the last value counts.
+    /// All labels. If a key occurs several times, the last value counts.
     pub(super) fn labels(&self) -> Result<Labels, Failure> {
         Labels::new(self.labels.iter().cloned().collect()).map_err(|e| Failure::Usage(e.to_string()))
     }
 }
 
-/// What a definition is to tell people from now on.
+/// Changes of a definition's descriptive fields.
 #[derive(Debug, Args)]
 pub(super) struct Retold {
     #[command(flatten)]
@@ -79,14 +79,14 @@ pub(super) struct Retold {
 }
 
 impl Retold {
-    /// The labels in place of those that are there; `None` leaves these.
+    /// The labels that replace the existing ones; `None` leaves them unchanged.
     pub(super) fn labels(&self) -> Result<Option<Labels>, Failure> {
         let is_named = self.no_labels || !self.told.labels.is_empty();
         is_named.then(|| self.told.labels()).transpose()
     }
 }
 
-/// On which state of a definition a change may be made.
+/// The condition of a change of a definition.
 #[derive(Debug, Args)]
 pub(super) struct Condition {
     /// Only if it still has this ETag
@@ -94,7 +94,7 @@ pub(super) struct Condition {
     pub if_match: Option<String>,
 }
 
-/// Who asks which server for a change, and how its answer is printed.
+/// The author of a change, its server, and the output format.
 #[derive(Debug, Args)]
 pub(super) struct ChangeOptions {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `liststore feature entities`: which entities have lists of a feature version, through a server's HTTP API.
+//! `liststore feature entities`: the entities with lists of a feature version, through a server's HTTP API.
 
 use clap::Args;
 use liststore_contract::operations::list_entities;

@@ -1,4 +1,4 @@
-//! `liststore entity`: everything that is kept of one entity, through a server's HTTP API.
+//! `liststore entity`: all data of one entity, through a server's HTTP API.
 
 use clap::{Args, Subcommand};
 use liststore_contract::operations::erase_entity;

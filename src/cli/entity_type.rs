@@ -1,4 +1,4 @@
-//! `liststore entity-type`: which entities have bags, through a server's HTTP API.
+//! `liststore entity-type`: the entity types with bags, through a server's HTTP API.
 
 use std::num::NonZeroU32;
 
@@ -202,7 +202,7 @@ async fn get(Get { which, options }: Get) -> Result<(), Failure> {
     show_type(&options.server.client(None)?.send(&request).await?, options.output)
 }
 
-/// All entity types that a text stands in.
+/// All entity types that match a text.
 async fn all(client: &Client, query: Option<&String>) -> Result<Vec<Box<RawValue>>, Failure> {
     let request = |page_size| {
         let request = Request::new(&list_entity_types::ROW, &[]);

@@ -1,15 +1,15 @@
-//! Variables of the environment that look like ours and have no effect.
+//! Finds environment variables that look like ours and have no effect.
 
 use std::collections::BTreeSet;
 
 use super::config;
 
 const PREFIX: &str = "LISTSTORE_";
-/// Names that are no setting of a person: those of tests, and those of the client libraries.
+/// Names that are no settings: variables of tests, and of the client libraries.
 const OTHERS: [&str; 3] = ["LISTSTORE_TOKEN", "LISTSTORE_TEST_", "LISTSTORE_WRITE_"];
 
-/// Warnings about variables that begin with `LISTSTORE_` and that no command reads. Names of settings, with two
-/// underscores, are checked where settings are read.
+/// Warnings about variables that begin with `LISTSTORE_` and that no command reads. The settings check the names of
+/// settings, which have two underscores.
 pub(super) fn unknown(commands: &clap::Command) -> Vec<String> {
     let mut known = BTreeSet::new();
     collect(commands, &mut known);
@@ -31,7 +31,7 @@ fn collect(command: &clap::Command, known: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|command| collect(command, known));
 }
 
-/// Whether Kubernetes set it for a Service, whose name may begin like ours.
+/// Whether Kubernetes set it for a Service, whose name may have the same prefix.
 fn is_of_kubernetes(name: &str, value: &str) -> bool {
     name.contains("_SERVICE_") || name.contains("_PORT_") || value.starts_with("tcp://") || value.starts_with("udp://")
 }

@@ -110,12 +110,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     tell(&exported, &told, to_stdout, output)
 }
 
-/// What is said of a file that an earlier run had begun.
+/// The note about a file that an earlier run began.
 pub(super) fn went_on(resumed: bool) -> &'static str {
     if resumed { ", some of them by an earlier run" } else { "" }
 }
 
-/// Tells what was written: on standard output, unless the data went there.
+/// Prints the summary: on standard output, unless the data went there.
 pub(super) fn tell(result: &impl Serialize, told: &str, to_stdout: bool, format: Format) -> Result<(), Failure> {
     let json = match format {
         Format::Table => None,

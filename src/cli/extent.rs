@@ -1,4 +1,4 @@
-//! How much a deletion affects, in numbers for the question before it. All counts are bounded.
+//! The extent of a deletion, in numbers for the question before it. All counts are bounded.
 
 use liststore_contract::operations::{count_items, list_bags, list_entities};
 
@@ -16,7 +16,7 @@ const LISTS_MAX: usize = 50;
 /// Items of one list that are counted.
 pub(super) const ITEMS_MAX: usize = 100_000;
 
-/// A number of things, or a lower bound of it.
+/// A number, or a lower bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub count: u64,
@@ -74,7 +74,7 @@ async fn lists_of(
     entities_of(client, || Request::of_feature(&list_entities::ROW, id).query(&VERSION, label)).await
 }
 
-/// The entities that a listing has, and the first of them.
+/// The number of entities in a listing, and the first of them.
 async fn entities_of(client: &Client, request: impl Fn() -> Request) -> Result<(Extent, Vec<EntityId>), ClientError> {
     let (mut count, mut entities, mut page_token) = (0, Vec::new(), None);
     for _ in 0..PAGES_MAX {

@@ -1,4 +1,4 @@
-//! How a command fails: what it tells, and its exit status.
+//! Failures of commands: their text, and their exit status.
 
 use std::io;
 use std::process::ExitCode;
@@ -15,18 +15,18 @@ pub(super) const WRONG_USAGE: u8 = 2;
 
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The command could not be done: exit status 1.
+    /// The command failed: exit status 1.
     Failed(String),
-    /// The command line asks for what cannot be: exit status 2.
+    /// The command line is invalid: exit status 2.
     Usage(String),
     /// Exit status 2.
     Settings(Vec<SettingError>),
-    /// The log has told already what failed, or which settings are wrong.
+    /// The log already contains the failure, or the wrong settings.
     Told,
     SettingsTold,
     /// The server refused it: exit status 1.
     Refused(Box<Problem>),
-    /// Nobody reads the output any more, as after `| head`: a quiet end.
+    /// The reader closed the output, as `| head` does: the command ends quietly.
     OutputClosed,
 }
 
@@ -35,7 +35,7 @@ impl Failure {
         Self::Failed(text.into())
     }
 
-    /// Prints the errors that are not printed yet, one line each or as JSON, and returns the exit status.
+    /// Prints the errors that were not printed yet, one line each or as JSON, and returns the exit status.
     pub(super) fn report(self, as_json: bool) -> ExitCode {
         let error = |text: &str, status: u8, problem: Option<&ProblemBody>| {
             if as_json {
@@ -65,12 +65,12 @@ impl Failure {
     }
 }
 
-/// Prints an error, whose text may come from a file or a server. It has several lines if it shows a part of a file.
+/// Prints an error, whose text may come from a file or a server. It has several lines if it contains a part of a file.
 fn error(text: &str) {
     eprintln!("error: {}", lines(text));
 }
 
-/// Prints an error as one document: the text, the exit status, and the problem that a server returned.
+/// Prints an error as one document: the text, the exit status, and the server's problem.
 pub(super) fn json_error(text: &str, status: u8, problem: Option<&ProblemBody>) {
     let mut document = json!({ "error": text, "exit_status": status });
     if let Some(problem) = problem.and_then(|problem| serde_json::to_value(problem).ok()) {

@@ -286,7 +286,7 @@ pub(super) async fn show_history(
     )
 }
 
-/// The fields that a change has changed: `ttl 30d -> 14d`.
+/// The fields that a change affected: `ttl 30d -> 14d`.
 fn differences(before: &serde_json::Value, after: &serde_json::Value) -> String {
     let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else {
         return String::new();
@@ -355,7 +355,7 @@ pub(super) fn version_row(version: &FeatureVersion) -> Vec<String> {
     [label.to_owned()].into_iter().chain(properties).chain(others).collect()
 }
 
-/// Prints what a deletion leaves behind.
+/// Prints the remains of a deletion.
 pub(super) fn show_deleted(response: &Response, what: &str, format: Format) -> Result<(), Failure> {
     show(&response.body, format, |output| {
         let deleted: Deleted = read(&response.body)?;

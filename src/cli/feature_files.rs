@@ -12,7 +12,7 @@ use super::parse::{Author, Server, ServerOptions};
 use crate::client::printable;
 use crate::transfer::{Plan, export_definitions};
 
-/// Bytes of a file: far more than any server has definitions.
+/// The largest size of a file, far above the definitions of any server.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Print all definitions as YAML
@@ -82,7 +82,7 @@ pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
         (0, _) => "no changes".to_owned(),
         (changes, true) => format!("{} would be made", counted(changes as u64, "change")),
         (changes, false) => {
-            // What is to come is shown before it is done.
+            // The changes are shown before they are made.
             output.flush()?;
             plan.carry_out(&client).await?;
             let were = if changes == 1 { "was" } else { "were" };
@@ -101,7 +101,7 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
     };
     let mut text = String::new();
     let bytes = input.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| failed(&error))?;
-    // Half a file would be taken for all that there is to be.
+    // An incomplete file must not count as the complete set.
     if bytes as u64 > FILE_BYTES_MAX {
         return Err(failed(&format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
     }

@@ -1,4 +1,4 @@
-//! `liststore entity find`: the bags that an index has under some values, through a server's HTTP API.
+//! `liststore entity find`: the bags with given values in an index, through a server's HTTP API.
 
 use clap::Args;
 use liststore_contract::operations::find_bags_by_body;
@@ -56,7 +56,7 @@ fn value(text: &str) -> Result<String, String> {
     serde_json::to_string(text).map_err(|error| error.to_string())
 }
 
-/// What a table shows of a bag.
+/// The row of a bag in a table.
 #[derive(Deserialize)]
 struct Row {
     entity_id: String,
@@ -80,7 +80,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
         for (name, text) in members.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
             body[name] = json!(text);
         }
-        // In a body, so that values may be long and are in no log of a proxy.
+        // In a body, so that values may be long and appear in no proxy's log.
         let request = Request::new(&find_bags_by_body::ROW, &[entity_type.as_str(), index.as_str()]).body(&body)?;
         let page: RawPage = client.ask(&request).await?;
         found.extend(page.entries);

@@ -128,7 +128,7 @@ impl Arguments {
         })
     }
 
-    /// What the arguments name: a feature and files, or files alone where options name the feature.
+    /// The feature and files that the arguments name, or only files if options name the feature.
     fn feature_and_files(&self) -> Result<(FeatureId, Vec<PathBuf>), Failure> {
         let (feature, files) = match (&self.entity_type, &self.feature, &*self.words) {
             (Some(entity_type), Some(name), files) => {

@@ -21,7 +21,7 @@ use crate::domain::VersionLabel;
 use crate::domain::index::Pointer;
 use crate::wire::{Index, IndexInput, IndexState};
 
-/// How often an index is looked at while somebody waits for it.
+/// The interval between checks of an index that the user waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const BAR: &str = "{spinner} {pos} bags  {msg}";
 const HEADER: [&str; 5] = ["NAME", "PROPERTIES", "ORDER BY", "STATE", "CREATED AT"];
@@ -48,7 +48,7 @@ enum Command {
     Drop(Drop),
 }
 
-/// Which index.
+/// The selected index.
 #[derive(Debug, Args)]
 struct Named {
     #[command(flatten)]
@@ -163,7 +163,7 @@ async fn get(Get { index, wait, options }: Get) -> Result<(), Failure> {
     show_index(&client.send(&index.request(&get_index::ROW)).await?, options.output)
 }
 
-/// As the server wrote them: members that this release does not know are printed too.
+/// As the server wrote them, so that members which this release does not support are printed too.
 #[derive(Deserialize)]
 struct Indexes {
     indexes: Vec<Box<RawValue>>,
@@ -213,10 +213,10 @@ fn row(index: Index) -> Vec<String> {
     ]
 }
 
-/// Waits until all bags are in an index, with a bar on a terminal, and prints it then.
+/// Waits until all bags are in an index, with a bar on a terminal, and then prints it.
 async fn follow(client: &Client, index: &Named, format: Format) -> Result<(), Failure> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    // A template that does not parse would be drawn in the default style.
+    // Without a valid template the bar has the default style.
     if let Ok(style) = ProgressStyle::with_template(BAR) {
         bar.set_style(style);
     }

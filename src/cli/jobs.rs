@@ -1,4 +1,4 @@
-//! `liststore jobs`: what a server does in the background, through its HTTP API.
+//! `liststore jobs`: the background work of a server, through its HTTP API.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::domain::JobId;
 use crate::wire::parameters::PAGE_SIZE;
 use crate::wire::{Job, JobPatch};
 
-/// How often a job is looked at while somebody waits for it.
+/// The interval between checks of a job that the user waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const BAR: &str = "{bar:30} {pos}/{len}  {msg}";
 
@@ -55,7 +55,7 @@ pub(super) struct Wait {
     pub wait: bool,
 }
 
-/// Which job.
+/// The selected job.
 #[derive(Debug, Args)]
 struct Named {
     /// The job, as `liststore jobs list` shows it
@@ -171,7 +171,7 @@ async fn list(options: ServerOptions) -> Result<(), Failure> {
     show_all("jobs", &jobs, options.output, &header, row)
 }
 
-/// Has a job made, and prints it as it begins, or ends if that is waited for.
+/// Creates a job, and prints its first state, or its last if the user waits.
 pub(super) async fn begin(client: &Client, request: &Request, wait: &Wait, format: Format) -> Result<(), Failure> {
     let response = client.send(request).await?;
     if !wait.wait {
@@ -181,7 +181,7 @@ pub(super) async fn begin(client: &Client, request: &Request, wait: &Wait, forma
     follow(client, &job.id, format).await
 }
 
-/// The feature that a job is about, or the entity type whose bags it is about.
+/// The feature of a job, or the entity type whose bags it processes.
 fn target(job: &Job) -> String {
     match &job.feature {
         Some(feature) => format!("{}.{feature}", job.entity_type),
@@ -194,7 +194,7 @@ fn row(job: Job) -> Vec<String> {
     vec![job.id, job.kind, job.state, feature, cleared, job.created_at, job.created_by]
 }
 
-/// Prints a job as the server told it.
+/// Prints a job as the server returned it.
 fn show_job(body: &[u8], format: Format) -> Result<(), Failure> {
     show(body, format, |output| {
         let job: Job = read(body)?;
@@ -226,14 +226,14 @@ fn show_job(body: &[u8], format: Format) -> Result<(), Failure> {
     })
 }
 
-/// Waits for the end of a job, with a bar on a terminal, and prints it then.
+/// Waits for the end of a job, with a bar on a terminal, and then prints it.
 async fn follow(client: &Client, id: &str, format: Format) -> Result<(), Failure> {
     let response = ended(client, id).await?;
     show_job(&response.body, format)?;
     is_done(&response, id)
 }
 
-/// Has a job made and waits for its end, without printing it.
+/// Creates a job and waits for its end, without printing it.
 pub(super) async fn finish(client: &Client, request: &Request) -> Result<(), Failure> {
     let job: Job = client.ask(request).await?;
     is_done(&ended(client, &job.id).await?, &job.id)
@@ -246,10 +246,10 @@ fn is_done(response: &Response, id: &str) -> Result<(), Failure> {
     }
 }
 
-/// The job once it has ended, with a bar on a terminal until then.
+/// The ended job, with a bar on a terminal until then.
 async fn ended(client: &Client, id: &str) -> Result<Response, Failure> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    // A template that does not parse would be drawn in the default style.
+    // Without a valid template the bar has the default style.
     if let Ok(style) = ProgressStyle::with_template(BAR) {
         bar.set_style(style);
     }

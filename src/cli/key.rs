@@ -166,7 +166,7 @@ async fn create(arguments: Create) -> Result<(), Failure> {
     let Create { name, roles, mut scopes, entity_types, expires, author, way, .. } = arguments;
     let Create { requests_per_second, requests_burst, items_per_second, items_burst, .. } = arguments;
     for entity_type in entity_types {
-        // With a slash, since the name may hold a dot.
+        // With a slash, because the name may contain a dot.
         scopes.push(Scope::parse(&format!("{entity_type}/*")).map_err(|error| Failure::Usage(error.to_string()))?);
     }
     let input =
@@ -233,7 +233,7 @@ fn named(keys: &[CreatedKey]) -> String {
     names.join(", ")
 }
 
-/// The token alone goes to standard output, so that it can go into a file.
+/// Only the token goes to standard output, so that it can be redirected into a file.
 fn show_made(response: &Response, format: Format) -> Result<(), Failure> {
     show(&response.body, format, |output| {
         let made: KeyMade = read(&response.body)?;

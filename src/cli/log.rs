@@ -1,4 +1,4 @@
-//! `liststore log`: what a running server's log has.
+//! `liststore log`: the log configuration of a running server.
 
 use clap::{Args, Subcommand};
 use liststore_contract::operations::{change_log, get_log};
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints what a server says of its log.
+/// Prints a server's log configuration.
 fn tell(way: &Way, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
     let response = block_on(async { Ok(way.client(author)?.send(request).await?) })?;
     show(&response.body, way.options.output, |output| {

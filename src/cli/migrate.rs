@@ -1,4 +1,4 @@
-//! `liststore migrate`: brings the stores' schemas up to date.
+//! `liststore migrate`: migrates the stores' schemas.
 
 use clap::Args;
 use serde_json::json;

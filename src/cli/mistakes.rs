@@ -1,11 +1,11 @@
-//! Usual mistakes on the command line, and the tips that follow them.
+//! Usual mistakes on the command line, with tips.
 
 use std::ffi::OsString;
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Words that people bring from other programs, with the tip for a command.
+/// Commands of other programs, with the tip for a command.
 const HABITS: [(&str, &[&str], &str); 7] = [
     ("list", &["show", "read", "ls", "cat"], "`liststore list get` shows items"),
     ("list", &["delete", "rm", "del"], "`liststore list remove` removes items, and `liststore list clear` all of them"),
@@ -16,7 +16,7 @@ const HABITS: [(&str, &[&str], &str); 7] = [
     ("index", &["delete", "rm", "remove"], "`liststore index drop` drops an index"),
 ];
 
-/// Options that people bring from other programs.
+/// Options of other programs.
 const OPTIONS: [(&[&str], &str); 4] = [
     (&["--json"], "--output json prints JSON"),
     (&["--yaml"], "--output json prints JSON"),
@@ -24,7 +24,7 @@ const OPTIONS: [(&[&str], &str); 4] = [
     (&["--token", "--api-key"], "LISTSTORE_TOKEN and --token-file FILE hold the API key"),
 ];
 
-/// Whether the arguments ask for JSON, which errors then are, too.
+/// Whether the arguments request JSON, which errors then use too.
 pub(super) fn asks_for_json(arguments: &[OsString]) -> bool {
     let words = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
     let is_json = |value: &str| matches!(value, "json" | "ndjson");

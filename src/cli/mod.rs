@@ -1,8 +1,8 @@
-//! The command line: one file a command, whose `--help` is its reference.
+//! The command line: one file for each command. `--help` is its reference.
 //!
-//! Data goes to standard output, everything else to standard error; the exit status is 0 if all
-//! was done, 1 if something failed, and 2 for wrong usage or settings. Commands that look at lists
-//! and features speak HTTP with a running server: they must never open a store themselves.
+//! Data goes to standard output, everything else to standard error. The exit status is 0 after success, 1 after a
+//! failure, and 2 for wrong usage or settings. Commands for lists and features use the HTTP API of a running server.
+//! They must never open a store.
 
 mod archive;
 mod audit;
@@ -114,7 +114,7 @@ enum Command {
     Man(man::Arguments),
 }
 
-/// All commands, by what people do with them.
+/// All commands, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Data", &["list", "entity", "import", "export", "copy"]),
     ("Definitions", &["feature", "version", "entity-type", "index"]),
@@ -123,13 +123,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Tools", &["bench", "completions", "man", "help"]),
 ];
 
-/// The command line, whose help lists the commands in groups.
+/// The command line. Its help lists the commands in groups.
 fn commands() -> clap::Command {
     let mut commands = CommandLine::command();
     commands.build();
     let mut groups = String::new();
     for (heading, names) in GROUPS {
-        // As clap styles its own headings.
+        // In clap's style of headings.
         groups.push_str(&format!("\u{1b}[1m\u{1b}[4m{heading}:\u{1b}[0m\n"));
         for name in names {
             let about = commands.find_subcommand(name).and_then(clap::Command::get_about);
@@ -178,13 +178,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 failure::json_error(text, failure::WRONG_USAGE, None);
                 return ExitCode::from(failure::WRONG_USAGE);
             }
-            // Help and version come this way too, with exit status 0. Where they cannot be
-            // printed, nobody reads them.
+            // Help and version come this way too, with exit status 0. If they cannot be printed, the output is closed.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(failure::WRONG_USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    // The log of a server has its own warnings.
+    // The log of a server contains its warnings.
     if !matches!(command_line.command, Command::Serve(_)) {
         environment::unknown(&CommandLine::command()).iter().for_each(|warning| failure::warn(warning));
     }
@@ -227,14 +226,14 @@ impl Command {
     }
 }
 
-/// Runs a command that speaks HTTP. Its server does the work: one thread is enough.
+/// Runs a command that uses HTTP. Its server does the work, so one thread is enough.
 fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::failed(format!("cannot start: {e}")))?;
     let done = runtime.block_on(command);
-    // A thread that waits for standard input must not hold up the end.
+    // A thread that waits for standard input must not delay the exit.
     runtime.shutdown_background();
     done
 }
@@ -259,7 +258,7 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
-    /// A terminal of 80 columns is the usual one, and an example that it breaks cannot be pasted.
+    /// A terminal usually has 80 columns. An example that it breaks cannot be pasted.
     #[test]
     fn help_fits_a_terminal() {
         const COLUMNS: usize = 80;
@@ -267,7 +266,7 @@ mod tests {
             let path = format!("{path} {}", command.get_name());
             let taught = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let page = command.render_long_help().to_string();
-            // How clap writes the usage is its own business, and nobody pastes that.
+            // clap formats the usage line, and users do not paste it.
             let lines = page.lines().filter(|line| !line.starts_with("Usage:")).chain(taught.lines());
             wide.extend(lines.filter(|line| line.chars().count() > COLUMNS).map(|line| format!("{path}: {line}")));
             for subcommand in command.get_subcommands_mut().filter(|c| c.get_name() != "help") {
@@ -291,7 +290,7 @@ mod tests {
         look(&CommandLine::command(), "");
     }
 
-    /// What a command prints, programs can read, too: `--output json` is how they ask for it, everywhere.
+    /// Programs must be able to read every printed result, always with `--output json`.
     #[test]
     fn every_command_that_prints_a_result_takes_output() {
         const EXCEPTIONS: [(&str, &str); 4] = [

@@ -26,7 +26,7 @@ pub(super) enum Format {
     Ndjson,
 }
 
-/// Reads a format. Where a file is named by another option, whoever names it here is told.
+/// Reads a format. If the value is a file name and another option names the file, the error mentions that option.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FormatParser;
 
@@ -48,7 +48,7 @@ impl TypedValueParser for FormatParser {
     }
 }
 
-/// The option by which a command is told so.
+/// The option with which a command selects its format.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct FormatOption {
     /// How to print data
@@ -56,7 +56,7 @@ pub(super) struct FormatOption {
     pub output: Format,
 }
 
-/// Standard output, buffered: it must be flushed at the end.
+/// Standard output, buffered. It must be flushed at the end.
 pub(super) struct Output {
     out: BufWriter<StdoutLock<'static>>,
 }
@@ -71,7 +71,7 @@ impl Output {
         self.text("\n")
     }
 
-    /// Text, or a part of a JSON document. No character in it steers a terminal.
+    /// Text, or a part of a JSON document. It must contain no control characters for a terminal.
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(escaped(text).as_bytes()).map_err(Failure::from)
     }
@@ -82,8 +82,8 @@ impl Output {
         self.line(&text)
     }
 
-    /// A table with a header, as wide as its cells; the last column is not padded. On a terminal it is no wider than
-    /// that: the widest columns are cut.
+    /// A table with a header, as wide as its cells. The last column is not padded. On a terminal the widest columns are
+    /// cut to its width.
     pub(super) fn table(&mut self, header: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
         let width = |column: usize, name: &str| {
@@ -104,7 +104,7 @@ impl Output {
         self.line(padded.join("  ").trim_end())
     }
 
-    /// What is told of one thing: a name and a value in each line.
+    /// The fields of one object: a name and a value in each line.
     pub(super) fn fields<const N: usize>(&mut self, fields: [(&str, String); N]) -> Result<(), Failure> {
         fields.iter().try_for_each(|(name, value)| self.line(format!("{name:13}{}", printable(value)).trim_end()))
     }
@@ -114,16 +114,16 @@ impl Output {
     }
 }
 
-/// The columns of the terminal that standard output is, if it is one.
+/// The columns of the terminal, if standard output is one.
 fn terminal_columns() -> Option<usize> {
     let out = io::stdout();
     let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Takes from the widest columns until a table has at most so many columns of the terminal.
+/// Shortens the widest columns until a table fits `columns`.
 fn fit(widths: &mut [usize], columns: usize) {
-    /// Less would say nothing.
+    /// A narrower column would be useless.
     const WIDTH_MIN: usize = 8;
     let gaps = 2 * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > columns {
@@ -134,7 +134,7 @@ fn fit(widths: &mut [usize], columns: usize) {
     }
 }
 
-/// The text in at most so many characters. A moment loses its decimals first.
+/// Shortens the text to `width` characters. A timestamp loses its decimals first.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -158,7 +158,7 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     }
 }
 
-/// Prints what a server told, as it stands; `for_people` prints it otherwise.
+/// Prints a server's answer unchanged. `for_people` prints it as text.
 pub(super) fn show(
     body: &[u8],
     format: Format,
@@ -172,7 +172,7 @@ pub(super) fn show(
     output.flush()
 }
 
-/// Prints the entries of a listing, which has this name in JSON, as they stand; for people a row each.
+/// Prints the entries of a listing, which has this name in JSON, unchanged. For people, each entry is a row.
 pub(super) fn show_all<T: DeserializeOwned>(
     name: &str,
     entries: &[Box<RawValue>],

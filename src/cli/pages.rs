@@ -1,4 +1,4 @@
-//! Listings, which a server tells page by page.
+//! Listings, which a server returns page by page.
 
 use serde_json::value::RawValue;
 
@@ -7,15 +7,15 @@ use crate::client::{Client, RawPage, Request};
 use crate::domain::Limit;
 use crate::wire::parameters::PAGE_TOKEN;
 
-/// Entries as the server wrote them: members that this release does not know are printed too.
+/// Entries as the server wrote them, so that members which this release does not support are printed too.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub all: Vec<Box<RawValue>>,
-    /// Where those begin that were not asked for.
+    /// Where the remaining entries begin.
     pub next_page_token: Option<String>,
 }
 
-/// Asks for at most so many entries. `request` asks for a page of at most as many as it is told.
+/// Requests up to a number of entries. `request` builds the request of a page with a given size.
 pub(super) async fn entries(
     client: &Client,
     limit: usize,

@@ -1,4 +1,4 @@
-//! Arguments that several commands share, parsed by the domain's own rules.
+//! Shared arguments of several commands, parsed by the domain's own rules.
 
 use std::path::PathBuf;
 use std::sync::Once;
@@ -15,10 +15,10 @@ use crate::domain::{
 };
 use crate::typed_times::TimeReader;
 
-/// The heading of the options that say which server to call, and how.
+/// The heading of the options that select and authenticate a server.
 pub(super) const CONNECTION: &str = "Connection";
 
-/// Which server to ask.
+/// The selected server.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Server {
     /// The server's URL
@@ -57,12 +57,12 @@ impl TlsArguments {
 }
 
 impl Server {
-    /// The server's URL, with what to show there.
+    /// The server's URL, with the key to present there.
     pub(super) fn url(&self) -> Result<ServerUrl, String> {
         Ok(self.url.clone().with_token(self.token()?).with_tls(self.tls.tls()))
     }
 
-    /// A client of the server. `author` is who asks for a change.
+    /// A client of the server. `author` is the author of a change.
     pub(super) fn client(&self, author: Option<crate::domain::Author>) -> Result<Client, Failure> {
         Ok(Client::new(self.url().map_err(Failure::Usage)?, author, Retries::PATIENT)?.for_people())
     }
@@ -87,7 +87,7 @@ impl Server {
     }
 }
 
-/// Which server to ask, and how to print its answer.
+/// The selected server, and the output format.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ServerOptions {
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(super) struct ServerOptions {
     pub output: Format,
 }
 
-/// Who asks for a change.
+/// The author of a change.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Author {
     /// Your name, for the audit trail
@@ -106,7 +106,7 @@ pub(super) struct Author {
 }
 
 fn author(text: &str) -> Result<crate::domain::Author, String> {
-    // It travels in a header, whose bytes must be plain.
+    // It is sent in a header, whose bytes must be plain.
     if !text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
         return Err("must have printable ASCII characters only".to_owned());
     }
@@ -130,7 +130,7 @@ impl FeatureArguments {
     }
 }
 
-/// A feature version, the default version if it is left out.
+/// A feature version; the default version if omitted.
 #[derive(Debug, Clone, Args)]
 pub(super) struct VersionOption {
     /// The feature version; the default version has the label ""
@@ -138,7 +138,7 @@ pub(super) struct VersionOption {
     pub version: VersionLabel,
 }
 
-/// A time, as a person types it. A text without a time zone is UTC, which is noted once.
+/// A time in a person's notation. A text without a time zone is UTC, which is noted once.
 pub(super) fn time(text: &str) -> Result<Timestamp, String> {
     static NOTED: Once = Once::new();
     let read = TimeReader::at(SystemClock.now()).text(text)?;
@@ -156,12 +156,12 @@ pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::parse(text).map_err(|e| e.to_string())
 }
 
-/// A value, or none of it.
+/// A value, or `none`.
 #[derive(Debug, Clone, Copy)]
 struct OrNone<T>(Option<T>);
 
 fn max_items(text: &str) -> Result<MaxItems, String> {
-    // What is no number is out of its bounds, too.
+    // A text that is no number is out of bounds too.
     MaxItems::new(text.parse().unwrap_or(0)).map_err(|e| e.to_string())
 }
 
@@ -186,7 +186,7 @@ fn ahead_max(text: &str) -> Result<OrNone<AheadMax>, String> {
 /// The options of [`ChangeableProperties`], and of the `ttl`.
 pub(super) const CHANGEABLE: &str = "--ttl, --max-items, --no-max-items, --timestamp-ahead-max, --int64-as";
 
-/// The properties of a version that can be changed, besides its `ttl`.
+/// The changeable properties of a version, in addition to its `ttl`.
 #[derive(Debug, Args)]
 pub(super) struct ChangeableProperties {
     /// Maximum number of newest items that a list shows, 1 to 100000
@@ -213,7 +213,7 @@ impl ChangeableProperties {
     }
 }
 
-/// The properties of a version that are fixed when it is created. A further version has the feature's by default.
+/// The properties of a version that are fixed at its creation. A further version has the feature's by default.
 #[derive(Debug, Args)]
 pub(super) struct FixedProperties {
     /// What identifies an item: item (timestamp and value), value or key; cannot be changed
@@ -257,7 +257,7 @@ pub(super) fn owner(text: &str) -> Result<Owner, String> {
     Owner::new(text).map_err(|e| e.to_string())
 }
 
-/// How the server is reached, also where nobody has a key.
+/// How to reach the server, even without any key.
 #[derive(Debug, Args)]
 pub(super) struct Way {
     /// Connect over the socket in the server's data directory, as the server's user; needs no key

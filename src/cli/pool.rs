@@ -78,7 +78,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints what a server says of its pool.
+/// Prints the state of a server's pool.
 fn tell(options: &ServerOptions, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
     let response = block_on(async { Ok(options.server.client(author)?.send(request).await?) })?;
     show(&response.body, options.output, |output| {

@@ -1,4 +1,5 @@
-//! `liststore ready`: does a server answer that it is ready? For whoever can run a command and no HTTP client.
+//! `liststore ready`: checks whether a server reports that it is ready. For callers that can run a command and have no
+//! HTTP client.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -66,7 +66,7 @@ fn log_options(log: &LogSettings) -> telemetry::LogOptions {
     telemetry::LogOptions { format: log_format(log.format), filter: log.filter.clone(), access: log.access, coloured }
 }
 
-/// The ready line, and what to type next.
+/// Prints the ready line, and the next commands.
 fn announce(ready: Ready) {
     tracing::info!(url = ready.url, open = ready.is_open, "ready");
     let open = if ready.is_open { " anyone who can reach it has full access (no API key);" } else { "" };
@@ -84,7 +84,7 @@ fn announce(ready: Ready) {
     let next = next.map(|command| format!("  {command}{option}\n")).concat();
     let (url, console) = (&ready.url, format!("{}/console", ready.url));
     let text = format!("liststore is ready on {url};{open} console: {console}; try in another terminal:\n{next}");
-    // A server whose output nobody reads still serves.
+    // A server with a closed output continues.
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,4 +1,4 @@
-//! The flags that stand above the settings of file and environment.
+//! The flags that override the settings of file and environment.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ impl SettingsArguments {
         Settings::load(self.config.as_deref(), &self.flags()).map_err(Failure::Settings)
     }
 
-    /// The same for a command that has a log: in its form it is told what is wrong.
+    /// Loads settings for a command with a log, which reports mistakes in the form of the log.
     pub(super) fn load_logged(&self) -> Result<Loaded, Failure> {
         let flags = self.flags();
         Settings::load(self.config.as_deref(), &flags).map_err(|errors| {

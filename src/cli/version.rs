@@ -172,7 +172,7 @@ async fn get(Get { version, options }: Get) -> Result<(), Failure> {
 }
 
 async fn list(List { feature, options }: List) -> Result<(), Failure> {
-    /// As the server wrote them: members that this release does not know are printed too.
+    /// As the server wrote them, so that members which this release does not support are printed too.
     #[derive(Deserialize)]
     struct Versions {
         versions: Vec<Box<RawValue>>,

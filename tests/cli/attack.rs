@@ -1,6 +1,6 @@
-//! Callers who cost as much memory as they can: the server stays within its bounds, and serves others.
+//! Callers that use as much memory as they can: the server stays within its bounds, and serves other callers.
 //!
-//! Each server runs in a control group of its own with a hard limit: beyond it, the kernel ends the server.
+//! Each server runs in a separate control group with a hard limit. Beyond it, the kernel ends the server.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -23,10 +23,10 @@ use crate::program::Server;
 const GROUP_BYTES: u64 = 512 << 20;
 /// `items.embedded.cache_bytes` and `http.buffered_bytes_max`.
 const BUDGET_BYTES: u64 = (16 + 64) << 20;
-/// What a server may need besides.
+/// The memory that a server may need in addition.
 const OTHER_BYTES: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an attack goes on while the server is watched.
+/// How long an attack lasts while the test watches the server.
 const SIEGE: Duration = Duration::from_secs(3);
 const LIST: &str = "/v1/lists/customer/seen/c-1/items";
 const BIG: &str = "/v1/lists/customer/seen/big/items?limit=10000";
@@ -43,7 +43,7 @@ trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 impl Target {
-    /// `None` where this process may not make control groups, unless tests must have their tools.
+    /// `None` if this process may not make control groups, unless tests must have their tools.
     fn start(name: &str, with_tls: bool) -> Option<Self> {
         let Some(group) = Group::new(name, GROUP_BYTES) else {
             let required = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|value| value == "required");
@@ -110,15 +110,14 @@ impl Target {
         std::str::from_utf8(&status[9..]).ok()?.parse().ok()
     }
 
-    /// Memory of the server's own, and of its sockets.
+    /// The memory of the server process, and of its sockets.
     fn bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.pid())).unwrap();
         let own = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("the server has ended");
         (own.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10) + self.group.socket_bytes()
     }
 
-    /// Watches the server while attackers have their connections: it stays within its bounds, and serves a caller with
-    /// a key.
+    /// Watches the server during an attack: it stays within its bounds, and serves a caller with a key.
     fn assert_stands(&self, attack: &str) {
         let (began, mut most, mut served) = (Instant::now(), 0, 0);
         while began.elapsed() < SIEGE || (served == 0 && began.elapsed() < PATIENCE) {
@@ -131,13 +130,13 @@ impl Target {
         assert!(most <= allowed, "{attack}: {} MiB, of {} that are allowed", most >> 20, allowed >> 20);
     }
 
-    /// Connections that have sent `head` and do nothing more. Those that the server refuses are left out.
+    /// Connections that have sent `head` and stay silent. Refused connections are left out.
     fn besiege(&self, count: usize, head: &str) -> Vec<Box<dyn Stream>> {
         let connected = (0..count).filter_map(|_| self.connect().ok());
         connected
             .filter_map(|mut stream| match stream.write_all(head.as_bytes()) {
                 Ok(()) => Some(stream),
-                // It does not read on, since we do not: its connection is as good as one that was sent all.
+                // It does not read on, because we do not. Its connection counts as one with everything sent.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Some(stream),
                 Err(_) => None,
             })
@@ -156,7 +155,7 @@ fn withstands(name: &str, with_tls: bool) {
         target.assert_stands(&format!("{} documents in {encoding}", attackers.len()));
     }
 
-    // Without a key: bodies that never come whole, small and large.
+    // Without a key: incomplete bodies, small and large.
     let half = format!(
         "POST {LIST} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n"
     );
@@ -165,13 +164,13 @@ fn withstands(name: &str, with_tls: bool) {
         target.assert_stands(&format!("{} bodies of {sent} bytes that end in the middle", attackers.len()));
     }
 
-    // Without a key: answers that are not read.
+    // Without a key: unread answers.
     let document = "GET /openapi.json HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".repeat(40);
     let attackers = target.besiege(300, &document);
     target.assert_stands(&format!("{} times 40 documents that are not read", attackers.len()));
     drop(attackers);
 
-    // With a key: pages of 4 MB, read by nobody.
+    // With a key: unread pages of 4 MB.
     for part in 0..4 {
         let value = "z".repeat(60_000);
         let now = SystemClock.now().as_nanos();

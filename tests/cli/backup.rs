@@ -1,4 +1,4 @@
-//! Backups of a real server under load, brought back by starting on them.
+//! Backups of a real server under load, restored by starting on them.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,10 +16,10 @@ use crate::program::{Said, Server, liststore, run};
 
 const WRITERS: usize = 4;
 const ITEMS: u64 = 5;
-/// When the first item is dated.
+/// The timestamp of the first item.
 const BASE_SECS: u64 = 1_700_000_000;
 
-/// One keep-alive connection; headers beside the necessary ones as lines.
+/// A keep-alive connection with additional headers as lines.
 struct Connection<S = TcpStream>(BufReader<S>);
 
 impl Connection {
@@ -55,14 +55,14 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// What one writer has done: adds sent, and adds acknowledged.
+/// The progress of one writer: sent adds, and acknowledged adds.
 #[derive(Default)]
 struct Writer {
     sent: AtomicU64,
     acknowledged: AtomicU64,
 }
 
-/// Adds to one list, one add after another, until the server is gone or it is told to stop.
+/// Adds to one list, one add after another, until the server is gone or `done` is set.
 fn keep_adding(address: &str, number: usize, writer: &Writer, done: &AtomicBool) {
     let mut connection = Connection::open(address);
     let path = format!("/v1/lists/customer/seen/c-{number}/items");
@@ -85,7 +85,7 @@ fn keep_adding(address: &str, number: usize, writer: &Writer, done: &AtomicBool)
     }
 }
 
-/// Where a server that is started in this directory looks for its data.
+/// The data directory of a server that starts in this directory.
 pub fn data_in(dir: &TempDir) -> PathBuf {
     dir.path().join("data")
 }
@@ -94,7 +94,7 @@ pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The command that has this server write a backup.
+/// The command that makes this server write a backup.
 pub fn backup(server: &Server, to: &Path) -> Command {
     server.command(&["backup", text(to), "--data-dir", text(&data_in(&server.dir))])
 }
@@ -122,7 +122,7 @@ fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
             while writers.iter().any(|writer| writer.acknowledged.load(Ordering::Acquire) < round * 150) {
                 std::thread::yield_now();
             }
-            // The list of a feature that is created again begins empty, in a backup too.
+            // The list of a recreated feature begins empty, in a backup too.
             server.ok(&["feature", "delete", "customer", "renewed", "-o", "json", "--yes"]);
             server.feature("renewed", "string");
             let before = writers.each_ref().map(|writer| writer.acknowledged.load(Ordering::Acquire));
@@ -153,13 +153,13 @@ fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
         }
         let renewed = server.items("renewed", "c-1");
         assert!(renewed.is_empty(), "{renewed:?}");
-        // It is a server like any other.
+        // It is a complete server.
         server.ok(&["list", "add", "customer", "renewed", "c-1", "--value", "on"]);
         assert_eq!(server.items("renewed", "c-1").len(), 1);
     }
 }
 
-/// More adds than may wait in memory to be flushed.
+/// More adds than may wait in the memtable for a flush.
 const FILLED: u64 = 1_500;
 
 /// A server with some items in data files, and some in the log.
@@ -199,12 +199,12 @@ fn a_flipped_byte_is_told_with_its_file() {
         let at = match file.extension().and_then(|kind| kind.to_str()) {
             // Its first page has the header.
             Some("redb") => 100,
-            // What lies in data files already is left out of the log's first segment; its end never is.
+            // The backup omits log changes that data files contain, but never the end of the log.
             Some("log") => whole.len() - 10,
             _ => whole.len() * 2 / 3,
         };
         bytes[at] ^= 1;
-        // Not over the bytes that the server's own directory shares.
+        // A replacement, because the server's own directory shares the bytes.
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, bytes).unwrap();
         let said = check();
@@ -271,8 +271,7 @@ fn a_place_that_is_taken_is_refused_and_stays_as_it_is() {
     assert_eq!(missing.status, 1, "{missing:?}");
 }
 
-/// A relay on the server's machine, a proxy's side car, a page in a browser: all of them come from a
-/// loopback address.
+/// A relay on the server's machine, a proxy's sidecar, a page in a browser: all of them have a loopback address.
 #[test]
 fn the_data_port_makes_no_backups() {
     let server = Server::start();
@@ -305,7 +304,7 @@ fn what_is_asked_over_the_socket_is_checked_as_everywhere() {
     assert!(!to.exists());
     assert_eq!(ask("", json!({ "dir": text(&to) })), (201, String::new()));
     assert!(to.join("metadata.redb").exists());
-    // The audit trail has each of them. After a refused one, another entry shows what stays in force.
+    // The audit trail has each of them. After a refused one, another entry shows the effective state.
     assert_eq!(ask("", json!({ "dir": text(&to) })).1, "backup_dir_not_empty");
     let trail = |server: &Server| {
         let printed = server.ok(&["audit", "--target", "backup", "--output", "ndjson"]);
@@ -321,7 +320,7 @@ fn what_is_asked_over_the_socket_is_checked_as_everywhere() {
     assert_eq!(trail(&Server::start_in(dir, "127.0.0.1:0", &[])), [[false, true]]);
 }
 
-/// A backup there made the directory one that no server would start on.
+/// A backup there once made the directory unusable for any server.
 #[test]
 fn a_backup_never_goes_into_the_data_directory() {
     let server = Server::start();
@@ -353,7 +352,7 @@ fn the_socket_is_its_owners_and_ends_with_its_server() {
     let socket = data_in(&server.dir).join("admin.sock");
     let metadata = std::fs::metadata(&socket).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777, 0o600);
-    // A second server that finds the directory taken leaves the first one its socket.
+    // A second server that finds the directory locked leaves the first one's socket.
     let mut second = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&data_in(&server.dir))]);
     assert_eq!(said(&mut second).status, 1);
     let target = TempDir::new().unwrap();

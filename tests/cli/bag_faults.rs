@@ -1,4 +1,4 @@
-//! Bags and indexes of a server that is killed: what was acknowledged is found, and nothing that does not match.
+//! Bags and indexes of a killed server: queries find all acknowledged writes, and nothing that does not match.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
@@ -19,7 +19,7 @@ pub fn seeds() -> std::ops::RangeInclusive<u64> {
 }
 
 fn start(dir: tempfile::TempDir) -> Server {
-    // One after the other for all seeds: what they leave behind is a part of the trial.
+    // All seeds use the server in turn, because their remains are a part of the trial.
     let environment = [("LISTSTORE__ITEMS__ACTORS", "2"), ("LISTSTORE__HTTP__WORKERS", "1")];
     Server::start_in(dir, "127.0.0.1:0", &environment)
 }
@@ -40,7 +40,7 @@ fn no_bag_is_missed_or_wrong_though_the_server_is_killed() {
         };
         let kill = || {
             sleep(Duration::from_millis(random.u64(5..120)));
-            // Whoever is done first is not waited for: each seed has its kill.
+            // The kill does not wait for the first finished writer: each seed has its kill.
             let (_, _, dir) = server.take().unwrap().end(Signal::SIGKILL);
             let next = start(dir);
             *address.lock().unwrap() = next.address().to_owned();

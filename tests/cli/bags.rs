@@ -103,7 +103,7 @@ fn bags_are_exported_imported_and_copied() {
     for server in [&server, &other] {
         server.ok(&["entity-type", "create", "user"]);
     }
-    // More than one part, whose numbers stay as they were written.
+    // More than one part. Numbers stay as written.
     let line = |n: usize| format!("{{\"entity_id\":\"u-{n}\",\"properties\":{{\"n\":{n}.0,\"s\":\"é\"}}}}\n");
     let lines: String = (0..1_200).map(line).collect();
     let people = server.write("people.ndjson", &lines);
@@ -126,7 +126,7 @@ fn bags_are_exported_imported_and_copied() {
         assert_eq!(other.ok(&import), "{\"bags\":1200}\n");
         assert_eq!(sorted(&other.run(&["entity", "export", "user", "--file", "-"]).out), sorted(&lines));
     }
-    // What the other has more is told by the comparison.
+    // The comparison reports the surplus of the other server.
     let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*other.url];
     assert!(server.ok(&copy).contains("1200 bags copied; 1200 in the source, 1200 in the target: both are equal"));
     other.ok(&["entity", "put", "user", "more", "{}"]);
@@ -137,7 +137,7 @@ fn bags_are_exported_imported_and_copied() {
     assert_eq!(server.ok(&["entity", "import", "user", &marked]), "1 bag\n");
     let bad = server.write("bad.ndjson", "{\"entity_id\": \"a\", \"properties\": {}}\n{\"entity_id\": \"\"}\n");
     assert!(server.run(&["entity", "import", "user", &bad]).failed(1).contains("bad.ndjson, line 2"));
-    // What is missing there is created, and is what it is here.
+    // The copy creates missing definitions with the same properties.
     server.ok(&["index", "create", "user", "by_n", "--property", "/n", "--order-by", "/n", "--wait"]);
     server.ok(&["index", "create", "user", "by_s", "--property", "/s", "--wait"]);
     let third = Server::start();
@@ -167,7 +167,7 @@ fn bags_are_exported_imported_and_copied() {
     assert!(none.contains("entity_type_not_found"), "{none}");
 }
 
-/// Else a copy stops at what it has done itself.
+/// Otherwise a copy would stop at its own definitions.
 #[test]
 fn a_copy_takes_what_it_created_without_hearing_of_it_for_created() {
     let (server, other) = (Server::start(), Server::start());

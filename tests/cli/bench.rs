@@ -1,4 +1,4 @@
-//! `bench`: that it counts, measures and checks what really happens.
+//! `bench` counts, measures and checks the real requests.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -32,7 +32,7 @@ fn bench_peer(peer: &Peer, more: &[&str]) -> Said {
     run(&[ONE_SECOND.as_slice(), &["--url", &peer.url, "--lists", "10", "--connections", "2"], more].concat())
 }
 
-/// What `bench` has, unless it is told.
+/// The default of `bench`.
 const CONNECTIONS_DEFAULT: u64 = 50;
 
 #[track_caller]
@@ -54,7 +54,7 @@ fn items_on(server: &Server) -> usize {
     (0..40).map(list).sum()
 }
 
-/// Waits until a bench that reads whole lists has had some answers: its connections have asked again.
+/// Waits until a bench that reads whole lists has several answers, so that its connections have sent further requests.
 fn await_gets(server: &Server) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -98,7 +98,7 @@ fn a_data_set_is_loaded_once_and_then_read() {
     let told = server.run(&["bench", "--load", "--length", "31"]).failed(1);
     assert!(told.contains("has a different data set"), "{told}");
 
-    // The table says what was measured, and how.
+    // The table contains the measurement, and its parameters.
     let table = server.ok(&["bench", "--duration", "100ms", "--warmup", "0s", "--connections", "2"]);
     for line in [
         format!("target       {}", server.url),
@@ -109,7 +109,7 @@ fn a_data_set_is_loaded_once_and_then_read() {
         assert!(table.lines().any(|found| found == line), "{line}: {table}");
     }
 
-    // The data set describes itself: no option repeats what the load was given.
+    // The data set describes itself, so no option repeats the parameters of the load.
     let report = bench(&server, &["--limit", "20", "--zipf", "1.1", "--connections", "3"]);
     assert_eq!((count(&report["data_set"]["lists"]), count(&report["data_set"]["length"])), (40, 30));
     let get = of(&report, "get");
@@ -166,12 +166,12 @@ fn what_it_counts_is_what_the_server_has() {
     assert_eq!(items_on(&server) as u64, expected, "{report}");
     assert!(report["server"]["cpu_secs"].as_f64().unwrap() > 0.0, "{report}");
 
-    // The lists are no longer complete, and the next run does not take that for a fault.
+    // The lists are no longer complete, and the next run does not report that as an error.
     let report = bench(&server, &[]);
     assert_eq!(report["wrong_answers"], 0, "{report}");
 }
 
-/// The error of a command that was told to print JSON.
+/// The error of a command with JSON output.
 fn error(said: &Said) -> String {
     let error: Value = serde_json::from_str(&said.err).unwrap_or_else(|_| panic!("{said:?}"));
     error["error"].as_str().unwrap().into()
@@ -195,8 +195,8 @@ fn an_open_loop_sends_just_what_is_due() {
 
 #[test]
 fn latency_counts_from_when_a_request_was_due() {
-    // The peer stalls for 0.6 s at its 20th request. Only that one is slow for whoever waits for
-    // each answer; but of the callers who come at 100 a second, sixty had to wait.
+    // The peer stalls for 0.6 s at its 20th request. In a closed loop only that request is slow. At 100 requests a
+    // second, sixty had to wait.
     let peer = Peer::start(|number, _| {
         if number == 20 {
             std::sync::mpsc::sync_channel::<()>(0).1.recv_timeout(Duration::from_millis(600)).unwrap_err();
@@ -220,7 +220,7 @@ fn a_rate_that_is_not_reached_is_told() {
     let table =
         run(&[arguments.as_slice(), &["--duration", "1s", "--warmup", "0s", "--timeout", "500ms"]].concat()).ok();
     assert!(table.contains("the rate was not reached: ") && table.contains(" were never sent"), "{table}");
-    // 500 ms after the end, the last of 1,000 had waited for half a second at the least.
+    // At 500 ms after the end, the last of 1,000 had waited for at least half a second.
     let p50 = table
         .lines()
         .find(|line| line.starts_with("get "))
@@ -280,8 +280,8 @@ fn wrong_answers_are_found() {
 
 #[test]
 fn lost_connections_are_made_again_and_counted() {
-    // After every third answer the connection ends: before the next request is read, as a server
-    // does that closes idle connections, so that the request is sent again and is no error.
+    // After every third answer the peer closes the connection before it reads the next request, like a server that
+    // closes idle connections. The client repeats the request without an error.
     let in_turn = AtomicU64::new(0);
     let peer = Peer::start(move |_, _| match in_turn.fetch_add(1, Ordering::SeqCst) % 4 {
         3 => Reply::HangUp,
@@ -301,7 +301,7 @@ fn lost_connections_are_made_again_and_counted() {
 
 #[test]
 fn a_server_that_goes_away_is_given_up() {
-    // No other test's server may come to have its address.
+    // No other test's server can get its address.
     let port = free_port(Ipv4Addr::LOCALHOST);
     let server = Server::start_in(TempDir::new().unwrap(), &format!("127.0.0.1:{port}"), &[]);
     server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());

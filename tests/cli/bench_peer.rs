@@ -1,5 +1,4 @@
-//! Peers for the load generator that misbehave on purpose: an HTTP server whose answers a test
-//! chooses, and just enough of a Redis.
+//! Faulty peers for the load generator: an HTTP server whose answers a test chooses, and a small part of a Redis.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-/// What a peer does with a request about a list.
+/// The answer of a peer to a request about a list.
 pub enum Reply {
     /// Status and body.
     Answer(u16, String),
@@ -19,8 +18,8 @@ pub enum Reply {
     HangUp,
 }
 
-/// An HTTP server with a feature `bench.lists` that nobody loaded, and lists that answer as the
-/// test says: it is given the request's number, from 0, and its first line.
+/// An HTTP server with a feature `bench.lists` that was not loaded. `reply` answers for lists, from the request's
+/// number, from 0, and its first line.
 pub struct Peer {
     pub url: String,
 }
@@ -41,7 +40,7 @@ impl Peer {
     }
 }
 
-/// Serves one connection until either side has enough.
+/// Serves one connection until either side closes it.
 fn serve(mut stream: TcpStream, requests: &AtomicU64, reply: &dyn Fn(u64, &str) -> Reply) {
     stream.set_nodelay(true).unwrap();
     let mut input = BufReader::new(stream.try_clone().unwrap());
@@ -114,7 +113,7 @@ struct Store {
     hashes: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Starts a Redis of sorts; returns its address.
+/// Starts a partial Redis, and returns its address.
 pub fn redis() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Buckets on the command line: in definitions and their files, and a copy to a version that has other ones.
+//! Buckets on the command line: in definitions and their files, and a copy to a version with different buckets.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn definitions_and_their_files_have_buckets() {
     assert!(told.contains("cannot be changed") && told.contains("liststore copy"), "{told}");
 }
 
-/// As docs/reference/transfer.md tells: writers add to both versions from some moment on, and the copy runs meanwhile.
+/// As docs/reference/transfer.md describes: writers add to both versions from some moment on, during the copy.
 #[test]
 fn a_copy_to_another_version_with_writers_that_go_on_loses_and_doubles_nothing() {
     let server = Server::start();
@@ -61,7 +61,7 @@ fn a_copy_to_another_version_with_writers_that_go_on_loses_and_doubles_nothing()
     let (live, said) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut count = 0;
-            // Some before the copy has begun, some while it goes on, and some after it.
+            // Some before the copy, some during it, and some after it.
             while count < 200 || !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                 add("", count);
                 add("by_month", count);
@@ -73,7 +73,7 @@ fn a_copy_to_another_version_with_writers_that_go_on_loses_and_doubles_nothing()
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         (writer.join().unwrap(), said)
     });
-    // The comparison may have met an item of which the other version's was on its way.
+    // The comparison may have found an item whose counterpart was still in flight.
     assert!(said.status == 0 || said.err.contains("differ"), "{said:?}");
     let told: Value = serde_json::from_str(&server.ok(&[&copy[..], &["-o", "json"]].concat())).unwrap();
     assert_eq!((&told[0]["from"], &told[0]["to"]["items"]), (&told[0]["to"], &json!(3_000 + live)), "{told}");

@@ -1,5 +1,5 @@
-//! Callers that keep a server busy while a test does something to it: plain HTTP/1.1 connections,
-//! each with one request at a time, and a record of what they were told.
+//! Callers that keep a server busy during a test: plain HTTP/1.1 connections, each with one request at a time, and a
+//! record of their answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// 2026-01-01: items live for 20 years.
 const EPOCH_NANOS: u64 = 1_767_225_600_000_000_000;
-/// Longer than the server takes for anything.
+/// Longer than any operation of the server.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Answer {
@@ -81,26 +81,26 @@ impl Caller {
     }
 }
 
-/// A request on a connection of its own.
+/// A request on a separate connection.
 pub fn ask(address: &str, method: &str, path: &str, body: &str) -> Answer {
     Caller::connect(address).ask(method, path, body).expect("the connection was ended")
 }
 
-/// What one caller was told.
+/// The answers to one caller.
 #[derive(Default)]
 pub struct Told {
     /// The values that were acknowledged.
     pub added: Vec<String>,
     pub gets: usize,
     pub slowest: Duration,
-    /// Answers that are neither a success nor a refusal of a server that is stopping.
+    /// Answers that are neither a success nor the refusal of a stopping server.
     pub wrong: Vec<String>,
-    /// When the request was sent that the server answered by ending the connection, if it did.
+    /// When the caller sent the request that the server answered by closing the connection, if it did.
     pub cut_at: Option<Instant>,
 }
 
-/// Callers that add to a list of their own and read it, by turns, until they are told to stop or
-/// the server says good-bye.
+/// Callers that alternately add to a separate list and read it, until the test stops them or the server closes the
+/// connection.
 pub struct Load {
     stop: Arc<AtomicBool>,
     callers: Vec<JoinHandle<Told>>,

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 const NEW_KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
 
-/// An authority, `ca.pem`, and what it signed: `server.pem` for 127.0.0.1 and `feeds.pem` for a client, each with its
-/// key in `NAME-key.pem`.
+/// An authority, `ca.pem`, and two certificates with its signature: `server.pem` for 127.0.0.1 and `feeds.pem` for a
+/// client, each with its key in `NAME-key.pem`.
 pub fn make(dir: &Path) {
     let openssl = |arguments: &str| {
         let output = Command::new("openssl").args(arguments.split(' ')).current_dir(dir).stdin(Stdio::null()).output();

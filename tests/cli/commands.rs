@@ -180,7 +180,7 @@ fn items_are_added_read_by_pages_and_removed() {
 
 #[test]
 fn many_lists_are_read_by_requests_line_by_line() {
-    // So little that only a few lists fit an answer.
+    // So small that only a few lists fit an answer.
     let server = Server::start_with(&[("LISTSTORE__HTTP__RESPONSE_BYTES_MAX", "2048")]);
     server.feature("f", "string");
     let mut requests = String::new();
@@ -206,7 +206,7 @@ fn many_lists_are_read_by_requests_line_by_line() {
     assert!(told.contains("1 of 20 lists"), "{told}");
     let told = server.run_with_input(&["list", "batch-get"], b"{}\n\n{,}").failed(1);
     assert!(told.contains("line 3"), "{told}");
-    // An ID that cannot exist takes no other line with it.
+    // An invalid ID affects no other line.
     let said = server.run_with_input(&["list", "batch-get", "-o", "ndjson"], requests.replace("u-9", "").as_bytes());
     assert_eq!(said.out.lines().filter(|line| line.contains("invalid_argument")).count(), 1, "{said:?}");
     assert_eq!(said.out.lines().filter(|line| line.contains("\"items\"")).count(), 19, "{said:?}");
@@ -258,7 +258,7 @@ fn a_table_does_not_steer_the_terminal() {
 fn a_server_that_is_away_is_told_with_what_to_do() {
     let told = run(&["feature", "list", "--url", "http://127.0.0.1:1"]).failed(1);
     assert!(told.contains("cannot reach http://127.0.0.1:1: ") && told.contains("liststore serve"), "{told}");
-    // Something that is no Liststore server: its answers are no problems.
+    // A server other than Liststore: its answers are no problem documents.
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", other.local_addr().unwrap());
     let answering = std::thread::spawn(move || {

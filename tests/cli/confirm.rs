@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::program::{Said, Server, liststore};
 
-/// Runs a command on a terminal of its own, which a person answers with this line.
+/// Runs a command on a new terminal, where a person answers with this line.
 fn on_terminal(server: &Server, arguments: &[&str], answer: &str) -> Said {
     let program = server.command(arguments);
     let words: Vec<_> = [program.get_program()].into_iter().chain(program.get_args()).collect();
@@ -25,7 +25,7 @@ fn on_terminal(server: &Server, arguments: &[&str], answer: &str) -> Said {
     said.into()
 }
 
-/// Everything that a deletion is tried on.
+/// The data for all deletions.
 fn filled() -> Server {
     let server = Server::start();
     server.feature("seen", "string");

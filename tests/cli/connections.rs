@@ -1,4 +1,4 @@
-//! Connections by the thousands, to a server that was started with a low limit of open files.
+//! Thousands of connections to a server that started with a low limit of open files.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,21 +7,21 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::program::Server;
 
-/// What other tests of this process may have open meanwhile.
+/// The files that other tests of this process may have open.
 const OF_OTHERS: u64 = 1_000;
-/// Memory of the server that a connection may take while it waits for a request.
+/// The memory of the server for a connection that waits for a request.
 const IDLE_BYTES_MAX: u64 = 3_000;
-/// What it may need besides: where few files can be open, few connections share it.
+/// The additional memory. Where few files can be open, few connections share it.
 const OTHER_BYTES_MAX: u64 = 4 << 20;
 
-/// Bytes of memory that a process has to itself (proc(5)).
+/// The private memory of a process in bytes (proc(5)).
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Asks on this connection, which stays open.
+/// Sends a request on this connection, which stays open.
 fn ask(stream: &mut TcpStream, path: &str) -> String {
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
     let mut answer = [0; 12];
@@ -39,7 +39,7 @@ fn ten_thousand_idle_connections_are_harmless() {
     let idle: Vec<TcpStream> = (0..count)
         .map(|number| {
             let mut stream = TcpStream::connect(server.address()).unwrap();
-            // Half of them have been used, and are kept for the next time.
+            // Half of them have been used, and stay open.
             if number % 2 == 0 {
                 assert_eq!(ask(&mut stream, "/livez"), "HTTP/1.1 200");
             }
@@ -51,14 +51,14 @@ fn ten_thousand_idle_connections_are_harmless() {
     let bytes = resident(server.pid()).saturating_sub(resident_before);
     eprintln!("{count} connections take {} bytes of memory each", bytes / count);
     assert!(bytes <= count * IDLE_BYTES_MAX + OTHER_BYTES_MAX, "{count} idle connections take {bytes} bytes");
-    // Files can be opened all the same.
+    // The server can still open files.
     server.feature("seen", "string");
     server.ok(&["list", "add", "customer", "seen", "c-1", "--value", "x"]);
     assert_eq!(server.items("seen", "c-1").len(), 1);
     drop(idle);
 }
 
-/// Who scans ports is no failure of the server's: its log stays as it is.
+/// Port scanners are no failure of the server, so its log stays unchanged.
 #[test]
 fn what_scanners_send_is_no_line_in_the_log() {
     let server = Server::start();
@@ -76,7 +76,7 @@ fn what_scanners_send_is_no_line_in_the_log() {
     let mut another = TcpStream::connect(server.address()).unwrap();
     assert_eq!(ask(&mut another, "/readyz"), "HTTP/1.1 200");
     let (_, log, _) = server.end(nix::sys::signal::Signal::SIGTERM);
-    // A start may have something to say of the machine.
+    // A start may log notes about the machine.
     let (_, log) = log.split_once("\"message\":\"ready\"").expect("it was ready");
     assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
 }

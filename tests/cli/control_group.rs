@@ -1,4 +1,4 @@
-//! A control group with a limit of memory, of version 1 or 2, as this machine has them.
+//! A control group with a memory limit, of version 1 or 2, according to this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,18 +32,18 @@ impl Version {
     }
 }
 
-/// A group of its own, for as long as this lives.
+/// A new group, removed on drop.
 pub struct Group {
     dir: PathBuf,
     version: Version,
 }
 
 impl Group {
-    /// `None`: this process may not make one.
+    /// `None`: this process may not create one.
     pub fn new(name: &str, bytes_max: u64) -> Option<Self> {
         let (root, version) = hierarchy(&fs::read_to_string("/proc/mounts").ok()?, controllers)?;
         if version == Version::Two {
-            // Most machines have it on already; where it must not be on, the limit cannot be set.
+            // Most machines have it enabled. Where it cannot be enabled, setting the limit fails.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
         }
         let dir = root.join(format!("liststore-{name}-{}", std::process::id()));
@@ -58,7 +58,7 @@ impl Group {
         match self.version {
             Version::One => {
                 set("memory.limit_in_bytes", bytes)?;
-                // Without a limit of its own, version 1 does not count what sockets hold.
+                // Version 1 counts the memory of sockets only with a separate limit.
                 set("memory.kmem.tcp.limit_in_bytes", bytes)
             }
             Version::Two => {
@@ -69,7 +69,7 @@ impl Group {
         }
     }
 
-    /// What a shell runs to enter the group.
+    /// The shell command that enters the group.
     pub fn entry(&self) -> String {
         format!("echo $$ > {}", self.dir.join("cgroup.procs").display())
     }
@@ -83,7 +83,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The processes in it have ended; the kernel takes a moment to notice.
+        // The processes in it have ended, which the kernel notices with a delay.
         let until = Instant::now() + PATIENCE;
         while fs::remove_dir(&self.dir).is_err() && Instant::now() < until {
             std::thread::yield_now();
@@ -133,7 +133,7 @@ fn the_hierarchy_with_the_memory_controller_is_found() {
 
 #[test]
 fn the_bytes_of_sockets_are_read() {
-    // The lines of Linux 6: other names begin, or end, in the same way.
+    // The lines of Linux 6: other names have the same beginning or end.
     let stat = "anon 104857600\nfile 8192\nkernel 1048576\nkernel_stack 65536\npagetables 131072\nsec_pagetables 0\n\
         percpu 2448\nsock 7340032\nvmalloc 0\nshmem 0\nsocket_like 5\nworkingset_refault_file 1\n";
     assert_eq!(Version::Two.socket_bytes(stat), Some(7_340_032));
@@ -141,7 +141,7 @@ fn the_bytes_of_sockets_are_read() {
     assert_eq!(Version::One.socket_bytes("8192\n"), Some(8_192));
 }
 
-/// A directory stands in for a group: what version 2 is told, and from where it is read.
+/// A directory replaces the group: it records the writes of version 2, and supplies the reads.
 #[test]
 fn a_group_of_version_two_has_its_limit_and_tells_its_sockets() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A data directory is one thing: without one of its parts, or with a part of another directory, a server
-//! does not start and says which it is; or nothing is missing.
+//! A data directory is one unit. Without one of its parts, or with a part of another directory, either a server refuses
+//! to start and names the part, or no data is missing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -46,7 +46,7 @@ fn names(dir: &Path) -> Vec<String> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// What counts of a data directory, the directory itself included.
+/// The relevant entries of a data directory, including the directory itself.
 fn entries(data: &Path) -> Vec<PathBuf> {
     let top = names(data).into_iter().map(PathBuf::from);
     let below = names(&data.join("items")).into_iter().map(|name| Path::new("items").join(name));
@@ -78,7 +78,7 @@ fn remove(path: &Path) {
     if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
 }
 
-/// What a server on this directory tells of its lists, or why it does not start or answer.
+/// The lists of a server on this directory, or why it does not start or answer.
 fn told(dir: TempDir) -> Result<Vec<Vec<String>>, String> {
     let server = Server::try_start_in(dir, &SMALL)?;
     let mut lists = Vec::new();
@@ -92,7 +92,7 @@ fn told(dir: TempDir) -> Result<Vec<Vec<String>>, String> {
     Ok(lists)
 }
 
-/// Whether a refusal names a file, or what it is in.
+/// Whether a refusal names a file, or its directory.
 fn names_it(refusal: &str, entry: &Path) -> bool {
     let file = entry.file_name().unwrap().to_str().unwrap();
     refusal.contains(file) || (entry.starts_with("items") && refusal.contains("data/items"))
@@ -186,14 +186,14 @@ fn items_whose_definitions_are_elsewhere_are_missed_and_no_definitions_are() {
     remove(&broken.path().join("data/items"));
     let refusal = Server::try_start_in(broken, &ELSEWHERE).err().unwrap();
     assert!(refusal.contains("data/items is missing"), "{refusal}");
-    // Definitions may come here later.
+    // Definitions may be added here later.
     let (_, _, dir) = Server::try_start_in(dir, &SMALL).unwrap().end(Signal::SIGTERM);
     remove(&dir.path().join("data/metadata.redb"));
     let refusal = Server::try_start_in(dir, &SMALL).err().unwrap();
     assert!(refusal.contains("metadata.redb is missing"), "{refusal}");
 }
 
-/// As when the items are in a cluster.
+/// As with items in a cluster.
 #[test]
 fn definitions_whose_items_are_elsewhere_are_missed_and_no_items_are() {
     let elsewhere = [("LISTSTORE__ITEMS__STORE", "memory")];
@@ -226,7 +226,7 @@ fn a_backup_is_a_directory_of_its_store() {
     assert_eq!(Server::try_start_in(backup, &SMALL).unwrap().items("seen", "c-1").len(), 1);
 }
 
-/// A directory as the release before stores knew no stores made it.
+/// A directory from the last release without store IDs.
 fn of_an_earlier_release() -> TempDir {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("data");
@@ -286,7 +286,7 @@ fn a_directory_of_an_earlier_release_becomes_a_store_and_keeps_everything() {
         (items, server.end(Signal::SIGTERM).2)
     };
     run(&["check", "--dir", dir.path().join("data").to_str().unwrap()]).ok();
-    // As the next release finds them, they are taken for what they are: one of them is missing.
+    // The next release accepts them as a store with a missing part.
     for part in ["metadata.redb", "items"] {
         let broken = copy_of(&dir);
         remove(&broken.path().join("data").join(part));
@@ -301,7 +301,7 @@ fn a_directory_of_an_earlier_release_becomes_a_store_and_keeps_everything() {
     assert_eq!(items, [3; 3]);
     assert_eq!(fs::read_to_string(dir.path().join("data/STORE")).unwrap(), before);
     for part in ["metadata.redb", "items"] {
-        // What was never taken in does not belong to it.
+        // A part that never belonged to it stays foreign.
         let mixed = copy_of(&dir);
         let (place, other) = (mixed.path().join("data").join(part), of_an_earlier_release());
         remove(&place);

@@ -1,4 +1,4 @@
-//! Definitions that several callers make at once, on a server that is killed meanwhile.
+//! Concurrent definitions by several callers, on a server that is killed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ const ROUNDS: usize = 3;
 /// Definitions that are acknowledged before the server is killed.
 const BEFORE_THE_KILL: usize = 60;
 
-/// Creates features until the server ends the connection. Returns those that were acknowledged.
+/// Creates features until the server closes the connection. Returns the acknowledged ones.
 fn create(address: &str, prefix: &str, count: &AtomicUsize) -> Vec<String> {
     let mut caller = Caller::connect(address);
     let mut made = Vec::new();
@@ -66,7 +66,7 @@ fn what_was_acknowledged_to_several_callers_outlives_a_kill() {
         let there = names(&server, "/v1/features?", "features", |feature| text(&feature["name"]));
         let there: BTreeSet<_> = there.into_iter().collect();
         assert!(acknowledged.is_subset(&there), "lost: {:?}", acknowledged.difference(&there).collect::<Vec<_>>());
-        // Each caller had at most one more under way.
+        // Each caller had at most one more in flight.
         assert!(there.len() <= acknowledged.len() + (round + 1) * CALLERS, "{}", there.len());
         let audited = names(&server, "/v1/audit?", "changes", |change| text(&change["target"]));
         assert_eq!(audited.len(), there.len(), "each has its entry in the audit trail");

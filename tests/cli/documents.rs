@@ -1,4 +1,4 @@
-//! What commands print for programs: documents whose members are relied on.
+//! The output of commands for programs: documents with stable members.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -32,7 +32,7 @@ fn check_prints_one_document_of_all_that_it_found() {
     let findings = json!([nothing("items"), nothing("metadata"), free]);
     assert_eq!(found, json!({"settings": settings, "warnings": [], "findings": findings, "sound": true}));
     assert_eq!(document(&check("127.0.0.1:0", "ndjson").ok()), found);
-    // What is wrong stands in it, and the exit status says so, too.
+    // It contains the problem, and the exit status reports it too.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let said = check(&address, "json");
@@ -42,7 +42,7 @@ fn check_prints_one_document_of_all_that_it_found() {
     assert!(http["part"] == "http" && http.get("found").is_none(), "{found}");
     assert!(http["error"].as_str().unwrap().starts_with(&format!("cannot listen on {address}")), "{found}");
     said.failed(1);
-    // Settings that are not usual are warned of.
+    // Unusual settings cause warnings.
     let environment = [("LISTSTORE__ITEMS__STORE", "memory"), ("LISTSTORE__HTTP__LISTEN", "127.0.0.1:0")];
     let mut command = liststore(&["check", "--output", "json", "--data-dir", &data]);
     let said = Said::from(command.envs(environment).output().unwrap());
@@ -77,7 +77,7 @@ fn check_of_a_directory_prints_one_document() {
     said.failed(1);
 }
 
-/// A store that does not answer takes its time: what is known stands there meanwhile.
+/// A store may take long to answer. Known results are printed immediately.
 #[test]
 fn check_tells_people_each_part_as_soon_as_it_is_known() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

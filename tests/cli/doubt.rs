@@ -1,4 +1,4 @@
-//! Servers that answer late: first answers to what creates definitions are lost, or all answers from one on wait.
+//! Late servers: the first answers to creations are lost, or all answers after a certain one wait.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,13 +13,13 @@ use crate::callers::ask;
 
 const CREATES: [&str; 4] = ["/features", "/versions", "/entity-types", "/indexes"];
 
-/// In front of a server: definitions are created, but whoever asked first is told that nobody knows.
+/// A proxy of a server: definitions are created, but the first answer states an unknown outcome.
 pub fn in_doubt(address: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let mut told = BTreeSet::new();
-        // The commands ask one thing after another.
+        // The commands send one request after another.
         while let Ok((stream, _)) = listener.accept() {
             let mut stream = BufReader::new(stream);
             let (method, path, body) = request(&mut stream);
@@ -40,7 +40,7 @@ pub fn in_doubt(address: String) -> String {
     url
 }
 
-/// In front of a server: the first requests are answered, and all others wait until the gate is opened.
+/// A proxy of a server: the first requests are answered, and later ones wait until the gate opens.
 pub struct Gate {
     pub url: String,
     answers: Arc<(Mutex<usize>, Condvar)>,
@@ -74,7 +74,7 @@ impl Gate {
         Self { url, answers, waiting }
     }
 
-    /// Waits for the first request that is held back.
+    /// Waits for the first blocked request.
     pub fn until_closed(&self) {
         self.waiting.recv_timeout(Duration::from_secs(20)).unwrap();
     }

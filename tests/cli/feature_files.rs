@@ -100,7 +100,7 @@ fn a_file_has_entity_types_with_their_indexes() {
     let refused = other.run(&["feature", "import", &moved]).failed(1);
     assert!(refused.contains("the index by_city of user has /city, by /score instead of /town"), "{refused}");
 
-    // A file that does not mention entity types at all leaves them alone.
+    // A file that does not mention entity types leaves them unchanged.
     let features = other.write("features.yaml", "features: []\n");
     assert_eq!(other.ok(&["feature", "import", &features, "--prune"]), "no changes\n");
     let fewer =
@@ -181,7 +181,7 @@ fn a_file_that_makes_no_sense_changes_nothing() {
     }
 }
 
-/// What stands behind the end of what was read would be missing, and so be deleted.
+/// Definitions after the end of a partial file would be missing, and so be deleted.
 #[test]
 fn a_file_is_read_as_a_whole_or_not_at_all() {
     let server = defined();
@@ -194,7 +194,7 @@ fn a_file_is_read_as_a_whole_or_not_at_all() {
     assert_eq!(shown(&server), before);
 }
 
-/// Passes a client's bytes on, and calls `first` before the first part of a connection that begins with `PATCH`.
+/// Forwards a client's bytes, and calls `first` before the first part of a connection that begins with `PATCH`.
 fn pass_on(client: TcpStream, server: &str, first: &dyn Fn()) {
     let (mut client, mut upstream) = (client, TcpStream::connect(server).unwrap());
     let (mut answers, mut back) = (upstream.try_clone().unwrap(), client.try_clone().unwrap());

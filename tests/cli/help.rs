@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use crate::program::{liststore, repository};
 
-/// Set to any value, it writes the present pages to both files.
+/// With any value, the test writes the current pages to both files.
 const WRITE_VARIABLE: &str = "LISTSTORE_WRITE_HELP";
 
-/// Begins `docs/reference/cli.md`.
+/// The beginning of `docs/reference/cli.md`.
 const INTRODUCTION: &str = include_str!("introduction.txt");
 
 /// A command, such as `list get`, and its help page.
@@ -102,7 +102,7 @@ fn shortened(page: &str, seen: &mut HashSet<String>) -> String {
 }
 
 fn subcommands(page: &str) -> Vec<String> {
-    // Commands stand in one list, or in groups with headings.
+    // Commands are in one list, or in groups with headings.
     let listed = page.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
     let listed = listed.take_while(|line| *line != "Options:");
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());

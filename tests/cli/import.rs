@@ -1,4 +1,4 @@
-//! `import`: what files may look like, and what becomes of their rows.
+//! `import`: the accepted files, and the results of their rows.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -69,7 +69,7 @@ fn the_sample_is_read_back_as_it_was() {
         baskets.entry(record[0].to_owned()).or_default().push(basket);
     }
     assert!(purchases.len() > 20);
-    // The whole of a few lists; ties have an order of their own.
+    // All items of a few lists. Ties have their own order.
     for (feature, expected) in [("purchase", purchases), ("basket", baskets)] {
         for (entity_id, mut expected) in expected.into_iter().take(12) {
             let mut items = server.items(feature, &entity_id);

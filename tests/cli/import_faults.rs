@@ -69,7 +69,7 @@ fn bad_rows_are_set_aside_corrected_and_imported_again() {
     assert_eq!(std::fs::read_to_string(server.dir.path().join("worse.csv")).unwrap(), "");
 }
 
-/// What only the server's rules refuse is laid at the door of its row, too.
+/// A refusal by the server also names its row.
 #[test]
 fn what_the_server_refuses_is_told_by_its_row() {
     let server = Server::start();
@@ -257,7 +257,7 @@ fn an_interruption_ends_with_a_summary() {
     for by in [Signal::SIGINT, Signal::SIGTERM] {
         let entity_id = format!("u-{by}");
         let mut process = server.spawn(&arguments("f", &["--value-column", "v", "--format", "csv", "-"]));
-        // One full group goes out at once; the rest waits for more rows until the interruption.
+        // One full group is sent at once. The rest waits for more rows until the interruption.
         let rows: String = (0..1_500).map(|n| format!("{entity_id},{},v\n", seconds(n))).collect();
         let mut stdin = process.stdin.take().unwrap();
         stdin.write_all(format!("user,at,v\n{rows}").as_bytes()).unwrap();
@@ -273,7 +273,7 @@ fn an_interruption_ends_with_a_summary() {
 
 #[test]
 fn a_server_that_is_killed_and_comes_back_is_waited_for() {
-    // Which nobody has while it is away.
+    // No process uses the port in between.
     let address = format!("127.0.0.1:{}", free_port(Ipv4Addr::LOCALHOST));
     let server = Server::start_in(TempDir::new().unwrap(), &address, &[]);
     server.feature("f", "string");
@@ -282,7 +282,7 @@ fn a_server_that_is_killed_and_comes_back_is_waited_for() {
     };
     let mut process = server.spawn(&arguments("f", &["--value-column", "v", "--format", "csv", "-"]));
     let mut stdin = process.stdin.take().unwrap();
-    // Each list has one full group, which goes out at once, and a rest that waits.
+    // Each list has one full group, which is sent at once, and a waiting rest.
     stdin.write_all(format!("user,at,v\n{}", rows("before", 0, 1_200)).as_bytes()).unwrap();
     stdin.flush().unwrap();
     until_added(&server, "before", 1_000);

@@ -47,7 +47,7 @@ fn a_purge_that_is_waited_for_is_done_when_it_ends() {
 #[test]
 fn a_slow_purge_is_paused_resumed_and_cancelled() {
     let server = filled();
-    // Work for minutes, of which commands take some seconds.
+    // Work for minutes. The commands take some seconds.
     let request = |n| {
         json!({"entity_type": "customer", "feature": "seen", "entity_id": format!("c-{n}"),
             "items": [{"timestamp": "2026-01-01T00:00:00Z", "value": "x"}]})

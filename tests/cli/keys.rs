@@ -1,4 +1,4 @@
-//! API keys by the command line: the first one, a server that asks for them, and what the log says of them.
+//! API keys on the command line: the first key, a server that requires keys, and its log.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::certificates;
 use crate::program::{Server, run};
 
-/// Makes the first key, over the socket in the data directory.
+/// Creates the first key, over the socket in the data directory.
 fn first_key(server: &Server) -> String {
     let said = server.run(&["key", "create", "admin", "--role", "admin", "--local", "--data-dir", "data"]);
     assert!(said.status == 0 && said.err.contains("store the token now"), "{said:?}");
@@ -95,7 +95,7 @@ fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
     assert!(trail.contains("erase_entity") && trail.contains("entity:customer/c-1"), "{trail}");
 }
 
-/// Started anew, a server is as closed as it was.
+/// A restarted server is as closed as before.
 #[test]
 fn a_server_with_keys_does_not_say_that_it_is_open() {
     let server = Server::start();
@@ -129,11 +129,11 @@ fn a_server_that_anybody_could_use_does_not_listen_beyond_loopback() {
     let server = Server::start_in(dir, "0.0.0.0:0", &[("LISTSTORE__ACCESS__MODE", "required")]);
     first_key(&server);
     let (_, _, dir) = server.end(Signal::SIGTERM);
-    // With a key there is nothing to refuse.
+    // With a key the server accepts the address.
     Server::start_in(dir, "0.0.0.0:0", &[]).end(Signal::SIGTERM);
 }
 
-/// Whoever reads logs is not to become whoever is logged.
+/// Readers of logs must not be able to use the keys of callers.
 #[test]
 fn no_key_is_ever_in_the_log() {
     let server = Server::start_with(&[("LISTSTORE__LOG__FILTER", "trace"), ("RUST_BACKTRACE", "1")]);
@@ -149,7 +149,7 @@ fn no_key_is_ever_in_the_log() {
     let rotated = String::from_utf8(rotated.stdout).unwrap().trim().to_owned();
     assert!(asked(&token, &["key", "revoke", &feed[3..15], "--yes"]).status.success());
     assert!(!asked(&rotated, &["feature", "list"]).status.success());
-    // Where no client is meant to send it.
+    // In an unexpected place.
     let encoded = token.replace("ls_", "%6C%73_");
     for (path, more) in [
         (format!("/v1/features/user/{token}"), String::new()),
@@ -194,7 +194,7 @@ fn the_commands_speak_tls_with_an_authority_and_a_certificate_of_their_own() {
     let shown = ["--ca-file", &ca, "--certificate-file", &certificate];
     assert!(server.ok(&[&["ready"], &shown[..]].concat()).contains("ready"));
     assert_eq!(server.ok(&[&["feature", "list", "--output", "ndjson"], &shown[..]].concat()), "");
-    // Neither a stranger's server is believed, nor does this one let strangers in.
+    // The client trusts no foreign server, and this server admits no strangers.
     server.run(&["feature", "list"]).failed(1);
     server.run(&["feature", "list", "--ca-file", &ca]).failed(1);
     let refused = server.run(&["feature", "list", "--ca-file", &path("names")]).failed(1);

@@ -1,4 +1,4 @@
-//! What finds secrets in the logs of servers finds those that are there.
+//! The search for secrets in server logs finds existing ones.
 
 use crate::program::Server;
 use crate::program::secrets::{in_settings, leak};

@@ -1,4 +1,4 @@
-//! The log of a server: what stands in it, in which form, and how that changes while the server runs.
+//! The log of a server: its content and form, and changes during a run.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn what_ends_a_server_is_told_in_the_form_of_its_log() {
         let mut command = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
         crate::program::Said::from(command.envs(variables.iter().copied()).output().unwrap())
     };
-    // What the filter is does not matter.
+    // The filter is irrelevant.
     let said = tries(&[("LISTSTORE__LOG__FILTER", "off")]);
     let told = &objects(&said.err)[0];
     assert_eq!((said.status, &told["level"]), (1, &"ERROR".into()));

@@ -1,4 +1,4 @@
-//! The command line as its users meet it: the real binary, a real server, real pipes and signals.
+//! The command line as users run it: the real binary, a real server, real pipes and signals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod attack;

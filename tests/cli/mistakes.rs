@@ -1,4 +1,4 @@
-//! Usual mistakes, with what the program answers, as `mistakes.txt` has it: each answer names the next step.
+//! Usual mistakes, with the program's answers in `mistakes.txt`: each answer names the next step.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use regex::Regex;
 
 use crate::program::{Server, liststore, repository};
 
-/// Set to a path, it writes the present answers there.
+/// With a path, the test writes the current answers there.
 const WRITE_VARIABLE: &str = "LISTSTORE_WRITE_MISTAKES";
 
-/// What was meant or mistyped, and the command. URL is a server with the feature customer.purchase.
+/// The intended or mistyped command. URL is a server with the feature customer.purchase.
 const MISTAKES: [(&str, &str); 53] = [
     ("wrong port", "liststore feature list --url http://127.0.0.1:1"),
     ("a URL without a scheme", "liststore feature list --url 127.0.0.1:8080"),
@@ -156,7 +156,7 @@ fn errors_are_json_where_json_is_asked_for() {
     assert!(error["error"].as_str().unwrap().contains("cannot reach") && error.get("problem").is_none(), "{error}");
 }
 
-/// Nobody reads what comes after the first line.
+/// The reader closes the pipe after the first line.
 #[test]
 fn an_export_whose_reader_ends_ends_quietly() {
     let server = Server::start();

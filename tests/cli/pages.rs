@@ -13,7 +13,7 @@ use crate::ports::free_port;
 use crate::program::{Server, repository};
 use crate::walkthrough::{Shell, follow};
 
-/// Commands of `sh` blocks. A test has done what they do in another way.
+/// Commands of `sh` blocks that the test replaces.
 const SETUP: [&str; 8] = [
     // A server runs already.
     "liststore serve",
@@ -38,15 +38,15 @@ const TIMEOUTS: [(&str, &str); 5] = [
     ("AbortSignal.timeout(5_000)", "AbortSignal.timeout(60_000)"),
 ];
 
-/// A page, with what its reader has besides a server.
+/// A page, and the environment of its reader in addition to a server.
 pub struct Guide {
     page: String,
     pub server: Server,
-    /// Where the reader works: next to the data of the server, and the examples and clients of the repository.
+    /// The reader's working directory: next to the data of the server, and the examples and clients of the repository.
     dir: TempDir,
     programs: Vec<PathBuf>,
     environment: Vec<(&'static str, String)>,
-    /// Names of the page, and those of this test in their place.
+    /// Names of the page, and their replacements in this test.
     names: Vec<(&'static str, String)>,
     /// Further commands of `sh` blocks.
     setup: Vec<&'static str>,
@@ -71,13 +71,13 @@ impl Guide {
         self
     }
 
-    /// Names commands of `sh` blocks that this page alone has.
+    /// Adds commands of `sh` blocks that only this page has.
     pub fn with_setup(mut self, commands: &[&'static str]) -> Self {
         self.setup.extend(commands);
         self
     }
 
-    /// Puts a folder in front of the search path.
+    /// Puts a folder first in the search path.
     fn with_programs(mut self, folder: PathBuf) -> Self {
         self.programs.push(folder);
         self
@@ -88,7 +88,7 @@ impl Guide {
         self
     }
 
-    /// Puts a shell script in place of a program.
+    /// Replaces a program with a shell script.
     fn with_script(self, name: &str, script: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let folder = self.dir.path().join("programs");
@@ -111,7 +111,7 @@ impl Guide {
     }
 }
 
-/// Where a program is. Without it a test does nothing, or fails if all tools are required.
+/// The path of a program. Without it a test does nothing, or fails if all tools are required.
 pub fn tool(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap();
     let found = std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.exists());
@@ -159,7 +159,7 @@ fn python() {
 #[test]
 fn go() {
     let Some(_) = tool("go") else { return };
-    // Packages of the standard library are compiled like those of Kubernetes, which is built with these settings.
+    // The standard library's packages are compiled with these settings, as in the operator for Kubernetes.
     Guide::new("tutorials/go.md").with_variable("CGO_ENABLED", "0").with_variable("GOFLAGS", "-trimpath").follow();
 }
 
@@ -173,7 +173,7 @@ fn typescript() {
     guide.follow();
 }
 
-/// The packages that the page installs are those that `scripts/test` has installed.
+/// The page installs the same packages as `scripts/test`.
 #[test]
 fn the_compiler_of_typescript_is_that_of_the_page() {
     let script = std::fs::read_to_string(repository().join("scripts/lib/common.sh")).unwrap();
@@ -187,7 +187,7 @@ fn rust() {
     let guide = Guide::new("tutorials/rust.md");
     let program = include_str!("../../examples/clients/feed.rs");
     assert!(guide.page.contains(&format!("```rust\n{program}```")), "the page must have examples/clients/feed.rs");
-    // This program, also where another one has taken its path.
+    // This program, even if another one has replaced its path.
     let this = format!("/proc/{}/exe", std::process::id());
     let run =
         format!("exec {this} --exact pages::program::run --ignored --nocapture --quiet | grep -E '^(added|seen|new) '");
@@ -199,11 +199,11 @@ fn rust() {
 mod program {
     include!("../../examples/clients/feed.rs");
 
-    /// Not a test of its own: its output is that of a program.
+    /// Not a separate test: its output is a program's.
     #[test]
     #[ignore = "run by the test above, as a process of its own"]
     fn run() {
-        // The HTTP client of this package takes no TLS by itself.
+        // The HTTP client of this package has no TLS provider by default.
         rustls::crypto::ring::default_provider().install_default().unwrap();
         main().unwrap();
     }
@@ -253,7 +253,7 @@ fn definitions_in_git() {
     Guide::new("howto/definitions-in-git.md").follow();
 }
 
-/// Nothing here runs the configuration of the page, only the call that it makes.
+/// The test does not run the configuration of the page, only its call.
 #[test]
 fn stream_from_kafka() {
     Guide::new("howto/stream-from-kafka.md").follow();

@@ -1,4 +1,4 @@
-//! `import` from a pipe: rows do not wait for its end, and an interruption loses none that was read.
+//! `import` from a pipe: rows do not wait for its end, and an interruption loses no row that was read.
 
 use std::io::Write;
 use std::process::Child;
@@ -17,7 +17,7 @@ fn write(process: &mut Child, entity_id: &str) {
     process.stdin.as_mut().unwrap().write_all(row.as_bytes()).unwrap();
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn await_that(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -51,7 +51,7 @@ fn an_interrupted_import_sends_what_it_has_read_of_a_pipe() {
     write(&mut process, "b");
     let pipe = process.stdin.take().unwrap();
     await_that("the row is read", || rustix::io::ioctl_fionread(&pipe).unwrap() == 0);
-    // By the time that a command has ended, so has the reading of a row.
+    // When a command has ended, the row has been read too.
     server.ok(&["list", "count", "customer", "seen", "b"]);
     signal(&process, Signal::SIGINT);
     let output = process.wait_with_output().unwrap();

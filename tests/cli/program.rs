@@ -1,4 +1,4 @@
-//! Runs the binary: servers in directories of their own, and commands against them.
+//! Runs the binary: servers in separate directories, and commands against them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -10,14 +10,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// A machine that is busy with other things is slow, and most tests want every answer.
+/// A busy machine is slow, and most tests want every answer.
 const PATIENT: [(&str, &str); 3] = [
     ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "20000"),
     ("LISTSTORE__METADATA__CALL_TIMEOUT_MS", "20000"),
     ("LISTSTORE__HTTP__SOCKET_WAIT_MS", "20000"),
 ];
 
-/// The binary, with none of the settings that the environment of the test may hold.
+/// The binary, without the settings in the environment of the test.
 pub fn liststore(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_liststore"));
     for (name, _) in std::env::vars() {
@@ -29,7 +29,7 @@ pub fn liststore(arguments: &[&str]) -> Command {
     command
 }
 
-/// The binary as the first process of a PID namespace: the child of the process that is started.
+/// The binary as the first process of a PID namespace: the child of the started process.
 pub fn first_process(arguments: &[&str]) -> Command {
     let binary = liststore(arguments);
     let mut command = Command::new("unshare");
@@ -41,7 +41,7 @@ pub fn first_process(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a finished command has said.
+/// The output of a finished command.
 #[derive(Debug)]
 pub struct Said {
     pub status: i32,
@@ -56,7 +56,7 @@ impl Said {
         self.out
     }
 
-    /// The one line that tells why it failed.
+    /// The one line with the reason of its failure.
     #[track_caller]
     pub fn failed(self, status: i32) -> String {
         assert_eq!(self.status, status, "{self:?}");
@@ -83,10 +83,10 @@ pub fn run(arguments: &[&str]) -> Said {
 pub struct Server {
     process: Child,
     pub url: String,
-    /// The ready line and what follows it at once.
+    /// The ready line and the lines directly after it.
     pub ready: String,
     log: Option<JoinHandle<String>>,
-    /// What it must not log.
+    /// Texts that it must not log.
     secrets: Vec<String>,
     pub dir: TempDir,
 }
@@ -101,14 +101,14 @@ impl Server {
         Self::start_in(TempDir::new().unwrap(), "127.0.0.1:0", environment)
     }
 
-    /// A server on the data that another one left.
+    /// A server on the data of another one.
     pub fn start_in(dir: TempDir, listen: &str, environment: &[(&str, &str)]) -> Self {
         let mut command = liststore(&["serve", "--listen", listen, "--data-dir", "data"]);
         command.envs(environment.iter().copied());
         Self::launch(command, dir)
     }
 
-    /// The same, or why it does not start.
+    /// Does the same, or returns why it does not start.
     pub fn try_start_in(dir: TempDir, environment: &[(&str, &str)]) -> Result<Self, String> {
         let mut command = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
         command.envs(environment.iter().copied());
@@ -122,12 +122,12 @@ impl Server {
         Self::launch(liststore(&["serve", "--config", "liststore.toml", "--listen", "127.0.0.1:0"]), dir)
     }
 
-    /// A fresh server in a process of which a shell command has set something.
+    /// A fresh server in a process that a shell command has prepared.
     pub fn start_after(shell: &str) -> Self {
         Self::start_in_after(TempDir::new().unwrap(), shell, &[])
     }
 
-    /// The same, with a directory and environment variables.
+    /// Does the same with a directory and environment variables.
     pub fn start_in_after(dir: TempDir, shell: &str, environment: &[(&str, &str)]) -> Self {
         let server = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
         let mut command = Command::new("sh");
@@ -157,7 +157,7 @@ impl Server {
         let log = collect(process.stderr.take().unwrap());
         let mut out = BufReader::new(process.stdout.take().unwrap());
         let mut ready = String::new();
-        // The ready line and three commands; a server that does not start ends its output instead.
+        // The ready line and three commands. A server that does not start closes its output instead.
         for _ in 0..4 {
             out.read_line(&mut ready).unwrap();
         }
@@ -180,7 +180,7 @@ impl Server {
         self.process.id()
     }
 
-    /// A command that asks this server.
+    /// A command for this server.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = liststore(arguments);
         command.env("LISTSTORE_URL", &self.url).current_dir(self.dir.path());
@@ -196,19 +196,19 @@ impl Server {
         self.run(arguments).ok()
     }
 
-    /// Runs a command that reads `input` from its standard input.
+    /// Runs a command with `input` as its standard input.
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Said {
         let mut process = self.spawn(arguments);
         let mut stdin = process.stdin.take().unwrap();
         let input = input.to_vec();
-        // It may end before it has read all.
+        // It may end before it has read everything.
         let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let said = process.wait_with_output().unwrap().into();
         writer.join().unwrap();
         said
     }
 
-    /// A command with all of its ends in the test's hands.
+    /// A command with piped input and outputs.
     pub fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -240,7 +240,7 @@ impl Server {
         signal(&self.process, by);
     }
 
-    /// Ends the server by a signal; answers with its exit status, if it has one, and its log.
+    /// Ends the server with a signal. Returns its exit status, if it has one, and its log.
     pub fn end(mut self, by: Signal) -> (Option<i32>, String, TempDir) {
         signal(&self.process, by);
         let status = self.process.wait().unwrap().code();
@@ -253,7 +253,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended already where the test ended it.
+        // It may have been ended by the test.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if let Some(Ok(log)) = self.log.take().map(JoinHandle::join) {
@@ -266,7 +266,7 @@ pub fn signal(process: &Child, signal: Signal) {
     kill(Pid::from_raw(process.id() as i32), signal).unwrap();
 }
 
-/// Reads it all, lest the process wait for a reader.
+/// Reads everything, so that the process never waits for a reader.
 fn collect(mut err: ChildStderr) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut log = Vec::new();

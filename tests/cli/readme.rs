@@ -1,11 +1,11 @@
-//! The README's own code blocks, run against a fresh server, so that they cannot rot.
+//! The README's code blocks, run against a fresh server, so that they stay correct.
 
 use std::collections::BTreeSet;
 
 use crate::program::{Server, repository};
 use crate::walkthrough::{Block, Shell, blocks, follow};
 
-/// Commands of the README that its tour does not run.
+/// Commands of the README that the test does not run.
 const SETUP: [&str; 4] = [
     "cargo run --release -- serve",
     "cargo run --profile quick --no-default-features -- serve",
@@ -29,15 +29,15 @@ fn the_tour_does_what_the_readme_says() {
 fn the_other_commands_of_the_readme_are_known_to_work() {
     let page = std::fs::read_to_string(repository().join("README.md")).unwrap();
     assert!(repository().join("scripts/test").exists());
-    // What it builds is what `scripts/test-lean` tries, but for how much it is optimised.
+    // `scripts/test-lean` tests the same build, except for its optimisation.
     let manifest = std::fs::read_to_string(repository().join("Cargo.toml")).unwrap();
     assert!(manifest.lines().any(|line| line == "[profile.quick]"));
-    // `serve` without any settings is what `Server` starts, but for the port and the directory.
+    // `Server` starts the same as `serve` without settings, except for the port and the directory.
     let languages: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("```")).collect();
     assert_eq!(languages, BTreeSet::from(["", "console", "sh"]));
 }
 
-/// What `serve` tells a newcomer to type next works as it stands, and so does what it tells who has features.
+/// The next commands that `serve` prints work unchanged, without features and with some.
 #[test]
 fn the_commands_of_the_ready_line_work() {
     let server = Server::start();

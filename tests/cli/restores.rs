@@ -1,4 +1,4 @@
-//! Restored servers: jobs that the backup interrupts, parts that disagree, and erasures of after the backup.
+//! Restored servers: jobs that the backup interrupts, disagreeing parts, and erasures after the backup.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,8 +17,8 @@ use crate::program::{Server, run};
 /// How long a busy machine may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A job that is copied later than the items contradicts them: it is done, and the copy has its lists. So does an
-/// index.
+/// A job that is copied later than the items contradicts them: it is done, but the copy has its lists. The same applies
+/// to an index.
 #[test]
 fn jobs_that_a_backup_interrupts_end_on_the_restored_server() {
     const LISTS: usize = 3_000;
@@ -70,7 +70,7 @@ fn jobs_that_a_backup_interrupts_end_on_the_restored_server() {
     }
 }
 
-/// As an earlier release has copied it: the index of one moment, and the bags of another.
+/// A copy of an earlier release: the index of one moment, and the bags of another.
 #[test]
 fn a_check_names_what_does_not_agree() {
     let server = Server::start();
@@ -95,7 +95,7 @@ fn a_check_names_what_does_not_agree() {
     let found = run(&["check", "--dir", text(&before)]);
     assert_eq!(found.status, 1, "{found:?}");
     assert!(found.out.contains("the index by of link is ready but lacks 1 of 1 bag"), "{found:?}");
-    // The remedy that it names.
+    // The remedy of the message.
     let restored = TempDir::new().unwrap();
     std::fs::rename(&before, data_in(&restored)).unwrap();
     let server = Server::start_in(restored, "127.0.0.1:0", &[]);
@@ -106,8 +106,8 @@ fn a_check_names_what_does_not_agree() {
     run(&["check", "--dir", text(&data_in(&restored))]).ok();
 }
 
-/// The items of one backup, and the definitions and jobs of a later one: a purge and a receipt speak of items that are
-/// back.
+/// The items of one backup, with the definitions and jobs of a later one. A purge and a receipt then refer to items
+/// that the restore brought.
 #[test]
 fn a_check_names_items_that_are_older_than_the_notes_about_them() {
     let server = Server::start();
@@ -124,7 +124,7 @@ fn a_check_names_items_that_are_older_than_the_notes_about_them() {
     let before = backed_up("before");
     server.ok(&["purge", "customer", "seen", "--yes", "--wait"]);
     let purged = backed_up("purged");
-    // Whatever has been added since, a whole backup agrees with itself.
+    // Even after later adds, a complete backup is consistent.
     server.ok(&["list", "add", "customer", "seen", "three", "x"]);
     server.ok(&["entity", "erase", "customer", "three", "--yes"]);
     let erased = backed_up("erased");
@@ -140,7 +140,7 @@ fn a_check_names_items_that_are_older_than_the_notes_about_them() {
     let found = check_with(&before, &erased);
     assert!(found.status == 1 && found.out.contains("the items are older than the definitions and jobs"), "{found:?}");
     assert!(found.out.contains("(purge) is done, but 2 lists of customer#seen| still exist"), "{found:?}");
-    // The remedy that it names.
+    // The remedy of the message.
     let restored = TempDir::new().unwrap();
     std::fs::rename(&before, data_in(&restored)).unwrap();
     let server = Server::start_in(restored, "127.0.0.1:0", &[]);
@@ -149,7 +149,7 @@ fn a_check_names_items_that_are_older_than_the_notes_about_them() {
     run(&["check", "--dir", text(&data_in(&restored))]).ok();
 }
 
-/// A backup brings back erased entities and revoked keys. The former trail takes them out again.
+/// A backup restores erased entities and revoked keys. The former trail removes them again.
 #[test]
 fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     let server = Server::start();
@@ -158,7 +158,7 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     for (feature, entity) in [("seen", "erased"), ("seen", "kept"), ("bought", "kept")] {
         server.ok(&["list", "add", "customer", feature, entity, "x"]);
     }
-    // This erasure is of before the backup: items of after the erasure stay.
+    // This erasure is older than the backup. Items added after the erasure stay.
     server.ok(&["entity", "erase", "customer", "kept", "--yes"]);
     server.ok(&["list", "add", "customer", "seen", "kept", "again"]);
     server.ok(&["list", "add", "customer", "bought", "kept", "again"]);
@@ -173,7 +173,7 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     asked(&["entity", "erase", "customer", "erased", "--yes"]);
     asked(&["purge", "customer", "bought", "--yes", "--wait"]);
     asked(&["key", "revoke", &revoked[3..15], "--yes"]);
-    // An erasure under a condition that does not hold changes nothing, here and when it is repeated.
+    // An erasure with a failing condition changes nothing, here and in the repetition.
     let mut stream = TcpStream::connect(server.address()).unwrap();
     let head = "DELETE /v1/entities/customer/kept HTTP/1.1\r\nHost: x\r\nIf-Match: \"old\"\r\nConnection: close\r\n";
     stream.write_all(format!("{head}Authorization: Bearer {admin}\r\n\r\n").as_bytes()).unwrap();

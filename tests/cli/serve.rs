@@ -1,4 +1,4 @@
-//! How the server starts, and how it tells why it does not.
+//! The start of the server, and its reasons for refusing.
 
 use std::net::TcpListener;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::program::{Server, liststore, repository, run};
 
-/// Runs `serve` that must not start, and tells why as on a terminal.
+/// Runs `serve` with a refused start, as on a terminal.
 fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> crate::program::Said {
     let dir = TempDir::new().unwrap();
     let mut command = liststore(&["serve"]);
@@ -36,13 +36,13 @@ fn ctrl_c_stops_it_as_a_sigterm_does() {
 /// A thread's scheduling policy and nice value: fields 41 and 19 of proc_pid_stat(5).
 type Scheduling = (u32, i32);
 
-/// First that of the thread that all writes wait for, then that of the others.
+/// First the policy of the thread for which all writes wait, then the other threads' policies.
 fn scheduling_of(process: u32) -> (Vec<Scheduling>, Vec<Scheduling>) {
     let (mut of_log, mut of_others) = (Vec::new(), Vec::new());
     for task in std::fs::read_dir(format!("/proc/{process}/task")).unwrap() {
-        // A thread may end meanwhile.
+        // A thread may end in between.
         let Ok(stat) = std::fs::read_to_string(task.unwrap().path().join("stat")) else { continue };
-        // The name of a thread, which comes second, may hold spaces.
+        // The name of a thread, which comes second, may contain spaces.
         let (beginning, rest) = stat.rsplit_once(')').unwrap();
         let fields: Vec<_> = rest.split_whitespace().collect();
         let found = (fields[41 - 3].parse().unwrap(), fields[19 - 3].parse().unwrap());
@@ -56,7 +56,7 @@ fn its_threads_take_turns_unless_an_operator_has_said_how_they_run() {
     const SCHED_OTHER: u32 = 0;
     const SCHED_BATCH: u32 = 3;
     let assert_all = |server: &Server, of_log, of_others| {
-        // The thread that writes has begun once something is written.
+        // The writing thread has begun once a write is done.
         server.feature("seen", "string");
         server.ok(&["list", "add", "customer", "seen", "c-1", "--value", "x"]);
         let (log, others) = scheduling_of(server.pid());
@@ -64,7 +64,7 @@ fn its_threads_take_turns_unless_an_operator_has_said_how_they_run() {
         assert!(others.len() > 5 && others.iter().all(|found| *found == of_others), "{others:?}");
     };
     let own = scheduling_of(std::process::id()).1[0];
-    // Whoever runs the tests may be such an operator.
+    // The test may run under another policy.
     let expected = if own == (SCHED_OTHER, 0) { (SCHED_BATCH, 0) } else { own };
     assert_all(&Server::start(), own, expected);
     let niced = (own.0, 5);
@@ -73,7 +73,7 @@ fn its_threads_take_turns_unless_an_operator_has_said_how_they_run() {
     assert_all(&Server::start_after("chrt --batch --pid 0 $$"), batch, batch);
 }
 
-/// The message is the last thing on standard error, after the log.
+/// The message is the last line on standard error, after the log.
 fn last_line(said: &crate::program::Said) -> &str {
     said.err.lines().last().unwrap_or_default()
 }
@@ -128,7 +128,7 @@ fn the_first_configuration_of_the_documentation_starts_as_it_stands() {
 #[test]
 fn a_directory_that_cannot_be_written_is_told_in_one_line() {
     let dir = TempDir::new().unwrap();
-    // A file where a directory is needed: that stops the superuser, too.
+    // A file where a directory is needed stops the superuser too.
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.join("data").to_str().unwrap()], &[]);

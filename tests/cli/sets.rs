@@ -1,4 +1,4 @@
-//! Sets on the command line: made, filled, looked up, emptied by key, exported, imported, copied.
+//! Sets on the command line: created, filled, looked up, emptied by key, exported, imported, copied.
 
 use crate::program::Server;
 
@@ -66,7 +66,7 @@ fn a_set_is_brought_to_another_identity_and_to_another_server() {
         server.ok(&["import", "--entity-type", "status", "--feature", "suspended", "--version", &version, file]);
         assert_eq!(get(&server, &version), ROWS, "{form}");
     }
-    // What the values are worth by themselves.
+    // An import of the values alone, without keys.
     let file = server.dir.path().join("suspended.csv");
     server.ok(&["version", "create", "status", "suspended", "reasons", "--identity", "value"]);
     let import = ["import", "--entity-type", "status", "--feature", "suspended", "--version", "reasons"];

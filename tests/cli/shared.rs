@@ -1,5 +1,5 @@
-//! Real servers on a Postgres, and what callers of lists notice when that goes away, also before a server
-//! starts: nothing.
+//! Real servers on a Postgres. Callers of lists notice nothing when it becomes unavailable, even before a server
+//! starts.
 
 use std::net::Ipv4Addr;
 use std::process::Stdio;
@@ -43,9 +43,9 @@ fn lists_go_on_while_postgres_is_away() {
     let servers = [Server::start_with(&environment), Server::start_with(&environment)];
     let [one, other] = [servers[0].address(), servers[1].address()];
 
-    // What one server creates, the other one knows.
+    // Each server uses the definitions of the other.
     assert_eq!(create(one, "seen").0, 201);
-    // It asks Postgres for what it does not know, which may take longer than a call waits.
+    // It asks Postgres about unknown definitions, which may take longer than a call waits.
     until("the other one knows it", RECOVERY, || {
         let told = ask(other, "GET", &path(0), "");
         assert!(matches!(told.status, 200 | 503 | 504), "{}", told.body);
@@ -77,7 +77,7 @@ fn lists_go_on_while_postgres_is_away() {
     }
 
     postgres.start_again();
-    // A change that was made may be told of too late.
+    // The report of a completed change may come too late.
     for (address, name) in [(one, "back-1"), (other, "back-2")] {
         until("changes are taken again", RECOVERY, || matches!(create(address, name).0, 201 | 409));
     }
@@ -106,7 +106,7 @@ fn metric(address: &str, name: &str) -> String {
     line.and_then(|line| line.rsplit(' ').next()).unwrap_or_default().to_owned()
 }
 
-/// A pod that is moved while Postgres is away: its volume has the definitions, and its items.
+/// A pod that moves while Postgres is unavailable: its volume has the definitions, and its items.
 #[test]
 fn a_server_that_starts_without_postgres_serves_lists_by_its_copy_of_the_definitions() {
     let postgres = postgres::Server::start();
@@ -155,7 +155,7 @@ fn a_server_that_starts_without_postgres_serves_lists_by_its_copy_of_the_definit
     assert_eq!(status, Some(0), "{log}");
     assert!(log.contains("definitions snapshot on disk"), "the log says what it serves by: {log}");
 
-    // One that is not whole is not believed: the server lives, and is not ready.
+    // An incomplete copy is refused: the server runs, and is not ready.
     postgres.stop();
     let text = std::fs::read_to_string(&copy).unwrap();
     std::fs::write(&copy, text.replacen("seen", "sean", 1)).unwrap();

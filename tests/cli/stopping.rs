@@ -1,4 +1,4 @@
-//! A stop under load: everything that the server took is answered, and nothing acknowledged is lost.
+//! A stop under load: the server answers every accepted request, and loses no acknowledged write.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn path(number: usize) -> String {
 
 #[test]
 fn a_sigterm_under_load_cuts_off_nothing_that_was_accepted() {
-    // Long enough that also what a busy machine delays on its way is taken: connections end after that.
+    // Long enough that the server accepts delayed requests of a busy machine too. Connections end after that.
     const DRAIN: Duration = Duration::from_secs(3);
     let server = Server::start_with(&[("LISTSTORE__HTTP__DRAIN_DELAY_SECS", "3")]);
     server.feature("seen", "string");
@@ -33,8 +33,8 @@ fn a_sigterm_under_load_cuts_off_nothing_that_was_accepted() {
     let told = load.end();
     for Told { added, wrong, cut_at, .. } in &told {
         assert!(added.len() > 5 && wrong.is_empty(), "{} added, {wrong:?}", added.len());
-        // What was sent before the server was asked to stop was accepted, and so it is answered. A
-        // request that meets a connection just being closed has not been.
+        // Requests from before the stop were accepted, and so they are answered. A request on a connection that is just
+        // being closed was not accepted.
         let drained = asked_to_stop + DRAIN - Duration::from_secs(1);
         assert!(cut_at.is_none_or(|at| at > drained), "a request from before the stop was not answered");
     }
@@ -51,7 +51,7 @@ fn a_sigterm_under_load_cuts_off_nothing_that_was_accepted() {
     }
 }
 
-/// As behind a load balancer that looks at /readyz, and sends nobody on once that fails.
+/// As behind a load balancer that checks /readyz, and stops sending requests once it fails.
 #[test]
 fn a_server_that_drains_fails_nobody_busy_idle_or_new() {
     let server = Server::start_with(&[("LISTSTORE__HTTP__DRAIN_DELAY_SECS", "3600")]);
@@ -76,13 +76,13 @@ fn a_server_that_drains_fails_nobody_busy_idle_or_new() {
     for Told { added, wrong, cut_at, .. } in load.end() {
         assert!(wrong.is_empty() && cut_at.is_none(), "{} added, {wrong:?}", added.len());
     }
-    // Its hour is not over: whoever asks again does not wait for that.
+    // Its hour is not over, but a second signal does not wait for it.
     let (status, log, _) = server.end(Signal::SIGTERM);
     assert_eq!(status, Some(1), "{log}");
 }
 
-/// In a container it is the first process, whose signals the kernel drops unless they are handled. One that is
-/// still starting, here by a database that does not answer, ends at once all the same.
+/// In a container it is the first process, whose signals the kernel drops unless they are handled. A starting server,
+/// here with a database that does not answer, ends at once nevertheless.
 #[test]
 fn a_server_that_is_still_starting_ends_by_a_signal_also_as_the_first_process() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -95,7 +95,7 @@ fn a_server_that_is_still_starting_ends_by_a_signal_also_as_the_first_process() 
             .env("LISTSTORE__HTTP__LISTEN", "127.0.0.1:0")
             .spawn()
             .unwrap();
-        // It has come as far as to connect.
+        // It has reached the connection.
         let (_connected, _) = silent.accept().unwrap();
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", process.id())).unwrap();
         let pid = children.trim().parse().unwrap();
@@ -109,7 +109,7 @@ fn a_second_signal_stops_at_once() {
     let server = Server::start();
     server.feature("seen", "string");
     let address = server.address().to_owned();
-    // A body that never ends keeps the server waiting for its grace.
+    // A body without an end makes the server wait for its grace period.
     let mut endless = std::net::TcpStream::connect(&address).unwrap();
     let head = format!("POST {} HTTP/1.1\r\nhost: l\r\ncontent-length: 100\r\n\r\n{{", path(1));
     std::io::Write::write_all(&mut endless, head.as_bytes()).unwrap();

@@ -1,11 +1,11 @@
-//! A text that a command is given means the same to the server.
+//! A text argument of a command has the same meaning for the server.
 
 use serde_json::{Value, json};
 
 use crate::odd_texts::odd_texts;
 use crate::program::Server;
 
-/// The members of what a command prints as JSON.
+/// The members of a command's JSON output.
 fn members(printed: &str, list: &str, member: &str) -> Vec<String> {
     let document: Value = serde_json::from_str(printed).unwrap();
     let entries = document[list].as_array().unwrap_or_else(|| panic!("{document}"));
@@ -33,7 +33,7 @@ fn commands_find_any_text() {
         assert_eq!(members(&found, "features", "name"), [format!("f{number}")], "{text:?}");
         let target = format!("entity:user/{text}");
         let found = server.ok(&["audit", "--target", &target, "-o", "json"]);
-        // An erasure has an entry before it begins, and one after.
+        // An erasure has an entry before it begins, and one after it.
         assert_eq!(members(&found, "changes", "target"), [target.as_str(), &target], "{text:?}");
     }
 }

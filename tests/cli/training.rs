@@ -93,7 +93,7 @@ fn a_training_set_has_what_the_lists_showed_at_each_rows_moment_and_nothing_late
             assert_eq!(row[feature], ask(server.address(), "GET", &path, "").expect(200)["items"], "{row}");
         }
         assert_eq!(row["user"], entity);
-        // An empty cell is nothing; a column of numbers has numbers.
+        // An empty cell is null. A column of numbers has numbers.
         assert_eq!(row["label"], label.parse::<i64>().map_or(Value::Null, |label| json!(label)));
         assert_eq!(row["note"], if note.is_empty() { Value::Null } else { json!(note) });
     }
@@ -101,7 +101,7 @@ fn a_training_set_has_what_the_lists_showed_at_each_rows_moment_and_nothing_late
     let seen: Vec<_> = rows[2]["seen"].as_array().unwrap().iter().map(|item| &item["value"]).collect();
     assert_eq!(seen, ["b\"2", "b\"1", "b\"0"]);
     assert_eq!((&rows[2]["bought"][0]["value"], &rows[3]["bought"]), (&json!(9_007_199_254_740_993_i64), &json!([])));
-    // The same again from what was written, which is a spine as well, compressed and as CSV.
+    // The output is a spine as well, compressed and as CSV, and gives the same result.
     let again = server.dir.path().join("again.csv.gz").to_str().unwrap().to_owned();
     let spine = server.dir.path().join("set.ndjson").to_str().unwrap().to_owned();
     let columns = ["--entity-id-column", "user", "--timestamp-column", "at", "--file", &again];
@@ -177,7 +177,7 @@ fn an_export_as_of_a_moment_has_no_later_item_in_any_format() {
         assert_eq!(row.get_string(3).unwrap(), expected["entity_id"].as_str().unwrap());
         assert_eq!(row.get_string(5).unwrap(), expected["value"].as_str().unwrap());
     }
-    // All there is, of every type.
+    // All items, of every type.
     server.ok(&["export", "customer", "state", "--file", &path("state.parquet")]);
     let rows = parquet(&path("state.parquet"));
     assert_eq!((bytes_of(&rows[0], 5), rows[0].get_string(6).unwrap().as_str()), (r#"{"x":[1]}"#.into(), "k"));
@@ -249,7 +249,7 @@ fn a_training_set_changes_no_cell_of_its_spine() {
         assert_eq!(row.get_double(8).unwrap(), cells[6].parse::<f64>().unwrap());
         assert_eq!(row.get_bool(9).unwrap().to_string(), cells[7]);
     }
-    // A spine of NDJSON keeps numbers and strings apart, whatever else is in their column.
+    // A spine in NDJSON distinguishes numbers from strings, regardless of the column's other values.
     let line = |mixed: &str| format!("{{\"entity_id\":\"a\",\"timestamp\":\"{at}\",\"mixed\":{mixed}}}\n");
     let mixed = ["9007199254740993", "0.50", "\"0.50\"", "[1]"];
     let spine = server.write("s.ndjson", mixed.map(line).concat());

@@ -1,4 +1,4 @@
-//! `export`, `import` of what it wrote, and `copy`, between real servers.
+//! `export`, `import` of its files, and `copy`, between real servers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::callers::ask;
 use crate::doubt::{Gate, in_doubt};
 use crate::program::{Server, run, signal};
 
-/// Values that are easily spoilt, of each type.
+/// Fragile values of each type.
 fn values(value_type: &str) -> Vec<Value> {
     match value_type {
         "string" => vec![json!(""), json!("a\"b,c\nd\r"), json!("\u{feff}é😀"), json!(" spaces ")],
@@ -54,7 +54,7 @@ fn what_was_exported_is_imported_as_it_was_in_every_form() {
             let told = one.ok(&["export", "customer", value_type, "--file", file]);
             assert_eq!(told, format!("{} items of 2 lists\n", expected.len()));
             match form {
-                // As before it was named the same way everywhere.
+                // With the earlier names of the columns.
                 "csv" => other.ok(&["import", "--entity-type", "customer", "--feature", value_type, file]),
                 _ => other.ok(&["import", "customer", value_type, file]),
             };
@@ -75,12 +75,12 @@ fn who_takes_the_form_for_the_file_is_told_which_option_names_it() {
             assert!(said.err.contains(file) && said.err.contains("table, json, ndjson"), "{said:?}");
         }
     }
-    // Where no file is, nobody is told of one.
+    // Without a file name, the output has no hint about one.
     let said = run(&["feature", "list", "--output", "seen.ndjson"]);
     assert!(said.status == 2 && !said.err.contains("--file"), "{said:?}");
 }
 
-/// As many lists as make several parts.
+/// Enough lists for several parts.
 fn fill_many(server: &Server) {
     server.feature("many", "int64");
     let rows: String =
@@ -95,7 +95,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     fill_many(&server);
     let expected = rows(&server, "many");
     assert_eq!(expected.len(), 1_700);
-    // As it is after the first part, when the next one was begun.
+    // The state after the first part, at the beginning of the next one.
     let page = ask(server.address(), "GET", "/v1/features/customer/many/entities?page_size=500", "").expect(200);
     let first: BTreeSet<_> = page["entities"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
     let entity = |row: &str| serde_json::from_str::<Value>(row).unwrap()["entity_id"].as_str().unwrap().to_owned();
@@ -115,7 +115,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     let gone = server.dir.path().join("gone.ndjson");
     let told = server.run(&["export", "customer", "many", "--file", gone.to_str().unwrap()]).failed(1);
     assert!(told.ends_with("remove it and its .state file, and export again"), "{told}");
-    // A failure after the beginning keeps the position, and says so.
+    // A failure after the beginning stores the position, and reports it.
     let mut refused = state.clone();
     refused["state"]["page_token"] = json!("nonsense");
     let state_file = server.write("many.ndjson.state", refused.to_string());
@@ -126,7 +126,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     let state = server.write("many.ndjson.state", state.to_string());
     let told = server.run(&["export", "customer", "many", "--version", "v2", "--file", &file]).failed(1);
     assert!(told.contains("version_not_found"), "{told}");
-    // Half of the lists of one server, and half of those of another, are nobody's.
+    // A file must not combine lists of two servers.
     let other = Server::start();
     other.feature("many", "int64");
     let told = other.run(&["export", "customer", "many", "--file", &file]).failed(1);
@@ -137,7 +137,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     assert_eq!(text.lines().count(), 1_700);
     assert!(text.lines().map(str::to_owned).collect::<BTreeSet<_>>() == expected);
     assert!(!fs::exists(state).unwrap() && !fs::exists(part).unwrap());
-    // Each part of a compressed file is one of its own, and they are read as one.
+    // Each part of a compressed file is a separate stream, and readers join them.
     for ending in ["gz", "zst"] {
         let file = server.dir.path().join(format!("many.ndjson.{ending}"));
         let told = server.ok(&["export", "customer", "many", "--file", file.to_str().unwrap(), "--output", "json"]);
@@ -152,7 +152,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
     }
 }
 
-/// The file is there whole or not at all, wherever the run is killed, and the same command ends it.
+/// The file is complete or missing, wherever the run is killed, and the same command completes it.
 #[test]
 fn an_export_that_is_killed_leaves_no_file_and_is_continued() {
     let server = Server::start();
@@ -171,7 +171,7 @@ fn an_export_that_is_killed_leaves_no_file_and_is_continued() {
         server.ok(&[export, &["--file", whole.to_str().unwrap()]].concat());
         let whole = sorted(&fs::read_to_string(whole).unwrap());
         assert_eq!(whole.len(), rows);
-        // Before the first part, in it, behind it, and in the last one.
+        // Before the first part, in it, after it, and in the last one.
         for answers in [1, 2, 8, 15] {
             let gate = Gate::start(server.address().to_owned(), answers);
             let file = server.dir.path().join(format!("{answers}.{name}"));
@@ -203,7 +203,7 @@ fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
     }
     one.ok(&["version", "create", "customer", "json", "v2", "--ttl", "6000d"]);
     one.ok(&["list", "add", "customer", "json", "u", "--version", "v2", "--value", "{}"]);
-    // One list that takes more than an answer.
+    // One list that exceeds an answer.
     let rows_of_one: String =
         (0..12_000).map(|n| format!("long,{},{n}\n", 1_724_949_845_430_000_000_u64 + n)).collect();
     let file = one.write("long.csv", format!("entity_id,timestamp,value\n{rows_of_one}"));
@@ -228,7 +228,7 @@ fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
     assert_eq!(shown(&one), shown(&other));
     assert!(!fs::exists(other.dir.path().join("copy.state")).unwrap());
 
-    // Again, it changes nothing; what is only there is found.
+    // A repetition changes nothing, and finds surplus items of the target.
     other.ok(&["copy", "--from", &one.url, "--to", &other.url]);
     other.ok(&["list", "add", "customer", "bool", "u", "--value", "true"]);
     let said = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer"]);
@@ -244,7 +244,7 @@ fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
     assert!(told.contains("value type"), "{told}");
 }
 
-/// Else a copy stops at what it has done itself.
+/// Otherwise a copy would stop at its own definitions.
 #[test]
 fn a_copy_takes_features_and_versions_that_it_created_without_hearing_of_it_for_created() {
     let (one, other) = (Server::start(), Server::start());
@@ -262,7 +262,7 @@ fn a_copy_takes_features_and_versions_that_it_created_without_hearing_of_it_for_
     assert_eq!(shown["versions"][1]["timestamp_ahead_max"], "none", "{shown}");
 }
 
-/// A feature that has come meanwhile is copied before the one at which the copy was cut off.
+/// A new feature is copied before the one at which the copy was interrupted.
 #[test]
 fn a_copy_that_was_cut_off_is_taken_up_whatever_features_have_come() {
     let (one, other) = (Server::start(), Server::start());

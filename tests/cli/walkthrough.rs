@@ -2,9 +2,9 @@
 //!
 //! A `console` block holds commands after `$ ` and their output. In the output `…` stands for text that differs from
 //! run to run, a line of `…` alone for any number of lines, and TOKEN for a page token, which a later command may use.
-//! A command goes on in the next line after a backslash or `|`, and within single quotes. A `sh` block holds commands
-//! that the test knows and does not run, such as the start of the server. A block without a language is a picture.
-//! Any other block is a file that the reader saves; the last code span in the line before the block is its name.
+//! A command continues in the next line after a backslash or `|`, and within single quotes. A `sh` block holds commands
+//! that the test recognizes and does not run, such as the start of the server. A block without a language is a picture.
+//! Any other block is a file that the reader saves. The last code span in the line before the block is its name.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt as _;
@@ -17,7 +17,7 @@ use regex::Regex;
 
 use crate::program::{Server, liststore};
 
-/// Begins the line that the shell prints after each command, with its exit status.
+/// The prefix of the line that the shell prints after each command, with its exit status.
 const END: char = '\u{1e}';
 
 pub struct Step {
@@ -82,7 +82,7 @@ fn file_name(before: &[&str]) -> String {
     name.unwrap_or_else(|| panic!("{line:?} does not name the file that follows")).to_owned()
 }
 
-/// Compares an output with that of a page, and returns the page token that it holds.
+/// Compares an output with the page's, and returns its page token.
 pub fn compare(lines: &[&str], expected: &[&str]) -> Option<Option<String>> {
     match expected {
         [] => lines.is_empty().then_some(None),
@@ -97,7 +97,7 @@ pub fn compare(lines: &[&str], expected: &[&str]) -> Option<Option<String>> {
     }
 }
 
-/// A shell in a directory, whose commands find the program and a server.
+/// A shell in a directory. Its commands find the program and a server.
 pub struct Shell {
     process: Child,
     input: ChildStdin,
@@ -122,7 +122,7 @@ impl Shell {
             .current_dir(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        // What it starts in the background ends with it.
+        // Background processes of the shell end with it.
         let mut process = command.process_group(0).spawn().unwrap();
         let (input, output) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()));
         Self { process, input, output }
@@ -153,8 +153,8 @@ impl Drop for Shell {
     }
 }
 
-/// Runs the commands of a page in their order, and compares the outputs that it shows. `replace` puts the addresses of
-/// the test in place of those of the page. Returns the commands of `sh` blocks, which it does not run.
+/// Runs the commands of a page in their order, and compares their outputs. `replace` substitutes the test's addresses
+/// for the page's. Returns the commands of `sh` blocks, which it does not run.
 pub fn follow(page: &str, shell: &mut Shell, dir: &Path, replace: impl Fn(&str) -> String) -> Vec<String> {
     let mut token = String::from("no token yet");
     let mut setup = Vec::new();

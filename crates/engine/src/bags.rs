@@ -1,6 +1,7 @@
 //! Bags: lists of one item, each of which is swapped together with its entries in indexes.
 //!
-//! A swap is one write. It replaces the whole content of the bag's list with a clear mark followed by a row, so deleting needs no second write of the document. The same write changes the lists of entries.
+//! A swap is one write. It replaces the whole content of the bag's list with a clear mark followed by a row. So a
+//! deletion need not write the document again. The same write changes the lists of entries.
 //!
 //! Swaps that only change entries are combined: their bags are checked together, and all entries of a list are one
 //! change of it, in a write of many lists.

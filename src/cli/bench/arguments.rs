@@ -1,4 +1,4 @@
-//! The options of `liststore bench`, and what they mean together.
+//! The options of `liststore bench`, and how they combine.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ impl Arguments {
         Shape { lists: self.lists, length: self.length, value_bytes: self.value_size, spacing: self.spacing }
     }
 
-    /// What the load generator is asked for; an error says in one line what does not go together.
+    /// The options of the load generator. An error is one line that names the incompatible options.
     pub fn options(&self) -> Result<Options, String> {
         self.check()?;
         Ok(Options {

@@ -5,9 +5,9 @@ use crate::cli::output::{Format, Output, counted};
 use crate::domain::FeatureId;
 use crate::loadgen::{Latency, Line, Report, grouped};
 
-/// A generator thread above this share of a core is no longer on time.
+/// A generator thread above this share of a core is too slow.
 const BUSY_MAX: f64 = 0.85;
-/// A rate that was missed by more than this was not reached.
+/// A rate counts as reached from this share on.
 const RATE_MISSED: f64 = 0.99;
 
 pub(super) fn print(report: &Report, id: &FeatureId, format: Format) -> Result<(), Failure> {
@@ -19,7 +19,7 @@ pub(super) fn print(report: &Report, id: &FeatureId, format: Format) -> Result<(
     output.flush()
 }
 
-/// What was loaded, and how.
+/// Prints the load and its parameters.
 fn head(report: &Report, id: &FeatureId, output: &mut Output) -> Result<(), Failure> {
     let data = &report.data_set;
     let asked = report.total.asked_per_sec.map(|rate| format!(", {} requests per second", grouped(rate)));
@@ -59,7 +59,7 @@ fn table(report: &Report, id: &FeatureId, output: &mut Output) -> Result<(), Fai
     notes(report).iter().try_for_each(|note| output.line(note))
 }
 
-/// What people should know beside the numbers.
+/// Notes for people in addition to the numbers.
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     for line in &report.operations {

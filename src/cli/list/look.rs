@@ -1,4 +1,4 @@
-//! `liststore list contains`, `lookup` and `count`: what is in a list.
+//! `liststore list contains`, `lookup` and `count`: queries on a list.
 
 use clap::Args;
 use liststore_contract::operations::{contains_items, count_items, get_feature, lookup_items};
@@ -141,7 +141,7 @@ pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
     output.flush()
 }
 
-/// As the server wrote them: members that this release does not know are printed too.
+/// As the server wrote them, so that members which this release does not support are printed too.
 #[derive(Deserialize)]
 struct Results {
     results: Vec<Box<RawValue>>,

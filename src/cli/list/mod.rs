@@ -82,7 +82,7 @@ impl Values {
     }
 }
 
-/// Moments between which items are looked at.
+/// The time bounds of items.
 #[derive(Debug, Args)]
 struct BoundsArguments {
     /// Only items at or after this time, such as 2024-08-29, "2024-08-29 16:44", -7d or nanoseconds since the Unix
@@ -257,7 +257,7 @@ impl Shown {
                 }
             }
         }
-        // A reader at the other end of a pipe gets each page as it comes.
+        // The reader of a pipe gets each page immediately.
         self.output.flush()
     }
 
@@ -281,13 +281,13 @@ impl Shown {
     }
 }
 
-/// An item as a line of a table: its key, where it has one, stands before its value.
+/// An item as a line of a table: its key, if it has one, precedes its value.
 fn row(item: &Item) -> String {
     let key = item.key.as_deref().map(|key| format!("{}  ", printable(key))).unwrap_or_default();
     format!("{:30}  {key}{}", printable(&item.timestamp), printable(item.value.get()))
 }
 
-/// The values as JSON of the feature's type, which only the server knows.
+/// The values as JSON of the feature's type, which the server returns.
 async fn typed(client: &Client, list: &ListArguments, values: &Values) -> Result<Vec<Box<RawValue>>, Failure> {
     let request = Request::of_feature(&get_feature::ROW, &list.feature.id());
     let feature: Feature = client.ask(&request).await?;

@@ -1,4 +1,4 @@
-//! `liststore list remove`: items with a value, some items, or what lies between two moments.
+//! `liststore list remove`: items with a value, some items, or the items of a time range.
 
 use clap::Args;
 use liststore_contract::operations::remove_items;
