@@ -1,6 +1,6 @@
-//! The catalog on the list path: a look-up, and a reload during which reads are not held up.
+//! The catalog on the list path: a look-up, and a reload during which reads continue.
 //!
-//! `cargo bench --bench catalog`. The reload reads from a real Postgres, and is left out where
+//! `cargo bench --bench catalog`. The reload reads from a real Postgres, and is skipped if
 //! `LISTSTORE_TEST_POSTGRES_URL` (a superuser's URL) is not set.
 #![allow(
     clippy::unwrap_used,
@@ -100,7 +100,7 @@ fn look_ups(catalog: &Catalog) {
 fn time_look_ups(what: &str, catalog: &Catalog, pick: impl Fn(&mut SmallRng) -> f64) {
     let features: Vec<_> = (0..FEATURES).map(feature).collect();
     let mut random = SmallRng::seed_from_u64(1);
-    // It lies in memory in the order of asking: a server has it from the request at hand.
+    // In memory in the order of the requests, as in a server.
     let asked: Vec<_> = (0..LOOK_UPS)
         .map(|_| {
             // Scattered, so that popular versions are not neighbours.

@@ -111,7 +111,8 @@ impl Driver {
     }
 
     async fn get(&self, entity_id: &str) {
-        // As a server asks: from the oldest visible item, and one more than wanted, to know of more.
+        // Like a server's request: from the oldest visible item, with one item more than requested, to detect whether
+        // more follow.
         let ttl = Ttl::from_secs(TTL_SECS).unwrap();
         let lower = format!("{:019}", ttl.visible_from(SystemClock.now()).as_nanos());
         let upper = format!("{}$", Timestamp::MAX.as_nanos());

@@ -1,7 +1,7 @@
-//! Makes backups of a running server's data directory: decides where they go, that the two planes
-//! are of one moment, and that a half-made one is never taken for a whole one.
+//! Makes backups of a running server's data directory. It decides their place, and that both planes are of one moment.
+//! An incomplete backup is never mistaken for a complete one.
 //!
-//! It knows neither HTTP nor settings, nor the formats of the stores.
+//! It depends on neither HTTP nor settings, nor the formats of the stores.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -73,7 +73,7 @@ pub enum BackupError {
     Unsupported(&'static str),
     #[error("{} is not empty: name an empty or new directory", dir.display())]
     NotEmpty { dir: PathBuf },
-    /// No backup can be made there: the text says why, and what to name instead.
+    /// No backup can be made there: the text states the reason and the remedy.
     #[error("{0}")]
     UnfitDir(String),
     #[error("another backup is in progress: wait until it finishes")]
@@ -116,7 +116,7 @@ pub struct Backup {
 #[derive(Debug, Clone)]
 pub struct Scope {
     pub data_dir: PathBuf,
-    /// What to use instead where the items are elsewhere.
+    /// The alternative if the items are elsewhere.
     pub items: Result<(), &'static str>,
     pub definitions: bool,
     /// Which store the data directory is, and which of its parts are copied.
@@ -242,7 +242,7 @@ impl Shared {
     }
 }
 
-/// Where a backup is made, and where it goes once it is whole.
+/// Where a backup is made, and its final place.
 struct TargetDir {
     dir: PathBuf,
     parent: PathBuf,
@@ -255,7 +255,7 @@ impl TargetDir {
         let failed = |what: &str, path: &Path, error: &io::Error| {
             BackupError::Failed(format!("cannot {what} {}: {error}", path.display()))
         };
-        // A link to an empty directory is as good as that directory; one that leads nowhere is not.
+        // A link to an empty directory is as good as that directory. A broken link is not.
         let dir = match fs::canonicalize(dir) {
             Ok(dir) => dir,
             Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(dir).is_err() => {

@@ -1,9 +1,9 @@
-//! The data directory as one thing: which store it is, and which parts of it are kept there.
+//! The data directory as a unit: its store ID, and its parts.
 //!
 //! Its file `STORE` names the store, and each part names the store to which it belongs. A missing or foreign part is
 //! refused by name. If it were created again or mixed in, it would show old items in new lists, or none. The file is
 //! written before a part is created and again once all are open, so that a start can be interrupted anywhere. Parts
-//! that belong to no store are adopted once.
+//! without a store are adopted once.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata, Permissions};
@@ -25,7 +25,7 @@ const OTHERS: u32 = 0o077;
 /// The bit of a mode that a directory has which users share, such as `/tmp`.
 const SHARED: u32 = 0o1000;
 
-/// Why a data directory is not opened, and what helps.
+/// Why a data directory is not opened, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     #[error("{} is in use by another process: stop it, or choose another directory", dir.display())]
@@ -86,7 +86,7 @@ impl Part {
 /// How far a part has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It is begun, or taken in: perhaps it is not there yet.
+    /// It is being initialized or adopted, and may be missing.
     Begun,
     Present,
 }
@@ -214,12 +214,12 @@ impl Plan {
         self.contents.id
     }
 
-    /// How a part is to be opened.
+    /// How to open a part.
     pub fn belonging(&self, part: Part) -> Belonging {
         self.contents.belonging(part)
     }
 
-    /// Whether a part that was found there, and says to belong to this store, would be opened.
+    /// Whether a part that was found there, with this store ID, would be opened.
     pub fn check(&self, part: Part, found: Option<StoreId>) -> Result<(), DataDirError> {
         if self.belonging(part).allows(found) {
             return Ok(());
@@ -229,13 +229,13 @@ impl Plan {
     }
 }
 
-/// The store that a part of a directory has to belong to, as its file says. `None` if it says nothing of it.
+/// The store that a part of a directory must belong to, according to its file. `None` if the file does not mention it.
 pub fn expected(disk: &dyn Disk, dir: &Path, part: Part) -> Result<Option<StoreId>, DataDirError> {
     let contents = Contents::load(disk, dir)?;
     Ok(contents.filter(|contents| contents.stage(part) == Some(Stage::Present)).map(|contents| contents.id))
 }
 
-/// Whether a file or a directory is there.
+/// Whether a file or a directory exists.
 fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, DataDirError> {
     let (dir, name) = (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default());
     match disk.list(dir) {
@@ -332,7 +332,7 @@ fn is_own(name: &str) -> bool {
     [NAME, LOCK, metadata::embedded::FILE_NAME].iter().any(|own| name.starts_with(own)) || name == Part::Items.name()
 }
 
-/// `None` for a link, and for what another server removes at that moment.
+/// `None` for a link, and for an entry that another server removes at that moment.
 fn metadata_of(path: &Path) -> Result<Option<Metadata>, DataDirError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -365,7 +365,7 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the directory, if need be, and notes which parts are to be opened.
+    /// Creates the directory, if necessary, and notes the parts that will be opened.
     pub fn enter(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Self, DataDirError> {
         // A refused directory stays as it is.
         Plan::make(disk, dir, wanted, new_id)?;

@@ -1,7 +1,7 @@
 //! Parts that a program can be built without. They have heavy dependencies, and each is a feature of `Cargo.toml`.
 //!
-//! Settings and arguments are the same in every build. What asks for a part that is not there is refused, before
-//! anything is done, in a line that says how to build a program that has it.
+//! Settings and arguments are the same in every build. A request for a missing part is refused before any work, with a
+//! line that states how to build a program with it.
 
 use std::sync::LazyLock;
 
@@ -31,12 +31,12 @@ const ALL: [Part; 3] = [CQL, POSTGRES, PARQUET];
 pub struct LeftOut(Part);
 
 impl Part {
-    /// To be asked before anything is done that needs it.
+    /// Call this before any work that needs the part.
     pub fn needed(self) -> Result<(), LeftOut> {
         if self.is_built { Ok(()) } else { Err(LeftOut(self)) }
     }
 
-    /// The refusal of what stands in this part's place.
+    /// The refusal that replaces this part.
     pub fn refusal(self) -> LeftOut {
         LeftOut(self)
     }

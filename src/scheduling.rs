@@ -1,4 +1,4 @@
-//! How the kernel lets the threads of a server take turns (sched(7)).
+//! The scheduling policy of a server's threads (sched(7)).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,12 +11,12 @@ const ORDINARY: u8 = 47;
 const INTERRUPTS: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
 const WAITS: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
 
-/// Whether [`take_turns`] has changed the policy: what an operator has set stays as it is.
+/// Whether [`take_turns`] has changed the policy. A policy that an operator has set stays unchanged.
 static TAKES_TURNS: AtomicBool = AtomicBool::new(false);
 
-/// Lets a thread that is woken wait until a running one is done, instead of interrupting it
-/// (`SCHED_BATCH`). It then finds more to do at once: on two busy cores an add takes a
-/// quarter less CPU time. All threads that are started later inherit it.
+/// Makes a woken thread wait until a running one is done, instead of interrupting it (`SCHED_BATCH`). It then finds
+/// more work at once: on two busy cores an add takes a quarter less CPU time. Threads that are started later inherit
+/// the policy.
 ///
 /// A policy or nice value that an operator gave this process takes precedence.
 pub fn take_turns() {
@@ -25,8 +25,8 @@ pub fn take_turns() {
     }
 }
 
-/// Lets this thread interrupt others when it is woken, where [`take_turns`] has changed that: for the one thread that
-/// all writes wait for. Else each group of them waits for a time slice of threads that render answers.
+/// Lets this thread interrupt others when it is woken, if [`take_turns`] has changed that. For the one thread that all
+/// writes wait for. Otherwise each group of writes would wait for a time slice of threads that render answers.
 pub fn go_first() {
     if TAKES_TURNS.load(Ordering::Acquire) {
         set(INTERRUPTS);

@@ -1,12 +1,12 @@
-//! The memory that callers make the server hold: requests that are not whole, answers that are being made, and answers
-//! that are not taken.
+//! The memory that callers make the server hold: incomplete requests, answers in progress, and unread answers.
 //!
 //! Each connection has a little memory. All further memory comes out of one budget of the process. A quarter of the
-//! budget is for small things: large bodies and answers are refused while small ones go on. Each known caller has a
-//! part of the budget, and all callers without a key share one part. So no caller takes the budget from the others.
+//! budget is reserved for small amounts: the server may refuse large bodies and answers while small ones continue. Each
+//! known caller has a part of the budget, and all callers without a key share one part. So no caller takes the budget
+//! from the others.
 //!
-//! These parts never refuse one caller alone. The largest body and the largest answer always fit together, also while
-//! callers without a key hold all of their part: [`Budget::bytes_min`] says what that takes.
+//! These parts never refuse one caller alone. The largest body and the largest answer always fit together, even while
+//! callers without a key hold all of their part: [`Budget::bytes_min`] is the necessary size.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,13 +15,13 @@ use super::decision::Principal;
 use super::held::Counts;
 use super::identity::Identity;
 
-/// What each connection may hold without asking: its two buffers are no smaller.
+/// The memory of each connection outside the budget: its two buffers have at least this size.
 pub const OWN_BYTES: usize = 8 << 10;
 /// A body or an answer of at most this length may use the whole budget.
 pub const SMALL_BYTES: usize = 64 << 10;
 /// Some answers reserve this much before they are made, however short a page must be.
 pub const ANSWER_BYTES_MIN: usize = 1 << 20;
-/// What stands around one large body or answer: heads, chunks, and earlier answers that are not sent yet.
+/// The memory around one large body or answer: heads, chunks, and unsent earlier answers.
 const AROUND_BYTES: usize = 2 * SMALL_BYTES;
 /// Callers without a key have at least this, so that they can read any static document.
 const STRANGERS_BYTES_MIN: usize = 1 << 20;
@@ -39,7 +39,7 @@ pub enum Holder<'p> {
 }
 
 impl<'p> Holder<'p> {
-    /// Whose memory a request takes. `is_stranger` says that an unknown caller would need a key.
+    /// The owner of a request's memory. `is_stranger` states that an unknown caller would need a key.
     pub fn of(principal: &'p Principal, is_stranger: bool) -> Self {
         match principal {
             Principal::Known(identity) => Self::Known(identity),
@@ -116,7 +116,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes, for bodies and answers of these lengths at most.
+    /// A budget of this size, for the largest bodies and answers.
     pub fn new(bytes_max: usize, body_bytes_max: usize, answer_bytes_max: usize) -> Arc<Self> {
         let (eighth, request) = (bytes_max / 8, request_bytes(body_bytes_max, answer_bytes_max));
         let beside_request = bytes_max.saturating_sub(request.saturating_add(SMALL_RESERVE_BYTES));
@@ -142,7 +142,7 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Up to where something of so many bytes may fill it.
+    /// The fill level up to which an amount of this size is granted.
     fn limit(&self, bytes: usize) -> usize {
         if bytes <= SMALL_BYTES { self.limits.small } else { self.limits.large }
     }
@@ -242,7 +242,7 @@ impl Share {
         }
     }
 
-    /// Whether so many bytes could be held now: else they need not be waited for.
+    /// Whether this amount would be granted now. If not, the request is refused without waiting for it.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.taken);
         let fits = |used: &AtomicUsize, limit: usize| used.load(Ordering::Relaxed).saturating_add(more) <= limit;

@@ -15,7 +15,7 @@ pub enum CertifiedName {
     CommonName(String),
 }
 
-/// Gives a grant to those whose certificate has a name.
+/// Gives a grant to callers whose certificate has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateRule {
     pub name: CertifiedName,
@@ -58,9 +58,8 @@ impl CertificateRule {
     }
 }
 
-/// The identity is the name that the first fitting rule is about: the log, limits and the audit trail use the name that
-/// gives the role, and no other name that a certificate may have. A service may say for whom it acts, as one with a key
-/// may.
+/// The identity is the name in the first matching rule: the log, limits and the audit trail use the name that gives the
+/// role, and no other name of the certificate. A service may name the person it acts for, like a caller with a key.
 pub(super) fn identity(rules: &[CertificateRule], names: &Names<'_>) -> Option<Identity> {
     let fitting = || rules.iter().filter_map(|rule| Some((rule.fitting(names)?, rule.grant.clone())));
     let (name, _) = fitting().next()?;
@@ -101,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(known(bad, &names), None);
         }
-        // What only looks like it.
+        // Similar names that do not match.
         let odd_dns = ["*.example.org", "feeds.example.org.", "xfeeds.example.org", "feeds.example.org.evil.example"];
         let odd_uris = [
             "spiffe://example.org.evil.example/ns/feeds/a",
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!(known(CertifiedName::CommonName(text("feeds")), &plain).as_deref(), Some("cert:feeds"));
     }
 
-    /// Else a client with many certificates of one common name would have as many limits and names in the trail.
+    /// Otherwise a client with many certificates of one common name would have as many limits and names in the trail.
     #[test]
     fn a_certificate_goes_by_the_name_that_gives_the_role() {
         let rule =

@@ -1,7 +1,7 @@
-//! Who asks, and whether they may: a pure function of both.
+//! The caller, and the decision whether it may act: a pure function.
 //!
-//! Everything that is not allowed is refused. A refusal depends on the caller's permissions and on the names that they
-//! sent, never on stored data. So it does not reveal whether a feature exists.
+//! Everything that is not allowed is refused. A refusal depends on the caller's permissions and on the names in its
+//! request, never on stored data. So it does not reveal whether a feature exists.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::identity::{Identity, Reach};
 use super::limits::Limiter;
 use crate::domain::{Author, Scope};
 
-/// Who asks.
+/// The caller.
 #[derive(Debug, Clone, Default)]
 pub enum Principal {
     /// Unknown: every caller, if the server is open.
@@ -72,7 +72,7 @@ impl Principal {
         }
     }
 
-    /// What bounds how much they ask for, if anything does.
+    /// The caller's limits, if it has any.
     pub fn limiter(&self) -> Option<&Arc<Limiter>> {
         match self {
             Self::Anonymous | Self::Local => None,
@@ -89,10 +89,10 @@ impl Principal {
     }
 
     /// The name in the audit trail. `claimed` is the name that the caller gave and that is not verified. For a known
-    /// caller it is only the person on whose behalf they say they act.
+    /// caller it is only the person that the caller claims to act for.
     pub fn author(&self, claimed: Option<&Author>) -> Author {
         match self {
-            // A name as only those have who are known would be taken for theirs once there are any.
+            // A name in the form of known callers would be mistaken for theirs later.
             Self::Anonymous => match claimed.filter(|claimed| is_of_somebody_known(claimed)) {
                 Some(claimed) => Author::anonymous().on_behalf_of(Some(claimed)),
                 None => claimed.cloned().unwrap_or_else(Author::anonymous),
@@ -239,7 +239,7 @@ mod tests {
         let key = principal(&[Role::Editor], &["*"]);
         assert_eq!(named(&key, None), ("key:feed".to_owned(), None));
         assert_eq!(named(&key, Some(&alice)), ("key:feed".to_owned(), Some("alice".to_owned())));
-        // Who may not say so acts for themselves.
+        // A caller without this right acts for itself.
         let person = Principal::Known(Arc::new(Identity::new("jwt:", "bob", vec![], ActsFor::Themselves)));
         assert_eq!(named(&person, Some(&alice)), ("jwt:bob".to_owned(), None));
     }

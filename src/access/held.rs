@@ -1,15 +1,15 @@
-//! How many bytes of the budget each known caller holds. All keys, tokens and certificates of one name share a count.
+//! The bytes of the budget that each known caller holds. All keys, tokens and certificates of one name share a count.
 //!
-//! An identity finds its count once, under a lock, and keeps it: from then on a request counts without a lock.
+//! An identity finds its count once, under a lock, and retains it. From then on a request counts without a lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Counts that no identity keeps stay up to this number.
+/// The largest number of retained counts without an identity.
 const UNUSED_MAX: usize = 10_000;
 
-/// Where an identity keeps its count, once it has held anything.
+/// An identity's count, once it has held anything.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeldBytes(OnceLock<Arc<AtomicUsize>>);
 

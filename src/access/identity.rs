@@ -11,7 +11,7 @@ use super::held::HeldBytes;
 use super::limits::Limiter;
 use crate::domain::{ApiKey, Author, Role, Scope};
 
-/// Roles, for the features that some scopes take in. Without a scope it is for nothing.
+/// Roles, for the features that some scopes include. Without a scope it permits nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub roles: Vec<Role>,
@@ -30,7 +30,7 @@ impl Grant {
             }
             Resource::EntityType(entity_type) => self.scopes.iter().any(|scope| scope.takes_in_all_of(entity_type)),
             Resource::SomeFeatures => true,
-            // A caller who is limited to some features cannot use operations on all of them.
+            // A caller with access to only some features cannot use operations on all of them.
             Resource::Whole => self.scopes.iter().any(Scope::is_all),
         }
     }
@@ -45,11 +45,11 @@ pub(super) enum Reach {
     Nowhere,
 }
 
-/// Whether the server accepts the name on whose behalf a caller says they act.
+/// Whether the server accepts the name of the person that a caller claims to act for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActsFor {
     Themselves,
-    /// Others, too: that is what services do.
+    /// Accepts other persons, as services need.
     Others,
 }
 
@@ -57,7 +57,7 @@ pub enum ActsFor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     name: Author,
-    /// What any of them allows is allowed. Of each the roles hold within its own scopes alone.
+    /// The union of all grants. The roles of a grant apply only within its scopes.
     grants: Vec<Grant>,
     acts_for: ActsFor,
     /// Whether the key, token or certificate expires.
@@ -68,7 +68,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A service that has a key. It may say for whom it acts: that is what services do.
+    /// A service with a key. It may name the person that it acts for.
     pub fn of_key(key: &ApiKey) -> Self {
         let grant = Grant { roles: key.roles.clone(), scopes: key.scopes.clone() };
         Self { expires: key.expires_at.is_some(), ..Self::new("key:", key.name.as_str(), vec![grant], ActsFor::Others) }
@@ -86,12 +86,12 @@ impl Identity {
         Self { limiter, ..self }
     }
 
-    /// What bounds how much they ask for, if anything does.
+    /// The caller's limits, if it has any.
     pub fn limiter(&self) -> Option<&Arc<Limiter>> {
         self.limiter.as_ref()
     }
 
-    /// Where it keeps the count of its bytes in the budget.
+    /// The count of its bytes in the budget.
     pub(super) fn held(&self) -> &HeldBytes {
         &self.held
     }
@@ -106,7 +106,7 @@ impl Identity {
         self.expires
     }
 
-    /// Whether it counts for whom they say that they act.
+    /// Whether the server accepts the person that it claims to act for.
     pub fn acts_for_others(&self) -> bool {
         self.acts_for == ActsFor::Others
     }
@@ -162,7 +162,7 @@ mod tests {
         Grant { roles: vec![role], scopes: vec![Scope::parse(scope).unwrap()] }
     }
 
-    /// Else a reader of everything who may write one feature could write everything.
+    /// Otherwise a reader of everything who may write one feature could write everything.
     #[test]
     fn roles_hold_within_the_scopes_of_their_own_grant() {
         let both = vec![grant(Role::Reader, "*"), grant(Role::Writer, "user.seen")];

@@ -19,7 +19,7 @@ const HOUR_NANOS: u64 = 3_600_000_000_000;
 /// Why a text is no valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoKey {
-    /// It has not the form of one, or its checksum does not hold.
+    /// It does not have the form of a key, or its checksum is invalid.
     Malformed,
     Unknown,
     Expired,
@@ -35,7 +35,7 @@ type Fingerprint = [u64; 2];
 /// A key, with this server's record of its use.
 struct Entry {
     key: Arc<ApiKey>,
-    /// What requests with it go by.
+    /// The identity of requests with it.
     identity: Arc<Identity>,
     /// Of the present secret and of the one before it, once they were verified.
     verified: [OnceLock<Fingerprint>; 2],
@@ -51,19 +51,18 @@ struct Snapshot {
     stored: bool,
 }
 
-/// What publishing needs to remember.
+/// The state that publishing needs.
 #[derive(Default)]
 struct Publisher {
     /// How many readings have begun.
     readings: u64,
-    /// This server's own changes that a reading under way may not include, with the readings that had
-    /// begun.
+    /// This server's own changes that a running reading may not include, with the number of readings started before.
     ahead: Vec<(u64, Arc<ApiKey>)>,
     /// Uses that are not reported to the store yet survive all snapshots.
     used: HashMap<KeyId, Arc<AtomicU64>>,
     /// The hour up to which each use was reported.
     told: HashMap<KeyId, u64>,
-    /// What everybody is limited to, and how much of their limits keys have used: kept over all snapshots.
+    /// The default limits, and the usage of keys, retained over all snapshots.
     limits: LimitOptions,
     limiters: HashMap<KeyId, (RateLimits, Option<Arc<Limiter>>)>,
 }
@@ -87,7 +86,7 @@ impl Default for KeyRing {
 }
 
 impl KeyRing {
-    /// Who has the key that a text is the secret of, if it holds now.
+    /// The owner of the key with this secret, if it is valid now.
     pub fn verify(&self, text: &[u8], now: Timestamp) -> Result<Arc<Identity>, NoKey> {
         let snapshot = self.snapshot.load();
         let snapshot = snapshot.as_ref().ok_or(NoKey::NotLoaded)?;
@@ -157,10 +156,10 @@ impl KeyRing {
         }
     }
 
-    /// Call it before reading keys from the store to publish them. From then on, this server's changes are kept until
-    /// the read keys include them. Returns the revision up to which everything is known.
+    /// Call it before reading keys from the store to publish them. From then on, the ring retains this server's changes
+    /// until the read keys include them. Returns the revision up to which it has all changes.
     ///
-    /// This and the `publish` functions are for the metadata actor only.
+    /// Only the metadata actor calls this and the `publish` functions.
     pub fn begin_reading(&self) -> Option<Revision> {
         self.publisher().readings += 1;
         self.snapshot.load().as_ref().filter(|snapshot| !snapshot.stored).map(|snapshot| snapshot.revision)
@@ -190,7 +189,7 @@ impl KeyRing {
         let (mut publisher, key) = (self.publisher(), Arc::new(key));
         let readings = publisher.readings;
         publisher.ahead.push((readings, Arc::clone(&key)));
-        // One key is no ring: all are to be read first.
+        // One key is no ring: all keys must be read first.
         let Some(snapshot) = self.snapshot.load_full() else { return };
         if snapshot.entries.get(&key.id).is_some_and(|known| known.key.revision >= key.revision) {
             return;
@@ -225,7 +224,7 @@ impl KeyRing {
         untold.map(|(id, hour)| (id, moment(hour))).collect()
     }
 
-    /// Remembers that the store knows these.
+    /// Records that the store has these.
     pub fn note_told(&self, uses: &[(KeyId, Timestamp)]) {
         let told = uses.iter().map(|(id, at)| (*id, at.as_nanos() / HOUR_NANOS));
         self.publisher().told.extend(told);
@@ -302,7 +301,7 @@ mod tests {
         assert_eq!((found(&ring, &old, 10), found(&ring, &new, 10)), (Err(NoKey::Expired), Ok(())));
     }
 
-    /// A reading that began before an own revocation knows nothing of it.
+    /// A reading that began before a revocation of this server does not include it.
     #[test]
     fn a_reading_under_way_does_not_undo_an_own_change() {
         let secret = Secret::generate().unwrap();
@@ -313,7 +312,7 @@ mod tests {
         assert_eq!(found(&ring, &secret, 2), Err(NoKey::Revoked));
         ring.publish(Revision(6), [plain.clone()]);
         assert_eq!(found(&ring, &secret, 2), Err(NoKey::Revoked));
-        // One that began after it does: the store was brought back from before the revocation.
+        // A later reading shows a store that was restored to a state before the revocation.
         ring.begin_reading();
         ring.publish(Revision(6), [plain]);
         assert_eq!(found(&ring, &secret, 2), Ok(()));

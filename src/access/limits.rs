@@ -17,8 +17,8 @@ use quick_cache::sync::Cache;
 
 use crate::domain::{Rate, RateLimits};
 
-/// Refusals in a second that the server answers at once, if the caller's limit is not greater. It delays further ones:
-/// a caller who does not slow down is slowed down, so that refusing costs no more than serving.
+/// The refusals in a second that the server answers at once, if the caller's limit is not greater. It delays further
+/// ones, so that a caller that does not slow down cannot make refusals cost more than serving.
 const PROMPT_REFUSALS: u32 = 1_000;
 /// Callers other than keys whose limits are remembered. A forgotten caller starts again with full buckets.
 const REMEMBERED_MAX: usize = 10_000;
@@ -37,7 +37,7 @@ pub enum Excess {
 #[error("{}", self.text())]
 pub struct Limited {
     pub excess: Excess,
-    /// When it may come again, and will be let through if nothing else comes in between.
+    /// When a retry succeeds, if no other request comes in between.
     pub retry_after: Duration,
 }
 
@@ -51,17 +51,16 @@ impl Limited {
     }
 }
 
-/// What everybody is limited to who is known.
+/// The default limits of known callers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitOptions {
     pub rates: RateLimits,
-    /// Of a list actor's permits, so many in a hundred list operations of one caller may be at work at once;
-    /// any number where there is none.
+    /// The percentage of a list actor's permits that one caller's operations may use at once; `None` for no limit.
     pub operations_percent: Option<u32>,
 }
 
 impl LimitOptions {
-    /// The limits of a caller who may have separate ones. None if there are no limits at all.
+    /// The limits of a caller, which may have separate ones. `None` without any limits.
     pub(super) fn limiter(self, own: RateLimits) -> Option<Arc<Limiter>> {
         let options = Self { rates: own.or(self.rates), ..self };
         (options != Self::default()).then(|| Arc::new(Limiter::new(options)))
@@ -157,7 +156,7 @@ impl Bucket {
         self.limiter.check().map_err(|until| Limited { excess, retry_after: until.wait_time_from(self.clock.now()) })
     }
 
-    /// Takes units whether or not they are there.
+    /// Takes units even if there are not enough.
     fn owe(&self, units: u64) {
         let (now, cost) = (self.clock.now().as_u64(), units.saturating_mul(self.unit_nanos()));
         let owed = |full_at: u64| Some(full_at.max(now).saturating_add(cost));
@@ -322,7 +321,7 @@ mod tests {
         assert_eq!(left.units, 0);
         let told = limiter.check_items().unwrap_err();
         assert!(told.excess == Excess::Items && told.retry_after >= left.more_in / 2, "{told:?}");
-        // A caller who waits for one of the two waits long enough for the other.
+        // The longer of two waits satisfies both.
         assert!(left.more_in <= refused.retry_after && left.more_in.as_secs() >= 985, "{left:?}");
         limiter.owe_items(usize::MAX);
         assert!(limiter.take_items(1).is_err());

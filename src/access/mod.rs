@@ -1,7 +1,7 @@
-//! Who may do what: principals, permissions, API keys, tokens of identity providers, and certificates.
+//! Access control: principals, permissions, API keys, tokens of identity providers, and certificates.
 //!
 //! A request is first identified ([`Access::identify`]), and then decided on ([`decide`]), which the service does once
-//! for every operation. This room knows no HTTP, no store and no setting. Keys of the server and of issuers are
+//! for every operation. This module depends on no HTTP, store or setting. Keys of the server and of issuers are
 //! published to it, in memory, as definitions are to the catalog.
 
 mod budget;
@@ -30,7 +30,7 @@ use crate::domain::Clock;
 use jwt::{Issuers, NoToken, Verdict};
 use limits::Limiters;
 
-/// When a key is asked for.
+/// When the server requires a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Once one was ever made, and not before.
@@ -45,9 +45,9 @@ pub enum Credentials<'c> {
     None,
     /// They may use the server's data directory.
     Local,
-    /// A text that is said to be a key or a token.
+    /// A text that claims to be a key or a token.
     Bearer(&'c [u8]),
-    /// What their certificate made them, which was checked when they connected.
+    /// The identity of a certificate, which the handshake verified.
     Certificate(&'c Arc<Identity>),
     /// Something that is no such text.
     Unreadable,
@@ -66,11 +66,11 @@ pub enum Unidentified {
     IssuerAway(usize),
     /// The caller can no longer be identified: the keys of the issuer of this number could not be read for too long.
     KeysTooOld(usize),
-    /// The caller cannot be identified yet: the server has not read its keys.
+    /// The caller cannot be identified yet, because the server has not read its keys.
     Unknowable,
 }
 
-/// Tells who asks. Cheap to clone.
+/// Identifies callers. Cheap to clone.
 #[derive(Clone)]
 pub struct Access {
     mode: Mode,
@@ -117,7 +117,7 @@ impl Access {
         let refused = match credentials {
             Credentials::Bearer(text) if !self.issuers.are_for(text) => {
                 match self.ring.verify(text, self.clock.now()) {
-                    // A key that holds shows that keys are needed: nothing else is looked at.
+                    // A valid key proves that keys are needed, so nothing else is checked.
                     Ok(identity) => return Ok(Principal::Known(identity)),
                     Err(NoKey::NotLoaded) => Some(Unidentified::Unknowable),
                     Err(refused) => Some(Unidentified::Refused(refused)),
@@ -154,7 +154,7 @@ impl Access {
         &self.refusals
     }
 
-    /// Has new keys of an issuer looked for, if it was not done just now.
+    /// Requests a reading of an issuer's keys, if there was none recently.
     pub async fn look_up(&self, issuer: usize) {
         self.issuers.look_up(issuer).await;
     }

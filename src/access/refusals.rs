@@ -1,8 +1,8 @@
-//! Who was refused what, lately: for the audit trail.
+//! Recent refusals and their callers, for the audit trail.
 //!
-//! Any caller can be refused as often as they like. So refusals are stored in memory alone. Equal refusals within a
-//! minute are one entry with a count. The number of entries is bounded, separately for known and unknown callers, so
-//! that unknown callers do not push out known ones.
+//! Any caller can be refused any number of times. So refusals are only stored in memory. Equal refusals within a minute
+//! are one entry with a count. The number of entries is bounded, separately for known and unknown callers, so that
+//! unknown callers do not push out known ones.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub struct Refusal {
     pub at: Timestamp,
     pub last_at: Timestamp,
     pub count: u64,
-    /// Who they were found to be.
+    /// The identified caller.
     pub by: String,
     pub operation: &'static str,
     /// As the answer had it.
@@ -42,8 +42,8 @@ struct Kept {
 }
 
 impl Refusals {
-    /// Notes a refusal. The texts come from this program, and hold nothing that callers could make up but the
-    /// name that they were found to have.
+    /// Notes a refusal. The texts come from this program. Callers can influence only the name that they were identified
+    /// with.
     pub fn note(&self, by: &Principal, operation: &'static str, code: &'static str, reason: &str, now: Timestamp) {
         let kept = &mut *self.kept();
         let at = kept.newest.map_or(now, |newest| now.max(after(newest)));

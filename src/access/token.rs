@@ -1,8 +1,8 @@
-//! The secrets of API keys: how they are made, and how one is recognised. [`key_form`] has their form.
+//! The secrets of API keys: how the server creates and recognizes them. [`key_form`] has their form.
 //!
-//! The server stores the HMAC-SHA-256 of a secret under the key's ID. A slow hash, as for passwords, would add
-//! nothing: 256 random bits cannot be guessed, and a factor of a million would not stop an attacker who could. It
-//! would only let unknown callers use a server's time with wrong keys.
+//! The server stores the HMAC-SHA-256 of a secret under the key's ID. A slow hash, as for passwords, would add nothing:
+//! 256 random bits cannot be guessed, and a factor of a million would not stop an attacker who could. It would only let
+//! unknown callers use a server's time with wrong keys.
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -83,7 +83,7 @@ pub struct Presented<'t> {
 }
 
 impl<'t> Presented<'t> {
-    /// Reads the form alone; [`Self::is_whole`] looks at the rest.
+    /// Reads only the form. [`Self::is_whole`] checks the rest.
     pub fn read(text: &'t [u8]) -> Option<Self> {
         key_form::id_of(text).map(|id| Self { id, text })
     }

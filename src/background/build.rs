@@ -1,7 +1,7 @@
-//! Builds an index: enters all bags of a type that were there before it, part by part, while bags come and go.
+//! Builds an index: enters all bags of a type that are older than it, part by part, while bags are created and deleted.
 //!
 //! Each writer of a bag enters it into all existing indexes, built or not. So only the bags without a write since
-//! remain. The build adds the entries of each of these as long as it is still the bag that was read.
+//! remain. The build adds the entries of each of these if the bag is unchanged since its read.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,8 +24,8 @@ use crate::items::{BagEntries, BagSwaps, EntityPlace, EntryChange, Swapped};
 use crate::metadata::catalog::CatalogVersion;
 use crate::metadata::jobs::JobState;
 
-/// Bags of one part of the walk, and where a store reads and enters bags one by one: so many are done in a few seconds
-/// even then.
+/// Bags of one part of the walk. Even a store that reads and enters bags one by one processes this many in a few
+/// seconds.
 const PART_BAGS: usize = 4_096;
 const PART_ONE_BY_ONE: usize = 500;
 /// Bags that are read and entered at once where a store does so one by one.
@@ -33,15 +33,15 @@ const ONES_AT_ONCE: usize = 16;
 /// With a rate, a part is the bags of this many seconds. The work within a part is repeated after a pause or a
 /// restart.
 const PART_SECONDS: usize = 4;
-/// Bags that are entered together, and how often that is begun at once: some are looked at while others are written.
+/// Bags that are entered together, and the number of concurrent groups: some are read while others are written.
 const TOGETHER: usize = 512;
 const AT_ONCE: usize = 4;
-/// Once there are so many entries for the bags that were looked at, these are entered before others are looked at: an
-/// index of arrays can have hundreds for each.
+/// With this many entries, the read bags are entered before others are read. An index of arrays can have hundreds for
+/// each bag.
 const ENTRIES_TOGETHER: usize = 8_192;
 
-/// The time until all servers that share a metadata store know a change, or know that they may not know it
-/// ([`MetadataHandle::is_in_step`]), and have ended the work that they began before.
+/// The time until all servers that share a metadata store have a change, or detect that they may lack it
+/// ([`MetadataHandle::is_in_step`]), and have ended their earlier work.
 ///
 /// [`MetadataHandle::is_in_step`]: crate::actors::MetadataHandle::is_in_step
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ struct Built {
 enum Part {
     /// As they were read: together, where a store reads many in one go.
     Read(Vec<(EntityId, Item)>),
-    /// Each of which is looked at when it is entered: to look at all of a part at once would hold up callers.
+    /// Each bag is read when it is entered, because reading a whole part at once would delay callers.
     Named(Vec<EntityId>),
 }
 
@@ -74,14 +74,14 @@ impl Part {
     }
 }
 
-/// What became of one bag.
+/// The outcome of one bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entered {
-    /// With so many entries in the index.
+    /// With this many entries in the index.
     Done(u64),
     /// It has too many entries.
     LeftOut,
-    /// There is none any more.
+    /// The bag was deleted.
     Gone,
 }
 
@@ -253,8 +253,8 @@ async fn enter(lists: &ListPool, built: &Built, entity: &EntityId, deadline: Ins
     }
 }
 
-/// Other servers may not know the index yet, and write bags without it. A server that takes the job over before its
-/// walk has begun waits again, so no two clocks are compared.
+/// Other servers may not have the index yet, and write bags without it. A server that adopts the job before its walk
+/// has begun waits again, so no two clocks are compared.
 pub(super) async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(time): Settle) -> Result<(), Lost> {
     let began = Instant::now();
     let has_begun = held.job.progress.place.is_some() || held.job.progress.lists > 0;
@@ -265,7 +265,7 @@ pub(super) async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(tim
     Ok(())
 }
 
-/// The longest TTL that the bags ever had; none if there are no such bags any more.
+/// The longest TTL that the bags ever had; `None` if their type was deleted.
 pub(super) async fn longest_ttl(held: &mut Held<'_>, jobs: &Jobs) -> Result<Option<Ttl>, Lost> {
     Ok(stored_bags(held, jobs).await?.map(|bags| bags.ttl_max))
 }
@@ -287,7 +287,7 @@ async fn definitions(held: &mut Held<'_>, jobs: &Jobs, ttl_max: Ttl) -> Result<O
     }
 }
 
-/// Waits a little for the catalog to follow the metadata store. It has not done so since a moment.
+/// Waits a little for the catalog to follow the metadata store, which it has not done since a moment.
 pub(super) async fn wait_for_catalog(held: &mut Held<'_>, jobs: &Jobs, since: Instant) -> Result<(), Lost> {
     jobs.metadata.read_news();
     held.problem(Some("this server has not loaded the index yet".to_owned())).await?;

@@ -25,7 +25,7 @@ use crate::metadata::jobs::{JobState, Target};
 
 /// Bags, or lists of entries, of one part of a walk.
 const PART: usize = 500;
-/// Bags, or entries, that are looked at at once.
+/// Bags, or entries, that are checked at once.
 const AT_ONCE: usize = 32;
 
 /// Goes on with a cleaning to its end.
@@ -75,7 +75,7 @@ async fn unready(held: &mut Held<'_>, jobs: &Jobs) -> Result<Vec<Target>, Lost> 
     Ok(held.job.task.targets.iter().filter(is_unready).cloned().collect())
 }
 
-/// The bags of the type, and those of the indexes that still exist.
+/// The bags of the type, and its existing indexes.
 fn definitions(held: &Held<'_>, jobs: &Jobs) -> Option<(CatalogVersion, Vec<CatalogVersion>)> {
     let task = &held.job.task;
     let snapshot = jobs.metadata.catalog().snapshot()?;
@@ -90,7 +90,7 @@ fn at_once(pace: Option<NonZeroU32>, tempo: &mut Tempo) -> usize {
     tempo.step(pace).min(AT_ONCE)
 }
 
-/// Adds the missing entries of all bags to the indexes. The walk waits while this server does not know one of
+/// Adds the missing entries of all bags to the indexes. The walk waits while this server does not have one of
 /// `awaited`.
 async fn bags(
     held: &mut Held<'_>,
@@ -162,7 +162,7 @@ async fn add_missing(
         // encounters it.
         let expires_at = ttl_max.expiry_of(bag.timestamp);
         let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
-        // A bag that has too many was there before its index, and has none.
+        // A bag with too many entries is older than its index, and has none.
         let mut entries = entry_changes(indexes.iter(), &bag_list.entity_id, None, Some(&stands)).unwrap_or_default();
         for EntryChange { list, added, .. } in &mut entries {
             let mut missing = Vec::new();

@@ -1,4 +1,4 @@
-//! The entries by which a bag is found: what of them changes with it.
+//! The entries of a bag in indexes, and their changes with the bag.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::domain::{EntityId, Index, Item, ListKey, NewItem, Timestamp};
 use crate::items::EntryChange;
 use crate::metadata::catalog::CatalogVersion;
 
-/// The changes of entries when a bag replaces another or is deleted. Entries that stay are written again, because
-/// their expiry is that of the bag.
+/// The changes of entries when a bag replaces another or is deleted. Remaining entries are written again, because they
+/// expire with the bag.
 pub fn entry_changes<'v>(
     versions: impl Iterator<Item = &'v CatalogVersion>,
     entity_id: &EntityId,
@@ -26,7 +26,7 @@ pub fn entry_changes<'v>(
     let value = Bytes::copy_from_slice(entity_id.as_str().as_bytes());
     let (mut changes, mut count, mut removable) = (Vec::new(), 0, ENTRIES_MAX);
     for (version, index) in versions {
-        // A bag that was there before the index may have too many, and has none then.
+        // A bag that is older than the index may have too many entries, and has none then.
         let gone = before.as_ref().and_then(|(document, stamp)| entries_of(index, document, *stamp).ok());
         let added = after.as_ref().map(|(document, bag)| entries_of(index, document, bag.timestamp)).transpose()?;
         count += added.as_ref().map_or(0, Vec::len);

@@ -13,7 +13,7 @@ use crate::metadata::{Change, MetadataError};
 /// How long a job waits before it reads definitions again.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What became of an index.
+/// The outcome of finishing an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finished {
     Ready,
@@ -21,8 +21,8 @@ pub(super) enum Finished {
     Gone,
 }
 
-/// Puts a job into a state, and marks its index as ready: this index, and no other one that has its name by now. After
-/// a pause or a cancellation the index stays as it is.
+/// Puts a job into a state, and marks its index as ready: this index, and no later one with its name. After a pause or
+/// a cancellation the index stays unchanged.
 pub(super) async fn finish_index(
     held: &mut Held<'_>,
     jobs: &Jobs,
@@ -46,7 +46,7 @@ pub(super) async fn finish_index(
             let finish = async |next| {
                 let change = Change::FinishIndex { id, index: target.clone(), job: Box::new(next) };
                 match jobs.metadata.apply(change, by).await {
-                    // Without a change another job came first: this one is taken again, and finds the index ready.
+                    // Without a change another state came first. The job is taken again, and finds the index ready.
                     Ok(applied) => Ok(applied.is_change),
                     Err(MetadataError::EtagMismatch) => Ok(false),
                     Err(error) => {

@@ -1,4 +1,4 @@
-//! A job that this server works on, for as long as it keeps saying so.
+//! A job that this server works on, while it renews its lease.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ pub(super) const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the last progress is noted in the state of a command, while other commands come first.
 const LEAVE_ATTEMPTS_MAX: usize = 10;
-/// A server that has seen no new state for this time takes a job over.
+/// A server that has seen no new state for this time adopts a job.
 ///
-/// By then the previous holder has stopped: an operation has a deadline that is [`JOB_OPERATION_TIME_MAX`] after the
-/// last stored state, regardless of states that are stored during it, and none begins later than [`WORK_TIME_MAX`]
-/// after that. Other servers count from a later moment, when they have seen that state. So no two clocks are compared.
+/// By then the previous holder has stopped. An operation has a deadline that is [`JOB_OPERATION_TIME_MAX`] after the
+/// last stored state, regardless of states that are stored during it. None begins later than [`WORK_TIME_MAX`] after
+/// that. Other servers count from a later moment, when they have seen that state. So no two clocks are compared.
 pub(super) const LEASE: Duration = Duration::from_secs(7);
 /// A server that could not store a state for this time stops working. An operation that began before has time left.
 const WORK_TIME_MAX: Duration = Duration::from_secs(3);
@@ -49,7 +49,7 @@ pub(super) struct Held<'j> {
     /// The progress of the stored state.
     saved: Progress,
     is_lost: bool,
-    /// The counts at the place where the walk goes on.
+    /// The counts at the place where the walk continues.
     counted: Counted,
 }
 
@@ -112,7 +112,7 @@ impl<'j> Held<'j> {
                 Ok(())
             }
             Ok(false) => self.lose(),
-            // It may have been stored: then the next attempt finds another number, and the job is taken again.
+            // It may have been stored. Then the next attempt finds another number, and the job is taken again.
             Err(error) if error.outcome_unknown() => self.lose(),
             Err(_) => self.not_kept(),
         }
@@ -149,14 +149,14 @@ impl<'j> Held<'j> {
         }
     }
 
-    /// From now on the walk goes on here, on any server.
+    /// From now on the walk continues here, on any server.
     pub fn reached(&mut self, place: Option<(u64, Option<EntityId>)>) {
         self.job.progress.place = place;
         self.counted = Counted::of(&self.job);
     }
 
-    /// Gives the job up for now if it has failed for long, and its lane has another one that this server may take. It
-    /// comes last then, and still says why it did not go on. A job that fails alone goes on trying.
+    /// Gives the job up for now if it has failed for long, and its lane has another job that this server may take. It
+    /// is the last in turn then, and still shows its problem. A job without others in its lane continues to retry.
     pub async fn make_way(&mut self, failing_since: Instant) -> Result<(), Lost> {
         let lane = Lane::of(self.job.task.kind);
         // The server that works on another one may have died.
@@ -178,7 +178,7 @@ impl<'j> Held<'j> {
         Err(Lost)
     }
 
-    /// Says that it does not go on at present, and why.
+    /// Records why it does not progress, or that it does.
     pub async fn problem(&mut self, why: Option<String>) -> Result<(), Lost> {
         if self.job.problem == why {
             return self.save_if_due().await;

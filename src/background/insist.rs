@@ -9,7 +9,7 @@ use super::hold::{Held, Lost, SAVE_INTERVAL};
 use crate::actors::ListError;
 use crate::items::StoreError;
 
-/// What failed is tried again after this, and then after twice as long each time.
+/// The first backoff after a failure. It doubles with each attempt.
 pub(super) const RETRY_MIN: Duration = Duration::from_millis(500);
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
 
@@ -34,7 +34,7 @@ pub(super) async fn insist<T>(
         };
         match worked {
             Ok(done) => {
-                // If the job is lost here, the caller notices once it has counted the work.
+                // If the job is lost here, the caller notices it when it counts the work.
                 if !held.is_lost() {
                     let _noticed_later = held.problem(None).await;
                 }
@@ -52,7 +52,7 @@ pub(super) async fn insist<T>(
     }
 }
 
-/// Why a job does not go on, for every caller that may see it. The store's own words are for the log.
+/// Why a job does not progress, for every caller that may see it. The store's own text is for the log.
 fn problem_of(error: &ListError) -> String {
     let why = match error {
         ListError::Store(StoreError::Unavailable { .. }) | ListError::NoSession { .. } => "unavailable",
@@ -63,7 +63,7 @@ fn problem_of(error: &ListError) -> String {
     format!("the item store failed the next step ({why}; see the log): retrying, other jobs run first")
 }
 
-/// Waits until so many, begun at a moment, have had their share of a second.
+/// Waits until `count` steps, begun at a moment, have used their share of a second.
 pub(super) async fn pause(count: usize, pace: Option<u32>, began: Instant) {
     if let Some(rate) = pace {
         sleep(Duration::from_secs_f64(count as f64 / f64::from(rate)).saturating_sub(began.elapsed())).await;

@@ -29,7 +29,7 @@ pub enum Command {
     Pause,
     Resume,
     Cancel,
-    /// It goes on at this rate, in lists, or bags and entries, a second; at any without one.
+    /// It continues at this rate, in lists, or bags and entries, a second; without a limit if `None`.
     Rate(Option<NonZeroU32>),
 }
 
@@ -47,7 +47,7 @@ impl Command {
 /// Jobs that share a bound: jobs of one group never exclude jobs of another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
-    /// Callers ask for them.
+    /// A caller created it.
     Asked,
     /// The server makes them for indexes that are not ready.
     Builds,
@@ -139,7 +139,7 @@ impl Jobs {
     }
 
     /// Creates a job of a former store's audit trail, unless the same work is unfinished here. The number of such jobs
-    /// has no separate bound: none of them can end before all are created. Returns whether the job is new.
+    /// has no separate bound, because none of them can end before all are created. Returns whether the job is new.
     pub async fn repeat_noted(
         &self,
         task: Task,
@@ -196,7 +196,7 @@ impl Jobs {
     }
 
     /// Changes a job as commanded. A repeated command changes nothing. The audit trail has the change before it is
-    /// made, and a change that the trail cannot take is not made.
+    /// made, and a change that the trail refuses is not made.
     pub async fn command(&self, id: JobId, command: Command, by: Author) -> Result<Job, MetadataError> {
         let mut noted = None;
         for _ in 0..ATTEMPTS_MAX {
@@ -210,7 +210,7 @@ impl Jobs {
                 (Command::Resume, _) => JobState::Waiting,
                 (Command::Cancel, _) => JobState::Cancelled,
                 (Command::Rate(rate), _) if job.task.lists_per_second == rate => return Ok(job),
-                // The present worker loses it, and it is taken again.
+                // The current worker loses it, and it is taken again.
                 (Command::Rate(_), JobState::Paused) => JobState::Paused,
                 (Command::Rate(_), _) => JobState::Waiting,
             };

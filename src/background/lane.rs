@@ -6,7 +6,7 @@ use crate::metadata::jobs::{Job, JobState, TaskKind};
 pub(super) enum Lane {
     /// Jobs that go through bags, for their indexes.
     Entering,
-    /// Jobs that remove lists, which can take very long.
+    /// Jobs that remove lists, which can run very long.
     Removing,
 }
 
@@ -21,8 +21,7 @@ impl Lane {
     }
 }
 
-/// Puts jobs in the order in which they are taken: by age, and then the jobs that made way, by how long they have
-/// waited.
+/// Sorts jobs in the order of processing: by age, and then the jobs that made way, by the length of their wait.
 pub(super) fn in_turn(jobs: &mut [Job]) {
     jobs.sort_by_key(|job| (job.state == JobState::Waiting && job.problem.is_some()).then_some(job.updated_at));
 }

@@ -1,9 +1,9 @@
 //! Background work next to the requests: jobs, which survive a restart.
 //!
 //! [`Jobs`] creates and changes them, and [`Worker`] works on them. Jobs that scan bags run next to jobs that remove
-//! lists, and otherwise one runs after the other. If servers share a metadata store, one of them works on a job. It
-//! must store a new state every second, and a server that has seen no new state for a while takes the job over. No
-//! clocks are compared.
+//! lists. Otherwise one runs after the other. If servers share a metadata store, one of them works on a job. It must
+//! store a new state every second, and a server that has seen no new state for a while adopts the job. No clocks are
+//! compared.
 //!
 //! The [`Cleaner`] repairs entries of indexes that do not match their bags.
 

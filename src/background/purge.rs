@@ -19,7 +19,7 @@ use crate::metadata::jobs::JobState;
 const PART_ENTITIES: usize = 100;
 /// Lists that are cleared at once.
 const CLEARED_AT_ONCE: usize = 8;
-/// How often it is said that the work goes on while the item store erases.
+/// The interval of progress reports while the item store erases.
 const ERASE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Goes on with a purge to its end.

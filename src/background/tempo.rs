@@ -1,5 +1,5 @@
-//! How much work a job does at once without a set rate: all that it can while there are no requests, and otherwise a
-//! little at a time with pauses, so that callers hardly notice.
+//! The amount of work that a job does at once without a set rate: everything while there are no requests, and otherwise
+//! a little at a time with pauses, so that callers hardly notice.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -14,35 +14,35 @@ use crate::items::BagSwaps;
 /// Tells how many requests callers have been answered so far.
 pub type Answered = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// How often it is looked whether there are callers.
+/// The interval between checks for callers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// More answered requests a second than this mean that there are callers. Probes, scrapes and watchers of a job send
 /// fewer.
 const FEW: f64 = 100.0;
-/// For how long callers are reckoned with after the last look that found some.
+/// How long after the last detected request callers are assumed.
 const CALM: Duration = Duration::from_secs(1);
 const STEP_OF_PACE: usize = 32;
 
-/// How a store is best asked for much.
+/// The best step sizes for a store.
 #[derive(Debug, Clone, Copy)]
 struct Steps {
     /// The work at once without callers, and with callers.
     alone: usize,
     beside: usize,
-    /// Beside callers a step is followed by a pause of so many times as long as it took, and no longer than this.
+    /// With callers, each step is followed by a pause of this many times its duration, up to `pause_max`.
     pause: u32,
     pause_max: Duration,
 }
 
-/// Many are done in one write. A step can take long for other reasons than its work.
+/// Many bags share one write. A step can take long for other reasons than its work.
 const TOGETHER: Steps = Steps { alone: 4_096, beside: 64, pause: 3, pause_max: Duration::from_millis(25) };
-/// Each is work of the database's for itself, which its callers wait behind; where a step takes long, they do too.
+/// Each bag is separate work of the database, and its callers wait behind it. If a step takes long, callers wait too.
 const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 1, pause: 5, pause_max: Duration::from_millis(250) };
 
 pub(super) struct Tempo {
     answered: Answered,
     steps: Steps,
-    /// The count at the last look, and its time.
+    /// The count at the last check, and its time.
     seen: (u64, Instant),
     /// Until when callers are reckoned with.
     beside_until: Instant,
@@ -60,7 +60,7 @@ impl Tempo {
     fn with_steps(answered: Answered, steps: Steps) -> Self {
         let now = Instant::now();
         let seen = (answered(), now);
-        // Whether there are any is not known before the second look.
+        // Two checks are necessary to detect callers.
         Self { answered, steps, seen, beside_until: now + LOOK_INTERVAL }
     }
 
@@ -85,7 +85,7 @@ impl Tempo {
         }
     }
 
-    /// Waits after a step, of so much, that began then.
+    /// Waits after a step of `done`, which started at `began`.
     pub async fn rest(&mut self, done: usize, pace: Option<NonZeroU32>, began: Instant) {
         match pace {
             Some(_) => pause(done, pace.map(NonZeroU32::get), began).await,
@@ -140,10 +140,10 @@ mod tests {
             count.fetch_add(500, Ordering::Relaxed);
             assert_eq!(tempo.step(None), steps.beside);
             assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, steps.pause * Duration::from_millis(1));
-            // It does not know what else a long step waited for.
+            // The reason of a long step is unknown.
             assert_eq!(rest(&mut tempo, Duration::from_millis(200)).await, steps.pause_max);
         }
-        // A caller who comes in bursts is not forgotten between two of them.
+        // A caller with bursts counts between two of them.
         tokio::time::advance(CALM / 2).await;
         assert_eq!(tempo.step(None), steps.beside);
         tokio::time::advance(CALM).await;

@@ -1,9 +1,9 @@
-//! Makes indexes and the jobs that build them agree.
+//! Makes indexes and the jobs that build them consistent.
 //!
-//! No caller asks for a build: the server that looks first creates the job of an index that is not ready and has none.
-//! So no index is forgotten, wherever a crash interrupts the server between the definition and the job. The first look
-//! after a start also repairs the disagreements that restored backups left: a job that is done
-//! though its index is not ready, and a paused job of an index that is ready or gone.
+//! No caller requests a build: the server that checks first creates the job of an index that is not ready and has none.
+//! So no index is forgotten, wherever a crash interrupts the server between the definition and the job. The first check
+//! after a start also repairs the disagreements that restored backups left: a job that is done although its index is
+//! not ready, and a paused job of an index that is ready or gone.
 
 use md5::{Digest, Md5};
 
@@ -71,7 +71,7 @@ async fn put_over(jobs: &Jobs, job: &Job, state: JobState, progress: Progress) -
     jobs.metadata.put_job(next).await
 }
 
-/// The types with an index that is not ready, as far as the catalog knows.
+/// The types with an index that is not ready, according to the catalog.
 fn types_with_unbuilt(jobs: &Jobs) -> Vec<FeatureId> {
     let Some(snapshot) = jobs.metadata.catalog().snapshot() else { return Vec::new() };
     let unbuilt = snapshot.versions().filter(|version| version.index.as_ref().is_some_and(|index| !index.is_ready));

@@ -22,11 +22,11 @@ use crate::domain::JobId;
 use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, JobState, TaskKind};
 
-/// How often it is looked what other servers have left or asked for. With [`LEASE`] it is how soon another server goes
-/// on where one has died.
+/// The interval between checks for jobs that other servers left or created. With [`LEASE`] it determines how soon
+/// another server continues the work of a dead one.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
-/// As docs/reference/api.md says. The next look sees the last state of who has died; the first one after the lease
-/// takes over.
+/// As in docs/reference/api.md. The next check sees the last state of a dead server's job, and the first one after the
+/// lease adopts it.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
 
 const _: () = assert!(
@@ -108,7 +108,7 @@ impl Worker {
             if is_anothers && now.duration_since(*since) < LEASE {
                 continue;
             }
-            // A job of this server keeps its lane taken, so that it is not selected again.
+            // A job of this server occupies its lane, so that it is not selected again.
             let lane = Arc::clone(&self.free[Lane::of(job.task.kind) as usize]);
             if let Ok(lane) = lane.try_acquire_owned() {
                 chosen.push((job, lane));
@@ -144,7 +144,7 @@ async fn work_on(tools: Tools, job: Job, _lane: OwnedSemaphorePermit) {
         Ok(lists) => tracing::info!(job = %id, lists, "job finished"),
         Err(Lost) => {
             tracing::info!(job = %id, "job released: it was paused, cancelled, preempted, or belongs to another server");
-            // Another server may need a moment to take it.
+            // Another server may need a moment to adopt it.
             sleep(Duration::from_millis(100)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Settings of access: who must show what, and whom their tokens and certificates make them.
+//! Settings of access: the required credentials, and the identities of tokens and certificates.
 
 use std::path::PathBuf;
 
@@ -20,18 +20,18 @@ pub struct AccessSettings {
     pub rate_limits: RateLimitSettings,
     pub keys: KeySettings,
     pub jwt: JwtSettings,
-    /// Who is let in by a client's certificate.
+    /// The rules for client certificates.
     pub certificates: Vec<CertificateSettings>,
 }
 
-/// What each caller who is known is limited to, unless their key says otherwise.
+/// The limits of each known caller, unless its key has others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RateLimitSettings {
     pub requests_per_second: Option<u32>,
     pub requests_burst: Option<u32>,
     pub items_per_second: Option<u32>,
     pub items_burst: Option<u32>,
-    /// Of `items.permits_per_actor`, so many in a hundred list operations may be one caller's at once.
+    /// The percentage of `items.permits_per_actor` that list operations of one caller may use at once.
     pub operations_percent: Option<u32>,
 }
 
@@ -50,7 +50,7 @@ pub struct JwtSettings {
     pub issuers: Vec<IssuerSettings>,
 }
 
-/// An identity provider whose tokens are taken.
+/// An accepted identity provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerSettings {
@@ -62,7 +62,7 @@ pub struct IssuerSettings {
     /// `https`, or `http` on loopback.
     pub jwks_url: Option<String>,
     pub jwks_file: Option<PathBuf>,
-    /// Who may have signed the certificate of `jwks_url`, in place of the system's authorities.
+    /// The authorities of the certificate of `jwks_url`, instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// A token for the request to `jwks_url`: in Kubernetes, the token of the pod's service account.
     pub token_file: Option<PathBuf>,
@@ -90,7 +90,7 @@ pub enum ConsoleToken {
     IdToken,
 }
 
-/// What those get whose claim has a value.
+/// The grant of callers whose claim has a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSettings {
@@ -104,7 +104,7 @@ pub struct RuleSettings {
     pub acts_for_others: bool,
 }
 
-/// What those get whose certificate has a name: one of the three.
+/// The grant of callers whose certificate has a name: one of the three.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateSettings {
@@ -132,7 +132,7 @@ impl Default for AccessSettings {
 }
 
 impl AccessSettings {
-    /// Whether callers can be known by something else than a key.
+    /// Whether callers can be identified by other credentials than a key.
     pub fn knows_others_than_keys(&self) -> bool {
         !self.jwt.issuers.is_empty() || !self.certificates.is_empty()
     }
@@ -170,7 +170,7 @@ impl IssuerSettings {
         self.rules.iter().try_for_each(RuleSettings::check)
     }
 
-    /// A browser asks the issuer where people sign in, and gets their tokens there.
+    /// A browser sends people to the issuer for sign-in, and gets their tokens there.
     fn check_sign_in(&self) -> Result<(), String> {
         if self.client_id.as_ref().is_some_and(String::is_empty) {
             return Err("client_id must not be empty".to_owned());

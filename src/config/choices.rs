@@ -44,7 +44,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Where items are kept.
+    /// The store of items.
     ItemStoreKind {
         Embedded = "embedded",
         Cql = "cql",
@@ -54,7 +54,7 @@ choice! {
 }
 
 choice! {
-    /// Where feature definitions are kept.
+    /// The store of feature definitions.
     MetadataStoreKind {
         Embedded = "embedded",
         Postgres = "postgres",
@@ -74,7 +74,7 @@ choice! {
 }
 
 choice! {
-    /// Who may read the metrics.
+    /// The access to the metrics.
     MetricsAccess {
         Key = "key",
         Open = "open",
@@ -135,7 +135,7 @@ choice! {
 
 choice! {
     LogFormat {
-        /// Text on a terminal, else JSON.
+        /// Text on a terminal, otherwise JSON.
         Auto = "auto",
         Text = "text",
         Json = "json",
@@ -146,7 +146,7 @@ choice! {
     /// Whether clients show certificates.
     ClientAuth {
         None = "none",
-        /// They may; one that is shown must be good.
+        /// Clients may present one. A presented one must be valid.
         Optional = "optional",
         Required = "required",
     }

@@ -39,8 +39,7 @@ pub(super) fn process_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Values with the names of their variables. The crate's environment source does not keep the names, which error
-/// messages need.
+/// Values with the names of their variables. The crate's environment source drops the names, which error messages need.
 #[derive(Debug, Clone)]
 struct Named(Vec<(String, String, String)>);
 
@@ -55,14 +54,14 @@ impl Source for Named {
     }
 }
 
-/// The values of all layers, each of the last one that names it.
+/// The values of all layers. The last layer with a value wins.
 pub(super) struct Merged {
     pub values: Map<String, Value>,
     /// The origin of values that name none.
     pub file_name: String,
 }
 
-/// Merges the layers; fails only where a layer cannot be read at all.
+/// Merges the layers. Fails only if a layer is unreadable.
 pub(super) fn merge(layers: &Layers<'_>) -> Result<Merged, Vec<SettingError>> {
     let mut builder = Config::builder();
     let mut file_name = String::new();

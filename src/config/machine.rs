@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Assumed where the machine does not say.
+/// Assumed if the machine does not report its memory.
 const MEMORY_BYTES_FALLBACK: usize = 2 << 30;
 
 /// Cores that this process may use: affinity and cgroup quotas count.
@@ -22,10 +22,10 @@ pub(super) fn memory_bytes() -> usize {
     machine.into_iter().chain(limits).min().unwrap_or(MEMORY_BYTES_FALLBACK)
 }
 
-/// Open files besides the clients' connections: files of the embedded stores, connections to the databases, and
-/// clients that wait for their turn or are being refused.
+/// Open files in addition to the clients' connections: files of the embedded stores, connections to the databases, and
+/// clients that wait or are being refused.
 pub const FILES_BESIDE_CONNECTIONS: usize = 3_000;
-/// As many connections as a server takes where enough files can be open.
+/// The number of connections of a server with enough open files.
 const CONNECTIONS_MAX: usize = 25_000;
 
 /// The number of connections for which there are files. This process raises its soft limit to the hard limit.
@@ -35,7 +35,7 @@ pub(super) fn connections() -> usize {
     files.map_or(CONNECTIONS_MAX, connections_of)
 }
 
-/// A quarter of the files where there are hardly any: a server whose limit is that low says so.
+/// A quarter of the files if the limit is very low, which the server reports.
 fn connections_of(files: usize) -> usize {
     files.saturating_sub(FILES_BESIDE_CONNECTIONS).max(files / 4).clamp(1, CONNECTIONS_MAX)
 }

@@ -1,5 +1,5 @@
-//! Settings: their keys and defaults, and how they are read from the configuration file, the environment and the
-//! command line.
+//! Settings: their keys and defaults, and reading them from the configuration file, the environment and the command
+//! line.
 //!
 //! Every bound of the product is a key here, with its unit in the name, and is checked once at the start. Only `app`
 //! and `cli` read settings: a store takes a separate options struct. This module must never open, create or connect to
@@ -140,7 +140,7 @@ pub struct CqlSettings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CqlTlsSettings {
     pub ca_file: Option<PathBuf>,
-    /// What nodes' certificates may name instead of their addresses.
+    /// Names that nodes' certificates may have instead of their addresses.
     pub server_name: Vec<String>,
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
@@ -155,7 +155,7 @@ pub struct MetadataSettings {
     pub retry_delay_max_ms: u64,
     pub look_ups_max: u32,
     pub look_up_interval_ms: u64,
-    /// Unset: the catalog is not kept on disk.
+    /// `None`: the catalog is not stored on disk.
     pub snapshot_dir: Option<PathBuf>,
     pub snapshot_age_max_secs: u64,
     pub postgres: PostgresSettings,
@@ -307,7 +307,7 @@ fn shown<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S
     serializer.collect_str(value)
 }
 
-/// Valid settings, and the sources of those that are not defaults.
+/// Valid settings, and the sources of changed ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     pub settings: Settings,
@@ -344,7 +344,7 @@ impl Settings {
         Ok(Loaded { settings, origins })
     }
 
-    /// The log format of these layers, as far as it can be determined: for reporting their mistakes.
+    /// The log format of these layers, if it can be determined, for reporting their mistakes.
     pub fn log_format(config_file: Option<&Path>, flags: &[Flag]) -> LogFormat {
         let layers = Layers { config_file, environment: layers::process_environment(), flags };
         let mut format = LogFormat::Auto;
@@ -359,7 +359,7 @@ impl Settings {
         toml::to_string(self)
     }
 
-    /// Settings that are allowed but seldom intended: one sentence each.
+    /// Settings that are allowed but rarely intended: one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         rules::warnings(self)
     }

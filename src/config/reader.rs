@@ -34,7 +34,7 @@ struct Given {
 pub(super) struct Reader {
     /// By full key, the values that no rule has read yet.
     given: BTreeMap<String, Given>,
-    /// Every key that was asked for: the keys that exist.
+    /// Every key that was read: the keys that exist.
     known: Vec<&'static str>,
     origins: BTreeMap<String, String>,
     errors: Vec<SettingError>,
@@ -61,7 +61,7 @@ impl Reader {
         }
     }
 
-    /// Every key that was asked for.
+    /// Every key that was read.
     #[cfg(test)]
     pub(super) fn known(&self) -> &[&'static str] {
         &self.known
@@ -70,7 +70,7 @@ impl Reader {
     /// Blames a key whose value does not go with the others.
     pub(super) fn blame(&mut self, key: &str, problem: impl Into<String>) {
         let origin = self.origins.get(key).cloned().unwrap_or_else(|| "not set".to_owned());
-        // A key that is already blamed was left at its default: what follows from that says nothing.
+        // A key with an error has its default, so further errors about it would be misleading.
         if self.errors.iter().all(|e| e.key != key) {
             self.errors.push(SettingError { key: key.to_owned(), origin, problem: problem.into() });
         }

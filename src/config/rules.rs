@@ -11,7 +11,7 @@ use crate::access::Budget;
 use crate::domain::{AccessLog, AheadMax, Rate};
 
 const CQL_PORT: u16 = 9042;
-/// The most that Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`): 20 years.
+/// The maximum of Cassandra and ScyllaDB (Cassandra's `Attributes.MAX_TTL`): 20 years.
 const TTL_SECS_MAX: u64 = 630_720_000;
 /// Cassandra's `SchemaConstants.NAME_LENGTH`.
 const KEYSPACE_CHARS_MAX: usize = 48;
@@ -70,7 +70,7 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
 
 fn read_http(http: &mut HttpSettings, reader: &mut Reader) {
     reader.read("http.listen", &mut http.listen, host_port(None));
-    // More than these the HTTP server does not take.
+    // The HTTP server accepts no more.
     reader.read("http.workers", &mut http.workers, number(1..=512));
     reader.read("http.body_bytes_max", &mut http.body_bytes_max, bytes(1 << 10..=1 << 30));
     reader.read("http.response_bytes_max", &mut http.response_bytes_max, bytes(1 << 10..=1 << 30));

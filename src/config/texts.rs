@@ -27,7 +27,7 @@ impl HostPort {
         self.port
     }
 
-    /// `default_port` stands in where the text names none; without one a port is required.
+    /// `default_port` applies if the text has none. Without it a port is required.
     pub(super) fn parse(text: &str, default_port: Option<u16>) -> Result<Self, String> {
         let malformed = || format!("must be host:port, such as 127.0.0.1:{}", default_port.unwrap_or(8080));
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
@@ -43,7 +43,7 @@ impl HostPort {
             (host, port)
         };
         let port = match port {
-            // Rust's own parser would take a plus sign.
+            // Rust's own parser accepts a plus sign.
             Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => port.parse().map_err(|_| malformed())?,
             Some(_) => return Err(malformed()),
             None => default_port.ok_or_else(malformed)?,
@@ -157,7 +157,7 @@ impl Secret {
     }
 }
 
-/// Masks `password=…` among the parameters, where libpq takes one too.
+/// Masks `password=…` among the parameters, which libpq also accepts.
 fn mask_query(address: &str) -> String {
     let Some((path, query)) = address.split_once('?') else {
         return address.to_owned();

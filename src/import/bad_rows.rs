@@ -144,7 +144,7 @@ fn write_ndjson(out: &mut impl Write, source: &str, line: u64, reason: &str, tex
     writeln!(out, "}}")
 }
 
-/// The members of an object as they stand, in their order.
+/// The raw members of an object, in their order.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> serde::Deserialize<'de> for Members<'de> {

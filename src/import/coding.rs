@@ -1,4 +1,4 @@
-//! How files are compressed: by gzip or zstd, or not at all.
+//! The compression of files: gzip, zstd or none.
 
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// RFC 8878, section 3.1.1.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Section 3.1.2: what begins a frame that holds no data, but for the four lowest bits. pzstd writes one before each
+/// Section 3.1.2: the beginning of a frame without data, except for the four lowest bits. pzstd writes one before each
 /// frame, with its length.
 const ZSTD_SKIPPED_MAGIC: u32 = 0x184d_2a50;
 
@@ -67,7 +67,7 @@ impl FileCoding {
     }
 }
 
-/// Whether a frame begins there that readers of zstd are to skip.
+/// Whether a frame begins there that readers of zstd must skip.
 fn is_skipped(head: &[u8]) -> bool {
     head.first_chunk().is_some_and(|magic| u32::from_le_bytes(*magic) & !0xf == ZSTD_SKIPPED_MAGIC)
 }

@@ -212,7 +212,7 @@ mod tests {
                     Ok(read) => prop_assert!(read.len() <= lines, "{read:?}"),
                     Err(error) => prop_assert!(error.starts_with("Some("), "{error}"),
                 }
-                // A file without a header of ours is refused as a whole, or read all the same.
+                // A file without our header is refused completely, or read nevertheless.
                 let _ = rows(&shape, rest);
             }
         }

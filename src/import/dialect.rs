@@ -16,7 +16,7 @@ impl Default for CsvDialect {
     }
 }
 
-/// How quotes within quotes are written, apart from doubling them.
+/// How quotes within quotes are written, other than by doubling them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CsvEscape {
     /// \" is a quote and \\ a backslash, as Spark, Hive and MySQL write them

@@ -1,9 +1,8 @@
-//! Items on their way, by list: few large adds cost the server much less than many small ones.
+//! Items in transit, by list: few large adds cost the server much less than many small ones.
 //!
-//! Files are ordered by time, so that the rows of one list lie far apart: many rows are held back,
-//! and when there are too many, the largest groups go first, while the small ones wait for more. How
-//! many are held decides how long an import of many short lists takes: an add costs much the same
-//! whether it has one item or five.
+//! Files are ordered by time, so that the rows of one list are far apart. Many rows are held, and when there are too
+//! many, the largest groups are sent first, while small groups wait for more. The number of held rows determines the
+//! duration of an import of many short lists: an add costs about the same with one item or five.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,14 +17,14 @@ pub const GROUP_ITEMS_MAX: usize = AddItemsInput::ITEMS_MAX;
 const GROUP_BODY_BYTES_MAX: usize = 1 << 20;
 const ROWS_MAX: usize = 1 << 20;
 const BYTES_MAX: usize = 384 << 20;
-/// The approximate size of a group and of an item besides their JSON.
+/// The approximate size of a group and of an item in addition to their JSON.
 const GROUP_BYTES: usize = 512;
 const ITEM_BYTES: usize = size_of::<RowOrigin>() + size_of::<u32>();
 
 const BODY_HEAD: &[u8] = b"{\"items\":[";
 const BODY_TAIL: &[u8] = b"]}";
 
-/// Where a row stands.
+/// The place of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowOrigin {
     /// By its place on the command line.
@@ -33,7 +32,7 @@ pub struct RowOrigin {
     pub line: u64,
 }
 
-/// Items of one list, at most as many as one add takes.
+/// Items of one list, at most as many as one add may have.
 #[derive(Debug)]
 pub struct Group {
     pub entity_id: EntityId,
@@ -44,7 +43,7 @@ pub struct Group {
     /// Where each item ends in the body.
     ends: Vec<u32>,
     origins: Vec<RowOrigin>,
-    /// The rows as they were, if they are kept at all.
+    /// The original rows, if they are retained.
     raws: Vec<RawRow>,
 }
 
@@ -123,7 +122,7 @@ impl Group {
         })
     }
 
-    /// The group's items that are kept, and the others by themselves.
+    /// Splits the group's items into the kept ones and the others.
     pub fn partition(&self, mut keep: impl FnMut(usize) -> bool) -> (Self, Self) {
         let (mut kept, mut others) = (Self::new(self.entity_id.clone()), Self::new(self.entity_id.clone()));
         for (index, item) in self.items().enumerate() {
@@ -137,14 +136,15 @@ impl Group {
 #[derive(Debug, Default)]
 pub struct Groups {
     groups: HashMap<Box<str>, Group>,
-    /// The lists by when their groups began, if groups are taken by age. Groups that were taken since are passed over.
+    /// The lists in the order in which their groups began, if groups are taken by age. Groups that were already taken
+    /// are skipped.
     begun: Option<VecDeque<(Instant, Box<str>)>>,
     rows: usize,
     bytes: usize,
 }
 
 impl Groups {
-    /// Groups that can be taken by age.
+    /// Groups with a limit of age.
     pub fn by_age() -> Self {
         Self { begun: Some(VecDeque::new()), ..Self::default() }
     }
@@ -213,7 +213,7 @@ impl Groups {
         taken
     }
 
-    /// Takes the groups that began before this moment, if they are to be taken by age.
+    /// Takes the groups that began before this moment, if groups have a limit of age.
     pub fn take_older(&mut self, than: Instant) -> Vec<Group> {
         let mut taken = Vec::new();
         while let Some((since, entity_id)) =

@@ -11,8 +11,7 @@ use super::source::Source;
 use super::tally::Tally;
 use super::utf16;
 
-/// A row may have this many bytes, about: what never ends is no row, such as one whose quote is
-/// not closed.
+/// The approximate limit of a row. An endless row, such as one with an unclosed quote, exceeds it.
 pub const ROW_BYTES_MAX: usize = 16 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 

@@ -88,7 +88,7 @@ pub struct Summary {
 /// failed half-way.
 pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Failure> {
     let sources = source::name_all(&options.files, options.format)?;
-    // A server that was never there is told at once; one that goes away later is waited for.
+    // A server that was never reachable is reported at once. An outage during the import is waited for.
     let client = Client::new(options.server.clone(), None, Retries::PATIENT)?.for_people();
     let shape = shape(&client, &options).await?;
     let client = client.with_retries(Retries::PERSISTENT);

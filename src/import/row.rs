@@ -1,4 +1,4 @@
-//! One row of a file, and what reading one comes to.
+//! One row of a file, and the result of reading it.
 
 use csv::ByteRecord;
 

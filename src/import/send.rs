@@ -84,7 +84,7 @@ pub async fn send_all(
     };
     buffer.close();
     let done = match sent {
-        // The reader may wait for its source for ever.
+        // The reader may wait for its source without end.
         Ok(()) if is_interrupted => Ok(()),
         Ok(()) => reading.await.unwrap_or_else(|_| Err(Failure::failed("the reading thread has failed"))),
         failed => failed,

@@ -46,7 +46,7 @@ impl Shape {
         Ok(Self { columns, times, value_type, keys })
     }
 
-    /// Appends a key, which is to be one.
+    /// Appends a text as a key, if it is valid.
     pub fn key_of_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
         MemberKey::new(text).map_err(|e| e.to_string())?;
         write_string(text, out)
@@ -95,7 +95,7 @@ impl Shape {
             });
         }
         let raw = raw(0)?;
-        // The canonical form costs more than everything else here. The server refuses what it would refuse.
+        // The canonical form costs more than everything else here. The server performs this check.
         if self.value_type != ValueType::Json {
             self.value_type.encode(raw).map_err(|e| e.to_string())?;
         }
@@ -117,8 +117,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Whether the server would take the item, by the server's own rules. `item` is the JSON that
-    /// is sent.
+    /// Whether the server would accept the item, by the server's own rules. `item` is the sent JSON.
     pub fn check_strictly(&self, item: &[u8]) -> Result<(), String> {
         let item: SentItem<'_> = serde_json::from_slice(item).map_err(|e| e.to_string())?;
         self.value_type.encode(item.value.get()).map_err(|e| e.to_string())?;

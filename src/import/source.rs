@@ -1,4 +1,4 @@
-//! The files that rows come from: their names and formats.
+//! The source files of rows: their names and formats.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use super::coding::FileCoding;
 use crate::client::Failure;
 
-/// Names that are compared with that of a missing file.
+/// Names that are compared with a missing file's name.
 const NAMES_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,7 +27,7 @@ pub struct Source {
     pub path: Option<PathBuf>,
 }
 
-/// Names all files and checks that they are there, before anything is sent.
+/// Names all files and checks that they exist, before anything is sent.
 pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Source>, Failure> {
     let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
     if files.iter().filter(|path| is_stdin(path)).count() > 1 {

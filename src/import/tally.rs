@@ -23,7 +23,7 @@ pub struct Tally {
     bad: AtomicU64,
     keeps_bad_rows: bool,
     bad_rows: Mutex<Option<BadRows>>,
-    /// The first warning of timestamps in another unit: the reader's, or else the server's.
+    /// The first warning about timestamps in another unit: the reader's, or otherwise the server's.
     unit_warning: OnceLock<String>,
     /// Whether a timestamp had no time zone.
     is_utc_assumed: AtomicBool,
@@ -48,7 +48,7 @@ impl Tally {
         }
     }
 
-    /// Whether bad rows are written down, so that rows must be kept until they are added.
+    /// Whether bad rows are written to a file, so that rows must be retained until they are added.
     pub fn keeps_bad_rows(&self) -> bool {
         self.keeps_bad_rows
     }
@@ -65,8 +65,8 @@ impl Tally {
         self.doubtful.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Fails if most of the sent rows have expired or probably have another unit: the file is probably not what its
-    /// user expects.
+    /// Fails if most of the sent rows have expired or probably have another unit, because then the file is probably a
+    /// wrong one.
     pub fn check(&self) -> Result<(), Failure> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (added, expired, doubtful) = (count(&self.added), count(&self.already_expired), count(&self.doubtful));

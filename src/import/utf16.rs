@@ -12,7 +12,7 @@ pub enum ByteOrder {
     Big,
 }
 
-/// The length of the byte order mark at the head of a file, and the order of UTF-16 that it stands for.
+/// The length of the byte order mark at the head of a file, and its order of UTF-16.
 pub fn mark(head: &[u8]) -> io::Result<(usize, Option<ByteOrder>)> {
     let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why));
     match head {

@@ -1,4 +1,4 @@
-//! Adds lists to a server, as many in one call as it takes.
+//! Adds lists to a server, as many in one call as it accepts.
 
 use liststore_contract::operations::batch_add;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub(super) struct Adder<'a> {
     waiting: Vec<String>,
     items: usize,
     bytes: usize,
-    /// Added items, and items that had expired by then.
+    /// Added items, and items that had already expired.
     pub added: u64,
     pub already_expired: u64,
 }
@@ -61,7 +61,7 @@ impl<'a> Adder<'a> {
         Self { client, feature, version, waiting: Vec::new(), items: 0, bytes: 0, added: 0, already_expired: 0 }
     }
 
-    /// Sends what waits.
+    /// Sends the waiting items.
     pub async fn flush(&mut self) -> Result<(), Failure> {
         if self.waiting.is_empty() {
             return Ok(());

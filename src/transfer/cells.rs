@@ -131,7 +131,7 @@ impl Kinds {
         self.others |= text.is_some();
     }
 
-    /// The narrowest type of all. JSON keeps strings and other values apart.
+    /// The narrowest type of all values. JSON distinguishes strings from other values.
     pub fn narrowest(&self) -> Kind {
         let plain = self.plain.iter().zip(PLAIN).find(|(fits, _)| **fits).map(|(_, (kind, _))| kind);
         match plain {

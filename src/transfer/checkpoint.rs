@@ -67,12 +67,12 @@ impl Checkpoint {
         Ok(Begun::Part { file, bytes, exported, page_token })
     }
 
-    /// Holds that so many bytes count, and where the walk goes on.
+    /// Stores the number of valid bytes, and where the walk continues.
     pub fn hold<T: Serialize>(&self, exported: &T, bytes: u64, page_token: &str) -> Result<(), Failure> {
         self.state.write(&State { exported, bytes, page_token: Some(page_token.to_owned()), is_whole: false })
     }
 
-    /// Gives the file its name: it has so many bytes.
+    /// Gives the complete file its name and this length.
     pub fn finish<T: Serialize>(&self, exported: &T, bytes: u64) -> Result<(), Failure> {
         self.state.write(&State { exported, bytes, page_token: None, is_whole: true })?;
         self.name(bytes)?;
@@ -108,7 +108,7 @@ impl Checkpoint {
         Err(Failure::failed(format!("{name} already exists: remove it, or write another file")))
     }
 
-    /// Opens the part, of which so many bytes stay. The lock ends with the process, however that ends.
+    /// Opens the part and truncates it to this length. The lock ends with the process, however that ends.
     fn open(&self, bytes: u64) -> io::Result<File> {
         let mut file = match OpenOptions::new().write(true).create(bytes == 0).truncate(false).open(&self.part) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && bytes > 0 => {

@@ -14,8 +14,8 @@ use super::state::StateFile;
 use crate::client::{Client, Failure, Retries, ServerUrl};
 use crate::domain::{Clock, EntityType, FeatureName, SystemClock, Timestamp, VersionLabel};
 
-/// What expires within this part of a version's TTL, and within this time, is not compared: it may be gone from one
-/// server before the other is looked at.
+/// Items that expire within this part of a version's TTL, and within this time, are not compared. They may expire on
+/// one server before the other is read.
 const MARGIN_PART: u64 = 20;
 const MARGIN_NANOS_MAX: u64 = 3_600_000_000_000;
 
@@ -27,11 +27,11 @@ pub struct CopyOptions {
     pub feature: Option<FeatureName>,
     /// Only this version of the feature, which is named, and to which version there, if that is another one.
     pub version: Option<(VersionLabel, VersionLabel)>,
-    /// Where to keep how far the run has come.
+    /// The file with the progress of the run.
     pub state: Option<PathBuf>,
 }
 
-/// What became of one feature version.
+/// The outcome of one feature version.
 #[derive(Debug, Clone, Serialize)]
 pub struct Copied {
     pub feature: String,
@@ -48,7 +48,7 @@ impl Copied {
     }
 }
 
-/// Versions that are through, and the one that is not, with where its walk goes on.
+/// The completed versions, and the current one with the place where its walk continues.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     done: Vec<(String, String)>,
@@ -61,7 +61,7 @@ struct Begun {
     page_token: String,
 }
 
-/// Copies, and compares all that was copied, by this run and those before it.
+/// Copies, and compares everything that this run and earlier ones copied.
 pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
     let CopyOptions { from, to, entity_type, feature, version, state } = options;
     let run = match &version {
@@ -128,7 +128,7 @@ async fn items(
     }
 }
 
-/// The items of a version on both servers, without those that are about to expire.
+/// The items of a version on both servers, without items that are about to expire.
 async fn compare(
     (from, to): &(Client, Client),
     version: &Version,

@@ -11,7 +11,7 @@ use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Owner, ValueType, VersionLabel};
 use crate::wire::{self, Problem};
 
-/// The file, in the order of entity types and names. What it does not mention at all is not compared.
+/// The file, in the order of entity types and names. Kinds that it does not mention are not compared.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -21,7 +21,7 @@ struct File {
     features: Option<Vec<FeatureText>>,
 }
 
-/// What a file declares.
+/// The declarations of a file.
 pub(super) struct Declarations {
     pub entity_types: Option<EntityTypes>,
     pub features: Option<Definitions>,
@@ -32,7 +32,7 @@ struct FeatureText {
     entity_type: String,
     name: String,
     value_type: String,
-    /// And whatever else the file has.
+    /// Any other member of the file.
     #[serde(flatten)]
     properties: Map<String, Json>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -49,7 +49,7 @@ struct FeatureText {
 #[derive(Debug, Serialize, Deserialize)]
 struct VersionText {
     version: String,
-    /// Those that are not the feature's, and whatever else the file has.
+    /// Properties that differ from the feature's, and any other member of the file.
     #[serde(flatten)]
     properties: Map<String, Json>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -75,7 +75,7 @@ pub(super) struct DeclaredVersion {
     pub description: Description,
 }
 
-/// Features by what identifies them.
+/// Features by their identity.
 pub(super) type Definitions = BTreeMap<FeatureId, Declared>;
 
 impl FeatureText {

@@ -20,7 +20,7 @@ pub(super) struct Version {
     pub ttl: Ttl,
 }
 
-/// The features of a server: one, those of an entity type, or all.
+/// The selected features of a server: one, those of an entity type, or all.
 pub(super) async fn features(
     client: &Client,
     entity_type: Option<&EntityType>,
@@ -93,8 +93,8 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
     Ok(versions)
 }
 
-/// Creates a missing definition, and returns whether it did. The server refuses it if it exists by now: the answer to
-/// an earlier attempt was lost, or another client was faster. Then the caller must compare the two.
+/// Creates a missing definition, and returns whether it did. The server refuses an existing one: the answer to an
+/// earlier attempt was lost, or another client was faster. Then the caller must compare the two.
 pub(super) async fn create(client: &Client, creation: Request, exists: ErrorCode) -> Result<bool, Failure> {
     match client.send(&creation.repeatable()).await {
         Ok(_) => Ok(true),
@@ -148,8 +148,8 @@ fn is_alike(id: &FeatureId, source: &FeatureVersion, target: &FeatureVersion) ->
     Ok(())
 }
 
-/// A version of a feature, and the version there that its items go to. Both are there, and show the same of the same
-/// items; how their lists are kept may differ.
+/// A version of a feature, and the target version of its items. Both exist, and show the same part of the same items.
+/// Their storage may differ.
 pub(super) async fn pair(
     client: &Client,
     feature: &Feature,

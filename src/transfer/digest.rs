@@ -15,7 +15,7 @@ pub struct Digest {
     pub checksum: u64,
 }
 
-/// Adds up all that it takes.
+/// Adds up the received items.
 #[derive(Default)]
 pub(super) struct Digesting {
     pub digest: Digest,

@@ -1,4 +1,4 @@
-//! Entity types with their indexes as a file of definitions has them, and what a server lacks of them.
+//! Entity types with their indexes in a file of definitions, and the differences of a server.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(super) struct DeclaredIndex {
 pub(super) type EntityTypes = BTreeMap<EntityType, DeclaredType>;
 
 impl DeclaredType {
-    /// Whether a server has it like that, apart from its indexes.
+    /// Whether a server's type is equal, without comparing its indexes.
     pub fn is(&self, present: &wire::EntityType) -> bool {
         self.ttl.to_string() == present.ttl
             && self.description.as_str() == present.description

@@ -19,7 +19,7 @@ pub struct ExportOptions {
     pub server: ServerUrl,
     pub feature: FeatureId,
     pub version: VersionLabel,
-    /// Lists are written as of this time, as far as they still show it.
+    /// Lists are written as of this time, if their items are still stored.
     pub as_of: Option<Timestamp>,
     /// `-` is standard output.
     pub output: PathBuf,
@@ -44,7 +44,7 @@ struct ToFile {
 
 impl Sink for ToFile {
     async fn take(&mut self, entity_id: &str, items: &[Item]) -> Result<(), Failure> {
-        // A list comes in as many answers as it takes, one after the other.
+        // A list may span several consecutive answers.
         if self.last.as_deref() != Some(entity_id) {
             self.exported.lists += 1;
             self.last = Some(entity_id.to_owned());
@@ -54,7 +54,7 @@ impl Sink for ToFile {
     }
 }
 
-/// Writes the file, or goes on where an earlier run was cut off.
+/// Writes the file, or continues an interrupted run.
 pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     let ExportOptions { server, feature, version, as_of, output, format } = options;
     let of_then = as_of.map(|moment| format!(", as of {moment},")).unwrap_or_default();
@@ -66,7 +66,7 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     let of_version = of_version.ok_or_else(|| {
         Failure::failed(format!("the feature {feature} has no version {:?} (version_not_found)", version.as_str()))
     })?;
-    // Without its footer a Parquet file is none, so that nothing can go on from a part of it.
+    // A Parquet file is invalid without its footer, so a partial one cannot be continued.
     let goes_on = output != Path::new("-") && format != ExportFormat::Parquet;
     let checkpoint = goes_on.then(|| Checkpoint::new(&output, run));
     let (part, exported, page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
@@ -97,7 +97,7 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     })
 }
 
-/// Writes what follows a place, part by part.
+/// Writes everything after a place, part by part.
 async fn write(
     source: &Source<'_>,
     mut sink: ToFile,

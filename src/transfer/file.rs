@@ -29,7 +29,7 @@ enum Rows {
     Parquet(Box<ParquetFile>),
 }
 
-/// What rows are made of.
+/// The form of rows.
 struct Form {
     format: ExportFormat,
     feature: FeatureId,
@@ -39,7 +39,7 @@ struct Form {
 }
 
 impl Form {
-    /// The cells of a row, without those that these items do not have.
+    /// The cells of a row, without cells that these items lack.
     fn cells<'a>(&self, cells: &'a [&'a str; 7]) -> &'a [&'a str] {
         if self.identity == IdentityKind::Key { cells } else { &cells[..6] }
     }

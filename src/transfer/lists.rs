@@ -1,4 +1,4 @@
-//! Reads many lists in few calls, each list to its first page, in the order in which they were asked for.
+//! Reads many lists in few calls, the first page of each, in the order of the requests.
 
 use liststore_contract::operations::batch_get;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::domain::{FeatureId, Int64As, VersionLabel};
 use crate::wire::parameters::INT64_AS;
 use crate::wire::{ErrorCode, Item, ProblemBody};
 
-/// Lists that one call asks for.
+/// Lists of one call.
 pub(super) const CALL_LISTS: usize = 100;
 
-/// A list that is to be read. Moments are nanoseconds.
+/// A list to read. Moments are nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Asked<'a> {
     pub entity_type: &'a str,

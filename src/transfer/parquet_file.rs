@@ -1,8 +1,8 @@
 //! A Parquet file (the format's own specification: `apache/parquet-format`), written in groups of rows.
 //!
-//! What makes up a column of a group stands together in the file, so a group is held in memory until it is
-//! written. A file is whole only with its footer: it is written under another name, and has its own once it is.
-//! `without_parquet.rs` stands in its place in a program that cannot write any.
+//! The parts of a column of a group are adjacent in the file, so a group is held in memory until it is written. A file
+//! is complete only with its footer. It is written under another name, and gets its own name once it is complete.
+//! `without_parquet.rs` replaces this file in a program without the format.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -109,7 +109,7 @@ impl Leaf {
             Values::Int64(values) if self.kind == Kind::Timestamp => {
                 values.push(i64::try_from(Timestamp::parse(cell).ok()?.as_nanos()).ok()?);
             }
-            // The format keeps unsigned integers by their bits.
+            // The format stores the bits of unsigned integers.
             Values::Int64(values) if self.kind == Kind::UInt64 => {
                 values.push(cell.parse::<u64>().ok()?.cast_signed());
             }

@@ -130,8 +130,7 @@ pub async fn export(client: &Client) -> Result<String, Failure> {
 }
 
 impl Plan {
-    /// The differences of a server from a file. Definitions that only the server has are deleted only if they are to
-    /// be `pruned`.
+    /// The differences of a server from a file. Surplus definitions of the server are deleted only with `pruned`.
     pub async fn make(client: &Client, file: &str, pruned: bool) -> Result<Self, Failure> {
         let wanted = definition_file::read(file)?;
         let mut plan = Self::default();
@@ -411,7 +410,7 @@ fn told(given: &GivenProperties) -> String {
     in_order.map(|name| format!("{name} {}", shown(members.get(*name)))).collect::<Vec<_>>().join(", ")
 }
 
-/// The properties that are not as they are wanted, which are told.
+/// The differing properties, with their text.
 fn changed(
     what: &str,
     wanted: &VersionProperties,

@@ -10,12 +10,12 @@ use crate::wire::{EntityPage, Item};
 
 /// Entities of a part.
 const PART_ENTITIES: usize = 500;
-/// Items of each list that a call for many asks for.
+/// Items of each list in a call for many.
 const CALL_ITEMS: usize = 1_000;
 
-/// What takes the items of lists.
+/// A receiver of the items of lists.
 pub(super) trait Sink {
-    /// Takes some items of a list, newest first: all that one answer has of it.
+    /// Takes some items of a list, newest first: the part in one answer.
     async fn take(&mut self, entity_id: &str, items: &[Item]) -> Result<(), Failure>;
 }
 
@@ -26,12 +26,12 @@ pub(super) struct Source<'a> {
     pub version: &'a VersionLabel,
     /// Nothing older is read.
     pub min_timestamp: Option<Timestamp>,
-    /// Lists are read as of this time, as far as they still show it.
+    /// Lists are read as of this time, if their items are still stored.
     pub as_of: Option<Timestamp>,
 }
 
 impl Source<'_> {
-    /// Reads a part: where the walk goes on, if it does.
+    /// Reads a part. Returns where the walk continues; `None` at its end.
     pub async fn part(&self, page_token: Option<&str>, sink: &mut impl Sink) -> Result<Option<String>, Failure> {
         let request = Request::of_feature(&list_entities::ROW, self.feature)
             .query(&VERSION, (!self.version.is_default()).then_some(self.version))

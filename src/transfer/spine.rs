@@ -22,7 +22,7 @@ const COLUMNS_MAX: usize = 1_000;
 /// times as long it is out of range.
 const NANOS_MIN: u64 = 100_000_000_000_000_000;
 
-/// Where it is, and which of its columns say whose list and when.
+/// The place of the file, and its columns for the entity and the moment.
 #[derive(Debug, Clone)]
 pub struct SpineFile {
     pub path: PathBuf,
@@ -85,7 +85,7 @@ impl Spine {
         Ok(Self { file, columns, open_end, is_utc_assumed: false, rows })
     }
 
-    /// The next row; none if there are no more.
+    /// The next row; `None` at the end.
     pub fn next(&mut self) -> Result<Option<SpineRow>, Failure> {
         let Self { file, columns, is_utc_assumed, rows, .. } = self;
         let Some((line, mut cells)) = rows.next(file)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Where a run that was cut off goes on: a small file, replaced as a whole after each part.
+//! The state of an interrupted run: a small file, replaced completely after each part.
 
 use std::fs;
 use std::io::Write;
@@ -30,7 +30,7 @@ impl StateFile {
         &self.path
     }
 
-    /// What an earlier run has left, if it left something.
+    /// The state of an earlier run, if there is one.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,

@@ -40,7 +40,7 @@ pub struct Joined {
     pub warnings: Vec<String>,
 }
 
-/// Writes the file, whole or not at all.
+/// Writes the complete file, or none.
 pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
     let TrainingOptions { server, spine, features, version, limit, output, format } = options;
     if output.as_os_str() != "-" && output.exists() {

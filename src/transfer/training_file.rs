@@ -88,7 +88,7 @@ impl TrainingFile {
     }
 }
 
-/// A file of CSV or NDJSON. It has its name once it is whole.
+/// A file of CSV or NDJSON. It gets its name once it is complete.
 pub(super) struct TextFile {
     name: String,
     /// The path of the file, and its final name; none for standard output.

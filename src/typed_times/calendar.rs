@@ -30,7 +30,7 @@ fn why(text: &str) -> Refused {
 /// Words of other programs for a missing value.
 const MISSING: [&str; 7] = ["null", "none", "nan", "nat", "n/a", "na", "\\n"];
 
-/// Reads a text in the zone that it names, or else in `zone`, or else in UTC.
+/// Reads a text in its own zone, otherwise in `zone`, otherwise in UTC.
 pub fn read(text: &str, zone: Option<&Zone>) -> Result<TypedTime, Refused> {
     if text.is_empty() {
         return Err(why("the timestamp is empty"));
@@ -52,7 +52,7 @@ pub fn read(text: &str, zone: Option<&Zone>) -> Result<TypedTime, Refused> {
     Ok(resolve(civil, offset, zone)?)
 }
 
-/// The offset that stands behind a time of day.
+/// The offset after a time of day.
 fn zone_of(text: &str) -> Result<Offset, Refused> {
     if let Some(offset) = offset(text) {
         return Ok(offset);
@@ -99,7 +99,7 @@ fn is_slashed(text: &str) -> bool {
 struct Scan<'a>(&'a [u8]);
 
 impl Scan<'_> {
-    /// A number of exactly so many digits.
+    /// A number of exactly `digits` digits.
     fn number(&mut self, digits: usize) -> Result<i16, Refused> {
         let (number, rest) = self.0.split_at_checked(digits).ok_or(Refused::Unknown)?;
         let value = number

@@ -1,8 +1,8 @@
-//! Times as people and other programs write them: the one parser of commands and imports.
+//! Times in the notations of people and other programs: the only parser of commands and imports.
 //!
 //! The API takes RFC 3339 and nanoseconds only. This parser also takes dates, times without seconds or a time zone,
-//! times relative to now, and the texts of common databases. It never guesses: a text that could be two moments is
-//! refused, and the error says how to write it. `tests/support/typed_times.json` is the table of its spellings.
+//! times relative to now, and the texts of common databases. It never guesses: an ambiguous text is refused, and the
+//! error contains the accepted forms. `tests/support/typed_times.json` is the table of its spellings.
 
 mod calendar;
 mod format;
@@ -114,7 +114,7 @@ impl TimeReader {
         }
     }
 
-    /// What to write instead.
+    /// The accepted forms.
     fn forms(&self) -> String {
         if self.now.is_some() {
             return "write 2024-08-29, \"2024-08-29 16:44\", 2024-08-29T16:44:05Z, now, -7d (7 days ago), or nanoseconds \

@@ -1,4 +1,4 @@
-//! The table of spellings, and what it leaves open.
+//! Tests of the table of spellings, and of further cases.
 
 use serde::Deserialize;
 

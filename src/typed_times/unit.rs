@@ -29,7 +29,7 @@ pub struct Number<'a> {
 }
 
 impl<'a> Number<'a> {
-    /// The number that a text is; none if it is something else.
+    /// The number in a text; `None` for other texts.
     pub fn of(text: &'a str) -> Option<Self> {
         let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);

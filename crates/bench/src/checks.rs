@@ -48,7 +48,7 @@ impl RecentAdds {
     }
 }
 
-/// What every answer of a run must keep to.
+/// The rules for every answer of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Expectations {
     /// None if the lists hold something else than a data set of this generator.
@@ -138,7 +138,7 @@ impl Expectations {
     }
 }
 
-/// Whether the item is one that was loaded, or may be one that was added later.
+/// Whether the item is a loaded one, or possibly a later added one.
 fn may_be_there(protocol: &Protocol, data: &DataSet, list: u64, item: &SeenItem<'_>) -> bool {
     if item.value.len() != data.value_bytes {
         return false;
@@ -146,7 +146,7 @@ fn may_be_there(protocol: &Protocol, data: &DataSet, list: u64, item: &SeenItem<
     if !data::is_loaded_value(&item.value) {
         return true;
     }
-    // Where timestamps are kept coarsely, an item may seem to lie in its neighbour's slot.
+    // If timestamps are stored coarsely, an item may seem to be in its neighbour's slot.
     let slot = item.timestamp.as_nanos().saturating_sub(data.oldest_nanos) / data.spacing_nanos;
     (slot.saturating_sub(1)..data.length.min(slot + 2)).any(|index| {
         let is_its_time = protocol.kept_nanos(data.timestamp(list, index)) == item.timestamp.as_nanos();
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(complaint(None, &loaded(10)), "");
         let both: Items = added().into_iter().chain(loaded(7)).collect();
         assert_eq!(complaint(Some(ADD), &both), "");
-        // Others have added so much since then that ours are off the page.
+        // Other clients have added so much since then that our items are off the page.
         let newer = |i: u64| (ADD.newest_nanos + 100 - i, text(|out| data::write_added_value(i, 12, out)));
         assert_eq!(complaint(Some(ADD), &(0..10).map(newer).collect()), "");
     }

@@ -58,7 +58,7 @@ impl Connection {
         self.stream.is_some()
     }
 
-    /// Connects to the first of the addresses that takes it.
+    /// Connects to the first of the addresses that accepts it.
     pub async fn open(&mut self, addresses: &[SocketAddr]) -> Result<(), Broken> {
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(addresses));
         let stream = connecting

@@ -24,7 +24,7 @@ pub fn of_this_thread() -> Option<Duration> {
 pub fn of_process_tree(root: u32) -> Result<Duration, String> {
     let mut processes = HashMap::new();
     for entry in fs::read_dir("/proc").map_err(|e| format!("cannot read /proc: {e}"))?.flatten() {
-        // A process may end while we look.
+        // A process may end during the search.
         if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
             && let Some(process) =
                 fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| Process::read(&stat))
@@ -43,7 +43,7 @@ pub fn of_process_tree(root: u32) -> Result<Duration, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
     parent: u32,
-    /// Its own time, and that of its ended and awaited children.
+    /// Its own time, including its ended and awaited children.
     ticks: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The data set: which lists there are, and what each of them holds when it is loaded.
+//! The data set: its lists, and their items after loading.
 //!
 //! Everything here is a pure function of a list's number and an item's number. So a data set of any size needs no
 //! memory, loading it twice changes nothing, and an answer can be checked against the expected items. Values that are
@@ -25,7 +25,7 @@ pub struct DataSet {
     pub lists: u64,
     pub length: u64,
     pub value_bytes: usize,
-    /// Item `i` lies between `oldest_nanos + i × spacing_nanos` and the next item's slot.
+    /// Item `i` is between `oldest_nanos + i × spacing_nanos` and the next item's slot.
     pub oldest_nanos: u64,
     pub spacing_nanos: u64,
 }

@@ -1,8 +1,7 @@
 //! The data set that a server reports.
 //!
-//! The feature's labels describe the data set, so that a run needs no options that the load was
-//! given already, a load that was interrupted can be finished, and one that was done is not done
-//! again. In Redis the same words stand in a hash.
+//! The feature's labels describe the data set. So a run needs no options that the load had, an interrupted load can be
+//! completed, and a complete one is not repeated. In Redis a hash has the same fields.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,9 +65,9 @@ pub enum Decision {
     Create(DataSet),
     /// Load it, again from the beginning: existing items stay as they are.
     Load(DataSet),
-    /// It is there.
+    /// It exists.
     Use(Description),
-    /// The lists hold something else.
+    /// The lists contain another data set.
     Foreign(DataSet),
 }
 
@@ -81,7 +80,7 @@ pub enum Found {
     DataSet(Description),
 }
 
-/// Decides what to do. `name` is for messages, `now_nanos` the present.
+/// Decides the next action. `name` is for messages, `now_nanos` the current time.
 pub fn decide(load: bool, shape: &Shape, found: Found, name: &str, now_nanos: u64) -> Result<Decision, String> {
     match found {
         Found::Nothing if load => Ok(Decision::Create(shape.data_set(now_nanos)?)),

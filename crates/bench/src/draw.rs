@@ -1,4 +1,4 @@
-//! Selects the next request: draws operations, and knows the expected contents of their answers.
+//! Selects the next request: draws operations, and stores the expected contents of their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Draw {
         }
     }
 
-    /// Notes a successful answer. Checks one in so many, and returns the finding.
+    /// Notes a successful answer. Checks one in `check_every`, and returns the finding.
     pub fn answered(&mut self, drawn: &Drawn, body: &[u8]) -> Option<Result<(), Malformed>> {
         let Plan { protocol, expectations, check_every, lists_per_get, data, .. } = &*self.plan;
         self.answers += 1;

@@ -1,5 +1,5 @@
-//! Just enough HTTP/1.1 for a load generator: requests are rendered from prepared pieces, and
-//! answers must say their length.
+//! Just enough HTTP/1.1 for a load generator: requests are rendered from prepared pieces, and answers must have a
+//! length.
 //!
 //! A general client costs several times the CPU time of the measured server. This one sends at most one request ahead
 //! of its answer, and refuses unknown forms.
@@ -59,7 +59,7 @@ impl Http {
         }
     }
 
-    /// The same with gets of so many lists each.
+    /// The same with gets of `lists` lists each.
     pub fn getting(self, endpoint: &Endpoint, limit: u64, lists: u64) -> Self {
         Self { several: (lists > 1).then(|| BatchGet::new(endpoint, limit, lists)), ..self }
     }
@@ -166,7 +166,7 @@ impl Http {
 
     pub fn items(&self, kind: Kind, body: &[u8]) -> u64 {
         match kind {
-            // One brace opens the answer, one each item, and one each list of several: no value of ours has any.
+            // One brace opens the answer, one each item, and one each list of several. No value of ours contains any.
             Kind::Get => {
                 let others = 1 + self.several.as_ref().map_or(0, |several| several.count);
                 (body.iter().filter(|byte| **byte == b'{').count() as u64).saturating_sub(others)

@@ -35,7 +35,7 @@ impl Input {
         &mut self.bytes
     }
 
-    /// The answer, once it is whole.
+    /// The answer, once it is complete.
     pub fn answer(&mut self, protocol: &Protocol) -> Result<Option<Response>, Malformed> {
         if self.bytes.len() < self.wanted {
             return Ok(None);

@@ -71,11 +71,11 @@ pub struct Options {
     /// Of a feature that is created.
     pub ttl: Ttl,
     pub mode: Mode,
-    /// Items that a get asks for.
+    /// Items of a get.
     pub limit: u64,
-    /// Lists that a get asks for.
+    /// Lists of a get.
     pub lists_per_get: u64,
-    /// Items that an add brings.
+    /// Items of an add.
     pub batch: u64,
     /// The exponent of the lists' popularity; none if all are alike.
     pub zipf: Option<f64>,
@@ -87,7 +87,7 @@ pub struct Options {
     pub duration: Duration,
     /// Of one answer.
     pub timeout: Duration,
-    /// One in so many answers is checked; 0 for none.
+    /// One in this many answers is checked; 0 for none.
     pub check_every: u64,
     /// A process whose CPU time is measured, including its children.
     pub server_pid: Option<u32>,
@@ -111,7 +111,7 @@ pub struct Finding {
     pub report: Report,
     /// A person ended it early.
     pub interrupted: bool,
-    /// Why the server could not be reached any more, if it could not.
+    /// Why the server became unreachable, if it did.
     pub lost: Option<String>,
 }
 
@@ -200,7 +200,7 @@ async fn prepare(options: &Options) -> Result<Prepared, Failure> {
         Decision::Create(data) => {
             check_life(&data, options.ttl, now_nanos)?;
             side.create(options.ttl, begun(data)).await?;
-            // Learns the labels that a later change must keep.
+            // Reads the labels that a later change must retain.
             side.find().await?;
             (load(&side, &target, begun(data), options).await?, options.ttl)
         }
@@ -250,7 +250,7 @@ fn check_life(data: &DataSet, ttl: Ttl, now_nanos: u64) -> Result<(), Failure> {
     Err(Failure::Usage(format!("--ttl {ttl} is shorter than the time span of a list's items")))
 }
 
-/// Loads the data set, and says so in its description.
+/// Loads the data set, and describes it in the labels.
 async fn load(
     side: &Side,
     target: &Target,

@@ -14,13 +14,13 @@ use super::data::DataSet;
 use super::protocol::Protocol;
 use super::response::Outcome;
 
-/// Well below the largest body that a server takes by default (2 MiB).
+/// Well below the default limit of a server for a body (2 MiB).
 const ADD_BYTES_MAX: usize = 1 << 20;
-/// What an item takes in JSON besides its value, and some more.
+/// An item's size in JSON in addition to its value, with a reserve.
 const ITEM_BYTES_MAX: usize = 64;
 /// More in flight would only wait.
 const CONNECTIONS_MAX: usize = 64;
-/// How long an add is tried again that a server cannot take at the moment.
+/// How long the generator retries an add that the server temporarily refuses.
 const RETRIES_FOR: Duration = Duration::from_secs(60);
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);

@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// Between the items of one add: enough for stores that keep microseconds.
+/// The time between the items of one add: enough for stores with a resolution of microseconds.
 pub const ADDED_SPACING_NANOS: u64 = 1_000;
 
 /// One request.

@@ -1,4 +1,4 @@
-//! What all threads of a run agree on.
+//! The common parameters of all threads of a run.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub struct Plan {
     pub batch: u64,
     pub lists_per_get: u64,
     pub expectations: Expectations,
-    /// One in so many answers is checked; 0 for none.
+    /// One in this many answers is checked; 0 for none.
     pub check_every: u64,
     pub connections: usize,
     pub threads: usize,

@@ -66,8 +66,7 @@ impl Protocol {
         }
     }
 
-    /// Whether `first` may stand before `second` in a list. Equal timestamps go by item key,
-    /// descending.
+    /// Whether `first` may precede `second` in a list. Equal timestamps are ordered by item key, descending.
     pub fn in_order(&self, first: &SeenItem<'_>, second: &SeenItem<'_>) -> bool {
         let key = |item: &SeenItem<'_>| ItemKey::new(item.timestamp, ValueDigest::of(&item.value));
         match self {
@@ -77,7 +76,7 @@ impl Protocol {
         }
     }
 
-    /// What becomes of a timestamp that is sent, so that it can be found in an answer.
+    /// The stored form of a sent timestamp, so that it can be found in an answer.
     pub fn kept_nanos(&self, timestamp_nanos: u64) -> u64 {
         match self {
             Self::Http(_) => timestamp_nanos,

@@ -1,8 +1,8 @@
 //! Just enough of Redis's protocol (RESP2) to measure a Redis in the same way.
 //!
-//! A list is a sorted set with the value as member and the timestamp as score, which is how lists
-//! of this kind are kept in Redis: `ZRANGE … REV WITHSCORES`, `ZADD`, `ZREM`. Scores are doubles,
-//! so timestamps are kept in microseconds, which a double holds exactly.
+//! A list is a sorted set with the value as member and the timestamp as score, the usual form of such lists in Redis:
+//! `ZRANGE … REV WITHSCORES`, `ZADD`, `ZREM`. Scores are doubles, so timestamps are in microseconds, which a double
+//! represents exactly.
 
 use std::ops::Range;
 
@@ -22,9 +22,9 @@ pub struct Resp {
     key_prefix: String,
     data: DataSet,
     batch: u64,
-    /// `0`, the last index that a get asks for, `REV`, `WITHSCORES`.
+    /// `0`, the last index of a get, `REV`, `WITHSCORES`.
     get_tail: Vec<u8>,
-    /// How many lists a get is of: so many commands, sent together.
+    /// The lists of a get, which are as many commands, sent together.
     lists: u64,
 }
 
@@ -41,7 +41,7 @@ impl Resp {
         }
     }
 
-    /// The same with gets of so many lists each.
+    /// The same with gets of `lists` lists each.
     pub fn getting(self, lists: u64) -> Self {
         Self { lists, ..self }
     }

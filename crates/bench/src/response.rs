@@ -8,7 +8,7 @@ use liststore_contract::domain::Timestamp;
 /// One whole response at the beginning of the bytes received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// Bytes that it takes, its head included.
+    /// The length of the answer, including its head.
     pub bytes: usize,
     pub body: Range<usize>,
     pub outcome: Outcome,
@@ -35,7 +35,7 @@ pub enum Parsed {
     },
 }
 
-/// An answer that cannot be understood. The connection is of no more use.
+/// A malformed answer. The connection is no longer usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub String);

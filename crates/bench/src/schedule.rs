@@ -25,7 +25,7 @@ struct Beat {
     kind: Kind,
     period_secs: f64,
     first_secs: f64,
-    /// How many requests of this beat have been taken.
+    /// The number of taken requests of this beat.
     taken: u64,
 }
 

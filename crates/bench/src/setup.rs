@@ -1,4 +1,4 @@
-//! Before the run: finds or creates the feature, and reads and keeps the data set's description.
+//! Before the run: finds or creates the feature, and reads and stores the data set's description.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub struct ServerSide {
     id: FeatureId,
     pub endpoint: Endpoint,
     pub addresses: Vec<SocketAddr>,
-    /// The feature's labels besides ours.
+    /// The feature's further labels.
     labels: BTreeMap<String, String>,
 }
 

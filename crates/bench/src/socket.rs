@@ -35,7 +35,7 @@ impl Socket {
         Self { token, stream: None, request: Vec::new(), sent: 0, input: Input::new(), used: false }
     }
 
-    /// Connects to the first of the addresses that takes it, and waits for that.
+    /// Connects to the first of the addresses that accepts it, and waits for that.
     pub fn open(&mut self, addresses: &[SocketAddr], registry: &Registry) -> Result<(), Broken> {
         let mut failed = io::Error::from(io::ErrorKind::NotFound);
         for address in addresses {
@@ -53,7 +53,7 @@ impl Socket {
         self.register(TcpStream::from_std(stream), registry)
     }
 
-    /// Begins to connect. An event says when [`Socket::connected`] is worth asking.
+    /// Starts to connect. An event reports when to call [`Socket::connected`].
     pub fn connect(&mut self, address: SocketAddr, registry: &Registry) -> Result<(), Broken> {
         self.close();
         TcpStream::connect(address).and_then(|stream| self.register(stream, registry)).map_err(Broken::Connect)
@@ -65,7 +65,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Whether the connection is there by now.
+    /// Whether the connection is established.
     pub fn connected(&mut self) -> Result<bool, Broken> {
         let Some(stream) = &self.stream else { return Ok(false) };
         let connected = match stream.take_error() {
@@ -80,7 +80,7 @@ impl Socket {
         connected.map_err(Broken::Connect)
     }
 
-    /// Ends the connection. Dropping a stream takes it out of the poll.
+    /// Ends the connection. Dropping a stream removes it from the poll.
     pub fn close(&mut self) {
         self.stream = None;
     }
@@ -92,7 +92,7 @@ impl Socket {
         self.send()
     }
 
-    /// Sends as much of the request as the socket takes.
+    /// Sends as much of the request as the socket accepts.
     fn send(&mut self) -> Result<(), Broken> {
         let idle = self.used;
         let lost = |source| Broken::Lost { source, idle };
@@ -132,7 +132,7 @@ impl Socket {
         matches!(self.receive(), Ok(None))
     }
 
-    /// Reads once: so many bytes, or nothing if none are there.
+    /// Reads once: the number of bytes, or `None` if there are none.
     fn receive(&mut self) -> Result<Option<usize>, Broken> {
         loop {
             let Some(stream) = &self.stream else { return Err(self.lost(io::ErrorKind::NotConnected.into())) };

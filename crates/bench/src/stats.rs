@@ -12,7 +12,7 @@ const LATENCY_NANOS_MIN: u64 = 1_000;
 const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 /// Errors of latencies are below 0.1%.
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// Complaints that are kept as examples.
+/// Complaints that are stored as examples.
 const EXAMPLES_MAX: usize = 5;
 /// The number of distinct codes; a server has fewer.
 const CODES_MAX: usize = 100;
@@ -37,12 +37,12 @@ pub struct KindStats {
 #[derive(Debug, Clone)]
 pub struct Stats {
     kinds: [KindStats; 3],
-    /// Answers looked at, and those found wrong.
+    /// Checked answers, and wrong ones among them.
     pub checked: u64,
     pub wrong: u64,
     pub examples: Vec<String>,
     pub reconnects: u64,
-    /// All requests that ended, those before the measured time included: for the live line.
+    /// All completed requests, including those before the measured time: for the live line.
     pub ended: u64,
 }
 
@@ -66,7 +66,7 @@ impl KindStats {
         self.errors.values().sum()
     }
 
-    /// Whether a request of this kind was due at all.
+    /// Whether any request of this kind was due.
     pub fn is_used(&self) -> bool {
         self.done + self.errors_in_all() + self.unsent > 0
     }

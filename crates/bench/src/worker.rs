@@ -1,8 +1,8 @@
 //! One thread of the generator: an event loop over its connections, and its measurements.
 //!
-//! A free connection takes the next request (when one is due, or at once in a closed loop), sends
-//! it, and is free again when the answer is there and recorded. All connections of a thread share
-//! one source of random numbers and one schedule, so the same seed makes the same requests.
+//! A free connection takes the next request (when one is due, or at once in a closed loop) and sends it. It is free
+//! again when the answer has arrived and is recorded. All connections of a thread share one source of random numbers
+//! and one schedule, so the same seed makes the same requests.
 
 use std::collections::VecDeque;
 use std::io;
@@ -36,7 +36,7 @@ const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const EVENTS_MAX: usize = 1024;
 
-/// What connects a thread with the conductor.
+/// The shared state of a thread and the conductor.
 pub struct Controls {
     pub stats: Arc<Mutex<Stats>>,
     pub connected: mpsc::Sender<Result<(), String>>,
@@ -127,7 +127,7 @@ enum State {
 
 #[derive(Debug)]
 struct Reconnecting {
-    /// The request that is sent once more when the connection is there.
+    /// The request that is sent again once the connection is established.
     again: Option<Asked>,
     away_since: Duration,
     /// Which of the plan's addresses is tried.
@@ -155,7 +155,7 @@ struct Worker {
     draw: Draw,
     schedule: Option<Schedule>,
     lanes: Vec<Lane>,
-    /// Connections that wait for something to be due, the one that waits longest first.
+    /// Connections that wait for a due request, the longest waiting one first.
     free: VecDeque<usize>,
     /// How many were not given up.
     alive: usize,
@@ -266,7 +266,7 @@ impl Worker {
         }
     }
 
-    /// Does what an event says can be done.
+    /// Does the work that an event permits.
     fn proceed(&mut self, number: usize) {
         // The timer has the number behind the last connection's.
         let Some(lane) = self.lanes.get_mut(number) else { return };

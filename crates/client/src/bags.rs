@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::error::ClientError;
 use super::{Client, Request, read};
 
-/// When a write of a bag is carried out.
+/// The condition of a write of a bag.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Condition {
     #[default]
@@ -39,7 +39,7 @@ impl Bag {
     }
 }
 
-/// What a write of a bag has left.
+/// A bag after a write.
 #[derive(Debug, Clone)]
 pub struct StoredBag {
     pub updated_at: String,
@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// Stores the properties of an entity, in the place of all that it has.
+    /// Stores the properties of an entity, and replaces all existing ones.
     pub async fn put_bag(
         &self,
         entity_type: &EntityType,
@@ -67,7 +67,7 @@ impl Client {
         self.write_bag(&put_bag::ROW, entity_type, entity_id, properties, condition).await
     }
 
-    /// Merges properties into those that an entity has (RFC 7396): `null` removes a property.
+    /// Merges properties into an entity's existing ones (RFC 7396): `null` removes a property.
     pub async fn patch_bag(
         &self,
         entity_type: &EntityType,

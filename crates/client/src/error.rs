@@ -18,7 +18,7 @@ const EXCERPT_CHARS_MAX: usize = 200;
 pub struct Problem {
     pub details: ProblemBody,
     pub retry_after: Option<Duration>,
-    /// What to try next, if the client looked for it.
+    /// The next step for the user, if the client searched for one.
     pub next_step: Option<String>,
 }
 
@@ -29,7 +29,7 @@ pub enum ClientError {
     /// The request was not sent.
     #[error("cannot reach {url}: {reason}; {advice}")]
     Unreachable { url: String, reason: String, advice: &'static str },
-    /// The same: who answered has shown a certificate that does not hold.
+    /// The request was not sent, because the server has an invalid certificate.
     #[error("cannot trust {url}: {reason}; {advice}")]
     Untrusted { url: String, reason: String, advice: &'static str },
     /// No server listens in a data directory.
@@ -50,18 +50,18 @@ pub enum ClientError {
     Unreadable(String),
 }
 
-/// What to do where a server cannot be reached.
+/// The remedy for an unreachable server.
 const START: &str = "start a server there with `liststore serve`, or name another with --url or LISTSTORE_URL";
 const NAME: &str = "correct the name of the host in --url or LISTSTORE_URL";
 const PLAIN: &str = "the server speaks plain HTTP there: write http:// instead of https://, or turn on TLS in its \
                      settings (http.tls)";
-/// What to do about a certificate.
+/// The remedy for a refused certificate.
 const AUTHORITY: &str = "name its certificate authority with --ca-file or LISTSTORE_CA_FILE if the system does not \
                          trust it";
 const OWN_AUTHORITY: &str = "the server shows the certificate of an authority: give it a certificate that the \
                              authority signed (http.tls.certificate_file)";
 const WRONG_NAME: &str = "use a name or an address in the URL that the certificate has";
-/// What to do about an answer that is no HTTP.
+/// The remedy for an answer that is not HTTP.
 const TLS: &str = ": the server may use TLS there: write https:// instead of http://";
 
 fn line(Problem { details: problem, next_step, .. }: &Problem) -> String {
@@ -108,7 +108,7 @@ fn fault_of_tls(error: &reqwest::Error) -> Option<rustls::Error> {
     None
 }
 
-/// What helps against a certificate that is not accepted.
+/// The remedy for a certificate that is not accepted.
 fn advice_about(fault: &CertificateError) -> &'static str {
     let text = format!("{fault:?}");
     match fault {

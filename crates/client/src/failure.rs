@@ -1,4 +1,4 @@
-//! Why something that a person asked for was not done.
+//! Why a person's request failed.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use super::error::ClientError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It was asked for in a way that cannot be carried out.
+    /// The request is invalid.
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
@@ -20,7 +20,7 @@ impl Failure {
     /// A failure to write to a file or to standard output.
     pub fn cannot_write(name: &dyn Display, error: &dyn Display) -> Self {
         let error = error.to_string();
-        // Writers of rows keep the text of an error of the system, but not its kind.
+        // Writers of rows retain the text of a system error, but not its kind.
         if error.contains("Broken pipe") {
             Self::OutputClosed
         } else {

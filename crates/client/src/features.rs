@@ -42,12 +42,12 @@ impl Client {
         self.ask(&request.query(&ENTITY_TYPE, entity_type).query(&PAGE_TOKEN, page_token)).await
     }
 
-    /// Changes a feature. What the patch leaves out stays.
+    /// Changes a feature. Fields that the patch omits stay unchanged.
     pub async fn update_feature(&self, id: &FeatureId, patch: &FeaturePatch) -> Result<Feature, ClientError> {
         self.ask(&Request::of_feature(&update_feature::ROW, id).body(patch)?).await
     }
 
-    /// Deletes a feature with all its versions. Its items expire by themselves.
+    /// Deletes a feature with all its versions. Its items expire automatically.
     pub async fn delete_feature(&self, id: &FeatureId) -> Result<Deleted, ClientError> {
         self.ask(&Request::of_feature(&delete_feature::ROW, id)).await
     }

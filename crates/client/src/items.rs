@@ -69,7 +69,7 @@ impl TryFrom<wire::Item> for Item {
     }
 }
 
-/// A page of a list, in the order that was asked for.
+/// A page of a list, in the requested order.
 #[derive(Debug, Clone)]
 pub struct ItemPage {
     pub items: Vec<Item>,

@@ -72,16 +72,16 @@ use local::Address;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection to one server, and what to show there. Cheap to use from many tasks at once.
+/// A connection to one server, with the credentials to present. Cheap to use from many tasks at once.
 #[derive(Debug)]
 pub struct Client {
     http: reqwest::Client,
     url: ServerUrl,
     author: Option<Author>,
     retries: Retries,
-    /// Whether errors have a next step for people, which may take a further request.
+    /// Whether errors include a next step for people, which may take a further request.
     is_for_people: bool,
-    /// Where it connects to, if that is not what the URL says.
+    /// The connected address, if it differs from the URL.
     _local: Option<Address>,
 }
 
@@ -92,8 +92,8 @@ pub struct Response {
     pub etag: Option<String>,
 }
 
-/// A page of a listing, whose entries stay as the server wrote them: commands print members that this
-/// version does not know.
+/// A page of a listing, whose entries stay as the server wrote them. So commands print members that this version does
+/// not support.
 #[derive(Debug, Deserialize)]
 pub struct RawPage {
     #[serde(
@@ -157,7 +157,7 @@ impl Client {
         Self { author, ..self }
     }
 
-    /// A client whose errors say what a person may try next.
+    /// A client whose errors include a next step for people.
     pub fn for_people(self) -> Self {
         Self { is_for_people: true, ..self }
     }

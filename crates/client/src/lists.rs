@@ -80,7 +80,7 @@ impl<'c> List<'c> {
         Request::of_list(row, &self.name.feature, &self.name.entity_id, &self.name.version)
     }
 
-    /// One page of items. A list that nobody wrote is empty.
+    /// One page of items. A list without writes is empty.
     pub async fn get(&self, get: &Get) -> Result<ItemPage, ClientError> {
         let order = (get.order != Order::default()).then(|| get.order.as_str());
         let request = within(self.request(&get_items::ROW), &get.within)
@@ -91,7 +91,7 @@ impl<'c> List<'c> {
         self.client.ask::<PageRead>(&request).await?.try_into()
     }
 
-    /// All items, page by page, from the one that `get` begins with.
+    /// All items, page by page, from the beginning of `get`.
     pub fn pages(&self, get: Get) -> Pages<'c> {
         Pages { list: *self, next: Some(get) }
     }
@@ -176,7 +176,7 @@ pub struct Pages<'c> {
 }
 
 impl Pages<'_> {
-    /// The next page; none behind the last one. After an error, the same page is asked for again.
+    /// The next page; `None` after the last one. After an error, the next call requests the same page again.
     pub async fn next(&mut self) -> Result<Option<ItemPage>, ClientError> {
         let Some(get) = &self.next else { return Ok(None) };
         let page = self.list.get(get).await?;

@@ -10,8 +10,8 @@ pub const NAME: &str = "admin.sock";
 /// A longer path has no room in an address (unix(7)).
 const PATH_BYTES_MAX: usize = 107;
 
-/// How to bind or reach the socket of a data directory: by its path, or where that is too long by way
-/// of the opened directory, for as long as this is kept.
+/// How to bind or reach the socket of a data directory: by its path or, if that is too long, through the opened
+/// directory, while this value exists.
 #[derive(Debug)]
 pub struct Address {
     pub path: PathBuf,

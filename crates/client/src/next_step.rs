@@ -1,4 +1,4 @@
-//! What a person may try after an error: names that are close to a missing one, and commands that help.
+//! Next steps after an error: names that are close to a missing one, and commands that help.
 
 use liststore_contract::domain::Limit;
 use liststore_contract::operations::{get_feature, list_entity_types, list_features, list_indexes};
@@ -10,7 +10,7 @@ use super::error::ClientError;
 use super::request::Request;
 use super::{Client, RawPage, read};
 
-/// What exists already, and the command that shows it.
+/// The kinds of existing objects, and the command that lists them.
 const EXISTING: [(ErrorCode, &str); 5] = [
     (ErrorCode::FeatureExists, "feature get"),
     (ErrorCode::VersionExists, "version get"),
@@ -20,7 +20,7 @@ const EXISTING: [(ErrorCode, &str); 5] = [
 ];
 
 impl Client {
-    /// The error, with what to try next if that is known. It may ask the server for the names that exist.
+    /// Adds a next step to the error, if there is one. It may request the existing names from the server.
     pub(super) async fn with_next_step(&self, request: &Request, error: ClientError) -> ClientError {
         let ClientError::Problem(mut problem) = error else { return error };
         problem.next_step = self.next_step(request, &problem.details.code, problem.details.status).await;
@@ -102,7 +102,7 @@ impl Client {
     }
 }
 
-/// What helps a caller who is not allowed something.
+/// The remedy for a caller without permission.
 fn of_caller(status: u16) -> Option<String> {
     match status {
         401 => Some("pass an API key with LISTSTORE_TOKEN or --token-file FILE".to_owned()),

@@ -10,8 +10,8 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// The same for text of several lines. Escapes have the form that JSON has, where such characters stand in strings
-/// only: a document keeps its meaning.
+/// Does the same for a text of several lines. Escapes have the form of JSON, where such characters occur only in
+/// strings. So a document retains its meaning.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(steers) {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::error::ClientError;
 
-/// Above any deadline that a server keeps for an operation.
+/// Above any deadline that a server has for an operation.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request, with the path below the server's URL.
@@ -84,7 +84,7 @@ impl Request {
         Self { body: Some(Bytes::from(body)), ..self }
     }
 
-    /// Gives the server more time to answer than operations take.
+    /// Gives the server more time to answer than operations have.
     pub fn within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }

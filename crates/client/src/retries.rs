@@ -21,7 +21,7 @@ pub struct Retries {
 impl Retries {
     /// One attempt: the caller itself tries again.
     pub const NONE: Self = Self { retries_max: 0, outlast_outage: false };
-    /// For a person who waits: at most four attempts, and none at a server that is away.
+    /// For a person who waits: at most four attempts, and only one if the server is unreachable.
     pub const PATIENT: Self = Self { retries_max: 3, outlast_outage: false };
     /// For bulk work: it outlasts a restart of the server of about half a minute.
     pub const PERSISTENT: Self = Self { retries_max: 11, outlast_outage: true };

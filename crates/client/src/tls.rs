@@ -1,4 +1,4 @@
-//! TLS of the commands: whom they believe, and who they say they are.
+//! TLS of the commands: the trusted authorities, and the client's certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::error::ClientError;
 /// Files in PEM. They are read when a client is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// The trusted authorities; those of the system if there is none.
+    /// The trusted authorities; `None` for the system's.
     pub ca_file: Option<PathBuf>,
-    /// A certificate to show, with those between it and its authority, and its private key.
+    /// A certificate to present, with the certificates between it and its authority, and its private key.
     pub certificate_file: Option<PathBuf>,
 }
 
-/// TLS by rustls on ring. A client of a plain URL (`tls` is `None`) gets no authorities: it must work on a machine
-/// that has no certificates at all.
+/// TLS by rustls on ring. A client of a plain URL (`tls` is `None`) gets no authorities, because it must work on a
+/// machine without any certificates.
 pub(super) fn with_tls(builder: ClientBuilder, tls: Option<&Tls>) -> Result<ClientBuilder, ClientError> {
     let ring = rustls::crypto::ring::default_provider();
     let roots = match tls {
         Some(Tls { ca_file: Some(path), .. }) => read(path, authorities)?,
         Some(Tls { certificate_file: None, .. }) => {
-            // The first provider stays: it is this one, or one that was installed on purpose.
+            // An error means that a provider is installed already: this one, or another chosen on purpose.
             let _ = ring.install_default();
             return Ok(builder);
         }

@@ -19,7 +19,7 @@ impl Token {
         (is_well_formed(text) || has_form_of_jwt(text)).then(|| Self(text.to_owned()))
     }
 
-    /// What to send as `Authorization`.
+    /// The value of `Authorization`.
     pub fn authorization(&self) -> String {
         format!("Bearer {}", self.0)
     }

@@ -8,7 +8,8 @@ use reqwest::Url;
 use super::error::ClientError;
 use super::{Tls, Token};
 
-/// Where the server is: `http` or `https`, maybe with a path in front of the API's; and what to show there.
+/// The place of the server, with the credentials to present: `http` or `https`, optionally with a path before the
+/// API's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     url: Url,
@@ -104,7 +105,7 @@ impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = self.url.clone();
         if shown.password().is_some() {
-            // Fails only for URLs without a host, which are none of these.
+            // Fails only for URLs without a host, which do not occur here.
             let _ = shown.set_password(Some("********"));
         }
         f.write_str(shown.as_str().trim_end_matches('/'))

@@ -4,20 +4,19 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use liststore_contract::domain::{Value, ValueType};
 
-/// Appends the JSON of a value that stands as plain text: a `string` as it is, `bytes` as Base64,
-/// `json` as JSON, and `12`, `1.5`, `true` for the others.
+/// Appends the JSON of a value in plain text: a `string` unchanged, `bytes` as Base64, `json` as JSON, and `12`, `1.5`,
+/// `true` for the other types.
 ///
-/// Texts that only the canonical form of JSON refuses are left to the server. After an error, discard the appended
-/// text.
+/// The server checks texts that only the canonical form of JSON refuses. After an error, discard the appended text.
 pub fn write_json(value_type: ValueType, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     let mismatch = |expected: &str| format!("must be {expected} (the feature's value_type is {value_type})");
     match value_type {
         ValueType::String => write_string(text, out)?,
         ValueType::Int64 => {
-            // Programs that keep integers as doubles, such as pandas with missing values, write 5.0.
+            // Programs that store integers as doubles, such as pandas with missing values, write 5.0.
             let whole = text.split_once('.').filter(|(_, decimals)| decimals.bytes().all(|digit| digit == b'0'));
             let whole = whole.map_or(text, |(whole, _)| whole);
-            // Rust would take the plus sign; the server does not.
+            // Rust accepts a plus sign, but the server does not.
             let number: Option<i64> = if whole.starts_with('+') { None } else { whole.parse().ok() };
             let number = number.ok_or_else(|| mismatch("an integer from -2^63 to 2^63 - 1"))?;
             out.extend_from_slice(number.to_string().as_bytes());

@@ -1,8 +1,8 @@
-//! Permissions: what a caller can be allowed to do and on which resources, and the roles that allow it.
+//! Permissions: the actions that a caller can be allowed and their resources, and the roles that allow them.
 
 use crate::domain::Role;
 
-/// What an operation asks for.
+/// The permission that an operation requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
     /// Any caller.
@@ -21,14 +21,14 @@ pub enum Permission {
     LocalAdministration,
 }
 
-/// What an operation is about.
+/// The resource of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource<'r> {
     /// A feature, its versions, its history or its lists.
     Feature { entity_type: &'r str, feature: &'r str },
     /// All features of an entity type, including future and deleted ones.
     EntityType(&'r str),
-    /// Features that are decided on one by one later: those that a listing shows, or those that a body names.
+    /// Features that are checked one by one later: the features of a listing, or of a body.
     SomeFeatures,
     /// The server, or all of them: no feature in particular.
     Whole,
@@ -47,7 +47,7 @@ impl Permission {
         Self::ServerWrite,
     ];
 
-    /// Whether it concerns the whole server, so that callers who are limited to some features cannot use it.
+    /// Whether it concerns the whole server, so that callers with access to only some features cannot use it.
     pub fn is_about_all(self) -> bool {
         matches!(self, Self::PoolsWrite | Self::KeysWrite | Self::ServerRead | Self::ServerWrite)
     }
@@ -69,7 +69,7 @@ impl Permission {
         }
     }
 
-    /// Whether a role allows it. Everything else is not allowed.
+    /// Whether a role allows it. All other permissions are refused.
     pub fn is_of(self, role: Role) -> bool {
         match role {
             Role::Reader => matches!(self, Self::ListsRead | Self::FeaturesRead),

@@ -1,4 +1,4 @@
-//! What is said of an operation, once: the form of the rows in [`crate::operations`].
+//! The properties of an operation, declared once: the form of the rows in [`crate::operations`].
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use crate::permission::{Permission, Resource};
 use crate::wire::parameters::{Parameter, REQUEST_ID, TIMEOUT};
 use crate::wire::{ErrorCode, Type};
 
-/// What everybody but the operation's own function needs to know of it.
+/// The data of an operation for all code except its own function.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// Its id in the OpenAPI document, and its label in metrics and logs.
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// What is not obvious from that line; may be empty.
+    /// Details beyond the summary; may be empty.
     pub description: &'static str,
     pub group: Group,
     pub permission: Permission,
@@ -26,11 +26,11 @@ pub struct Row {
     pub query: &'static [Parameter],
     pub headers: &'static [Parameter],
     pub request: Option<Type>,
-    /// Whether its body is a merge patch (RFC 7396), and may say so.
+    /// Whether its body is a merge patch (RFC 7396), which may have its own media type.
     pub takes_merge_patch: bool,
     /// Whether it reads or changes items, so that a caller's limit of items bounds it.
     pub counts_items: bool,
-    /// The replies of success, and those that are no problem: the first is the usual one.
+    /// The replies of success, and the other replies that are no problem. The first is the usual one.
     pub replies: &'static [ReplyForm],
     /// Every code that it may be refused or fail with, in sets that operations share.
     pub errors: &'static [&'static [ErrorCode]],
@@ -53,7 +53,7 @@ pub enum Subject {
     Server,
 }
 
-/// What operations are about.
+/// The groups of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     Lists,
@@ -65,7 +65,7 @@ pub enum Group {
     Health,
 }
 
-/// What carrying an operation out does to what is stored.
+/// The effect of an operation on the stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Read,
@@ -95,7 +95,7 @@ pub struct ReplyForm {
 #[derive(Debug, Clone, Copy)]
 pub enum Content {
     Json(Type),
-    /// JSON, or lines of JSON (NDJSON) for those who ask for them.
+    /// JSON, or lines of JSON (NDJSON) for callers that request them.
     JsonOrLines(Type),
     /// Text, of this media type.
     Text(&'static str),
@@ -133,7 +133,7 @@ impl Group {
 }
 
 impl Effect {
-    /// Whether it may change what is stored.
+    /// Whether it may change stored data.
     #[inline]
     pub fn writes(self) -> bool {
         self != Self::Read
@@ -172,7 +172,7 @@ pub enum Segment {
 }
 
 impl Row {
-    /// What most rows have.
+    /// The values of most rows.
     pub const DEFAULT: Self = Self {
         name: "",
         summary: "",
@@ -207,7 +207,7 @@ impl Row {
         self.headers.iter().any(|taken| taken.name == header.name)
     }
 
-    /// What it is about, as far as the variable segments of its path tell.
+    /// Its resource, according to the variable segments of its path.
     #[inline]
     pub fn resource<'r>(&self, variables: [&'r str; 2]) -> Resource<'r> {
         match self.subject {
@@ -244,8 +244,7 @@ impl Row {
         path
     }
 
-    /// What stands before and behind the last variable segment of the path, for whoever writes many
-    /// paths that differ in it alone.
+    /// The text before and after the last variable segment of the path, for writing many paths that differ only in it.
     pub fn path_around_last(&self, variables: &[&str]) -> (String, &'static str) {
         let end = self.path.rfind('}').map_or(self.path.len(), |at| at + 1);
         let mut before = self.path_of(variables);
@@ -255,7 +254,7 @@ impl Row {
     }
 }
 
-/// Everything but the unreserved characters of RFC 3986, section 2.3, and the colon, which stands for
-/// itself in a segment.
+/// Everything but the unreserved characters of RFC 3986, section 2.3, and the colon, which needs no encoding in a
+/// segment.
 const SEGMENT: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');

@@ -15,9 +15,9 @@ use super::decide::{DeploymentView, POOL};
 use super::resource::ListActorPool;
 use super::status::PoolStatus;
 
-/// Who is said to have set a field.
+/// The manager name for the fields that the operator sets.
 pub const MANAGER: &str = "liststore-operator";
-/// The number of pods to read of one Deployment: the maximum of a pool, and those of a rollout.
+/// The number of pods to read of one Deployment: the maximum of a pool, with additional ones during a rollout.
 const PODS_MAX: u32 = 2_000;
 
 /// A pod that is ready, and where it is.

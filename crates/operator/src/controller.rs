@@ -22,16 +22,16 @@ use super::pods::{Pods, Target};
 use super::probes::{PoolHealth, Progress};
 use super::resource::ListActorPool;
 
-/// Between two looks at a pool that nothing is heard of.
+/// The interval between checks of a pool without events.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// The same while something is under way.
 const LOOK_INTERVAL_BUSY: Duration = Duration::from_secs(2);
-/// After a look that failed: the API server may be away.
+/// The delay after a failed check, for example of an unavailable API server.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
-/// Pods that are asked, or resized, at once.
+/// Pods that are queried, or resized, at once.
 const PODS_AT_ONCE: usize = 16;
 
-/// A pool, or why an object of that kind is none: one that cannot be read must not keep others from being so.
+/// A pool, or why an object of that kind is malformed. A malformed one must not block the others.
 type AnyPool = DeserializeGuard<ListActorPool>;
 
 struct Operator {
@@ -146,7 +146,7 @@ impl Operator {
         Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
     }
 
-    /// Returns the failures. The next look finds the pods that were not resized.
+    /// Returns the failures. The next check finds the pods that were not resized.
     async fn resize(&self, pool: &ListActorPool, due: Vec<ReadyPod>) -> Vec<Notice> {
         let spec = &pool.spec;
         let resizing = iter(due).map(|ReadyPod { name, address }| async move {

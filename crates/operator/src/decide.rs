@@ -1,4 +1,4 @@
-//! Decides from the observed state what to do for a pool, and what to report: a pure function.
+//! Decides the actions for a pool, and its report, from the observed state: a pure function.
 
 use super::resource::{Limit, ListActorPoolSpec};
 use super::status::{Condition, PoolStatus};
@@ -23,7 +23,7 @@ pub struct DeploymentView {
     pub uid: String,
     /// The pool that it names in its annotation.
     pub pool: Option<String>,
-    /// Pods that it is to have.
+    /// The wanted number of pods.
     pub wanted: i32,
     pub replicas: i32,
     pub ready: i32,
@@ -55,14 +55,14 @@ pub enum PodPool {
     Silent(String),
 }
 
-/// The time and the object of a look.
+/// The time and the object of a check.
 #[derive(Debug, Clone)]
 pub struct Look<'a> {
     /// The name of the pool.
     pub name: &'a str,
     pub spec: &'a ListActorPoolSpec,
     pub generation: Option<i64>,
-    /// The status of the previous look.
+    /// The status of the previous check.
     pub before: &'a PoolStatus,
     /// In RFC 3339.
     pub now: &'a str,
@@ -72,7 +72,7 @@ pub struct Look<'a> {
 pub struct Decision {
     /// Write this number of replicas into the pool, which has none.
     pub adopt: Option<i32>,
-    /// Give the Deployment so many replicas.
+    /// Scale the Deployment to this many replicas.
     pub scale_to: Option<i32>,
     /// Give the pods of these names `actorsPerPod` list actors.
     pub resize: Vec<String>,
@@ -160,7 +160,7 @@ fn without_deployment(look: &Look<'_>, reason: &str, message: String) -> Decisio
         replicas: Some(0),
         ready_replicas: Some(0),
         desired_replicas: look.spec.replicas,
-        // An autoscaler refuses an empty one, and says so more loudly than it would without pods.
+        // An autoscaler refuses an empty one, with a stronger error than for missing pods.
         selector: look.before.selector.clone().or_else(|| Some("liststore.dev/deployment=missing".to_owned())),
         actors: Some(0),
         pods_at_size: Some(0),

@@ -1,4 +1,4 @@
-//! The operator's log, on standard error: text on a terminal, else JSON.
+//! The operator's log, on standard error: text on a terminal, otherwise JSON.
 
 use std::io::IsTerminal;
 

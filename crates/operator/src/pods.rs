@@ -11,7 +11,7 @@ use liststore_contract::wire::{HealthRead, Pool, PoolInput};
 use super::decide::PodPool;
 use super::resource::ListActorPoolSpec;
 
-/// A pod answers at once or not at all.
+/// A working pod answers immediately.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Sessions are opened, and operations end, before a change is answered.
 const RESIZE_TIMEOUT: Duration = Duration::from_secs(45);

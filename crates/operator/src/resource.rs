@@ -135,7 +135,7 @@ impl ListActorPoolSpec {
     }
 }
 
-/// What keeps a pool from having as many pods as it asks for.
+/// Why a pool cannot have the wanted number of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     MinReplicas,

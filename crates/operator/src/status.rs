@@ -56,8 +56,8 @@ impl PoolStatus {
     }
 }
 
-/// Missing or malformed members count as if there had been no look before. Otherwise, one object with an unreadable
-/// status would block the operator for all others.
+/// Missing or malformed members count as if no check had happened. Otherwise, one object with an unreadable status
+/// would block the operator for all other objects.
 impl<'de> Deserialize<'de> for PoolStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = serde_json::Value::deserialize(deserializer)?;

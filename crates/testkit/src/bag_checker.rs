@@ -1,11 +1,11 @@
-//! Judges what queries by indexes answer while bags and indexes are written, by a model that looks through all bags.
+//! Checks the answers of index queries during writes of bags and indexes, with a model that scans all bags.
 //!
-//! Only one writer writes each entity, one call after the other. So it knows the possible states of each bag: one, or,
-//! after a missing answer, one of two. Each answer to a query is compared with that: bags of other writers may match
-//! or not; no returned bag may fail to match, and none may be returned twice.
+//! Only one writer writes each entity, one call after the other. So it has the possible states of each bag: one, or,
+//! after a missing answer, one of two. Each query is compared with them. Bags of other writers may match or not. No
+//! returned bag may fail to match, and none may be returned twice.
 //!
-//! One bag is written by all of them: each counts up the number in it, under the condition that it is the one that was
-//! read. So each success, and each refusal, of a write is held to the others.
+//! All writers share one bag: each increments the number in it, on the condition that the bag is unchanged since its
+//! read. So each success, and each refusal, of a write is checked against the others.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ pub type Address<'a> = &'a (dyn Fn() -> String + Sync);
 /// A store's promise for entries of a bag whose write was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
-    /// They are there.
+    /// They exist.
     AtOnce,
     /// They exist once the servers have repaired the errors.
     Soon,
@@ -71,7 +71,7 @@ pub fn prepare(address: &str, entity_type: &str) {
 
 /// The same, without waiting for the index.
 pub fn begin(address: &str, entity_type: &str) {
-    // An answer may come too late to be taken, so that it is there.
+    // An answer may be lost although the write was made.
     let create = |path: &str, body: &Value| {
         let is_there = || {
             let told = call(address, "POST", path, body);
@@ -133,10 +133,10 @@ pub fn write_meanwhile<'a>(
     })
 }
 
-/// Once there are no writes: all matching bags are found soon, by the permanent index and by the one that comes and
-/// goes, which is created if it does not exist.
+/// After the last write: queries soon find all matching bags, by the permanent index and by the temporary one, which is
+/// created if it does not exist.
 pub fn settle_soon(address: &str, entity_type: &str, writers: &[Writer<'_>]) {
-    // An answer may have been lost, so that it is there.
+    // An answer may have been lost although the write was made.
     until(|| matches!(create_sometimes(address, entity_type), Some(201 | 409)), "the index is made");
     for index in ["always", "sometimes"] {
         until_ready(address, entity_type, index);
@@ -167,7 +167,7 @@ fn shared_path(entity_type: &str) -> String {
     format!("/v1/entities/{entity_type}/shared")
 }
 
-/// The condition under which the shared bag is the one that was read, and the number in it.
+/// The condition that the shared bag is unchanged since this read, and the number in it.
 fn shared(address: &str, entity_type: &str) -> Option<(String, u64)> {
     match call(address, "GET", &shared_path(entity_type), &Value::Null)? {
         (200, bag) => {
@@ -179,19 +179,19 @@ fn shared(address: &str, entity_type: &str) -> Option<(String, u64)> {
     }
 }
 
-/// One who writes some bags, and asks for them.
+/// A writer of some bags, which also queries them.
 pub struct Writer<'a> {
     pub address: Address<'a>,
     pub entity_type: String,
     pub name: u8,
     pub promise: Promise,
     pub random: fastrand::Rng,
-    /// What each of its bags may be.
+    /// The possible states of its bags.
     bags: Vec<Vec<Option<Value>>>,
     /// The actions, for a report.
     did: Vec<String>,
     pub unknown: usize,
-    /// Acknowledged counts, and those of unknown outcome.
+    /// Acknowledged increments, and increments of unknown outcome.
     counted: u64,
     counted_perhaps: u64,
 }
@@ -205,7 +205,7 @@ impl<'a> Writer<'a> {
         Self { address, entity_type, name, promise, random, bags, did, unknown, counted, counted_perhaps }
     }
 
-    /// Writes and asks at random.
+    /// Writes and queries at random.
     pub fn run(&mut self, steps: usize) {
         for _ in 0..steps {
             match self.random.u8(..12) {
@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates and drops another index, and asks it once it is ready.
+    /// Creates and drops another index, and queries it once it is ready.
     pub fn run_with_indexes(&mut self, steps: usize) {
         let path = format!("/v1/entity-types/{}/indexes", self.entity_type);
         for _ in 0..steps {
@@ -264,7 +264,7 @@ impl<'a> Writer<'a> {
         self.wrote(entity, "delete", answer, |_| None);
     }
 
-    /// Counts up the number in the bag that all share, if the bag is still the one that was read.
+    /// Increments the number in the shared bag, if the bag is unchanged since its read.
     fn count(&mut self) {
         let Some((condition, count)) = shared(&(self.address)(), &self.entity_type) else { return };
         let (path, a) = (shared_path(&self.entity_type), [self.random.u8(..VALUES)]);
@@ -300,7 +300,7 @@ impl<'a> Writer<'a> {
             }
             Some((404, body)) => {
                 assert!(body["code"] == "bag_not_found" && may.contains(&None), "{body}: {:#?}", self.did);
-                // If several servers write, the requests of a dead one may still be carried out.
+                // If several servers write, the requests of a dead one may still be in progress.
                 if self.promise == Promise::AtOnce {
                     *may = vec![None];
                 }

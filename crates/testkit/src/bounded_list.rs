@@ -1,7 +1,7 @@
-//! A model of a list that shows its newest items only, and random operations on a store that are held to it.
+//! A model of a list that shows only its newest items, and random operations on a store that are compared with it.
 //!
-//! Items that were once beyond the bound may be removed at any time after: the model knows these items, and learns
-//! from reads which of them are removed. All others must exist.
+//! Items that were once beyond the bound may be removed at any later time. The model tracks these items, and reads show
+//! which of them are removed. All other items must exist.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ struct Stored {
     was_beyond: bool,
 }
 
-/// The list, and what of it is shown at present.
+/// The list, and its visible part.
 pub struct BoundedList {
     items: BTreeMap<ItemKey, Stored>,
     pub retention: Retention,
@@ -82,7 +82,7 @@ impl BoundedList {
         }
     }
 
-    /// Holds all that a store shows to the model.
+    /// Compares all visible items of a store with the model.
     fn check(&mut self, op: &Operation, shown: &[Item]) -> Result<(), String> {
         let most = op.max_items.map_or(usize::MAX, MaxItems::get);
         let keys: Vec<_> = shown.iter().map(Item::key).collect();
@@ -108,7 +108,7 @@ impl BoundedList {
         Ok(())
     }
 
-    /// Reads all that is shown.
+    /// Reads all visible items.
     pub async fn read(&mut self, session: &Rc<dyn ItemSession>, list: &ListKey, now: Timestamp) -> Vec<Item> {
         self.note(now);
         let op = self.operation(now);

@@ -54,7 +54,7 @@ impl Cluster {
         script(&["start", self.dir.path().to_str().unwrap()]);
     }
 
-    /// Freezes a node: it keeps its connections, and answers nothing.
+    /// Freezes a node: it retains its connections, and answers nothing.
     pub fn pause(&self, node: usize) {
         self.on_node("pause", node);
     }
@@ -96,8 +96,7 @@ fn split(contact_points: &str) -> Vec<String> {
     contact_points.split(',').map(|point| point.trim().to_owned()).collect()
 }
 
-/// Contact points of the node that tests share: `LISTSTORE_TEST_CASSANDRA`, or one that is started
-/// for this process.
+/// Contact points of the shared test node: `LISTSTORE_TEST_CASSANDRA`, or one that is started for this process.
 pub fn shared() -> Vec<String> {
     static SHARED: OnceLock<(Vec<String>, Option<Cluster>)> = OnceLock::new();
     let (contact_points, _) = SHARED.get_or_init(|| match std::env::var("LISTSTORE_TEST_CASSANDRA") {

@@ -35,7 +35,7 @@ pub fn steps(page: &str, ago: impl Fn(u64) -> u64) -> Vec<Step> {
     requests.into_iter().zip(answers).map(step).collect()
 }
 
-/// Whether an answer is as the page has it, where an ellipsis stands for anything. Notes a page token.
+/// Whether an answer matches the page, where an ellipsis matches anything. Notes a page token.
 pub fn is_as_told(answer: &Value, told: &Value, token: &mut String) -> bool {
     match (answer, told) {
         (_, Value::String(any)) if any == "…" => true,

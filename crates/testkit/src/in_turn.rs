@@ -1,4 +1,4 @@
-//! A session whose operations take turns as those of a list actor do: for suites that use a store without a pool.
+//! A session whose operations take turns as in a list actor: for suites that use a store without a pool.
 
 use std::rc::Rc;
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use liststore::metadata::MetadataError;
 
-/// Repeats a call that was certainly not carried out, with a bound: a store waits for a connection, or for others who
-/// change the same, for at most a second or two.
+/// Repeats a call that certainly had no effect, with a bound: a store waits at most a second or two for a connection,
+/// or for other changes of the same object.
 pub async fn insist<T>(call: impl AsyncFn() -> Result<T, MetadataError>) -> Result<T, MetadataError> {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {

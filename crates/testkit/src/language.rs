@@ -1,4 +1,4 @@
-//! Phrases that readers have to translate, and what to write instead.
+//! Phrases that readers have to translate, and their replacements.
 
 use std::sync::LazyLock;
 

@@ -1,7 +1,7 @@
-//! What the suites of Liststore share: servers, databases, faults between them, and what they are checked against.
+//! Shared parts of Liststore's suites: servers, databases, faults between them, and models for their answers.
 //!
-//! A server runs in the process of its test ([`server`]). Postgres, PgBouncer and Cassandra are started once a suite,
-//! or are those that `LISTSTORE_TEST_POSTGRES_URL` and `LISTSTORE_TEST_CASSANDRA` name.
+//! A server runs in the process of its test ([`server`]). Postgres, PgBouncer and Cassandra are started once for a
+//! suite, unless `LISTSTORE_TEST_POSTGRES_URL` and `LISTSTORE_TEST_CASSANDRA` name running ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a suite shows what it does")]
 

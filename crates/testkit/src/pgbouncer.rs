@@ -20,7 +20,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// `pool_mode` as in its settings; everything else has PgBouncer's defaults.
+    /// `pool_mode` as in its settings, with PgBouncer's defaults for the rest.
     pub async fn start(url: &str, pool_mode: &str) -> Self {
         let address = address_of(url);
         let (host, port) = address.split_once(':').unwrap();

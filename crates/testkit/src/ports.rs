@@ -1,4 +1,4 @@
-//! Ports for what does not listen yet, or is to listen at the same port again.
+//! Ports for a later listener, or for listening at the same port again.
 
 use std::fs;
 use std::net::{IpAddr, TcpListener};

@@ -34,7 +34,7 @@ impl Server {
         Self { dir, url }
     }
 
-    /// One that follows another, with all of its databases, and takes no writes until it is promoted.
+    /// A standby of another server, with all of its databases, read-only until it is promoted.
     pub fn standby_of(primary: &Self) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let url = script(&["standby", dir.path().to_str().unwrap(), primary.path()]);
@@ -92,8 +92,7 @@ fn end_with_this_process(dir: &Path) {
     assert!(started.unwrap().success());
 }
 
-/// The URL of the server that tests share: `LISTSTORE_TEST_POSTGRES_URL`, or one that is started
-/// for this process.
+/// The URL of the shared test server: `LISTSTORE_TEST_POSTGRES_URL`, or one that is started for this process.
 fn shared() -> &'static str {
     static SHARED: OnceLock<(String, Option<Server>)> = OnceLock::new();
     let (url, _) = SHARED.get_or_init(|| match std::env::var("LISTSTORE_TEST_POSTGRES_URL") {
@@ -135,7 +134,7 @@ impl Database {
         Self { server: server.to_owned(), name, url }
     }
 
-    /// With the schema that this build knows.
+    /// With this build's schema.
     pub async fn migrated() -> Self {
         let database = Self::create().await;
         liststore::metadata::postgres::migrate(&database.url, false).await.unwrap();
@@ -150,7 +149,7 @@ impl Database {
         execute(&self.url, sql).await;
     }
 
-    /// Ends all connections to the database but the one that does so.
+    /// Ends all connections to the database except its own.
     pub async fn cut_connections(&self) {
         self.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \

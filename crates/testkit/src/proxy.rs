@@ -1,5 +1,5 @@
-//! A TCP proxy that can hang: connections stay open, and new ones are accepted, but no byte passes.
-//! In front of Postgres, it can also hold back the answer to one COMMIT, or cut the connection in its place.
+//! A TCP proxy that can hang: connections stay open, and new ones are accepted, but no byte passes. Before Postgres, it
+//! can also delay the answer to one COMMIT, or cut the connection instead.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use tokio::sync::watch;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Hang {
     None,
-    /// All that were made before the one of this number, for ever.
+    /// All connections before the one with this number, permanently.
     Before(usize),
     All,
 }
 
-/// What becomes of the next answer to a COMMIT.
+/// The treatment of the next answer to a COMMIT.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Commit {
     Passes,
@@ -32,11 +32,10 @@ enum Commit {
     Cut,
 }
 
-/// A statement that a server sends in a change, and in nothing else.
+/// A statement that a server sends only in a change.
 const CHANGES: &[u8] = b"pg_notify";
 
-/// How Postgres says that a COMMIT is done: a `CommandComplete` (documentation of Postgres, "Message
-/// Formats").
+/// Postgres's confirmation of a COMMIT: a `CommandComplete` (documentation of Postgres, "Message Formats").
 const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
 
 pub struct Proxy {
@@ -75,7 +74,7 @@ impl Proxy {
         Self { address, hang, commit, accepted }
     }
 
-    /// Holds the answer to the next COMMIT of a change; everything else passes.
+    /// Holds the answer to the next COMMIT of a change. All other bytes pass.
     pub fn hold_next_commit(&self) {
         self.commit.send_replace(Commit::Awaited);
     }
@@ -88,7 +87,7 @@ impl Proxy {
         self.commit.send_replace(Commit::Passes);
     }
 
-    /// Ends the connection of the COMMIT whose answer is held; everything else passes.
+    /// Ends the connection of the COMMIT whose answer is held. All other bytes pass.
     pub fn cut_commit(&self) {
         self.commit.send_replace(Commit::Cut);
     }
@@ -98,7 +97,7 @@ impl Proxy {
         self.hang.send_replace(Hang::All);
     }
 
-    /// What hung goes on where it was.
+    /// Hanging connections continue.
     pub fn go_on(&self) {
         self.hang.send_replace(Hang::None);
     }

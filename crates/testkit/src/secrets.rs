@@ -8,7 +8,7 @@ use regex::Regex;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The forms of secrets, for those that no test has named. Masked ones have asterisks instead.
+/// The forms of secrets that no test has named. Masked ones have asterisks instead.
 static FORMS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let forms = [
         ("an API key", r"\bls_[0-9a-z]{12}_[0-9A-Za-z]{49}\b"),
@@ -21,7 +21,7 @@ static FORMS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     forms.map(|(name, form)| (name, Regex::new(form).unwrap())).into()
 });
 
-/// The secrets in settings that a server is given: passwords, also those in URLs. Short ones would be found anywhere.
+/// The secrets in a server's settings: passwords, including those in URLs. Short ones would match anywhere.
 pub fn in_settings<'s>(settings: impl IntoIterator<Item = (&'s str, &'s str)>) -> Vec<String> {
     let secret = |(key, value): (&str, &str)| {
         let is_password = key.to_ascii_lowercase().ends_with("password");
@@ -41,7 +41,7 @@ pub fn leak(log: &str, known: &[String]) -> Option<String> {
     })
 }
 
-/// Fails a test whose server has logged a secret; one that has failed already is left alone.
+/// Fails a test whose server has logged a secret. A test that has failed already is left alone.
 #[track_caller]
 pub fn check(log: &str, known: &[String]) {
     if let Some(leak) = leak(log, known).filter(|_| !std::thread::panicking()) {
@@ -49,7 +49,7 @@ pub fn check(log: &str, known: &[String]) {
     }
 }
 
-/// What servers in this very process log goes through here, and nowhere else.
+/// Receives the log of servers in this process, and no other output.
 #[derive(Clone, Copy)]
 struct Watched;
 
@@ -91,7 +91,7 @@ pub fn watch(known: Vec<String>) {
     });
 }
 
-/// Fails if anything that was watched has shown a secret since this was asked last.
+/// Fails if a secret was logged since the last call.
 #[track_caller]
 pub fn check_watched() {
     let leak = LEAKED.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -22,7 +22,7 @@ pub struct TestServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The settings of a small server with the stores in memory, and what else is given.
+/// The settings of a small server with the stores in memory, and further given ones.
 pub fn settings(given: &[(&'static str, &str)]) -> Settings {
     let small = [
         ("http.listen", "127.0.0.1:0"),
@@ -47,7 +47,7 @@ pub fn settings(given: &[(&'static str, &str)]) -> Settings {
     Settings::load_from(&layers).unwrap().settings
 }
 
-/// Starts a server with the stores that the settings ask for, and waits until it is ready.
+/// Starts a server with the stores of the settings, and waits until it is ready.
 pub async fn spawn_server(settings: Settings) -> TestServer {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut server = {
@@ -58,7 +58,7 @@ pub async fn spawn_server(settings: Settings) -> TestServer {
     server
 }
 
-/// Starts a server with other stores, which may keep it from ever being ready.
+/// Starts a server with other stores, which may prevent it from becoming ready.
 pub async fn spawn_with(settings: Settings, clock: Arc<dyn Clock>, stores: Stores) -> TestServer {
     launch(settings, clock, async move || Ok(stores)).await
 }
@@ -85,14 +85,14 @@ async fn launch(
 }
 
 impl TestServer {
-    /// Waits until the server says that it is ready.
+    /// Waits until the server reports that it is ready.
     pub async fn ready(&mut self) {
         if let Some(ready) = self.ready.take() {
             ready.await.expect("the server stopped before it was ready");
         }
     }
 
-    /// The address to connect to, for what an HTTP client would not send.
+    /// The address to connect to, for bytes that no HTTP client would send.
     pub fn address(&self) -> &str {
         self.url.trim_start_matches("http://")
     }

@@ -28,7 +28,7 @@ impl FileProblem {
     }
 }
 
-/// What files hold, as it is used.
+/// The parsed content of files.
 pub struct TlsFiles<T> {
     paths: Vec<PathBuf>,
     make: Make<T>,
@@ -42,7 +42,7 @@ struct State<T> {
     texts: Vec<Vec<u8>>,
     made: T,
     looked_at: Instant,
-    /// The last look that found nothing wrong.
+    /// The last check without an error.
     good_at: Instant,
     /// The problem of the last check.
     problem: Option<FileProblem>,
@@ -151,8 +151,8 @@ pub fn authorities(path: &Path, text: &[u8]) -> Result<RootCertStore, FileProble
     Ok(roots)
 }
 
-/// The authorities that a file names now, none if it has no certificate any more. A malformed certificate is left out:
-/// the others hold, and a withdrawn authority does not stay because of it.
+/// The authorities that a file names now, possibly none. A malformed certificate is left out. The other certificates
+/// are valid, and a withdrawn authority does not stay because of it.
 pub fn believed_authorities(path: &Path, text: &[u8]) -> Result<RootCertStore, FileProblem> {
     let malformed = || FileProblem::of(path, "it must be a readable PEM file with certificates");
     let found = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;

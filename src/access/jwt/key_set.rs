@@ -25,7 +25,7 @@ pub(super) struct SigningKey {
     pub key: DecodingKey,
 }
 
-/// The usable keys of an issuer. A set without any is believed too: its issuer has withdrawn all keys.
+/// The usable keys of an issuer. A set without any is accepted too: its issuer has withdrawn all keys.
 #[derive(Debug, Clone)]
 pub struct KeySet {
     keys: Vec<SigningKey>,

@@ -1,12 +1,11 @@
-//! Tokens of identity providers (JWT, RFC 7519; OIDC): whose they are, and what their owners may.
+//! Tokens of identity providers (JWT, RFC 7519; OIDC): their owners, and the permissions of the owners.
 //!
 //! An issuer of the settings is trusted for tokens that its keys have signed, for the audience of the settings, and
 //! with the roles that their rules give. A key determines its algorithm. Headers that point to keys (`jwk`, `jku`,
 //! `x5c`, `x5u`) are never followed, and no critical extension is supported.
 //!
-//! A token that was verified is remembered by its SHA-256 until it expires or its issuer has other keys, so
-//! that a list operation costs a hash and a look-up. Tokens that were refused are not remembered: strangers
-//! could fill any memory with them.
+//! A verified token is cached by its SHA-256 until it expires or its issuer has other keys, so that a list operation
+//! costs a hash and a look-up. Refused tokens are not cached, because strangers could fill any memory with them.
 
 mod key_set;
 mod refresh;
@@ -41,7 +40,7 @@ const TOKEN_BYTES_MAX: usize = 16 << 10;
 /// Verified tokens that are remembered, of all issuers.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// Who may issue tokens, and what these are worth.
+/// An accepted issuer of tokens, and the value of its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuerOptions {
     /// The claim `iss`, to the letter.
@@ -55,7 +54,7 @@ pub struct IssuerOptions {
     pub rules: Vec<Rule>,
 }
 
-/// Why a token is not taken.
+/// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoToken {
     #[error("malformed token")]
@@ -83,7 +82,7 @@ pub enum NoToken {
 pub enum Verdict {
     Known(Arc<Identity>),
     Refused(NoToken),
-    /// The token names a key that its issuer may have by now: the issuer's number in the settings.
+    /// The token names a key that its issuer may have added: the issuer's number in the settings.
     KeysWanted(usize),
     /// Its issuer's keys were never read.
     NoKeys(usize),
@@ -194,7 +193,7 @@ impl Issuers {
         let number = self.issuers.iter().position(|issuer| issuer.options.issuer == unchecked.iss);
         let number = number.ok_or(refused(NoToken::UnknownIssuer))?;
         let issuer = &self.issuers[number];
-        // Before the keys, so that these are never newer than it says.
+        // Read before the keys, so that the keys are never newer than the generation.
         let generation = self.generation(number);
         let keys = issuer.keys.load();
         let none = || match issuer.too_old.load(Ordering::Acquire) {
@@ -240,7 +239,7 @@ impl Issuers {
         }
     }
 
-    /// For the task that reads an issuer's keys: returns once a caller asks for them.
+    /// For the task that reads an issuer's keys: returns once a caller requests them.
     pub async fn asked_for(&self, issuer: usize) {
         match self.issuers.get(issuer) {
             Some(issuer) => issuer.refresh.asked_for().await,
@@ -257,7 +256,7 @@ impl Issuers {
 }
 
 impl Issuer {
-    /// From when and until when checked claims hold, and of whom they are.
+    /// The validity and the identity of verified claims.
     fn read(&self, claims: &Claims) -> Option<(i128, i128, Identity)> {
         let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty())?;
         let until = claims.get("exp").and_then(nanos)?;
@@ -286,8 +285,8 @@ fn nanos(claim: &Value) -> Option<i128> {
     }
 }
 
-/// The claims of a token of this issuer, if this key has signed them for us. When they hold is not looked at
-/// here: a token may be remembered for longer than one moment.
+/// The claims of a token of this issuer, if this key has signed them for us. Their validity in time is checked
+/// elsewhere, because a token may be cached for longer than one moment.
 fn checked(token: &[u8], header: &Header, key: &SigningKey, options: &IssuerOptions) -> Result<Claims, NoToken> {
     if header.crit.is_some() || header.extras.inner().contains_key("b64") {
         return Err(NoToken::Critical);

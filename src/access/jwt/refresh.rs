@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-/// Between two readings that tokens ask for.
+/// The interval between readings that tokens cause.
 const ASKED_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a request waits for the keys.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -19,7 +19,7 @@ struct Asked {
     at: Option<Instant>,
 }
 
-/// The state that callers who need an issuer's keys share with the task that reads them.
+/// The shared state of callers that need an issuer's keys, and the task that reads them.
 #[derive(Debug)]
 pub(super) struct Refresh {
     asked: Mutex<Asked>,
@@ -39,7 +39,7 @@ impl Refresh {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the keys have been read, if that may be asked for now: whether it was.
+    /// Waits until the keys have been read, if a reading is permitted now. Returns whether it was.
     pub async fn look_up(&self) -> bool {
         let mut ended = self.ended.subscribe();
         if !self.ask(Instant::now()) {
@@ -61,7 +61,7 @@ impl Refresh {
         true
     }
 
-    /// For the reading task: returns once a caller has asked.
+    /// For the reading task: returns once a caller has requested a reading.
     pub async fn asked_for(&self) {
         self.wake.notified().await;
     }
@@ -82,7 +82,7 @@ mod tests {
         let refresh = Refresh::default();
         let began = Instant::now();
         assert!(refresh.ask(began));
-        // A caller who comes during the reading waits for the same one.
+        // A caller during the reading waits for the same one.
         assert!(refresh.ask(began));
         refresh.asked_for().await;
         refresh.note_end();

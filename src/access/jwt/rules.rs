@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for UniqueValue {
 /// Claims that are lists of words in one text (RFC 8693, section 4.2).
 const WORDS: [&str; 2] = ["scope", "scp"];
 
-/// Gives a grant to those whose claim has a value.
+/// Gives a grant to callers whose claim has a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The name of a claim, or a path to it that begins with a slash (RFC 6901): `/realm_access/roles`.
@@ -98,7 +98,7 @@ pub struct Rule {
     /// The value, or one of the values, in full; with a `*` at its end, how it begins.
     pub value: String,
     pub grant: Grant,
-    /// Whether it counts for whom they say that they act.
+    /// Whether the server accepts the persons that they claim to act for.
     pub acts_for_others: bool,
 }
 

@@ -13,11 +13,11 @@ use ring::signature::{
 static PROVIDER: CryptoProvider =
     CryptoProvider { signer_factory: signer, verifier_factory: verifier, key_utils: KeyUtils::new_unimplemented() };
 
-/// To be called before tokens are read: the crate takes its provider from the process.
+/// Call this before reading tokens: the crate uses the provider of the process.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // Nothing else in this process reads tokens.
+        // No other code in this process reads tokens.
         let _ = PROVIDER.install_default();
     });
 }

@@ -63,7 +63,7 @@ fn a_token_that_an_issuers_key_has_signed_is_taken_and_remembered() {
         assert_eq!(issuers.verified.len(), 1);
         assert_known(&issuers, &token);
         assert_eq!(issuers.verified.len(), 1);
-        // At a place where nothing else is looked at.
+        // At a place where only the audience decides.
         let audiences = with(&claims(), &json!({"aud": ["other", "liststore"], "exp": NOW_SECS as f64 + 0.5}));
         assert_known(&issuers, &signed(&signer, &json!({"alg": alg, "typ": "at+jwt"}), &audiences));
     }
@@ -147,7 +147,7 @@ fn claims_and_headers_that_must_not_be_are_refused() {
         (json!({"b64": false}), Some(NoToken::Critical)),
         (json!({"typ": "logout+jwt"}), Some(NoToken::Malformed)),
         (json!({"typ": null}), None),
-        // They are no business of ours, and nothing is fetched for them.
+        // They are ignored, and nothing is fetched for them.
         (json!({"jku": "http://127.0.0.1:1/jwks", "x5u": "http://127.0.0.1:1/"}), None),
     ] {
         let token = signed(&signer, &with(&header("EdDSA"), &members), &claims());
@@ -158,7 +158,7 @@ fn claims_and_headers_that_must_not_be_are_refused() {
     }
 }
 
-/// Members that are there twice, and texts that no writer of JSON would make.
+/// Duplicate members, and texts that no writer of JSON would make.
 #[test]
 fn texts_that_could_be_read_in_two_ways_are_refused() {
     let signer = Signer::ed();
@@ -176,7 +176,7 @@ fn texts_that_could_be_read_in_two_ways_are_refused() {
         r#""aud":"liststore""#,
         r#""sub":"root""#,
         r#""exp":9999999999"#,
-        // What roles are given for.
+        // The claims that give roles.
         r#""groups":["admins"]"#,
     ] {
         let found = verdict(&issuers, &signed_text(head, &more(twice)));
@@ -197,7 +197,7 @@ fn texts_that_could_be_read_in_two_ways_are_refused() {
     }
 }
 
-/// A key's name is compared, and never looked up anywhere else.
+/// A key's name is only compared, and never looked up elsewhere.
 #[test]
 fn names_of_keys_lead_nowhere() {
     let signer = Signer::ed();

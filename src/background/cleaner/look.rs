@@ -10,9 +10,9 @@ use crate::actors::{ListPool, MetadataHandle};
 use crate::items::{BagSwaps, SwapId, SwapLook, UnfinishedSwap};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// A server that works on a swap has this long before another one repairs it. The time counts from the first look that
-/// sees it, so no clocks of two servers are compared. Each further repair waits twice as long, because a swap may be
-/// made after a repair.
+/// How long a server may work on a swap before another one repairs it. The time counts from the first check that sees
+/// it, so no clocks of two servers are compared. Each further repair waits twice as long, because a swap may be made
+/// after a repair.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// It is not forgotten before, so that none is forgotten that is made only then: once an operation is at its deadline a
 /// database is at work on its write for some 12 s yet.
@@ -28,7 +28,7 @@ pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle,
     }
     let (mut look, mut seen) = (SwapLook::default(), Seen::default());
     loop {
-        // A server that does not know all indexes could treat an unfinished swap as finished. Noted swaps stay noted.
+        // A server without all indexes could treat an unfinished swap as finished. Noted swaps stay noted.
         while !has_indexes(metadata) || !metadata.is_in_step() || cleaner.has_much_to_do() {
             sleep(LOOK_INTERVAL).await;
         }
@@ -73,7 +73,7 @@ struct SeenSwap {
     since: Instant,
     /// The age at its next repair, while it is noted.
     mended_at_age: Duration,
-    /// The last look that met it.
+    /// The last check that found it.
     met_by: u64,
 }
 
@@ -100,7 +100,7 @@ impl Seen {
         }
     }
 
-    /// A swap that a look did not find is done, unless it could not be read. Then the next look checks again.
+    /// A swap that a check did not find is finished, unless it was unreadable. Then the next check repeats this.
     fn end_of(&mut self, look: u64) {
         self.0.retain(|_, known| known.met_by + 1 >= look);
     }

@@ -15,7 +15,7 @@ use crate::items::{BagAfter, BagSwap, Bounds, EntryChange, ReadBag, Swapped};
 use crate::metadata::MetadataError;
 use crate::metadata::catalog::CatalogVersion;
 
-/// How long one reading, or one swap, may take.
+/// The time limit of one read, or one swap.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a repair must wait.
@@ -25,7 +25,7 @@ pub(super) enum NotNow {
     Lists(#[from] ListError),
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// There may be indexes that this server does not know.
+    /// There may be indexes that this server does not have.
     #[error("the definitions have not been refreshed for too long")]
     OutOfStep,
 }
@@ -43,7 +43,7 @@ struct Definitions {
 }
 
 impl Mender {
-    /// Repairs what is still wrong. Returns the repair, if there was one.
+    /// Repairs a disagreement that still exists. Returns the repair, if there was one.
     pub(super) async fn mend(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
         match wrong {
             Wrong::Bag { list, entries, noted } => {
@@ -90,7 +90,7 @@ impl Mender {
                 value: bag.value.clone(),
                 expires_at: bags.ttl_max.expiry_of(bag.timestamp),
             });
-            // Such a bag was there before its index, or was put by a server that did not know all of them.
+            // Such a bag is older than its index, or was put by a server without all of them.
             let entries = entry_changes(indexes.iter(), &list.entity_id, None, stands.as_ref()).unwrap_or_else(|_| {
                 tracing::warn!(
                     bags = list.feature_key.as_str(),
@@ -109,7 +109,7 @@ impl Mender {
         }
     }
 
-    /// Removes an entry, if it is there and its bag does not have it.
+    /// Removes an entry, if it exists and its bag does not have it.
     pub async fn entry(&self, list: &ListKey, place: Timestamp, entity: &EntityId) -> Result<bool, ListError> {
         let Some(Definitions { bags, indexes, .. }) = self.definitions(&list.feature_key) else { return Ok(false) };
         let index = indexes.iter().find(|index| index.feature_key == list.feature_key);
@@ -136,7 +136,7 @@ impl Mender {
         }
     }
 
-    /// The definitions of a key that this server knows.
+    /// This server's definitions of a key.
     fn definitions(&self, key: &FeatureKey) -> Option<Definitions> {
         let (id, ..) = FeatureKey::parse(key.as_str())?;
         let snapshot = self.metadata.catalog().snapshot()?;
@@ -146,7 +146,7 @@ impl Mender {
     }
 }
 
-/// Changes entries for as long as the bag is the one that was read, or there is none.
+/// Changes entries if the bag is unchanged since its read, or does not exist.
 pub(in crate::background) async fn changed(
     lists: &ListPool,
     list: &ListKey,

@@ -1,9 +1,9 @@
-//! The Cleaner: makes the entries of indexes agree with bags again, what changed last first.
+//! The Cleaner: repairs the entries of indexes that disagree with bags, the latest changes first.
 //!
 //! Writers and queries report inconsistencies: a write whose entries may be missing, and an entry whose bag does not
-//! match. The Cleaner also finds unfinished swaps, where the store notes them. It reads each bag again before a
-//! repair, and changes entries by swaps that leave the bag as it is. So a concurrent write wins, and two servers can
-//! repair one bag without harm.
+//! match. The Cleaner also finds unfinished swaps, where the store notes them. It reads each bag again before a repair,
+//! and changes entries by swaps that leave the bag unchanged. So a concurrent write wins, and two servers can repair
+//! one bag without harm.
 
 mod look;
 mod mend;
@@ -44,7 +44,7 @@ impl Cleaner {
         Ok(Self { queue, metrics })
     }
 
-    /// A bag whose swap ended without a known outcome of its entries. These are the entries that it was to change.
+    /// A bag whose swap ended without a known outcome of its entries. These are the entries of the swap.
     pub fn bag(&self, list: ListKey, entries: Vec<EntryChange>) {
         self.note(Due::at_once(Wrong::Bag { list, entries, noted: None }));
     }
@@ -77,7 +77,7 @@ impl Cleaner {
         self.note(Due::at_once(Wrong::Bag { list: bag, entries, noted }));
     }
 
-    /// Whether what stays noted had better wait.
+    /// Whether further noted swaps must wait.
     fn has_much_to_do(&self) -> bool {
         self.queue.has_much()
     }

@@ -12,12 +12,13 @@ use crate::items::{EntryChange, SwapId};
 
 /// Beyond this number, the oldest reports are dropped. A later reader reports them again.
 const WAITING_MAX: usize = 10_000;
-/// Beyond this number, the Cleaner does not look for noted swaps: they would push out reports that exist nowhere else.
+/// Beyond this number, the Cleaner does not search for noted swaps: they would push out reports that exist nowhere
+/// else.
 const MUCH: usize = WAITING_MAX / 2;
 /// A write that has swapped a bag and is about to change its entries has this long before its rest is repaired.
 const SOON: Duration = Duration::from_millis(500);
 
-/// What does not agree.
+/// A disagreement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// A bag of which some entries may be missing, and some of the entries that these changes took out may still
@@ -101,7 +102,7 @@ impl Queue {
         kept
     }
 
-    /// Waits for due repairs, and takes at most this many, newest first. Call [`Queue::ended`] before the next call.
+    /// Waits for due repairs, and takes at most `most`, newest first. Call [`Queue::ended`] before the next call.
     pub async fn next(&self, most: usize) -> Vec<Due> {
         loop {
             let next_at = match self.state().take(most, Instant::now()) {
@@ -135,7 +136,7 @@ impl Queue {
         state.waiting.len() + state.at_work.len()
     }
 
-    /// Whether there is no room for what others know, too.
+    /// Whether there is no space for reports that also exist elsewhere.
     pub fn has_much(&self) -> bool {
         self.len() > MUCH
     }
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(queue.len(), 1, "it is there again");
     }
 
-    /// Otherwise, a swap that cannot be repaired for now, and that each look finds again, would fill the queue.
+    /// Otherwise a swap that cannot be repaired for now, and that each check finds again, would fill the queue.
     #[tokio::test(start_paused = true)]
     async fn a_noted_swap_is_known_once_however_often_it_is_met() {
         let queue = Queue::default();

@@ -1,4 +1,4 @@
-//! Line numbers for a parser that knows byte offsets only.
+//! Line numbers for a parser that only has byte offsets.
 //!
 //! The csv crate counts the line on which the previous row ended, if lines end with CR LF or blank lines are between
 //! rows.

@@ -89,7 +89,7 @@ impl CsvFile {
         Ok(())
     }
 
-    /// What to try where a column is missing: another delimiter, if the header has one cell and that one has it.
+    /// The hint for a missing column: another delimiter, if the header has one cell that contains it.
     pub fn delimiter_hint(&self) -> &'static str {
         if self.header.len() != 1 {
             return "";
@@ -103,7 +103,7 @@ impl CsvFile {
         }
     }
 
-    /// Reports that the last row has not as many cells as the header, if so.
+    /// Reports the last row if it has fewer or more cells than the header.
     pub fn check_cells(&self) -> Result<(), String> {
         let (cells, expected) = (self.record.len(), self.header.len());
         if cells == expected {

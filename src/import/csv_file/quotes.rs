@@ -9,7 +9,7 @@ use std::io::{self, Read};
 
 use crate::import::dialect::{CsvDialect, CsvEscape};
 
-/// Where a byte stands.
+/// The context of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     RowStart,
@@ -80,7 +80,7 @@ impl<R> Quotes<R> {
         &self.inner
     }
 
-    /// Whether the end of the data is reached, and no line end stands before it.
+    /// Whether the data has ended without a line end.
     pub fn ends_in_row(&self) -> bool {
         self.ends_in_row
     }

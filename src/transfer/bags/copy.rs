@@ -17,7 +17,7 @@ pub struct CopyBagsOptions {
     pub from: ServerUrl,
     pub to: ServerUrl,
     pub entity_type: EntityType,
-    /// Where to keep how far the run has come.
+    /// The file with the progress of the run.
     pub state: Option<PathBuf>,
 }
 
@@ -29,7 +29,7 @@ pub struct BagDigest {
     pub checksum: u64,
 }
 
-/// What became of them.
+/// The outcome of a copy.
 #[derive(Debug, Clone, Serialize)]
 pub struct CopiedBags {
     pub entity_type: String,
@@ -46,7 +46,7 @@ impl CopiedBags {
     }
 }
 
-/// How many were copied, and where the walk goes on; nowhere once it is through.
+/// The number of copied bags, and where the walk continues; `None` at its end.
 #[derive(Default, Serialize, Deserialize)]
 struct State {
     copied: u64,

@@ -38,7 +38,7 @@ struct Line<'a> {
     properties: &'a RawValue,
 }
 
-/// Writes the file, or goes on where an earlier run was cut off.
+/// Writes the file, or continues an interrupted run.
 pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure> {
     let ExportBagsOptions { server, entity_type, output } = options;
     let run = format!("the export of the bags of {entity_type} from {server}");
@@ -65,7 +65,7 @@ fn cannot_write(output: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::cannot_write(&output.display(), error)
 }
 
-/// Writes what follows a place, part by part.
+/// Writes everything after a place, part by part.
 async fn write(
     (client, entity_type): (&Client, &EntityType),
     (mut out, output): (Out, &Path),

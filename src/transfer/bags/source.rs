@@ -12,7 +12,7 @@ use crate::wire::{BagRequest, BatchGetBagsInput, EntityPage, ErrorCode, ProblemB
 
 /// Entities of a part.
 const PART_ENTITIES: usize = 500;
-/// Bags that one call asks for.
+/// Bags of one call.
 const CALL_BAGS: usize = 100;
 /// Bags that are written at once.
 const WRITTEN_AT_ONCE: usize = 32;
@@ -60,7 +60,7 @@ pub(super) async fn part(
     Ok((bags, next_page_token))
 }
 
-/// Reads bags, as many as fit into one answer. Returns how many were looked at.
+/// Reads as many bags as fit into one answer. Returns how many were processed.
 async fn read(
     client: &Client,
     entity_type: &EntityType,
@@ -97,7 +97,7 @@ async fn read(
     Ok(taken)
 }
 
-/// Writes bags, each in the place of the one that is there: writing one again changes nothing of it.
+/// Writes bags, each replacing the existing one. Writing one again changes nothing.
 pub(super) async fn write(client: &Client, entity_type: &EntityType, bags: Vec<MovedBag>) -> Result<(), Failure> {
     let each = stream::iter(bags.into_iter().map(Ok::<_, Failure>));
     let put = async |MovedBag { entity_id, properties }: MovedBag| {

@@ -30,7 +30,7 @@ impl AheadMax {
         })
     }
 
-    /// Whole seconds as they are stored: 0 stands for no bound.
+    /// Whole seconds as stored: 0 stands for no bound.
     pub fn from_secs(secs: u64) -> Result<Self, Invalid> {
         if secs == 0 { Ok(Self::Unbounded) } else { Ttl::from_secs(secs).map(Self::AtMost) }
     }

@@ -108,17 +108,17 @@ pub struct ApiKey {
     pub roles: Vec<Role>,
     /// At least one; each once, in their order.
     pub scopes: Vec<Scope>,
-    /// Beyond what everybody is limited to, or less.
+    /// Limits that replace the default ones.
     pub limits: RateLimits,
     pub hash: SecretHash,
     pub previous: Option<PreviousSecret>,
     pub created_at: Timestamp,
     pub created_by: Author,
-    /// It holds up to and without this moment; for ever where there is none.
+    /// It is valid before this moment; permanently if `None`.
     pub expires_at: Option<Timestamp>,
     pub rotated_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// The last use, to the hour, as far as servers have reported it.
+    /// The last use, to the hour, according to the servers' reports.
     pub last_used_at: Option<Timestamp>,
     /// The number of its last change.
     pub revision: Revision,

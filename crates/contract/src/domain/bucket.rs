@@ -1,7 +1,7 @@
-//! Buckets: the periods by which a store may cut a list into pieces, so that none of them grows for ever.
+//! Buckets: the periods by which a store may divide a list into pieces, so that no piece grows without bound.
 //!
-//! A bucket is a period of the calendar in UTC. Its name has a fixed width, so that names of one kind of
-//! buckets are in the order of time.
+//! A bucket is a period of the calendar in UTC. Its name has a fixed width, so that names of one kind of buckets are in
+//! the order of time.
 
 use std::fmt;
 
@@ -64,8 +64,7 @@ impl Bucket {
         }
     }
 
-    /// The first moment after the bucket that a moment is in, in nanoseconds since the Unix epoch. It may lie
-    /// beyond [`Timestamp::MAX`].
+    /// The end of the bucket of a moment, in nanoseconds since the Unix epoch. It may exceed [`Timestamp::MAX`].
     pub fn end_of(self, at: Timestamp) -> u64 {
         let (day, date) = (at.as_nanos() / NANOS_PER_DAY, date_of(at));
         let first_of = |year, month| Date::from_calendar_date(year, month, 1).ok().map(day_number);
@@ -77,7 +76,7 @@ impl Bucket {
             Self::Month => first_of(date.year(), date.month().next()),
             Self::Year => first_of(date.year() + 1, Month::January),
         };
-        // The calendar goes on far beyond the last timestamp.
+        // The calendar continues far beyond the last timestamp.
         end.unwrap_or(day + 1) * NANOS_PER_DAY
     }
 }

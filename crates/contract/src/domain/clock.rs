@@ -20,7 +20,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     fn now(&self) -> Timestamp {
-        // A clock before 1970 counts as 1970: nothing better can be said with such a clock.
+        // A clock before 1970 counts as 1970, the best available value.
         let since_epoch = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::saturating_from_nanos(since_epoch.as_nanos())
     }
@@ -31,7 +31,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is set: for tests of expiry and of stepping clocks.
+/// A clock that stops until it is set: for tests of expiry and of stepping clocks.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanos: AtomicU64,

@@ -1,4 +1,4 @@
-//! Documents: what bags hold. JSON objects without a schema, whose numbers stay as they were written.
+//! Documents: the content of bags. They are JSON objects without a schema, whose numbers stay as written.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use super::Invalid;
 use super::json::{DEPTH_MAX, NumberLiterals};
 
-/// The most bytes of a document, as it is sent and as it is kept.
+/// The largest size of a document in bytes, as sent and as stored.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 
 /// The approximate size of a member in a text.
@@ -58,7 +58,7 @@ impl Document {
         }
     }
 
-    /// Reads what [`Self::to_bytes`] wrote.
+    /// Reads the output of [`Self::to_bytes`].
     pub fn stored(bytes: &[u8]) -> Result<Self, Invalid> {
         let text = std::str::from_utf8(bytes).map_err(|_| Invalid::argument("a stored document is not UTF-8"))?;
         Self::parse(text)
@@ -156,7 +156,7 @@ fn write_text(string: &str, text: &mut String) {
     text.push('"');
 }
 
-/// Reads a value, and takes the texts of its numbers from where they stand.
+/// Reads a value, with the original texts of its numbers.
 #[derive(Clone, Copy)]
 struct Reader<'r, 't> {
     depth: usize,

@@ -51,7 +51,7 @@ impl VersionLabel {
         Self::parse("version", text, 0)
     }
 
-    /// The name of an index, which is the label of the version that keeps its entries.
+    /// The name of an index, which is the label of the version with its entries.
     pub fn of_index(name: &str) -> Result<Self, Invalid> {
         Self::parse("the name of an index", name, 1)
     }
@@ -89,7 +89,7 @@ impl fmt::Display for VersionLabel {
     }
 }
 
-/// What identifies a list feature. Ordered by entity type, then name, in byte order.
+/// The identity of a list feature. Ordered by entity type, then name, in byte order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FeatureId {
     pub entity_type: EntityType,
@@ -154,7 +154,7 @@ impl Description {
     }
 }
 
-/// Who answers for a feature: a free text of at most 200 characters.
+/// The person or team responsible for a feature: a free text of at most 200 characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owner(String);
 
@@ -204,7 +204,7 @@ impl Labels {
     }
 }
 
-/// Who asked for a change, for the audit trail, in 1–128 characters; and on whose behalf, if they said so.
+/// The author of a change, for the audit trail, in 1–128 characters, and the person that the author acts for, if named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     name: String,
@@ -226,7 +226,7 @@ impl Author {
         Self { name: "anonymous".into(), on_behalf_of: None }
     }
 
-    /// An author who acts for another person, by their own statement.
+    /// An author who acts for another person, by the author's own statement.
     pub fn on_behalf_of(self, other: Option<&Self>) -> Self {
         Self { on_behalf_of: other.map(|other| other.name.clone()), ..self }
     }
@@ -235,7 +235,7 @@ impl Author {
         &self.name
     }
 
-    /// For whom they acted, as they said themselves.
+    /// The person that the author acts for, by the author's own statement.
     pub fn behalf(&self) -> Option<&str> {
         self.on_behalf_of.as_deref()
     }
@@ -262,8 +262,8 @@ impl Generation {
     }
 }
 
-/// The number of a change to the control plane: strictly increasing over all changes of a store.
-/// An entity tag (`ETag`) is the revision of the last change to what it tags.
+/// The number of a change to the control plane: strictly increasing over all changes of a store. An entity tag (`ETag`)
+/// is the revision of the last change to its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u64);

@@ -10,9 +10,9 @@ use super::{Bucket, EntityType, FeatureId, FeatureName, Generation, Identity, Ve
 
 /// `"$entityType#$featureName|$featureVersion"`, with `~n` appended for a generation n above 1.
 ///
-/// Entity types, names and version labels cannot contain `#`, `|` or `~`, so two different
-/// (feature, version, generation) never share a key. What each of these has for ever, its identity and its buckets,
-/// goes with the key and is no part of it: it is neither compared nor written.
+/// Entity types, names and version labels cannot contain `#`, `|` or `~`, so two different (feature, version,
+/// generation) never share a key. The key also carries their permanent properties, identity and buckets. These are no
+/// part of it: they are neither compared nor written.
 #[derive(Debug, Clone)]
 pub struct FeatureKey {
     text: Arc<str>,
@@ -38,7 +38,7 @@ impl FeatureKey {
         Self { identity, ..self }
     }
 
-    /// The key of lists that a store may keep in such buckets.
+    /// The key of lists that a store may divide into such buckets.
     #[inline]
     pub fn with_bucket(self, bucket: Option<Bucket>) -> Self {
         Self { bucket, ..self }
@@ -51,7 +51,7 @@ impl FeatureKey {
         self.with_identity(Identity::Value(Keep::Newest)).with_bucket(Some(Bucket::Day))
     }
 
-    /// What stands for the key in the partition of one bucket of a list: `@` follows neither a label nor a generation.
+    /// The key's text in the partition of one bucket of a list. `@` follows neither a label nor a generation.
     pub fn in_bucket(&self, name: &str) -> Self {
         Self { text: format!("{}@{name}", self.text).into(), identity: self.identity, bucket: None }
     }
@@ -73,13 +73,13 @@ impl FeatureKey {
         self.identity
     }
 
-    /// The buckets in which a store may keep its lists.
+    /// The buckets into which a store may divide its lists.
     #[inline]
     pub fn bucket(&self) -> Option<Bucket> {
         self.bucket
     }
 
-    /// Takes the text of a key apart; `None` for any other text.
+    /// Parses the text of a key; `None` for any other text.
     pub fn parse(text: &str) -> Option<(FeatureId, VersionLabel, Generation)> {
         let (entity_type, rest) = text.split_once('#')?;
         let (name, rest) = rest.split_once('|')?;

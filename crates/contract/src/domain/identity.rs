@@ -19,9 +19,9 @@ pub enum IdentityKind {
     /// Its timestamp and value.
     #[default]
     Item,
-    /// Its value, which stands once.
+    /// Its value, which is unique.
     Value,
-    /// Its key, which stands once; the value is its payload.
+    /// Its key, which is unique; the value is its payload.
     Key,
 }
 
@@ -52,12 +52,10 @@ impl fmt::Display for IdentityKind {
 /// Which of a member's items stays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Keep {
-    /// The one with the greatest item key: the newest, and of equal timestamps the one that pages show
-    /// first, newest first.
+    /// The item with the greatest item key: the newest, and among equal timestamps the first on pages, newest first.
     #[default]
     Newest,
-    /// The one with the least item key: the oldest, and of equal timestamps the one that pages show first,
-    /// oldest first.
+    /// The item with the least item key: the oldest, and among equal timestamps the first on pages, oldest first.
     Oldest,
 }
 
@@ -77,8 +75,10 @@ impl Keep {
         known.ok_or_else(|| Invalid::argument("keep must be newest or oldest"))
     }
 
-    /// Whether an item replaces the present one of the same member. The same item again does: its last expiry applies.
-    /// The answer depends on the two alone, so that of any number of items the same one stays, in any order of
+    /// Whether an item replaces the existing one of the same member. An equal item does, because its later expiry
+    /// applies.
+    ///
+    /// The answer depends on these two items only. So the same item remains among any number of items, in any order of
     /// arrival.
     #[inline]
     pub fn replaces(self, new: &ItemKey, present: &ItemKey) -> bool {
@@ -105,8 +105,8 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// The identity of a request. Without a `kind` it has the inherited one; without a `keep` the inherited one, if
-    /// there is any.
+    /// The identity of a request. Without a `kind` it is the inherited one; without a `keep` the inherited one, if it
+    /// exists.
     pub fn of(kind: Option<IdentityKind>, keep: Option<Keep>, inherited: Self) -> Result<Self, Invalid> {
         let kept = || keep.or(inherited.keep()).unwrap_or_default();
         match kind.unwrap_or(inherited.kind()) {
@@ -143,14 +143,14 @@ impl Identity {
         self.keep().is_some()
     }
 
-    /// Takes the stored bytes of an item apart: its key, if it has one, and its value.
+    /// Splits the stored bytes of an item into its key, if it has one, and its value.
     #[inline]
     pub fn split(self, stored: &[u8]) -> (Option<&[u8]>, &[u8]) {
         if self.kind() != IdentityKind::Key {
             return (None, stored);
         }
         let split = stored.split_first_chunk().and_then(|(len, rest)| rest.split_at_checked(key_len(*len)));
-        // Only what `MemberKey::store` made is ever stored.
+        // Only the output of `MemberKey::store` is ever stored.
         split.map_or((None, stored), |(key, value)| (Some(key), value))
     }
 

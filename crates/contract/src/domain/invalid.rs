@@ -24,7 +24,7 @@ impl Code {
     ];
 }
 
-/// A refused value: the documented code and a sentence that says what would be accepted.
+/// A refused value: the documented code and a sentence about the accepted values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Invalid {

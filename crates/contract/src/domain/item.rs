@@ -1,4 +1,4 @@
-//! Items: what lists hold.
+//! Items: the content of lists.
 
 use bytes::Bytes;
 
@@ -46,14 +46,14 @@ impl Order {
     }
 }
 
-/// The most items of one add, in every way in and in every store. A CQL batch could have 65,535 statements
-/// (CQL binary protocol, section 4.1.7), far more than a node should take at once.
+/// The largest number of items of one add, in every interface and every store. A CQL batch could have 65,535 statements
+/// (CQL binary protocol, section 4.1.7), far more than a node should process at once.
 pub const ADD_ITEMS_MAX: usize = 1_000;
 
-/// The most items that one removal names, and the most values that are looked for at once.
+/// The largest number of items in one removal, and of values in one search.
 pub const NAMED_ITEMS_MAX: usize = 1_000;
 
-/// An item that is to be stored, with the moment from which it is no longer visible.
+/// An item to store, with the moment of its expiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewItem {
     pub timestamp: Timestamp,

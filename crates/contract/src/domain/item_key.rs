@@ -120,8 +120,7 @@ impl ItemKey {
         Self { timestamp, digest }
     }
 
-    /// Reads the text form back. Exact: the only text accepted for a key is the one that
-    /// [`Display`](fmt::Display) writes.
+    /// Parses the text form. Accepts only the exact text that [`Display`](fmt::Display) writes.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let malformed = || Invalid::argument("malformed item key");
         let (digits, digest) = text.split_at_checked(Timestamp::DIGITS).ok_or_else(malformed)?;

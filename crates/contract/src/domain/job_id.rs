@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Invalid;
 
-/// What work in the background is known by: 32 digits of 0-9 a-f, in the order of their creation.
+/// The ID of background work: 32 digits of 0-9 a-f, in the order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u128);
 

@@ -31,8 +31,8 @@ pub fn canonicalize(raw: &str) -> Result<Vec<u8>, Invalid> {
 
 /// The text of a raw JSON string; `None` if it is no string.
 pub fn string(raw: &str) -> Option<Cow<'_, str>> {
-    // RFC 8259, section 7: all but the quotation mark, the reverse solidus and control characters
-    // stands for itself. Most strings hold nothing else.
+    // RFC 8259, section 7: all characters except the quotation mark, the reverse solidus and control characters need no
+    // escape. Most strings contain only such characters.
     let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let plain = |inner: &&str| inner.bytes().fold(true, |all, b| all & (b >= b' ' && b != b'"' && b != b'\\'));
     if let Some(inner) = inner.filter(plain) {
@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
-/// The numbers of a JSON text as they stand: a reader would round the long ones.
+/// The original numbers of a JSON text, because a parser would round the long ones.
 pub(super) struct NumberLiterals<'t>(&'t str);
 
 impl<'t> NumberLiterals<'t> {
@@ -160,7 +160,7 @@ impl<'t> Iterator for NumberLiterals<'t> {
     }
 }
 
-/// What follows a string of which the opening quote is taken away already.
+/// The text after a string whose opening quote was already removed.
 fn after_string(mut rest: &str) -> &str {
     loop {
         match rest.find(['"', '\\']) {

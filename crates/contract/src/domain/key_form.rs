@@ -2,7 +2,7 @@
 //!
 //! `ls_<id>_<secret><checksum>`: a public ID of 12 characters of `[0-9a-z]`, a secret of 43 random characters of
 //! `[0-9A-Za-z]` (256 bits), and the CRC-32C of all characters before it, in 6 characters of the same alphabet. The
-//! checksum detects typing errors without a look at any store, and prevents false alarms of secret scanners:
+//! checksum detects typing errors without reading any store, and prevents false alarms of secret scanners:
 //! `\bls_[0-9a-z]{12}_[0-9A-Za-z]{49}\b` finds a key, and the checksum confirms it.
 
 use super::KeyId;
@@ -26,7 +26,7 @@ pub fn checksum_of(text: &[u8]) -> [u8; CHECKSUM_LEN] {
     checksum
 }
 
-/// The id in a text that has the form of a key. [`is_whole`] looks at the checksum.
+/// The ID in a text with the form of a key. [`is_whole`] checks the checksum.
 pub fn id_of(text: &[u8]) -> Option<KeyId> {
     if text.len() != LEN {
         return None;
@@ -42,8 +42,7 @@ pub fn is_whole(text: &[u8]) -> bool {
     text.split_at_checked(LEN - CHECKSUM_LEN).is_some_and(|(body, checksum)| checksum == checksum_of(body))
 }
 
-/// Whether a text has the form of a key, and its checksum: for those who hold one and want to know
-/// before they send it.
+/// Whether a text has the form of a key and a valid checksum, for clients that check a key before they send it.
 pub fn is_well_formed(text: &str) -> bool {
     id_of(text.as_bytes()).is_some() && is_whole(text.as_bytes())
 }

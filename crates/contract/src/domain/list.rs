@@ -19,7 +19,7 @@ pub struct ListKey {
     token: Token,
 }
 
-/// The bytes of a list's key, with their token, for as long as they are looked at.
+/// The bytes of a list's key, with their token, borrowed for reading.
 #[derive(Debug, Clone, Copy)]
 pub struct ListKeyRef<'k> {
     pub bytes: &'k [u8],
@@ -78,7 +78,7 @@ impl ListKey {
         self.feature_key.identity()
     }
 
-    /// The buckets in which a store may keep it.
+    /// The buckets into which a store may divide it.
     #[inline]
     pub fn bucket(&self) -> Option<Bucket> {
         self.feature_key.bucket()

@@ -66,8 +66,8 @@ fn compress<const N: usize>(words: &Words<N>) -> State<N> {
     [add(a, state[0]), add(b, state[1]), add(c, state[2]), add(d, state[3])]
 }
 
-/// Sixteen steps from one on, four by four: each has the next of these distances to rotate by, and goes so many words
-/// on from a first one.
+/// Sixteen steps, in groups of four. Each step of a group has the next of these rotation distances, and the words
+/// advance by a fixed stride from a first one.
 #[inline(always)]
 fn round<const N: usize, const A: u32, const B: u32, const C: u32, const D: u32>(
     mut state: State<N>,

@@ -64,8 +64,7 @@ const CHECKSUM_LEN: usize = 4;
 
 /// An opaque cursor: `base64url(format, payload, binding, checksum)`.
 ///
-/// The binding is the start of the MD5 of everything that the walk was started with. The checksum is that of all bytes
-/// before it.
+/// The binding is the start of the MD5 of all parameters of the walk. The checksum covers all bytes before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageToken(String);
 
@@ -125,13 +124,13 @@ pub struct ItemWalk<'a> {
     pub list: &'a ListKey,
     pub min_timestamp: Option<Timestamp>,
     pub max_timestamp: Option<Timestamp>,
-    /// The moment that the list is looked at as of, if that is not the present.
+    /// The moment for which the list is read, if it is not the current time.
     pub as_of: Option<Timestamp>,
     pub order: Order,
 }
 
 impl ItemWalk<'_> {
-    /// The token of the page after the one that ended with `last`.
+    /// The token of the page after `last`.
     pub fn token_after(&self, last: ItemKey) -> PageToken {
         let mut payload = Vec::with_capacity(24);
         payload.extend_from_slice(&last.timestamp.as_nanos().to_be_bytes());
@@ -243,7 +242,7 @@ pub struct ListWalk<'a> {
 }
 
 impl ListWalk<'_> {
-    /// The token of the page after the one that ended with `last`.
+    /// The token of the page after `last`.
     pub fn token_after(&self, last: &FeatureKey) -> PageToken {
         self.bound(|binding| PageToken::seal(last.as_str().as_bytes(), binding))
     }
@@ -273,7 +272,7 @@ pub struct FeatureWalk<'a> {
 }
 
 impl FeatureWalk<'_> {
-    /// The token of the page after the one that ended with `last`.
+    /// The token of the page after `last`.
     pub fn token_after(&self, last: &FeatureId) -> PageToken {
         // Names cannot hold a NUL.
         let payload = format!("{}\0{}", last.entity_type, last.name);
@@ -302,7 +301,7 @@ impl FeatureWalk<'_> {
 pub struct HistoryWalk<'a>(pub &'a FeatureId);
 
 impl HistoryWalk<'_> {
-    /// The token of the page after the one that ended with `last`.
+    /// The token of the page after `last`.
     pub fn token_after(&self, last: Revision) -> PageToken {
         self.bound(|binding| PageToken::seal(&last.0.to_be_bytes(), binding))
     }
@@ -325,7 +324,7 @@ pub struct KeyWalk;
 impl KeyWalk {
     const BINDING: [&'static [u8]; 1] = [b"keys"];
 
-    /// The token of the page after the one that ended with this key.
+    /// The token of the page after this key.
     pub fn token_after(&self, name: &KeyName, id: KeyId) -> PageToken {
         PageToken::seal(&[id.as_str().as_bytes(), name.as_str().as_bytes()].concat(), &Self::BINDING)
     }
@@ -345,7 +344,7 @@ pub struct JobWalk;
 impl JobWalk {
     const BINDING: [&'static [u8]; 1] = [b"jobs"];
 
-    /// The token of the page after the one that ended with this job.
+    /// The token of the page after this job.
     pub fn token_after(&self, last: JobId) -> PageToken {
         PageToken::seal(last.to_string().as_bytes(), &Self::BINDING)
     }
@@ -366,8 +365,7 @@ pub struct AuditWalk<'a> {
 }
 
 impl AuditWalk<'_> {
-    /// The token of the page after the one that ended at `last`: at the revision of a change, or the moment of a
-    /// refusal in nanoseconds.
+    /// The token of the page after `last`: the revision of a change, or the moment of a refusal in nanoseconds.
     pub fn token_after(&self, last: u64) -> PageToken {
         self.bound(|binding| PageToken::seal(&last.to_be_bytes(), binding))
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::Invalid;
 
-/// So many a second, and so many at once after a quiet time.
+/// A rate per second, and a burst after a quiet time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     per_second: NonZeroU32,

@@ -36,11 +36,11 @@ impl fmt::Display for MaxItems {
     }
 }
 
-/// What of the lists of a feature version is shown.
+/// The visible part of the lists of a feature version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Retention {
     pub ttl: Ttl,
-    /// Without a bound, all that has not expired.
+    /// `None` shows all unexpired items.
     pub max_items: Option<MaxItems>,
 }
 

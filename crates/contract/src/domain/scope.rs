@@ -78,8 +78,8 @@ impl fmt::Display for Pattern {
 
 /// Features that a role is limited to: `user.*`, `customer.purchase`, `user.story_*`, or `*` for all.
 ///
-/// An entity type and a feature's name may hold dots themselves. Where one does, a slash must part the
-/// two (`a.b/c`), lest a pattern mean more than its writer saw.
+/// An entity type and a feature's name may contain dots. If one does, a slash must separate the two (`a.b/c`), so that
+/// a pattern never matches more than its writer intended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     entity_type: Pattern,
@@ -116,7 +116,7 @@ impl Scope {
         self.entity_type.matches(entity_type) && self.feature.matches(feature)
     }
 
-    /// Whether it takes in all features of an entity type, those to come too.
+    /// Whether it includes all features of an entity type, including future ones.
     pub fn takes_in_all_of(&self, entity_type: &str) -> bool {
         self.entity_type.matches(entity_type) && self.feature.is_any()
     }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// Drawn at random when a data directory is begun, and kept in each of its parts: so that a part that is
-/// missing, or that comes from elsewhere, is found out.
+/// A random ID, drawn for a new data directory and stored in each of its parts. It reveals a missing part, or a part of
+/// another directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreId(u128);
 
 impl StoreId {
-    /// Zero stands for none, where a format has a place for one in any case.
+    /// `None` for zero, which stands for no store in formats with a fixed field.
     pub fn new(number: u128) -> Option<Self> {
         (number != 0).then_some(Self(number))
     }
@@ -30,12 +30,12 @@ impl fmt::Display for StoreId {
     }
 }
 
-/// How a part of a store is to be opened.
+/// How to open a part of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belonging {
     /// A part of any store. A new part belongs to none.
     Any,
-    /// As the part of this store that it has been: it is there.
+    /// As the existing part of this store.
     Present(StoreId),
     /// As a part of this store from now on: a missing part is created, and a part without a store is adopted.
     Joining(StoreId),
@@ -51,7 +51,7 @@ impl Belonging {
         }
     }
 
-    /// The store of the part once it is open.
+    /// The store of the part after it is opened.
     pub fn once_open(self, found: Option<StoreId>) -> Option<StoreId> {
         match self {
             Self::Any => found,

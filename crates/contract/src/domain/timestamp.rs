@@ -57,7 +57,7 @@ impl Timestamp {
     /// The unit that a number was likely meant in, if it was read as nanoseconds and is a moment of 1970: the
     /// seconds, milliseconds and microseconds of our days are such numbers, and no item of that year is visible.
     pub fn mistaken_unit(self) -> Option<TimestampUnit> {
-        // 2001-01-01: in each unit, the numbers since then are less than those of 2001 in the next finer one.
+        // 2001-01-01. In each unit, later numbers are less than the numbers of 2001 in the next finer unit.
         const SECONDS_FROM: u64 = 978_307_200;
         match self.0 {
             ..SECONDS_FROM => None,
@@ -115,9 +115,8 @@ impl Timestamp {
 
     fn from_rfc3339(text: &str) -> Result<Self, Invalid> {
         let decimals = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
-        // The parser would drop decimals beyond the ninth, and a leap second has no place in Unix
-        // time: both would store another moment than the one that was sent.
-        // It would also take any character between date and time.
+        // The parser would drop decimals beyond the ninth, and Unix time has no leap second. Both would store another
+        // moment than the sent one. The parser would also accept any character between date and time.
         let separates = matches!(text.as_bytes().get(10), Some(b'T' | b't' | b' '));
         if decimals > 9 || text.get(17..19) == Some("60") || !separates {
             return Err(malformed());

@@ -9,8 +9,7 @@ impl Token {
     #[inline]
     pub fn of_bytes(key: &[u8]) -> Self {
         match cassandra_murmur3_h1(key) {
-            // The partitioner keeps the smallest token for itself
-            // (Cassandra's Murmur3Partitioner.normalize).
+            // The partitioner reserves the smallest token (Cassandra's Murmur3Partitioner.normalize).
             i64::MIN => Self(i64::MAX),
             hash => Self(hash),
         }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use super::{Invalid, Timestamp};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
-/// Units in the order in which they must stand: years of 365 days, weeks, days, hours, minutes and seconds.
+/// Units in their mandatory order: years of 365 days, weeks, days, hours, minutes and seconds.
 const UNITS: [(char, u64); 6] = [('y', 31_536_000), ('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 /// The units of normalised texts begin with days.
 const NORMAL_FROM: usize = 2;
 
-/// A time to live in whole seconds, from 1 s to 630,720,000 s: 20 years of 365 days, the most that
-/// Cassandra and ScyllaDB take (Cassandra's `Attributes.MAX_TTL`).
+/// A time to live in whole seconds, from 1 s to 630,720,000 s: 20 years of 365 days, the maximum of Cassandra and
+/// ScyllaDB (Cassandra's `Attributes.MAX_TTL`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(u32);
 
-/// The result for an item that a caller adds.
+/// It must be stored, and expires at this moment, in nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// It is to be stored, and expires at this moment, in nanoseconds since the Unix epoch.
@@ -92,8 +92,8 @@ impl Ttl {
         self.as_secs() * NANOS_PER_SEC
     }
 
-    /// The first moment at which an item of this timestamp is no longer visible, in nanoseconds
-    /// since the Unix epoch. May lie beyond [`Timestamp::MAX`], never beyond a `u64`.
+    /// The first moment at which an item of this timestamp is no longer visible, in nanoseconds since the Unix epoch.
+    /// It may exceed [`Timestamp::MAX`], but always fits a `u64`.
     #[inline]
     pub fn expiry_of(self, timestamp: Timestamp) -> u64 {
         timestamp.as_nanos() + self.as_nanos()
@@ -107,7 +107,7 @@ impl Ttl {
     }
 
     /// Decides about an item that a caller adds at `now`. Its stored expiry is at most [`Ttl::MAX`] from now, the
-    /// longest that a store takes. So an item whose timestamp is ahead of the server's clock ends that much sooner.
+    /// maximum of stores. So an item whose timestamp is ahead of the server's clock ends that much sooner.
     #[inline]
     pub fn admit(self, timestamp: Timestamp, now: Timestamp) -> Admission {
         let expires_at = self.expiry_of(timestamp);

@@ -72,7 +72,7 @@ impl ValueType {
         Value::new(stored)
     }
 
-    /// Appends the JSON of a stored value, or says that the stored bytes are none of this type.
+    /// Appends the JSON of a stored value. Fails if the stored bytes do not have this type.
     pub fn write_json(self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), UndecodableValue> {
         JsonForm { value_type: self, int64_as: Int64As::Number }.write_json(stored, out)
     }
@@ -137,14 +137,14 @@ impl JsonForm {
     }
 }
 
-/// Whether a text is of ASCII that stands for itself in JSON (RFC 8259, section 7).
+/// Whether a text is ASCII that needs no escape in JSON (RFC 8259, section 7).
 fn is_plain(text: &[u8]) -> bool {
     match (text.first_chunk(), text.last_chunk()) {
         // As short as most IDs: two words that overlap.
         (Some(first), Some(last)) if text.len() <= 16 => {
             is_plain_word(u64::from_le_bytes(*first)) && is_plain_word(u64::from_le_bytes(*last))
         }
-        // One look at each byte, without a way out, so that many are looked at at once.
+        // Tests every byte without an early exit, so that the compiler can process many at once.
         _ => text.iter().fold(true, |all, b| all & is_plain_byte(*b)),
     }
 }
@@ -167,7 +167,7 @@ fn parse_int64(raw: &str) -> Option<i64> {
         return serde_json::from_str(raw).ok();
     }
     let text: String = serde_json::from_str(raw).ok()?;
-    // Rust would also take a plus sign.
+    // Rust also accepts a plus sign.
     if text.starts_with('+') { None } else { text.parse().ok() }
 }
 

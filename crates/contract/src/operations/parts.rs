@@ -1,4 +1,4 @@
-//! What rows share: headers, sets of errors, and the forms of replies.
+//! Shared parts of rows: headers, sets of errors, and the forms of replies.
 
 use crate::row::{Content, ReplyForm};
 use crate::wire::parameters::{BAG_IF_NONE_MATCH, IF_MATCH, IF_NONE_MATCH, Parameter, REQUEST_ID, TIMEOUT, USER};
@@ -31,7 +31,7 @@ pub const LIST: &[ErrorCode] = &[
     ErrorCode::TooManyTombstones,
     ErrorCode::Draining,
 ];
-/// What every operation on bags of a type may fail with.
+/// The errors of every operation on bags of a type.
 pub const BAGS: &[ErrorCode] =
     &[ErrorCode::EntityTypeNotFound, ErrorCode::StoreUnavailable, ErrorCode::TooManyTombstones, ErrorCode::Draining];
 pub const BODY: &[ErrorCode] =

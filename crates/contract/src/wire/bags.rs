@@ -14,7 +14,7 @@ use super::{ErrorCode, PageResult, Problem, RequestFailed, Requests};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{Document, EntityId, EntityType, FeatureName, Limit};
 
-/// The most entities of one call, and the most lists that come along with all of them.
+/// The largest number of entities of one call, and of lists that are returned with all of them.
 pub const BATCH_BAGS_MAX: usize = 1_000;
 
 /// The properties of an entity: a JSON object of at most 256 KiB and 100 levels, without duplicate keys. Numbers are
@@ -127,7 +127,7 @@ pub enum BagResult {
     Failed(RequestFailed),
 }
 
-/// Reads which lists are to come along: `story_presented:10,purchase`. A number is how many items at most.
+/// Parses the lists to return with bags: `story_presented:10,purchase`. A number is the largest number of items.
 pub fn read_joined_lists(text: &str) -> Result<Vec<(FeatureName, Limit)>, Problem> {
     let field = super::parameters::JOINED_LISTS.name;
     let read = |part: &str| {

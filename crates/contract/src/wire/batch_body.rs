@@ -106,7 +106,7 @@ fn members<'a>(scanner: &mut Scanner<'a>, mut member: impl FnMut(&str, &mut Scan
     }
 }
 
-/// Takes a member that is there once.
+/// Takes a member that must occur once.
 fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
     place.replace(value).is_none().then_some(())
 }

@@ -1,4 +1,4 @@
-//! The bodies of entity types: what says that entities of a type have bags.
+//! The bodies of entity types, whose existence permits bags of their entities.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! The bodies of what erases items of several lists at once.
+//! The bodies of erasures of several lists at once.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -209,7 +209,7 @@ const ROWS: [CodeRow; ErrorCode::COUNT] = [
 impl ErrorCode {
     pub const COUNT: usize = Self::HttpVersionUnsupported as usize + 1;
 
-    /// All codes with what is fixed about them, by status.
+    /// All codes with their fixed properties, by status.
     pub fn table() -> &'static [CodeRow; Self::COUNT] {
         &ROWS
     }

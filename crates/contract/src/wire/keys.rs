@@ -23,7 +23,7 @@ pub struct KeyInput {
     #[serde(default = "all_features", deserialize_with = "set", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<texts::Scope>, min_items = 1, max_items = 100, required = false)]
     pub scopes: Vec<Scope>,
-    // How long the key holds; for ever if it is left out.
+    // How long the key is valid; permanently if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub expires: Option<Ttl>,

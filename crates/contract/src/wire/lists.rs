@@ -181,7 +181,7 @@ impl<'a> RemoveItemsInput<'a> {
     }
 }
 
-/// Refuses bounds between which nothing can lie.
+/// Refuses bounds that contain no moment.
 pub fn check_bounds(min: Option<Timestamp>, max: Option<Timestamp>) -> Result<(), Problem> {
     match (min, max) {
         (Some(min), Some(max)) if min > max => {

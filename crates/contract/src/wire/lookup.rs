@@ -61,7 +61,7 @@ impl<'a> LookupInput<'a> {
         }
     }
 
-    /// How many members are looked up.
+    /// The number of members to look up.
     #[expect(clippy::len_without_is_empty, reason = "none has no entry")]
     pub fn len(&self) -> usize {
         match self {

@@ -73,7 +73,7 @@ pub use replies::{
 };
 pub use requests::{AddItemsInput, BackupInput, FeatureInput, FeaturePatch, VersionInput, VersionPatch};
 
-/// The schema of a body, and of all that it refers to.
+/// The schema of a body, and of all types that it refers to.
 #[derive(Debug, Clone, Copy)]
 pub struct Type {
     pub name: fn() -> Cow<'static, str>,

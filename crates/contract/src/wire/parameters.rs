@@ -1,4 +1,4 @@
-//! The parameters of operations: the values that a path, a query or a header can have besides the body.
+//! The parameters of operations: the values that a path, a query or a header can have in addition to the body.
 
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use super::texts::{self, EntityId, IndexName, JobIdText, KeyIdText, Label, Millis, Name, TimestampText};
 use crate::domain::{Author, Limit};
 
-/// A parameter that an operation takes.
+/// A parameter of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
     pub name: &'static str,
@@ -29,7 +29,7 @@ impl Parameter {
     }
 }
 
-/// What variable segments of a path may be, by their names in its template.
+/// The values of variable segments of a path, by their names in its template.
 pub const PATH: [Parameter; 8] = [
     Parameter::new("index", "The index's name, percent-encoded.", IndexName::schema).with_example("by_country"),
     Parameter::new("key_id", "The public part of the key.", KeyIdText::schema).with_example("4k7p2m9x0qzr"),
@@ -101,7 +101,7 @@ pub const TYPE_TEXT: Parameter = Parameter {
     description: "Only entity types with this text in their name, description or owner, ignoring ASCII case.",
     ..TEXT
 };
-/// The lists that come along with bags.
+/// The lists that are returned with bags.
 pub const JOINED_LISTS: Parameter = Parameter::new(
     "lists",
     "Features whose lists to include, at most 16, each with an optional maximum number of newest items (default 100). \

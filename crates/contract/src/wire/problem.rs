@@ -1,7 +1,7 @@
 //! Problems: the form of every refusal and failure, as RFC 9457 problem details.
 //!
-//! A problem never holds a driver's words, a payload or a secret: what only the operator may know
-//! goes into its cause, which is logged and not sent.
+//! A problem never contains a driver's text, a payload or a secret. Details for the operator go into its cause, which
+//! is logged and not sent.
 
 use std::borrow::Cow;
 
@@ -15,11 +15,11 @@ use crate::domain::{Code, Invalid};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub code: ErrorCode,
-    /// For the caller: what would have been accepted, or what to do.
+    /// For the caller: the accepted values, or the remedy.
     pub detail: Cow<'static, str>,
     /// The member, parameter or header with the error, such as `items[3].timestamp`.
     pub field: Option<Cow<'static, str>>,
-    /// Whether a write may have been carried out all the same, now or later.
+    /// Whether a write may have been made nevertheless, now or later.
     pub outcome_unknown: bool,
     /// For the log alone.
     pub cause: Option<String>,
@@ -50,7 +50,7 @@ impl Problem {
         Self::new(ErrorCode::InvalidArgument, detail).at(field)
     }
 
-    /// A failure of the server: the caller learns no more than that, and the log has the cause.
+    /// A failure of the server. The caller gets no details, and the log has the cause.
     pub fn internal(cause: impl Into<String>) -> Self {
         let detail = "internal error: search the server's log for this request ID";
         Self::new(ErrorCode::Internal, detail).because(cause)

@@ -110,7 +110,7 @@ pub struct BackupInput {
     pub dir: PathBuf,
 }
 
-/// Why these cannot be changed, besides [`GivenProperties::FIXED`].
+/// Why these cannot be changed, in addition to [`GivenProperties::FIXED`].
 const FIXED_OF_FEATURE: [(&str, &str); 3] = [
     ("value_type", "the value type of a feature cannot be changed: create another feature"),
     ("entity_type", "the entity type of a feature cannot be changed: create another feature"),

@@ -1,7 +1,7 @@
-//! Reads JSON of the form in which nearly all bodies of list operations come: strings without escapes, and
-//! integers. It allocates nothing.
+//! Reads JSON in the form of nearly all bodies of list operations: strings without escapes, and integers. It allocates
+//! nothing.
 //!
-//! A text of another form ends it, and is left to a reader that knows all JSON and reports mistakes.
+//! Any other form ends it, and a complete reader parses the text and reports mistakes.
 
 /// Stands in a text, always between two characters.
 pub(super) struct Scanner<'a> {
@@ -76,7 +76,7 @@ impl<'a> Scanner<'a> {
         let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
         self.at += digits;
         let sound = digits > 0 && (digits == 1 || rest[0] != b'0');
-        // What follows, if it belongs to the number, is no token.
+        // A following character of the number makes it no token.
         sound.then(|| self.text.get(start..self.at))?
     }
 }

@@ -18,7 +18,7 @@ const NAME: &str = r"^([A-Za-z0-9_\-]|\.[A-Za-z0-9_\-]|\.\.[A-Za-z0-9_.\-])[A-Za
 const LABEL: &str = r"^(([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*)?$";
 /// The same, of 1 character at least.
 const INDEX_NAME: &str = r"^([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*$";
-/// `*`, or two names, of which each may end with a star, and be nothing else. A slash is between names with dots.
+/// `*`, or two names, of which each may end with a star, and be only a star. A slash is between names with dots.
 const SCOPE: &str =
     r"^(\*|([A-Za-z0-9_\-]+\*?|\*)\.([A-Za-z0-9_\-]+\*?|\*)|([A-Za-z0-9_.\-]+\*?|\*)/([A-Za-z0-9_.\-]+\*?|\*))$";
 /// RFC 6901, section 3.
@@ -37,7 +37,7 @@ const TIMESTAMP: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}
 const TIMESTAMP_INPUT: &str =
     r"^([0-9]{1,19}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+\-][0-9]{2}:[0-9]{2}))$";
 
-/// Text for people: anything but NUL, which is no database text. (Derived schemas take a literal.)
+/// Text for people: anything except NUL, which databases reject. (Derived schemas require a literal.)
 const NO_NUL: &str = r"^[^\x00]*$";
 
 /// The type of a feature's values. Cannot be changed.
@@ -332,7 +332,7 @@ impl PartialSchema for Labels {
 
 impl ToSchema for Labels {}
 
-/// The most lists that come along with one bag.
+/// The largest number of lists that are returned with one bag.
 pub const JOINED_LISTS_MAX: usize = 16;
 
 /// Lists that come along with a bag.

@@ -12,7 +12,7 @@ pub struct Decimal {
     exponent: i64,
 }
 
-/// Integers of up to so many digits are written as such.
+/// Integers with at most this many digits are written without an exponent.
 const PLAIN_DIGITS_MAX: usize = 20;
 
 impl Decimal {

@@ -7,7 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// A JSON object of which only the first level is taken apart.
+/// A JSON object of which only the first level is parsed.
 pub struct Document<'d> {
     properties: Properties<'d>,
 }
@@ -19,7 +19,7 @@ struct Properties<'d> {
     is_sorted: bool,
 }
 
-/// The name of a property: where it stands without escapes it is not copied.
+/// The name of a property, without a copy if it contains no escapes.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Name<'d>(#[serde(borrow)] Cow<'d, str>);
 

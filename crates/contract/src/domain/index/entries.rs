@@ -93,7 +93,7 @@ impl IndexSpec {
         !condition.min.as_ref().is_some_and(is_after) && !condition.max.as_ref().is_some_and(is_before)
     }
 
-    /// What most bags have in most indexes: of one property, one value that is no array.
+    /// The case of most bags in most indexes: one property with one value that is no array.
     fn only_value(&self, bag: &Document<'_>) -> Option<Scalar> {
         let [property] = &self.properties[..] else { return None };
         property.find(bag).and_then(Scalar::of)
@@ -147,7 +147,7 @@ fn order_value(pointer: &Pointer, bag: &Document<'_>) -> Option<OrderValue> {
 }
 
 impl Condition {
-    /// The entity whose list of entries is to be read.
+    /// The entity of the list of entries to read.
     pub fn entity(&self) -> Result<EntityId, Invalid> {
         EntityId::new(&name_of(&self.values))
     }

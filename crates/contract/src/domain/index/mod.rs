@@ -1,8 +1,8 @@
-//! Indexes of property bags: by which values, and in which order, bags are found.
+//! Indexes of property bags: the values that select bags, and their order.
 //!
-//! An entry of an index is an item of a list: the list belongs to the values, the item's value is the ID of the
-//! bag, and its timestamp is where the bag stands in the index's order. An entry is a hint, and the bag is what
-//! counts: after FriendFeed's indexes (B. Taylor, "How FriendFeed uses MySQL to store schema-less data", 2009).
+//! An entry of an index is an item of a list. The list belongs to the values, the item's value is the ID of the bag,
+//! and its timestamp is the bag's place in the index's order. An entry is a hint, and the bag decides, as in
+//! FriendFeed's indexes (B. Taylor, "How FriendFeed uses MySQL to store schema-less data", 2009).
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ pub const INDEXES_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     pub spec: Arc<IndexSpec>,
-    /// Whether it has all bags, including those that are older than the index.
+    /// Whether it has all bags, including bags that are older than the index.
     pub is_ready: bool,
 }
 
-/// What an index is about, fixed when it is made.
+/// The definition of an index, fixed at its creation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IndexSpec {
     properties: Vec<Pointer>,

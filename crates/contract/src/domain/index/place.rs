@@ -11,14 +11,14 @@ use super::decimal::Decimal;
 use super::scalar::Scalar;
 use crate::domain::{Invalid, Timestamp};
 
-/// Where the places begin. It and all places together are below [`Timestamp::MAX`], and no store is to be asked
-/// for entries after the moment which this is as a timestamp.
+/// The beginning of the places. All places are below [`Timestamp::MAX`] after it. No store may be queried for entries
+/// after the moment that this number is as a timestamp.
 const FIRST: u64 = 5_000_000_000_000_000_000;
 /// Numbers have 62 bits, of the 64 of a double in their total order: the two lowest of the fraction are left out.
 const NUMBER_BITS_LEFT_OUT: u32 = 2;
-/// Times stand behind all numbers.
+/// Times follow all numbers.
 const TIMES: u64 = FIRST + (1 << (u64::BITS - NUMBER_BITS_LEFT_OUT));
-/// 0000-01-01T00:00:00Z in seconds since the Unix epoch: RFC 3339 knows no year before.
+/// 0000-01-01T00:00:00Z in seconds since the Unix epoch, the first year of RFC 3339.
 const YEAR_ZERO: i128 = -62_167_219_200;
 
 /// The value by which bags are ordered. Numbers come before times.
@@ -30,7 +30,7 @@ pub enum OrderValue {
 }
 
 impl OrderValue {
-    /// A number, or a string that is a time in RFC 3339; none of anything else.
+    /// A number, or a string with a time in RFC 3339; otherwise `None`.
     pub(super) fn of(scalar: Scalar) -> Option<Self> {
         match scalar {
             Scalar::Number(number) => Some(Self::Number(number)),
@@ -68,12 +68,12 @@ fn time_of(text: &str) -> Option<OrderValue> {
     Some(OrderValue::Time(moment))
 }
 
-/// The bits of the nearest double, as a number that is ordered as doubles are (IEEE 754-2019, section 5.10:
-/// negative ones are turned round, and stand below).
+/// The bits of the nearest double, as a number with the order of doubles (IEEE 754-2019, section 5.10: negative ones
+/// are inverted, and come first).
 fn total_order(number: &Decimal) -> u64 {
     let mut text = String::new();
     number.write(&mut text);
-    // What Rust reads of a JSON number's grammar is never an error: beyond the range it is infinite.
+    // A valid JSON number is never an error for Rust: beyond the range it is infinite.
     let bits = text.parse::<f64>().unwrap_or_default().to_bits();
     if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
 }

@@ -1,4 +1,4 @@
-//! Where a property stands in a bag: a JSON Pointer (RFC 6901).
+//! The place of a property in a bag: a JSON Pointer (RFC 6901).
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl Pointer {
         &self.text
     }
 
-    /// What stands there, if anything does.
+    /// The value at this place, if there is one.
     pub fn find<'d>(&self, document: &Document<'d>) -> Option<&'d RawValue> {
         let property = document.property(&self.first)?;
         self.rest.iter().try_fold(property, |value, token| step(value, token))

@@ -55,7 +55,7 @@ impl Scalar {
     }
 }
 
-/// Whether a byte stands for itself in a JSON string.
+/// Whether a byte needs no escape in a JSON string.
 fn is_plain(byte: u8) -> bool {
     (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\'
 }

@@ -1,4 +1,4 @@
-//! The documents of features, their versions and indexes: what the metadata stores keep, as it is.
+//! The documents of features, their versions and indexes, which the metadata stores hold unchanged.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::domain::{
     Retention, Revision, Timestamp, Ttl, ValueType, VersionLabel,
 };
 
-/// The formats of these documents, wherever they are kept.
+/// The formats of these documents in every store.
 pub const FORMATS: Formats<Upgrade> = Formats::new(&[]);
 
 /// Brings the document of a feature to the next format.
@@ -125,7 +125,7 @@ impl Feature {
     }
 }
 
-/// What a document begins with.
+/// The beginning of a document.
 #[derive(Deserialize)]
 struct Head {
     format: u64,

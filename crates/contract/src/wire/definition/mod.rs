@@ -1,7 +1,7 @@
-//! Definitions: what features, their versions, entity types and indexes are.
+//! Definitions of features, their versions, entity types and indexes.
 //!
 //! Each property of a version is declared once, in [`properties`]. [`Feature`] is the document that the metadata stores
-//! keep and upgrade. Bodies of requests and replies, the audit trail, files and the catalog carry its parts.
+//! hold and upgrade. Bodies of requests and replies, the audit trail, files and the catalog carry its parts.
 
 mod document;
 pub mod properties;

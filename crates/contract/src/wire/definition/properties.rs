@@ -11,8 +11,8 @@ use crate::domain::{
 use crate::wire::body::{self, Others};
 use crate::wire::{Problem, texts};
 
-/// Makes the types of properties from one row for each: what a version shows, what a request may give, the name and
-/// type, and whether an update changes it.
+/// Makes the types of properties from one row for each: the shown value, the requested value, the name and type, and
+/// whether an update changes it.
 macro_rules! properties {
     ($({
         shown: $(#[$shown:meta])*
@@ -49,7 +49,7 @@ macro_rules! properties {
                 Some(Self { $($name: VersionProperty::unpack($name)?),+ })
             }
 
-            /// What an update makes of them.
+            /// The properties after an update.
             pub fn changed_by(&self, given: GivenProperties) -> Self {
                 Self { $($name: properties!(@changed $change given.$name, self.$name)),+ }
             }
@@ -113,7 +113,7 @@ impl VersionProperties {
     /// How many properties there are.
     pub const COUNT: usize = COUNT;
 
-    /// Refuses what no version can have.
+    /// Refuses properties that no version can have.
     pub fn checked(self) -> Result<Self, InvalidProperty> {
         let identity = Identity::of(Some(self.identity), self.keep, Identity::Item);
         let identity = identity.map_err(InvalidProperty::of("keep"))?;
@@ -157,10 +157,10 @@ impl VersionProperties {
 }
 
 impl GivenProperties {
-    /// What makes these of the inherited properties, with the `ttl` in any case.
+    /// The differences from the inherited properties that produce these, always with the `ttl`.
     pub fn overriding(properties: &VersionProperties, inherited: &VersionProperties) -> Self {
         let differences = Self::differences(properties, inherited);
-        // That nothing is kept follows from the identity.
+        // The identity implies the absence of `keep`.
         Self { ttl: Some(properties.ttl), keep: differences.keep.filter(Option::is_some), ..differences }
     }
 
@@ -177,13 +177,13 @@ impl GivenProperties {
         members_of(self)
     }
 
-    /// The first one that an update cannot change, with the reason.
+    /// The first property that an update cannot change, with the reason.
     pub fn fixed(&self) -> Option<(&'static str, &'static str)> {
         let members = self.members();
         Self::FIXED.iter().copied().find(|(name, _)| members.contains_key(*name))
     }
 
-    /// The properties of a new version. It inherits those that are not given.
+    /// The properties of a new version. It inherits the missing ones.
     pub fn inheriting(self, inherited: &VersionProperties) -> Result<VersionProperties, InvalidProperty> {
         let identity = Identity::of(self.identity, self.keep.flatten(), inherited.identity());
         let identity = identity.map_err(InvalidProperty::of("keep"))?;

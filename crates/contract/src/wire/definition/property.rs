@@ -1,4 +1,4 @@
-//! What the type of a property has to know, and the forms of the words in documents.
+//! The requirements on the type of a property, and the forms of the words in documents.
 
 use std::collections::BTreeMap;
 
