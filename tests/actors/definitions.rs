@@ -29,7 +29,7 @@ use crate::elsewhere::SharedStore;
 use crate::faulty::Faults;
 use crate::until;
 
-/// Bounds that no test meets unless it means to.
+/// Bounds that only tests of the bounds reach.
 fn options() -> MetadataOptions {
     let (millis, secs) = (Duration::from_millis, Duration::from_secs);
     let refresh = RefreshOptions {
@@ -207,7 +207,7 @@ async fn a_change_waits_for_those_before_it() {
     handle.stop(Duration::from_secs(60)).await;
 }
 
-/// They come while another change is being made. One that is refused has no effect on the others.
+/// They arrive during another change. A refused one has no effect on the others.
 #[actix::test]
 async fn changes_that_wait_are_made_together_and_each_has_its_own_answer() {
     let store = Arc::new(SharedStore::new(false));
@@ -248,7 +248,7 @@ async fn stopping_closes_the_store_and_refuses_what_comes_later() {
 #[derive(Default)]
 struct DoubtfulJournal {
     kept: MemoryJournal,
-    /// All that was kept, which a store that opens it again finds.
+    /// The whole stored state, which a store finds that opens it again.
     state: State,
     doubt: Arc<Doubt>,
 }
@@ -344,8 +344,8 @@ impl Journal for DoubtfulJournal {
     }
 }
 
-/// A created feature that no list operation found, and a deleted one that continued to accept adds: the store knew the
-/// change once its journal was repaired, and the catalog did not.
+/// A created feature that no list operation found, and a deleted one that still accepted adds: the store had the change
+/// after its journal recovered, and the catalog did not.
 #[actix::test]
 async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
     for unreadable_at_first in [false, true] {
@@ -390,7 +390,7 @@ async fn started_doubtful() -> (MetadataHandle, Arc<Doubt>) {
     (handle, doubt)
 }
 
-/// The journal has it, and the state that is in memory has not.
+/// The journal has it, and the state in memory does not.
 #[actix::test]
 async fn a_change_that_panicked_is_read_again() {
     let (handle, doubt) = started_doubtful().await;
@@ -415,7 +415,7 @@ async fn a_store_that_cannot_settle_is_asked_again() {
     assert_eq!(doubt.settles.load(SeqCst), 4, "and at the end");
 }
 
-/// A server that cannot read its definitions is not ready, and a change of its own does not create a catalog.
+/// A server that cannot read its definitions is not ready, and its own change does not create a catalog.
 #[actix::test]
 async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
     let store = Arc::new(SharedStore::new(true));
@@ -431,7 +431,7 @@ async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
     handle.stop(Duration::from_secs(60)).await;
 }
 
-/// Either was once the end of all reading: the server went on for ever with the definitions that it had.
+/// Either once ended all reading: the server continued permanently with its old definitions.
 #[actix::test]
 async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
     let store = Arc::new(SharedStore::new(true));

@@ -101,7 +101,7 @@ impl SharedStore {
         self.together.lock().unwrap().clone()
     }
 
-    /// How often all definitions were read, or asked for.
+    /// The number of complete readings of definitions, or of attempts.
     pub fn full_readings(&self) -> usize {
         self.full_readings.load(SeqCst)
     }

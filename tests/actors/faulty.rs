@@ -82,7 +82,7 @@ impl Faults {
         self.stalled.send_replace(Stall::Only(lists.to_vec()));
     }
 
-    /// Whether the store is at work for callers who have left.
+    /// Whether the store works for callers that have left.
     pub fn be_busy(&self, busy: bool) {
         self.busy.send_replace(busy);
     }
@@ -127,7 +127,7 @@ impl Faults {
 
 impl Clock for Faults {
     fn now(&self) -> Timestamp {
-        // The pool reads the clock on the caller's thread too: only the actor's is to panic.
+        // The pool reads the clock on the caller's thread too, but only the actor's must panic.
         let on_an_actor = self.threads.lock().unwrap().contains(&std::thread::current().id());
         assert!(!(on_an_actor && self.clock_panics.load(SeqCst)), "injected panic of the clock");
         NOW

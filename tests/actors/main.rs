@@ -142,7 +142,7 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
         while faults.operations_begun() == begun {
             assert!(Instant::now() < patience, "none is begun");
             let left = get(&pool, list, Instant::now() + Duration::from_millis(50)).await;
-            // One that the actor has not come to yet keeps its permit until then.
+            // An operation that the actor has not reached retains its permit until then.
             assert!(
                 matches!(left, Err(ListError::DeadlineExceeded { outcome_unknown: false } | ListError::Overloaded)),
                 "{left:?}"
@@ -173,7 +173,7 @@ async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
     assert!(pool.stop(Duration::from_secs(60)).await);
 }
 
-/// An add that the stalled store has begun when its caller leaves, and not the add of a caller who left earlier.
+/// An add that the stalled store has begun when its caller leaves, and not the add of an earlier caller.
 async fn leave_an_add_behind(pool: &ListPool, faults: &Faults) {
     let (patience, mut is_unknown) = (Instant::now() + Duration::from_secs(60), false);
     while faults.operations_begun() == 0 {
@@ -222,7 +222,7 @@ async fn stopping_says_when_work_was_cut_off() {
     assert_eq!(faults.sessions_alive(), 0);
 }
 
-/// A request that is with a cluster goes on when its caller has left: sessions outlast it, within bounds.
+/// A request in a cluster continues after its caller has left. Sessions outlast it, within bounds.
 #[actix::test]
 async fn stopping_waits_for_what_the_store_has_at_work_for_callers_who_left() {
     let faults = Arc::new(Faults::default());

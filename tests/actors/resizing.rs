@@ -1,4 +1,4 @@
-//! A pool whose size changes while operations go on.
+//! A pool whose size changes during operations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn actors(actors: usize) -> Resize {
     Resize { actors: Some(actors), permits_per_actor: None }
 }
 
-/// A list that has another actor where there are `to` of them, and one that has not.
+/// A list that another actor has with `to` of them, and one that keeps its actor.
 fn moved_and_kept(from: usize, to: usize) -> (ListKey, ListKey) {
     let moves = |list: &ListKey| list.token().bucket(from) != list.token().bucket(to);
     let lists = || (0..).map(|i| list(&format!("m-{i}")));

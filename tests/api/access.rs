@@ -1,4 +1,4 @@
-//! Who may do what: every operation of the table with every kind of caller.
+//! Permissions: every operation of the table with every kind of caller.
 
 use liststore::operations::OPERATIONS;
 use liststore_contract::permission::Permission;
@@ -31,7 +31,7 @@ fn refusal(who: Who, operation: &Row) -> Option<(u16, &'static str)> {
         (Who::NoKey | Who::Unknown | Who::Expired | Who::Revoked, _) => Some((401, "unauthenticated")),
         (_, Permission::Known) => None,
         (_, Permission::LocalAdministration) => Some((403, "local_only")),
-        // What each list of a call is refused with stands in the answer.
+        // The answer contains the refusal of each list of a call.
         (Who::OtherEntityType, _) if operation.name.starts_with("batch_") => None,
         // The feature of a job is known once the job was found, and a listing shows the visible ones.
         (Who::OtherEntityType, _) if operation.subject == Subject::Visible => None,
@@ -86,7 +86,7 @@ async fn credentials(api: &Api, issued: &Issued) -> Vec<(Who, Vec<String>)> {
     ]
 }
 
-/// New operations are in here by themselves.
+/// It includes new operations automatically.
 #[tokio::test]
 async fn every_operation_is_for_those_alone_who_may() {
     let issued = Issued::by_file();
@@ -132,7 +132,7 @@ async fn every_operation_is_for_those_alone_who_may() {
     }
 }
 
-/// Otherwise a caller who may not see a feature could find out its name.
+/// Otherwise a caller without permission for a feature could find out its name.
 #[tokio::test]
 async fn a_refusal_does_not_tell_whether_a_feature_exists() {
     let api = api().await;
@@ -151,7 +151,8 @@ async fn a_refusal_does_not_tell_whether_a_feature_exists() {
     }
 }
 
-/// The ID of a job reveals nothing about its subject: a caller who may not see the subject learns nothing from it.
+/// The ID of a job reveals nothing about its subject, so a caller without permission for the subject learns nothing
+/// from it.
 #[tokio::test]
 async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
     let api = api().await;
@@ -192,7 +193,7 @@ async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
     assert_eq!(refused, names.iter().map(|name| (name, &denied)).collect::<Vec<_>>());
     let metrics = with_key(&api, &admin, Method::GET, "/metrics", &Value::Null).await.text();
     assert!(metrics.contains("liststore_access_refused_total{reason=\"permission_denied\"} 5\n"), "{metrics}");
-    // A caller who may see it, and no more, gets that answer.
+    // A caller who may see it, and has no further permission, gets that answer.
     let reader = json!({"name": "r", "roles": ["reader"], "scopes": ["user.seen"]});
     let (reader, _) = key(&api, Some(&admin), reader).await;
     with_key(&api, &reader, Method::GET, &format!("/v1/jobs/{id}"), &Value::Null).await.expect(200);
@@ -271,7 +272,7 @@ async fn a_scope_of_an_entity_type_takes_in_no_other_whatever_dots_there_are() {
     assert_eq!(types["entity_types"].as_array().unwrap().len(), 1, "{types}");
 }
 
-/// However many connections they come over, and however many lists are asked for in one call.
+/// Regardless of the number of connections, and of the lists in one call.
 #[tokio::test]
 async fn no_number_of_connections_or_calls_in_one_goes_around_limits() {
     let api = api().await;
@@ -356,7 +357,7 @@ async fn everybody_is_told_who_they_are_and_what_they_may() {
     let limited = json!({"name": "ops", "roles": ["operator", "reader"], "scopes": ["user.*", "customer.seen"]});
     let (limited, _) = key(&api, Some(&admin), limited).await;
     let me = with_key(&api, &limited, Method::GET, "/v1/me", &Value::Null).await.expect(200);
-    // A caller who is limited to a part cannot use operations on the whole server.
+    // A caller with access to only a part cannot use operations on the whole server.
     let scopes = ["customer.seen", "user.*"];
     let expected = json!({"name": "key:ops", "kind": "known",
         "permissions": {"lists:read": scopes, "features:read": scopes}});

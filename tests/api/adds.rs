@@ -31,7 +31,7 @@ async fn expired_items_are_counted_and_not_stored() {
     assert_eq!(all_expired.expect(200), json!({"added": 0, "already_expired": 1}));
 }
 
-/// Else they would vanish with success.
+/// Otherwise they would vanish with success.
 #[tokio::test]
 async fn timestamps_of_another_unit_are_warned_of() {
     let api = api().await;
@@ -182,7 +182,7 @@ async fn timestamps_may_be_ahead_of_the_server_as_their_version_says() {
     api.patch(&at, too_long).await.refused("ttl_too_long", "timestamp_ahead_max");
 }
 
-/// The clock of a client is ahead of the server's, and no store keeps an item for longer than the longest TTL.
+/// The clock of a client is ahead of the server's, and no store holds an item for longer than the longest TTL.
 #[tokio::test]
 async fn the_longest_ttl_has_room_for_clocks_that_differ() {
     let api = api().await;
@@ -216,7 +216,7 @@ async fn a_request_is_read_before_anything_is_looked_up() {
     api.post(&list, one("soon", 1)).await.refused("invalid_timestamp", "items[0].timestamp");
     api.post(&format!("{list}?foo=1"), one(1, 1)).await.refused("invalid_argument", "foo");
     api.get(&format!("{list}?limit=0")).await.refused("invalid_argument", "limit");
-    // What depends on the feature comes after the look-up.
+    // Checks that depend on the feature follow the look-up.
     api.post(&list, one(1, "x".repeat(64_001))).await.refused("feature_not_found", "");
     api.get(&format!("{list}?page_token=forged")).await.refused("feature_not_found", "");
 }

@@ -1,4 +1,4 @@
-//! The audit trail: who did what and for whom, and who was refused what.
+//! The audit trail: authors, the persons they act for, and refused callers.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -203,7 +203,7 @@ async fn the_audit_trail_has_commands_to_jobs() {
     assert_eq!((&updated.2["kind"], &updated.2["feature"]), (&json!("purge"), &json!("user.seen")));
 }
 
-/// Otherwise a caller who silences the log while the metadata store is unavailable would leave no trace.
+/// Otherwise a caller that silences the log while the metadata store is unavailable would leave no trace.
 #[tokio::test]
 async fn what_the_audit_trail_cannot_take_is_not_done() {
     use liststore::metadata::MetadataError;

@@ -148,7 +148,7 @@ async fn a_patch_is_merged() {
     assert!(text.ends_with(&format!("\"properties\":{merged}}}")), "{text}");
     let found = api.get(U1).await;
     assert_eq!((found.etag(), found.text()), (tag.as_str(), text));
-    // It need not say which JSON it is.
+    // The kind of JSON is optional.
     let plain = api.patch(U1, json!({"title": null})).await.expect(200);
     assert_eq!(plain["properties"].get("title"), None);
     for kind in ["application/json-patch+json", "text/plain", "application/merge-patch+json; charset=latin1"] {
@@ -169,7 +169,7 @@ async fn no_patch_is_lost_whatever_comes_at_once() {
     }
     let bag = api.get(U1).await.expect(200)["properties"].clone();
     assert_eq!(bag.as_object().unwrap().len(), 40);
-    // Of several callers who name the state that they saw, one succeeds.
+    // Among several callers with the same entity tag, one succeeds.
     let tag = api.get(U1).await.etag().to_owned();
     let seen = [("if-match", tag.as_str())];
     let raced = join_all((0..8).map(|_| merge(&api, U1, &seen, r#"{"won":true}"#))).await;
@@ -221,12 +221,12 @@ async fn what_is_no_bag_is_refused_and_nothing_is_stored() {
     let found = api.get(U1).await;
     assert_eq!((found.etag(), &found.json()["properties"]), (tag.as_str(), &json!({"kept": true})));
 
-    // The largest, and what would make it larger.
+    // The largest bag, and a patch that would exceed it.
     put(&api, U1, &[], &large(BAG_BYTES_MAX)).await.expect(200);
     let grown = merge(&api, U1, &[], "{\"b\":1}").await;
     refused(&grown, 413, "bag_too_large");
     assert_eq!(api.get(U1).await.expect(200)["properties"]["a"].as_str().unwrap().len(), BAG_BYTES_MAX - 8);
-    // White space is not kept.
+    // White space is not stored.
     let spaced = format!("{}{}", " ".repeat(1_000), large(BAG_BYTES_MAX - 1_000));
     put(&api, U1, &[], &spaced).await.expect(200);
 }
@@ -270,7 +270,7 @@ async fn many_bags_come_in_one_answer_each_or_its_problem() {
     }
 }
 
-/// An answer is bounded, and says of what did not fit that it is to be asked for again.
+/// An answer is bounded, and marks the parts that did not fit for another request.
 #[tokio::test]
 async fn an_answer_of_many_bags_is_bounded() {
     let api = api().await;
@@ -362,7 +362,7 @@ async fn bags_end_with_their_ttl_their_entity_type_and_their_entity() {
     put(&api, U1, &[], "{}").await.expect(201);
 }
 
-/// A caller who means the bag that they saw must not erase an entity that has changed.
+/// A caller with an outdated bag must not erase a changed entity.
 #[tokio::test]
 async fn an_erasure_honours_the_condition_of_the_bag() {
     let api = api().await;

@@ -61,7 +61,7 @@ async fn filled() -> (Api, Vec<Value>) {
     (api, requests)
 }
 
-/// The path of the get that a request stands for.
+/// The path of the equivalent get.
 fn path_of(request: &Value) -> String {
     let text = |name: &str| request[name].as_str().unwrap();
     let query = ["version", "limit", "min_timestamp", "max_timestamp", "as_of", "order", "page_token"];
@@ -169,7 +169,7 @@ async fn what_is_malformed_refuses_the_whole_call() {
     assert!(api.values(&items("seen", "u")).await.is_empty(), "nothing is done");
 }
 
-/// IDs come from outside: impossible ones are among possible ones.
+/// IDs come from outside, so impossible ones are among possible ones.
 #[tokio::test]
 async fn an_id_that_cannot_exist_fails_its_own_request_and_no_other() {
     const BAGS: &str = "/v1/entities:batchGet";
@@ -356,7 +356,7 @@ async fn lists_for_which_the_answer_has_no_room_are_told_so() {
         }
         assert_eq!(calls, if first == 0 { vec![3, 3, 1] } else { vec![1, 3, 3] });
     }
-    // The same list again takes room again.
+    // The same list again takes space again.
     let same = vec![list("seen", "0"); 5];
     assert_eq!(codes(&results(&api, GET, &same).await).iter().filter(|code| **code == "ok").count(), 3);
 }
@@ -377,12 +377,12 @@ async fn lists_that_are_late_are_told_so_and_the_others_delivered() {
     assert!(results.iter().all(|result| result["problem"].get("outcome_unknown").is_none()), "a read is sure");
     let add = |n: usize| with(list("seen", &n.to_string()), one(ago(1), "x"));
     let body = json!({"requests": (0..100).map(add).collect::<Vec<_>>()}).to_string();
-    // Time enough for all that are at work at once to be begun, on a busy machine too.
+    // Enough time to begin all concurrent reads, on a busy machine too.
     let later = [("liststore-timeout-ms", "2000"), ("content-type", "application/json")];
     let results = api.send(Method::POST, ADD, &later, body.as_bytes()).await.expect(200);
     let results = results["results"].as_array().unwrap();
     assert!(codes(results).iter().all(|code| *code == "deadline_exceeded"));
-    // A started operation may still be carried out. One that did not start is not.
+    // A started operation may still complete. One that did not start does not.
     let unsure = results.iter().filter(|result| result["problem"]["outcome_unknown"] == true).count();
     assert_eq!(unsure, 64, "as many as are at work at once");
     faults.stall(false);
@@ -400,7 +400,7 @@ async fn equal_requests_are_read_once() {
         let answer = api.send(Method::POST, GET, &soon, body.as_bytes()).await.expect(200);
         codes(answer["results"].as_array().unwrap()).into_iter().map(str::to_owned).collect::<BTreeSet<_>>()
     };
-    // One permit is enough for one read, however often it is asked for; the body says it in several ways.
+    // One permit is enough for one read with several equal requests, which the body writes in several ways.
     let same = [
         list("seen", "u"),
         with(list("seen", "u"), json!({"limit": 100})),
@@ -437,7 +437,7 @@ async fn scopes_are_looked_at_list_by_list() {
     let gets = json!([list("seen", "u"), list("other", "u"), list("unknown", "u")]);
     let answer = ask(&limited, GET, gets.clone()).await.expect(200);
     let results = answer["results"].as_array().unwrap();
-    // A caller who may not see a feature does not learn whether it exists.
+    // A caller without permission for a feature does not learn whether it exists.
     assert_eq!(codes(results), ["ok", "permission_denied", "permission_denied"]);
     let adds = json!([with(list("seen", "u"), one(ago(1), "x")), with(list("other", "u"), one(ago(1), "x"))]);
     let answer = ask(&limited, ADD, adds.clone()).await.expect(200);

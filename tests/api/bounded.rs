@@ -25,7 +25,7 @@ async fn every_call_sees_the_newest_items_only() {
     let list = filled(&api, definition(json!(4))).await;
     assert_eq!(api.get(SEEN).await.expect(200)["max_items"], 4);
     assert_eq!(api.get(SEEN).await.expect(200)["versions"][0]["max_items"], 4);
-    // Twice, since a page that was rendered is kept.
+    // Twice, because a rendered page is cached.
     for _ in 0..2 {
         let page = api.get(&list).await;
         assert_eq!(page.values(), [9, 8, 7, 6]);
@@ -50,7 +50,7 @@ async fn every_call_sees_the_newest_items_only() {
     let request = json!({"entity_type": "user", "feature": "seen", "entity_id": "u", "limit": 10});
     let batch = api.post("/v1/lists:batchGet", json!({"requests": [request]})).await.expect(200);
     assert_eq!(batch["results"][0]["items"].as_array().map(Vec::len), Some(4));
-    // As of a moment: of the present items, those with earlier timestamps.
+    // As of a moment: the present items with earlier timestamps.
     let third = api.get(&list).await.expect(200)["items"][2]["timestamp"].as_str().unwrap().to_owned();
     assert_eq!(api.values(&format!("{list}?as_of={third}")).await, [7, 6]);
     let removed = api.post(&format!("{list}:remove"), json!({"min_timestamp": 0})).await.expect(200);

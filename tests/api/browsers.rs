@@ -24,7 +24,7 @@ async fn a_page_of_another_site_changes_nothing() {
         &[("origin", "https://evil.example.org")][..],
         &[("origin", "null")],
         &[("sec-fetch-site", "cross-site")],
-        // What forms can send, without asking first.
+        // Forms can send these without a preflight request.
         &[("origin", "https://evil.example.org"), ("content-type", "text/plain")],
     ] {
         for (method, path, body) in &writes {

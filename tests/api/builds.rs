@@ -34,7 +34,7 @@ async fn found(api: &Api, value: u32) -> usize {
     page["entities"].as_array().unwrap().len()
 }
 
-/// Else the index would be built no more: its job is over, and it is not ready.
+/// Otherwise the index would never be built: its job is over, and it is not ready.
 #[tokio::test]
 async fn a_build_goes_on_once_definitions_can_be_read_again() {
     let (api, faults) = faulty(&[]).await;
@@ -59,7 +59,7 @@ async fn a_build_goes_on_once_definitions_can_be_read_again() {
 #[tokio::test]
 async fn an_index_that_was_made_anew_is_not_ready_by_the_build_of_the_one_before() {
     let shared = |faults: &Faults| faults.shares_definitions.store(true, SeqCst);
-    // What servers wait for each other follows from these two.
+    // The time that servers wait for each other follows from these two.
     let given = [("metadata.poll_interval_secs", "1"), ("items.operation_timeout_ms", "5000")];
     let (mut api, faults) = faulty_from_the_start(&given, shared).await;
     api.server.ready().await;
@@ -116,7 +116,7 @@ async fn build_of(api: &Api) -> String {
     job
 }
 
-/// Else the job of an index that is ready would be paused for ever.
+/// Otherwise the job of a ready index would be paused permanently.
 #[tokio::test]
 async fn a_pause_that_meets_the_end_of_a_build_holds_up_both_the_job_and_its_index() {
     let (api, faults) = faulty(&[]).await;
@@ -182,7 +182,7 @@ async fn items_are_durable_before_notes_about_them() {
     }
 }
 
-/// A part of the data that cannot be read holds up the job that comes to it, and no other one.
+/// An unreadable part of the data blocks the job that reaches it, and no other job.
 #[tokio::test]
 async fn a_cleaning_that_cannot_go_on_makes_way_for_builds_and_goes_on_later() {
     let (api, faults) = faulty(&[]).await;

@@ -66,7 +66,7 @@ impl Broken {
         assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
     }
 
-    /// Where a list of entries has whom.
+    /// The places and entities of a list of entries.
     async fn stored(&self, values: &str) -> Vec<(Timestamp, String)> {
         let range = Range {
             min_timestamp: Timestamp::MIN,
@@ -106,7 +106,7 @@ impl Broken {
     }
 }
 
-/// An erasure counts its items once: its bag is removed by a caller who has no more of them, too.
+/// An erasure counts its items once: its bag is removed for a caller without remaining quota, too.
 #[tokio::test]
 async fn an_erasure_removes_the_entries_of_the_bag_whatever_limits_its_caller_has() {
     let broken = on(Arc::new(MemoryStore::default())).await;
@@ -131,7 +131,7 @@ async fn what_a_query_meets_and_no_bag_has_is_removed_and_nothing_else() {
         broken.put("two", json!({"a": [1, 2], "at": 6})).await;
         let stands = broken.stored("[1]").await;
         let (at_two, at_one) = (stands[0].0, stands[1].0);
-        // Of a bag at another place, of a bag of another value, and of no bag at all.
+        // Of a bag at another place, of a bag with another value, and of no bag.
         broken.enter("[1]", at_two, "one").await;
         broken.enter("[2]", at_one, "one").await;
         broken.enter("[1]", at_one, "nobody").await;
@@ -146,7 +146,7 @@ async fn what_a_query_meets_and_no_bag_has_is_removed_and_nothing_else() {
         assert_eq!(broken.found("1").await, ["two", "one"]);
         broken.put("two", json!({"a": 1, "at": 5})).await;
         broken.until_nothing_waits().await;
-        // One more where it was looked at before the bag came to have it.
+        // One more if it was read before the bag got it.
         let removed = broken.removed().await;
         assert!((3..=4).contains(&removed), "{removed}");
         assert_eq!(broken.found("1").await.len(), 2);
@@ -279,7 +279,7 @@ async fn a_building_waits_for_no_purge_and_is_told_what_to_do() {
     let purge = api.post("/v1/features/user/seen/purge", json!({"lists_per_second": 1})).await.expect(202);
     let purge = purge["id"].as_str().unwrap();
     until(api, purge, "running").await;
-    // It keeps other jobs that go through bags waiting, and no purge does.
+    // It makes other jobs that scan bags wait, which no purge does.
     let slow = clean(api, json!({"lists_per_second": 1})).await;
     let slow = slow["id"].as_str().unwrap();
     until(api, slow, "running").await;

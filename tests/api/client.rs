@@ -78,7 +78,7 @@ impl Api {
         self.send(Method::GET, path, &[], b"").await
     }
 
-    /// A job or an index once it has reached a state.
+    /// A job or an index in a certain state.
     pub async fn until_state(&self, path: &str, state: &str) -> Value {
         let reached = async {
             loop {

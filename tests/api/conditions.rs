@@ -31,11 +31,11 @@ async fn with_clock(store: Arc<dyn ItemStore>, clock: &Arc<ManualClock>) -> Api 
     Api::of(server).await
 }
 
-/// What callers ask for, by turns.
+/// The queries of callers, in turn.
 const QUERIES: [&str; 5] =
     ["", "?limit=2", "?limit=3", "?min_timestamp=1724949845000000000", "?max_timestamp=1724949900000000000&limit=2"];
 
-/// Does something that may change what gets see.
+/// Performs a step that may change the result of gets.
 async fn step(api: &Api, random: &mut fastrand::Rng, clock: &ManualClock, now: &mut u64) {
     let list = items("seen", "u");
     match random.u8(..12) {

@@ -1,4 +1,4 @@
-//! Many requests on one connection: each is answered, in its order, and where its client looks for it.
+//! Many requests on one connection: each is answered, in order, where its client expects it.
 
 use std::collections::HashSet;
 

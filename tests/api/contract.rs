@@ -1,7 +1,7 @@
-//! Holds every answer to the OpenAPI document that the server itself serves.
+//! Checks every answer against the server's own OpenAPI document.
 //!
-//! Documented answers are checked more strictly than the document asks of clients: an answer may
-//! have no member that is not described.
+//! Documented answers are checked more strictly than the document requires of clients: an answer must have no
+//! undocumented member.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -106,7 +106,7 @@ impl Contract {
     fn validate(&self, pointer: &str, instance: &Value, what: &str, about: &str) {
         let validator = *self.validators.lock().unwrap().entry(pointer.to_owned()).or_insert_with(|| {
             let schema = self.document.pointer(pointer).unwrap_or_else(|| panic!("no schema at {pointer}"));
-            // References into the document's components resolve if the components come along.
+            // References into the document's components resolve if the schema includes the components.
             let schema = json!({"allOf": [schema], "components": self.document["components"]});
             Box::leak(Box::new(jsonschema::draft202012::new(&schema).unwrap()))
         });

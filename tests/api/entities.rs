@@ -42,7 +42,7 @@ async fn the_entities_of_a_version_are_listed_page_by_page() {
     }
     let of_version = format!("{path}version=v/2&");
     assert_eq!(walk(&api, &of_version, 10).await, ["elsewhere"]);
-    // A shorter TTL hides the items, and with them who has them.
+    // A shorter TTL hides the items, and with them their entities.
     api.patch("/v1/features/user/seen", json!({"ttl": "5s"})).await.expect(200);
     assert_eq!(walk(&api, path, 10).await, [""; 0]);
 

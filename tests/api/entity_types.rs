@@ -1,4 +1,4 @@
-//! Entity types over HTTP: what says that entities of a type have bags.
+//! Entity types over HTTP, which permit bags of their entities.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::client::{Api, api_with};
 
 const TYPES: &str = "/v1/entity-types";
 
-/// A server whose stores keep bags.
+/// A server whose stores support bags.
 async fn api() -> Api {
     api_with(&[("items.store", "memory"), ("metadata.store", "memory")]).await
 }

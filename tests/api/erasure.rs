@@ -138,7 +138,7 @@ async fn what_could_not_be_cleared_is_told_list_by_list() {
     assert!(api.values(&items("seen", "u")).await.is_empty());
 }
 
-/// Which lists there are, only the metadata store knows for sure.
+/// Only the metadata store has all existing lists.
 #[tokio::test]
 async fn without_the_metadata_store_nothing_is_erased() {
     let (api, faults) = faulty(&[]).await;
@@ -151,7 +151,7 @@ async fn without_the_metadata_store_nothing_is_erased() {
     assert_eq!(api.values(&items("seen", "u")).await, ["a"]);
 }
 
-/// A caller who reads "nothing was done" although lists are gone does not ask for a receipt.
+/// A caller that reads "nothing was done" although lists are gone does not request a receipt.
 #[tokio::test]
 async fn a_receipt_that_cannot_be_noted_leaves_the_outcome_unknown() {
     let (api, faults) = faulty(&[]).await;
@@ -192,7 +192,7 @@ async fn a_receipt_has_no_date_if_the_store_cannot_promise_one() {
     assert_eq!((&receipt["complete"], &receipt["bytes_erased_by"]), (&json!(false), &Value::Null));
 }
 
-/// A removal of a moment ago may be undone by the next start, although nothing is there now.
+/// The next start may undo a recent removal, although nothing exists now.
 #[tokio::test]
 async fn a_receipt_without_an_fsync_is_not_complete() {
     let (api, faults) = faulty(&[]).await;

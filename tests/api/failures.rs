@@ -99,7 +99,7 @@ async fn a_callers_deadline_is_kept() {
     for (answer, writes) in all(&api, &[("liststore-timeout-ms", "500")]).await {
         assert_eq!(unsure(&answer.refused("deadline_exceeded", "")), writes);
     }
-    // The control plane keeps it too.
+    // The control plane applies it too.
     let headers = [("liststore-timeout-ms", "20")];
     let path = "/v1/features/user/seen";
     let read = api.send(Method::GET, path, &headers, b"").await.refused("deadline_exceeded", "");
@@ -125,8 +125,8 @@ async fn more_operations_than_permits_are_refused_soon() {
     let (api, faults) = faulty(&given).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
-    // The first keeps its permit for as long as the store works, though its caller has left.
-    // One that the actor comes to too late is not begun, and gives its permit back.
+    // The first retains its permit while the store works, although its caller has left. An operation that the actor
+    // reaches too late is not begun, and frees its permit.
     let patience = Instant::now() + Duration::from_secs(60);
     while faults.begun.load(SeqCst) == 0 {
         assert!(Instant::now() < patience, "none is begun");

@@ -34,7 +34,7 @@ use tokio::time::Instant;
 use super::client::Api;
 use super::support::{settings, spawn_with};
 
-/// What reaches the stores, in its order.
+/// The calls of the stores, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Bags and lists change.
@@ -56,7 +56,7 @@ pub struct Faults {
     pub finishes_held: watch::Sender<bool>,
     pub items: Mutex<Option<StoreError>>,
     pub metadata: Mutex<Option<MetadataError>>,
-    /// Whether each reading of a feature that went well is followed by one that does not.
+    /// Whether every successful reading of a feature is followed by a failing one.
     pub every_other_reading: AtomicBool,
     /// How an index is created again, as by another server, at the moment when it would be marked ready.
     pub made_anew: Mutex<Option<Change>>,
@@ -92,7 +92,7 @@ impl Faults {
         self.stalled.send_replace(stalled);
     }
 
-    /// Lets no list be cleared for as long as that is not taken back.
+    /// Blocks the clearing of lists until it is undone.
     pub fn hold_clears(&self, held: bool) {
         self.clears_held.send_replace(held);
     }
@@ -101,7 +101,7 @@ impl Faults {
         self.allow_only(usize::MAX);
     }
 
-    /// Lets so many more sessions be opened.
+    /// Permits this many more sessions.
     pub fn allow_only(&self, sessions: usize) {
         self.sessions_left.store(sessions, SeqCst);
     }
@@ -134,7 +134,7 @@ pub async fn faulty_from_the_start(
     faulty_beside(given, Arc::default(), prepare).await
 }
 
-/// The same with items that were there before.
+/// The same with existing items.
 pub async fn faulty_beside(
     given: &[(&'static str, &str)],
     items: Arc<MemoryStore>,

@@ -56,7 +56,7 @@ async fn long_answers_are_compressed_for_those_who_ask() {
     let same = get(&api, &list, &[("accept-encoding", "gzip"), ("if-none-match", plain.etag())]).await;
     assert_eq!((same.status, same.header("content-encoding")), (304, None));
     assert_eq!(varies_by(&same), varies_by(&plain), "a cache is told the same of what it has");
-    // Other answers too, except those with a strong tag.
+    // Other answers too, except answers with a strong tag.
     assert_eq!(get(&api, "/openapi.json", &gzip).await.header("content-encoding"), Some("gzip"));
     let body = json!({"description": "x".repeat(2_000), "labels": (0..60).map(|n| (format!("k{n}"), Value::from("v".repeat(200)))).collect::<serde_json::Map<_, _>>()});
     api.patch("/v1/features/user/seen", body).await.expect(200);

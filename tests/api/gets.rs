@@ -156,7 +156,7 @@ async fn an_item_is_visible_until_its_timestamp_plus_the_present_ttl() {
     assert_eq!(api.values(&list).await, ["live", "about to"]);
     clock.set(nanos(start + 1));
     assert_eq!(api.values(&list).await, ["live"]);
-    // A shorter TTL hides at once; a longer one shows again what only that had hidden.
+    // A shorter TTL hides items at once. A longer one shows them again.
     clock.set(nanos(start + 5 * SECOND));
     api.patch("/v1/features/user/seen", json!({"ttl": "5s"})).await.expect(200);
     assert!(api.values(&list).await.is_empty());

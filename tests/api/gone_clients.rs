@@ -27,7 +27,7 @@ async fn work_whose_client_has_gone_is_not_done() {
     let mut goes = connect(&api).await;
     goes.write_all(&add("goes")).await.unwrap();
     until("the other is there", async || metric(&api, "liststore_http_connections").await > before).await;
-    // It breaks off: one that only ends its side is answered.
+    // It resets the connection. A client that only ends its side is answered.
     goes.set_zero_linger().unwrap();
     drop(goes);
     until("it is noticed to be gone", async || metric(&api, "liststore_http_connections").await <= before).await;

@@ -9,7 +9,7 @@ use super::client::{Answer, Api, ago, api_with, items, one};
 use super::keys::{admin, key, with_key};
 use super::sockets::{PATIENCE, connect, until_closed};
 
-/// Sends a head without its body, and takes the one answer.
+/// Sends a head without its body, and reads the one answer.
 async fn answered(api: &Api, head: &str) -> Answer {
     let mut stream = connect(api).await;
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -26,7 +26,7 @@ async fn counted(api: &Api, token: &str, code: &str, operation: &str, status: u1
 
 #[tokio::test]
 async fn a_head_is_decided_on_before_its_body_is_awaited() {
-    // A body that was awaited would take as long as this test may.
+    // Waiting for the body would take as long as this test may.
     let api = api_with(&[("http.body_timeout_secs", "3600"), ("http.body_bytes_max", "100000")]).await;
     api.feature("seen", "string", "30d").await;
     let admin = admin(&api).await;
@@ -36,7 +36,7 @@ async fn a_head_is_decided_on_before_its_body_is_awaited() {
     let list = items("seen", "u");
     let authorized = |token: &str, more: &str| format!("Authorization: Bearer {token}\r\n{more}");
     let body = |token: &str| authorized(token, "Content-Length: 100\r\n");
-    // It has added more than it may for as long as this test takes.
+    // It has added more than its limit for the duration of this test.
     let many: Vec<_> = (0..1_000).map(|n| json!({"timestamp": ago(9_000) + n, "value": "x"})).collect();
     with_key(&api, &few, Method::POST, &list, &json!({ "items": many })).await.expect(200);
     let (post, cold) = (format!("POST {list}"), "POST /v1/features".to_owned());
@@ -71,7 +71,7 @@ async fn a_head_is_decided_on_before_its_body_is_awaited() {
         let asked = if headers.contains("Expect") { 1.0 } else { 2.0 };
         assert_eq!(counted(&api, &admin, code, operation, status).await, before + asked, "{line} {code}");
     }
-    // A caller who may is asked for the body.
+    // The server requests the body of a permitted caller.
     let mut stream = connect(&api).await;
     let add = one(ago(1), "x").to_string();
     let head = format!("{post} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\nExpect: 100-continue\r\n", add.len());
@@ -100,7 +100,7 @@ async fn a_refused_body_is_read_over_where_its_end_is_near() {
     let last = format!("GET /v1/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {admin}\r\n\r\n");
     stream.write_all(last.as_bytes()).await.unwrap();
     timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().expect(200);
-    // One that does not come ends its connection.
+    // A missing body ends its connection.
     let mut stream = connect(&api).await;
     stream.write_all(head.as_bytes()).await.unwrap();
     assert!(until_closed(&mut stream).await.starts_with("HTTP/1.1 401 "));

@@ -8,7 +8,7 @@ use super::client::api;
 const SEEN: &str = "/v1/features/user/seen";
 const HISTORY: &str = "/v1/features/user/seen/history";
 
-/// A definition as the trail keeps it: the identity of items is not said there.
+/// A definition in the trail, without the identity of items.
 fn as_kept(mut definition: Value) -> Value {
     let fields = definition.as_object_mut().unwrap();
     assert_eq!(fields.remove("identity"), Some(json!("item")));
@@ -55,7 +55,7 @@ async fn every_change_is_kept_beyond_deletion_newest_first() {
     assert_eq!(versions, [None, Some("v2"), Some("v2"), Some("v2"), None, None]);
     assert!(entries.is_sorted_by_key(|entry| std::cmp::Reverse(entry["at"].as_str().unwrap().to_owned())));
 
-    // The trail goes on when the feature is created again.
+    // The trail continues when the feature is created again.
     api.feature("seen", "int64", "1d").await;
     assert_eq!(api.get(HISTORY).await.expect(200)["history"].as_array().unwrap().len(), 7);
 }

@@ -23,7 +23,7 @@ use super::client::{Answer, Api, api_with};
 use super::purges::{is_on_disk, until};
 use super::support::{settings, spawn_server, spawn_with};
 
-/// A server whose stores keep bags, with the entity type `link`.
+/// A server whose stores support bags, with the entity type `link`.
 async fn api() -> Api {
     let api = in_memory().await;
     api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
@@ -96,7 +96,7 @@ async fn the_values_of_a_find_may_be_in_a_body() {
     assert_eq!((ids(&rest), rest.get("next_page_token")), (vec!["l-1".to_owned()], None));
     let bounds = json!({"values": ["a b+c"], "min": 2, "max": "2.5", "order": "oldest"});
     assert_eq!(ids(&api.post(path, bounds).await.expect(200)), ["l-2"]);
-    // What a URL could not hold.
+    // Too long for a URL.
     let long = json!({"values": ["x".repeat(20_000)]});
     assert_eq!(ids(&api.post(path, long).await.expect(200)), [""; 0]);
     for (body, field) in [

@@ -111,7 +111,7 @@ async fn a_server_that_needs_keys_lets_nobody_in_before_there_are_some() {
     api.post("/v1/keys", json!({"name": "a", "roles": ["admin"]})).await.refused("unauthenticated", "");
 }
 
-/// A definition's store that is away takes no key away, and takes none back.
+/// An unavailable definitions store removes no key, and restores none.
 #[tokio::test]
 async fn keys_hold_while_the_metadata_store_is_away() {
     use liststore::metadata::MetadataError;
@@ -149,7 +149,7 @@ async fn a_revoked_key_takes_the_keys_with_it_that_it_created_if_that_is_asked_f
     assert_eq!((&revoked["state"], names(&revoked)), (&json!("revoked"), vec!["child".into(), "grandchild".into()]));
     let lists = async |token: &str| with_key(&api, token, Method::GET, "/v1/features", &Value::Null).await.status;
     assert_eq!((lists(&ops).await, lists(&child).await, lists(&grandchild).await), (401, 200, 200));
-    // A key of the same name has not created them.
+    // Another key with the same name did not create them.
     let (_, again) = made(&root, "ops").await;
     assert!(names(&call(Method::GET, &format!("/v1/keys/{again}")).await.expect(200)).is_empty());
     let revoked = call(Method::DELETE, &format!("{path}?created_keys=true")).await.expect(200);

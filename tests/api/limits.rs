@@ -1,4 +1,4 @@
-//! How much one caller may ask for: requests, items, and operations at work.
+//! The limits of one caller: requests, items, and concurrent operations.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ async fn what_is_refused_counts_among_the_requests() {
     assert!(told <= retry_after, "whoever comes again then is let in: {last:?}");
 }
 
-/// So that refusing one who does not slow down takes nothing from the others.
+/// So that refusing a caller that does not slow down takes nothing from other callers.
 #[tokio::test]
 async fn whoever_goes_on_all_the_same_is_slowed_down() {
     const REQUESTS: usize = 3_000;
@@ -188,7 +188,7 @@ async fn limits_of_the_settings_are_those_of_keys_without_their_own() {
     }
 }
 
-/// Else one caller could hold all permits of a list actor; also by leaving early, while the store goes on.
+/// Otherwise one caller could hold all permits of a list actor, also by leaving early, while the store continues.
 #[tokio::test]
 async fn one_caller_has_a_share_of_the_operations_at_work() {
     let settings =
@@ -204,7 +204,7 @@ async fn one_caller_has_a_share_of_the_operations_at_work() {
         let headers = [("authorization", &*authorization), ("liststore-timeout-ms", "100")];
         api.send(Method::GET, list, &headers, b"").await
     };
-    // One that the actor comes to too late is not begun, and gives its share back.
+    // An operation that the actor reaches too late is not begun, and frees its share.
     let patience = Instant::now() + Duration::from_secs(60);
     while faults.begun.load(SeqCst) < 2 {
         assert!(Instant::now() < patience, "only {} are begun", faults.begun.load(SeqCst));

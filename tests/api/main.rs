@@ -1,6 +1,6 @@
-//! The HTTP API, black box: every rule of `docs/reference/api.md`, asked of the real application over HTTP.
+//! The HTTP API, black box: every rule of `docs/reference/api.md`, tested on the real application over HTTP.
 //!
-//! Every answer that any of these tests sees is held to the OpenAPI document (see `contract`).
+//! Every answer in these tests is checked against the OpenAPI document (see `contract`).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod access;

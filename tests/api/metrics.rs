@@ -17,7 +17,7 @@ use serde_json::json;
 use super::client::{Api, ago, api, items, one};
 use super::support::{settings, spawn_with};
 
-/// Name to type of every metric, as `# TYPE` lines say.
+/// Name to type of every metric, from the `# TYPE` lines.
 fn types(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).filter_map(|rest| rest.split_once(' ')).collect()
 }
@@ -97,7 +97,7 @@ async fn the_metrics_of_backups_are_documented() {
     assert_eq!(backups, shown);
 }
 
-/// The store connects to nothing before it is asked to.
+/// The store does not connect before its first use.
 #[cfg(feature = "cql")]
 #[tokio::test]
 async fn the_metrics_of_the_cql_item_store_are_documented() {
@@ -108,7 +108,7 @@ async fn the_metrics_of_the_cql_item_store_are_documented() {
     assert_as_documented("With the CQL item store", &registry);
 }
 
-/// The store connects to nothing before it is asked to.
+/// The store does not connect before its first use.
 #[cfg(feature = "postgres")]
 #[tokio::test]
 async fn the_metrics_of_the_postgres_metadata_store_are_documented() {

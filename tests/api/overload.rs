@@ -31,8 +31,7 @@ async fn ask(api: &Api, text: &str) -> Answer {
     answer(&mut stream).await
 }
 
-/// Asks once, unless another connection is given the place of this one before its request is there: then there is no
-/// answer, and it may be asked again.
+/// Sends a request, unless another connection gets the slot before. Then there is no answer, and the caller may retry.
 async fn try_ask(api: &Api, text: &str) -> Option<Answer> {
     let mut stream = connect(api).await;
     stream.write_all(text.as_bytes()).await.ok()?;
@@ -59,13 +58,13 @@ async fn metric(api: &Api, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("there is no {name}: {text}")).parse().unwrap()
 }
 
-/// Occupies all slots with requests that are carried out until the stall ends.
+/// Occupies all slots with requests that run until the stall ends.
 async fn occupy(api: &Api) -> Vec<TcpStream> {
     let mut busy = Vec::new();
     while busy.len() < SLOTS {
         let (number, mut stream) = (busy.len(), connect(api).await);
         send(&mut stream, &post(&items("seen", &format!("u{number}")), &one(ago(1), "x").to_string())).await;
-        // It is refused while the previous permit holder has not ended yet.
+        // It is refused until the previous permit holder has ended.
         let works = tokio::select! {
             () = until("it has a permit", async || metric(api, "liststore_list_permits_in_use").await > number as f64) => true,
             _ = stream.readable() => false,
@@ -95,7 +94,7 @@ async fn a_new_connection_takes_the_place_of_one_that_waits() {
     let api = api_with(&[("http.connections_max", &SLOTS.to_string()), ("http.workers", "2")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
-    // Some have been served, some have begun a head, and some have said nothing.
+    // Some have been served, some have begun a head, and some are silent.
     let mut waiting = Vec::new();
     for number in 0..3 * SLOTS {
         let mut stream = connect(&api).await;
@@ -130,7 +129,7 @@ async fn a_new_connection_takes_the_place_of_one_that_waits() {
 async fn health_is_told_while_all_connections_are_at_work() {
     let (api, faults) = stalled().await;
     let busy = occupy(&api).await;
-    // A client that connects and sends nothing keeps no other from sending requests.
+    // A silent client prevents no other client from sending requests.
     let mut silent = Vec::new();
     for _ in 0..600 {
         silent.push(connect(&api).await);
@@ -161,7 +160,7 @@ async fn all_memory_that_is_held_comes_out_of_one_budget() {
         ("http.buffered_bytes_max", "16 MiB"),
         ("http.body_bytes_max", "2 MiB"),
         ("http.response_bytes_max", "4 MiB"),
-        // Held for as long as this test takes.
+        // Held for the duration of this test.
         ("http.body_timeout_secs", "3600"),
     ];
     let api = api_with(&given).await;
@@ -256,7 +255,7 @@ fn with_key(token: &str, request: &str) -> String {
     request.replacen("\r\n", &format!("\r\nAuthorization: Bearer {token}\r\n"), 1)
 }
 
-/// Unknown callers take no place from callers with a key, in any state of their connections.
+/// Unknown callers take no slot from callers with a key, in any state of their connections.
 #[tokio::test]
 async fn callers_without_a_key_lock_out_no_other() {
     let slots = SLOTS.to_string();
@@ -278,7 +277,7 @@ async fn callers_without_a_key_lock_out_no_other() {
                 ask(&api, &asked).await.expect(200);
             }
         }
-        // Strangers who ask without end, and take their answers.
+        // Strangers that send requests without end, and read their answers.
         let mut strangers = Vec::new();
         for _ in 0..3 * SLOTS {
             let (mut from, mut to) = connect(&api).await.into_split();
@@ -321,7 +320,7 @@ async fn each_caller_has_a_part_of_the_memory_at_most() {
     for _ in 0..20 {
         let mut stream = connect(&api).await;
         send(&mut stream, &with_key(&greedy, &get(&large)).repeat(10)).await;
-        // Strangers hold documents that they do not take.
+        // Strangers hold documents that they do not read.
         let mut stranger = connect(&api).await;
         send(&mut stranger, &get("/openapi.json").repeat(50)).await;
         held.push((stream, stranger));
@@ -347,7 +346,7 @@ async fn set(api: &Api) -> String {
 #[tokio::test]
 async fn a_lookup_is_answered_within_the_bound_of_a_response() {
     const MEMBERS: usize = 40;
-    // Of so many bytes a MiB has room for 17.
+    // A MiB has space for 17 values of this size.
     const VALUE_BYTES: usize = 60_000;
     const FITTING: usize = 17;
     for in_store in ["memory", "embedded"] {
@@ -381,7 +380,7 @@ async fn a_lookup_is_answered_within_the_bound_of_a_response() {
         assert_eq!(results.len(), some.len());
         assert!(results[..FITTING].iter().zip(&keys).all(|(result, key)| result["key"] == key.as_str()));
         assert!(results[FITTING..].iter().all(serde_json::Value::is_null));
-        // Bytes count as they are written: each of these takes six.
+        // Bytes count as written: each of these takes six.
         for key in ["c0", "c1", "c2"] {
             let item = json!({"timestamp": ago(100), "key": key, "value": "\u{1}".repeat(VALUE_BYTES)});
             api.post(&list, json!({ "items": [item] })).await.expect(200);
@@ -390,7 +389,7 @@ async fn a_lookup_is_answered_within_the_bound_of_a_response() {
     }
 }
 
-/// A store that is slow fills the memory with no more items than there is room for.
+/// A slow store fills the memory only with as many items as fit.
 #[tokio::test]
 async fn a_lookup_has_its_memory_before_the_store_is_asked() {
     let given = [
@@ -444,7 +443,7 @@ fn batch_of_bags(count: usize) -> String {
     post("/v1/entities:batchGet", &json!({ "requests": all }).to_string())
 }
 
-/// Small bodies that do not come to their end hold memory. They leave about so much of it.
+/// Small incomplete bodies hold memory. They leave about `left` bytes of it.
 async fn leave_memory(api: &Api, limit: usize, left: usize) -> Vec<TcpStream> {
     const BODY_BYTES: usize = 60_000;
     let count = (limit - left) / BODY_BYTES;
@@ -525,7 +524,7 @@ async fn bags_have_their_memory_before_the_store_is_asked() {
     drop(holding);
 }
 
-/// Little memory makes for short answers, of which the rest is asked for again.
+/// Little memory produces short answers, and the client requests the rest again.
 #[tokio::test]
 async fn bags_come_in_parts_where_memory_is_short() {
     const COUNT: usize = 12;
@@ -572,8 +571,8 @@ async fn bags_come_in_parts_where_memory_is_short() {
     }
 }
 
-/// The least memory that the settings accept. While strangers hold all that they may of it, one caller with a key has
-/// room for the longest body and the longest page together, through the actors of the lists.
+/// The least memory that the settings accept. While strangers hold their whole share, one caller with a key has space
+/// for the longest body and the longest page together, through the actors of the lists.
 #[tokio::test]
 async fn one_caller_has_room_for_the_largest_request_in_the_least_memory() {
     const BODY_BYTES: usize = 200 << 10;
@@ -662,8 +661,8 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
     until("there is room", async || ask(&api, &request).await.status == 200).await;
 }
 
-/// Documents that unknown callers do not read keep a worker busy. They are no reason to refuse callers with a key, or
-/// callers of an open server.
+/// Documents that unknown callers do not read keep a worker busy. The server still refuses no callers with a key, and
+/// no callers of an open server.
 #[tokio::test]
 async fn documents_for_strangers_have_no_list_operation_refused() {
     const STRANGERS: usize = 200;
@@ -691,7 +690,7 @@ async fn documents_for_strangers_have_no_list_operation_refused() {
     }
 }
 
-/// Of whom the answer is cut off by a reset, nothing is left.
+/// A client that resets its connection leaves no memory behind.
 #[tokio::test]
 async fn connections_that_break_off_leave_nothing_behind() {
     let api = api_with(&[("http.response_bytes_max", "4 MiB")]).await;
@@ -723,7 +722,7 @@ async fn connections_that_break_off_leave_nothing_behind() {
 /// An upload that takes longer than any operation may is carried out: its deadline counts from its end.
 #[tokio::test]
 async fn deadlines_count_from_when_the_request_is_whole() {
-    // In memory, so that what takes long is the upload alone.
+    // In memory, so that only the upload takes long.
     let (api, _) = faulty(&[("items.operation_timeout_ms", "3000")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");

@@ -22,7 +22,7 @@ async fn walk(api: &Api, path: &str) -> Vec<Vec<Value>> {
     }
 }
 
-/// A list of so many numbers, three at each moment, and the first one's moment.
+/// A list of `count` numbers, three at each moment, and the first moment.
 pub async fn numbered(api: &Api, count: u64) -> (String, u64) {
     api.feature("seen", "int64", "30d").await;
     let (list, start) = (items("seen", "u"), ago(1_000));
@@ -41,7 +41,7 @@ async fn a_walk_sees_every_item_once() {
     for limit in [1, 2, 3, 7, 19, 20, 21] {
         let pages = walk(&api, &format!("{list}?limit={limit}")).await;
         assert_eq!(pages.concat(), whole[0], "limit {limit}");
-        // No page more than there are items for: a token is there exactly when an item follows.
+        // The number of pages matches the items: a token exists exactly if an item follows.
         assert_eq!(pages.len(), 20_usize.div_ceil(limit), "limit {limit}");
     }
 }
@@ -54,7 +54,7 @@ async fn a_walk_goes_on_while_items_come_and_go() {
     let rest: Vec<_> = api.values(&list).await.split_off(4);
     let token = token(&first).unwrap();
     api.add(&list, &[(start + 100, Value::from(100))]).await;
-    // The very item that the token stands on goes.
+    // Removes the very item of the token.
     api.post(&format!("{list}:remove"), json!({"value": first.values()[3]})).await.expect(200);
     assert_eq!(api.get(&format!("{list}?limit=9&page_token={token}")).await.values(), rest);
 }

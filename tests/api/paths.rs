@@ -16,7 +16,7 @@ async fn an_entity_id_may_hold_any_character() {
     for id in ids {
         assert_eq!(api.values(&items("seen", id)).await, [id], "{id:?}");
     }
-    // A slash in an ID is data, with digits in either case; other encoded characters stand for themselves.
+    // A slash in an ID is data, with digits in either case. Other encoded characters equal their unencoded form.
     assert_eq!(api.values("/v1/lists/user/seen/a%2fb/items").await, ["a/b"]);
     assert_eq!(api.values("/v1/lists/user/seen/a+b/items").await, ["a+b"]);
     assert_eq!(api.values("/v1/lists/%75ser/seen/a%20b/items").await, ["a b"]);
@@ -82,7 +82,7 @@ async fn unknown_paths_are_not_found() {
     }
 }
 
-/// Code that reads a path before it is decoded would take it for another operation.
+/// Code that reads a path before it is decoded would find another operation.
 #[tokio::test]
 async fn a_fixed_segment_is_not_encoded() {
     let api = api().await;
@@ -98,7 +98,7 @@ async fn a_fixed_segment_is_not_encoded() {
     ] {
         api.raw(&format!("GET {path} HTTP/1.1"), b"").await.refused("not_found", "");
     }
-    // A colon stands for itself and may be encoded: clients differ in that.
+    // A colon needs no encoding and may be encoded. Clients differ in that.
     for path in [
         "/v1/lists/user/seen/u/items:count",
         "/v1/lists/user/seen/u/items%3Acount",

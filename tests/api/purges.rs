@@ -118,7 +118,7 @@ async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
     assert_eq!((over.status, &over.json()["code"]), (409, &json!("job_is_over")));
 }
 
-/// Jobs that callers asked for, and have paused, hold up no index.
+/// Paused jobs of callers block no index.
 #[tokio::test]
 async fn indexes_are_built_and_dropped_next_to_many_paused_purges() {
     let api = api().await;
@@ -131,7 +131,7 @@ async fn indexes_are_built_and_dropped_next_to_many_paused_purges() {
     let mut paused = Vec::new();
     while paused.len() < 101 {
         let id = purge(&api, "seen", json!({"lists_per_second": 1})).await;
-        // It may be done by then.
+        // It may be done already.
         if api.post(&format!("/v1/jobs/{id}/pause"), json!({})).await.status == 200 {
             paused.push(id);
         }

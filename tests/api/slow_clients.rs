@@ -61,7 +61,7 @@ async fn heads_that_do_not_come_to_an_end_are_ended() {
     let mut idle = Vec::new();
     for number in 0..200 {
         let mut stream = connect(&api).await;
-        // Some say nothing at all, some begin.
+        // Some are silent, some begin.
         if number % 2 == 0 {
             stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow:").await.unwrap();
         }
@@ -74,7 +74,7 @@ async fn heads_that_do_not_come_to_an_end_are_ended() {
             refused_at_once(&until_closed(&mut stream).await, "408 Request Timeout", "request_timeout");
             continue;
         }
-        // Clients connect ahead. A silent connection is idle, and its request is served once it comes.
+        // Clients connect in advance. A silent connection is idle, and its request is served once it arrives.
         stream.write_all(request("GET /livez", "", "").as_bytes()).await.unwrap();
         timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().expect(200);
     }
@@ -82,7 +82,7 @@ async fn heads_that_do_not_come_to_an_end_are_ended() {
 }
 
 /// A connection on which all of this was sent, including the part that the server refused. The server reads that for a
-/// second, which may not suffice on a busy machine.
+/// second, which may be too short on a busy machine.
 async fn sent_in_full(api: &Api, head: &[u8], rest: &[u8]) -> TcpStream {
     for _ in 0..10 {
         let (began, mut stream) = (Instant::now(), connect(api).await);
@@ -99,7 +99,7 @@ async fn sent_in_full(api: &Api, head: &[u8], rest: &[u8]) -> TcpStream {
 async fn a_head_of_a_megabyte_is_refused() {
     let api = api().await;
     for head in ["GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: ", "GET /", "X"] {
-        // The server has answered before it has taken all of it.
+        // The server has answered before it has read all of it.
         let mut stream = sent_in_full(&api, head.as_bytes(), &vec![b'a'; 1 << 20]).await;
         let answer = timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap();
         assert_eq!(answer.status, 431);
@@ -176,8 +176,8 @@ async fn bodies_that_never_end_are_ended() {
     assert_eq!(api.values(&items("seen", "other")).await, ["x"]);
 }
 
-/// Once a connection's first request was of a kind, its later ones had no time to end by: 25 bytes held a
-/// place for ever.
+/// Once the kind of a connection's first request exempted its later ones from deadlines: 25 bytes held a slot
+/// permanently.
 #[tokio::test]
 async fn a_head_that_stops_is_ended_on_a_connection_that_has_served_others_too() {
     let api = api().await;

@@ -106,7 +106,7 @@ async fn empty_lines_between_requests_are_no_requests() {
     let text = request("GET /livez", "", "") + "\r\n";
     stream.write_all(text.as_bytes()).await.unwrap();
     timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().expect(200);
-    // Longer than the head of a request may take, and far less than a connection may be idle.
+    // Longer than the time of a head, and far less than the idle time of a connection.
     let mut byte = [0];
     let more = timeout(Duration::from_secs(7), stream.read(&mut byte)).await;
     assert!(more.is_err(), "the server says something, or ends the connection: {more:?}");

@@ -1,8 +1,8 @@
-//! What the server answers, word by word: one call of nearly every operation, some refusals, and the OpenAPI document.
+//! The server's exact answers: one call of nearly every operation, some refusals, and the OpenAPI document.
 //!
 //! The calls are in `snapshots/calls.json`, their answers in `snapshots/bodies.json`, and the document, without its
-//! examples, in `snapshots/openapi.json`. If a test fails, it names a file with what the server has now: compare both,
-//! and copy it over the snapshot if the change is meant.
+//! examples, in `snapshots/openapi.json`. A failing test names a file with the current output. Compare both, and copy
+//! it over the snapshot if the change is intended.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ static TEXTS: LazyLock<[(Regex, &str); 3]> = LazyLock::new(|| {
     ]
 });
 
-/// What a call was told to keep of its reply: an ID, and a token if there is one.
+/// The parts of a reply that a call stores: an ID, and a token if there is one.
 type Kept = BTreeMap<String, (String, String)>;
 
 fn settled(value: Value, kept: &Kept) -> Value {

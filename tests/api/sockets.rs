@@ -23,7 +23,7 @@ pub async fn until_closed(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Holds that this is the one answer of a connection that brought no request: a problem with an ID.
+/// Checks the one answer of a connection without a request: a problem with an ID.
 #[track_caller]
 pub fn refused_at_once(answer: &str, status: &str, code: &str) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));

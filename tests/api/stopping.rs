@@ -21,7 +21,7 @@ async fn requests_in_flight_are_answered_and_asked_to_leave() {
     let is_at_work = async || metric(&api, "liststore_list_permits_in_use").await == 1.0;
     until("it is at work", is_at_work).await;
     api.server.begin_stop();
-    // No new connections are taken from here on.
+    // No new connections are accepted from here on.
     until("it takes no connection", async || TcpStream::connect(api.server.address()).await.is_err()).await;
     faults.stall(false);
     let answer = until_closed(&mut stream).await;

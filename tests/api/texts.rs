@@ -1,4 +1,4 @@
-//! A text arrives unchanged by every encoding of a query, in every parameter that takes a text.
+//! A text arrives unchanged by every encoding of a query, in every parameter with a text.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, Url};

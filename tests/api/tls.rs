@@ -1,4 +1,4 @@
-//! TLS on the server: who is let in, and what becomes of files that change while it runs.
+//! TLS on the server: admitted clients, and files that change during a run.
 
 use std::fs;
 use std::path::Path;
@@ -208,7 +208,7 @@ async fn changes_are_noted_under_the_name_of_the_certificate() {
     }
 }
 
-/// Names are worth roles where rules of the settings say so, and nothing elsewhere.
+/// Names give roles according to rules of the settings, and only then.
 #[tokio::test]
 async fn a_certificate_is_worth_what_its_names_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ async fn a_certificate_is_worth_what_its_names_are() {
     ask_as(Some("feeds"), "GET", "/v1/lists/user/seen/u/items", "").await.expect(200);
     ask_as(Some("feeds"), "GET", "/v1/lists/user/other/u/items", "").await.refused("permission_denied", "");
     let audit = ask_as(Some("ops"), "GET", "/v1/audit", "").await.expect(200);
-    // By the name that gives the role, and not by another one that the certificate has.
+    // By the name that gives the role, and not by another name of the certificate.
     certificate(dir.path(), "ca", "ops", "URI:spiffe://elsewhere.example.org/chosen");
     let feature = json!({"entity_type": "user", "name": "more", "value_type": "string", "ttl": "30d"}).to_string();
     ask_as(Some("ops"), "POST", "/v1/features", &feature).await.expect(201);
@@ -259,7 +259,7 @@ fn revoke(dir: &Path, authority: &str, names: &[&str]) {
     fs::rename(dir.join("new-crl.pem"), dir.join("crl.pem")).unwrap();
 }
 
-/// Waits until a client with this certificate is let in, or is not any more.
+/// Waits until a client with this certificate is admitted, or is no longer.
 async fn until_let_in(server: &TestServer, connector: &TlsConnector, expected: bool) {
     let changed = async { while health(server, connector).await.is_ok() != expected {} };
     timeout(PATIENCE, changed).await.unwrap_or_else(|_| panic!("let in: {}", !expected));
@@ -319,7 +319,7 @@ async fn a_withdrawn_authority_is_believed_no_more() {
         until_let_in(&server, &feeds, true).await;
         until_answered(&mut open, 200).await;
     }
-    // The server's own files are apart: a key that cannot be used keeps no authority.
+    // The server's own files are separate: an unusable key affects no authority.
     fs::write(dir.path().join("server-key.pem"), "garbage").unwrap();
     write(&other);
     until_let_in(&server, &feeds, false).await;
@@ -351,7 +351,7 @@ async fn files_that_change_are_used_if_they_can_be() {
     let mut kept = connect(&server, &connector).await.unwrap();
     let first = shown().await;
     certificate(dir.path(), "ca", "server", "IP:127.0.0.1");
-    // The files are looked at once a second.
+    // The files are checked once a second.
     let changed = async {
         while shown().await == first {
             tokio::task::yield_now().await;
@@ -369,6 +369,6 @@ async fn files_that_change_are_used_if_they_can_be() {
     let mended = async { while metric(&server, &connector, "liststore_http_tls_files_unusable").await > 0.0 {} };
     timeout(PATIENCE, mended).await.expect("the mended files are used");
     assert_ne!(shown().await, second);
-    // Connections from before go on.
+    // Earlier connections continue.
     assert_eq!(ask(&mut kept, "GET", "/livez", "").await.unwrap().status, 200);
 }

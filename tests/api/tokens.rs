@@ -1,4 +1,4 @@
-//! Tokens of identity providers: issuers that rotate their keys, are away, slow, or lie.
+//! Tokens of identity providers: issuers that rotate their keys, are unavailable or slow, or lie.
 
 use std::fs;
 use std::process::Command;
@@ -25,7 +25,7 @@ use super::test_tokens::{Signer, header, message, signed, with, with_signature};
 const ISSUER: &str = "https://id.example.org";
 const NANOS: u64 = 1_000_000_000;
 
-/// Tokens, and the settings of a server that takes them.
+/// Tokens, and the settings of a server that accepts them.
 pub struct Issued {
     signer: Signer,
     dir: TempDir,
@@ -57,7 +57,7 @@ impl Issued {
         signed(&self.signer, &header("EdDSA"), &claims)
     }
 
-    /// By a key that its issuer has no more.
+    /// Signed with a key that its issuer has removed.
     pub fn rotated_away(&self, subject: &str, groups: &[&str]) -> String {
         signed(&Signer::ed(), &with(&header("EdDSA"), &json!({"kid": "gone"})), &claims(subject, groups))
     }
@@ -71,7 +71,7 @@ fn key_set(keys: &[Value]) -> String {
     json!({ "keys": keys }).to_string()
 }
 
-/// The value of `access.jwt.issuers`, for an issuer whose keys are there.
+/// The value of `access.jwt.issuers`, for an issuer with keys at this place.
 fn settings(place: &Value) -> String {
     let all_roles = ["reader", "writer", "editor", "scaler", "operator", "admin"];
     let rules = json!([
@@ -94,9 +94,9 @@ enum Says {
     Nothing,
     /// Without end.
     Endless,
-    /// These keys, a byte now and then: it would take minutes.
+    /// These keys, a byte now and then, which would take minutes.
     Trickle(String),
-    /// So many bytes, and says so before.
+    /// This many bytes, announced before.
     Announced(u64),
     Redirect(String),
 }
@@ -286,7 +286,7 @@ async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
     until_no_more(503, &api, &first).await.expect(200);
     issuer.say(Says::Keys(key_set(&[new.jwk("k2")])));
     let second = signed(&new, &with(&header("EdDSA"), &json!({"kid": "k2"})), &claims("alice", &["readers"]));
-    // A while later, where the server was asked so early that it has just read them.
+    // A little later, if the server had just read them.
     until_no_more(401, &api, &second).await.expect(200);
     ask(&api, &first).await.refused("unauthenticated", "");
     let asked = issuer.asked();
@@ -340,8 +340,7 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
         until_no_more(503, &api, &token).await.expect(200);
         let asked = issuer.asked();
         issuer.say(says.clone());
-        // A name that is not known has the keys read; a while later, where the server was asked so early that it
-        // has just done that.
+        // An unknown name causes a reading of the keys, a little later if the server had just read them.
         let unknown = with(&header("EdDSA"), &json!({"kid": "other"}));
         let unknown = signed(&signer, &unknown, &claims("alice", &["admins"]));
         let read = async {
@@ -360,7 +359,7 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
     assert_eq!(elsewhere.asked(), 0, "nobody is followed elsewhere");
 }
 
-/// With any keys in their place, if it is a set at all.
+/// With any keys that replace them, if the set is valid.
 #[tokio::test]
 async fn withdrawn_keys_hold_no_more() {
     let signer = Signer::ed();

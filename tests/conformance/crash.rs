@@ -298,8 +298,8 @@ fn run_and_kill(store: &str, dir: &Path, settings: [(&str, u64); 3], kill_after:
     done
 }
 
-/// Compares a list with the result of the acknowledged steps, and possibly of the one in flight: an add as a whole or
-/// not at all, a removal as far as it came.
+/// Compares a list with the result of the acknowledged steps, and possibly of the one in flight: an add is complete or
+/// absent, and a removal may be partial.
 fn check(before: &BTreeSet<Item>, present: &BTreeSet<Item>, mut steps: impl Iterator<Item = Step>, done: usize) {
     let mut expected = before.clone();
     for step in steps.by_ref().take(done) {

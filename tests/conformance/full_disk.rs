@@ -1,5 +1,4 @@
-//! A disk that takes no more writes: stores refuse changes, go on reading, and recover by
-//! themselves.
+//! A disk that accepts no more writes: stores refuse changes, continue to read, and recover automatically.
 //!
 //! A child process stands for the server. Its limit on file sizes (`RLIMIT_FSIZE`, with its signal ignored) is set to
 //! the size of the largest file: from then on files do not grow, but their existing bytes can be overwritten, as on a
@@ -30,7 +29,7 @@ const CHANGES_MAX: u64 = 5_000;
 
 #[test]
 fn stores_refuse_changes_while_the_disk_is_full_and_recover_when_it_is_not() {
-    // A shell, since ignoring a signal takes unsafe code here; it is inherited.
+    // A shell, because ignoring a signal needs unsafe code here. Children inherit it.
     let status = Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())

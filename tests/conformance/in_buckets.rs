@@ -1,4 +1,4 @@
-//! A store that keeps all lists in buckets, so that every case of the suite runs on them without changes.
+//! A store that divides all lists into buckets, so that every case of the suite runs on them without changes.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ use crate::metadata::sample::{ANY, by, create, description, id, read};
 const DIR: &str = "LISTSTORE_TEST_LOST_WRITES";
 /// The exit status of the script if there are no loop devices, no mkfs.ext4, or no right to mount.
 const CANNOT_MOUNT: i32 = 77;
-/// Without a journal: one that cannot be written would end all writing at once.
+/// Without a journal, because a failed journal would end all writing at once.
 const SCRIPT: &str = r#"
     mount -t tmpfs -o size=64m tmpfs "$1/below" && truncate -s 256M "$1/below/image" &&
         mkfs.ext4 -q -O ^has_journal "$1/below/image" && mount -o loop "$1/below/image" "$1/disk" || exit 77
@@ -86,7 +86,7 @@ impl Disk {
         fs::remove_file(self.0.join("below/filler")).unwrap();
     }
 
-    /// Forgets all that is not on the disk.
+    /// Drops everything that is not on the disk.
     async fn mount_anew(&self) {
         let (image, disk) = (self.0.join("below/image"), self.0.join("disk"));
         for command in
@@ -103,7 +103,7 @@ impl Disk {
 }
 
 async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
-    // With this much memory nothing is flushed: the log meets the full disk.
+    // With this much memory nothing is flushed, and the log fills the disk.
     let open = || -> Arc<dyn ItemStore> {
         let options = EmbeddedOptions { fsync, cache_bytes: 1 << 30, ..EmbeddedOptions::new(dir) };
         Arc::new(EmbeddedStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap())

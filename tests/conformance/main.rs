@@ -1,8 +1,8 @@
-//! The conformance suites: what `liststore::items` and `liststore::metadata` promise, written once
-//! and held against every store.
+//! The conformance suites: the promises of `liststore::items` and `liststore::metadata`, written once and tested on
+//! every store.
 //!
-//! A new store is added with one entry in `stores.rs`. A suite never knows its store, except for the properties of its
-//! backend, and never needs an empty store: every case works on separate lists.
+//! A new store is added with one entry in `stores.rs`. A suite depends only on the properties of its backend, and never
+//! needs an empty store: every case uses separate lists.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

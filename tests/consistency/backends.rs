@@ -15,7 +15,7 @@ use crate::postgres::{self, Database};
 use crate::proxy::Proxy;
 use crate::server::Recipe;
 
-/// What can go wrong with them.
+/// The possible failures of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// SIGKILL of a Cassandra node, then a start
@@ -24,13 +24,13 @@ pub enum Failure {
     NodePause,
     /// Postgres ends, cleanly or not, and is started again
     PostgresRestart,
-    /// Postgres is silent for a moment; then old connections go on, or only new ones work
+    /// Postgres is silent for a moment; then old connections continue, or only new ones work
     PostgresHang,
     /// Connections to Cassandra break for a moment, most of them between a commit and its answer
     Cut,
 }
 
-/// Long enough that operations meet it, and short of most deadlines as well as beyond some.
+/// Long enough that operations encounter it, shorter than most deadlines, and longer than some.
 const FAILURE_TIME_MS: std::ops::Range<u64> = 300..3_000;
 /// For how long connections are cut: each cut takes some tens of milliseconds.
 const CUT_TIME_MS: std::ops::Range<u64> = 200..1_200;
@@ -56,8 +56,8 @@ struct Own {
 }
 
 impl Backends {
-    /// With `own_nodes`, a cluster of this many nodes and a separate Postgres; otherwise those that tests share. With
-    /// `cuts`, servers reach the nodes through a proxy.
+    /// With `own_nodes`, a cluster of this many nodes and a separate Postgres; otherwise the shared ones. With `cuts`,
+    /// servers reach the nodes through a proxy.
     pub async fn start(own_nodes: Option<usize>, cuts: bool) -> Result<Self, String> {
         let mut backends = Self::direct(own_nodes).await?;
         if cuts {

@@ -104,7 +104,7 @@ fn version_path(version: &VersionName) -> String {
     if version.label.is_empty() { feature } else { format!("{feature}/versions/{}", segment(&version.label)) }
 }
 
-/// A timestamp in one of the forms that the API takes, by turns.
+/// A timestamp in one of the API's forms, in turn.
 pub fn timestamp_json(nanos: u64) -> String {
     match nanos % 3 {
         0 => nanos.to_string(),
@@ -141,7 +141,7 @@ pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str
     match request {
         Request::Get { list, min, max, order, limit, .. } => {
             let order = match order {
-                // The default need not be said, and may be.
+                // The default is optional.
                 Order::Newest => limit.filter(|limit| limit % 2 == 0).map(|_| "newest".to_owned()),
                 Order::Oldest => Some("oldest".to_owned()),
             };

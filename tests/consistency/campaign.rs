@@ -52,7 +52,7 @@ pub enum FaultKind {
     Term,
     /// SIGSTOP of the server for a moment
     Pause,
-    /// The pool of list actors gets another size, while operations go on
+    /// The pool of list actors changes its size during operations
     Resize,
     /// The server's wall clock goes forward and back by an hour (embedded; needs libfaketime)
     Clock,
@@ -81,7 +81,7 @@ impl FaultKind {
 
 pub struct Campaign {
     pub workload: Workload,
-    /// The program to test, if not the one that was built with these tests.
+    /// The tested program, if not the one built with these tests.
     pub server: Option<PathBuf>,
     pub store: Store,
     /// By turns, a run each.
@@ -95,7 +95,7 @@ pub struct Campaign {
     pub nodes: usize,
 }
 
-/// What runs amounted to.
+/// The totals of runs.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     pub runs: usize,
@@ -113,8 +113,8 @@ pub struct Tally {
 }
 
 impl Campaign {
-    /// Runs on all these seeds, so many at a time: a run waits much, for starts and for disks. The
-    /// first error ends all.
+    /// Runs on all these seeds, several at a time, because a run often waits for starts and for disks. The first error
+    /// ends all.
     pub async fn run_all(
         self,
         seeds: impl IntoIterator<Item = u64>,
@@ -140,8 +140,7 @@ impl Campaign {
         }
     }
 
-    /// Whether servers did all the work that runs are to prove something about. In a single run one or the
-    /// other may not come up.
+    /// Whether servers did all the work that runs must cover. A single run may miss some.
     fn made_happen(&self, tally: &Tally) -> Result<(), String> {
         // Bags alone are too small to fill files, and do not expire.
         let is_asked = self.store == Store::Embedded && self.workload != Workload::Bags;
@@ -155,7 +154,7 @@ impl Campaign {
         }
     }
 
-    /// One run on a fresh server, judged. An error says what to do with it.
+    /// One run on a fresh server, checked. An error includes the next step.
     async fn run(&self, seed: u64, backends: Option<Arc<Backends>>) -> Result<Tally, String> {
         let dir = run::fresh_dir()?;
         let mut rng = Rng::with_seed(seed ^ 0x5eed);
@@ -181,7 +180,7 @@ impl Campaign {
             Err(error) => return Err(blame(format!("{error}\nits directory is {}", dir.keep().display()))),
         };
         let began = Instant::now();
-        // It keeps a core busy for a while, which other runs must not wait for.
+        // It keeps a core busy for a while, and other runs must not wait for it.
         let checking = move || (check(&history), history);
         let (judged, history) = tokio::task::spawn_blocking(checking).await.map_err(|e| e.to_string())?;
         let judged = judged.map_err(&blame)?;
@@ -245,7 +244,7 @@ impl Campaign {
         let mut recipe = Recipe::new(dir);
         recipe.binary = self.server.clone().unwrap_or(recipe.binary);
         if self.faults.iter().all(|kind| *kind == FaultKind::Resize) {
-            // All that is asked is to be answered, however slow the machine is.
+            // Every request must be answered, regardless of the machine's speed.
             recipe = recipe.set("ITEMS__OPERATION_TIMEOUT_MS", 10_000).set("METADATA__CALL_TIMEOUT_MS", 10_000);
         }
         if self.faults.contains(&FaultKind::Clock) {

@@ -27,7 +27,7 @@ impl Cutter {
         let address = |point: &String| point.parse::<SocketAddr>().map_err(|e| format!("{point}: {e}"));
         let real = contact_points.iter().map(address).collect::<Result<Vec<_>, _>>()?;
         let first = real.first().ok_or("there is no node")?;
-        // The driver takes the addresses of nodes from the cluster's tables, and the port of the contact point.
+        // The driver uses the nodes' addresses in the cluster's tables, and the port of the contact point.
         let port = free_port(first.ip());
         let proxied: Vec<_> = real.iter().map(|node| SocketAddr::new(node.ip(), port)).collect();
         let proxy = real.iter().zip(&proxied).fold(Proxy::builder(), |proxy, (real, proxied)| {

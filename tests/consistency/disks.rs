@@ -1,5 +1,5 @@
-//! Disks that fail: fsyncs that report an error or take their time, and a file system that is full
-//! until there is room again. The errors are real ones, which the system calls return.
+//! Failing disks: fsyncs that report an error or are slow, and a file system that is full until space is freed. The
+//! errors are real ones, which the system calls return.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,10 +23,10 @@ use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::{Walk, Workload, World};
 
-/// From an injected failure until the process knows of it, with a tracer in between and other programs on
-/// the cores.
+/// The time from an injected failure until the process detects it, with a tracer in between and other programs on the
+/// cores.
 const NOTICE: Duration = Duration::from_secs(5);
-/// A failure that is not there by then never comes.
+/// A failure that has not occurred by then never will.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time for a call: a busy machine is slow, and most tests here need every answer.
 const OPERATION_TIMEOUT_MS: u64 = 10_000;
@@ -103,7 +103,7 @@ fn is_item_write(call: &Call) -> bool {
     call.request.list().is_some() && !call.request.reads()
 }
 
-/// Whether the answer says that something was made durable.
+/// Whether the answer confirms durable data.
 fn is_acknowledged(call: &Call) -> bool {
     match call.outcome {
         Outcome::Added { added, .. } => added > 0,
@@ -113,8 +113,8 @@ fn is_acknowledged(call: &Call) -> bool {
     }
 }
 
-/// Fsyncs fail from some number on: no acknowledgement follows, reads go on, and after a start on a
-/// good disk everything acknowledged is there.
+/// Fsyncs fail from some number on: no acknowledgement follows, reads continue, and after a start on a good disk
+/// everything acknowledged exists.
 pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
     let dir = run::fresh_dir()?;
     // The interval is not used by group mode, and short, so that the failure comes early.
@@ -146,7 +146,7 @@ pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
     Ok(judged(&history)?)
 }
 
-/// Fsyncs that take long: nothing is acknowledged sooner, neither items nor definitions.
+/// Slow fsyncs: nothing is acknowledged sooner, neither items nor definitions.
 pub async fn slow_fsync() -> Result<(), Failed> {
     const DELAY: Duration = Duration::from_millis(120);
     let dir = run::fresh_dir()?;
@@ -212,8 +212,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A disk that is full and freed again: writes are refused and then taken again, reads go on, and
-/// nothing acknowledged is lost, a SIGKILL afterwards included.
+/// A disk that is full and freed again: writes are refused and then accepted again, reads continue, and nothing
+/// acknowledged is lost, even with a SIGKILL afterwards.
 pub async fn full_disk() -> Result<(), Failed> {
     let dir = run::fresh_dir()?;
     let recipe = embedded(dir.path(), "group");
@@ -225,7 +225,7 @@ pub async fn full_disk() -> Result<(), Failed> {
         scene.client.call(big.next(), None).await;
     }
     disk.fill()?;
-    // The log has room that it took before: it lasts for at most so many.
+    // The log has reserved space, which lasts for at most this many.
     let refused = scene.repeat_until(&mut big, 2_000, |outcome| !matches!(outcome, Outcome::Added { .. })).await;
     refused.ok_or("the disk was full, and every write was acknowledged")?;
     for _ in 0..20 {
@@ -318,7 +318,7 @@ impl BigAdds {
         Request::Add { list: self.list.clone(), items: vec![Item { timestamp: self.epoch + self.number, value }] }
     }
 
-    /// The values of so many adds before the last one, which was refused.
+    /// The values of the last `count` adds before the refused one.
     fn newest(&self, count: u64) -> impl Iterator<Item = String> + use<> {
         (self.number.saturating_sub(count)..self.number).map(Self::value)
     }
@@ -348,7 +348,7 @@ impl Scene {
         ListName { version, entity: "one".to_owned() }
     }
 
-    /// Adds until an answer is as wanted, at most so often, a moment apart after a refusal.
+    /// Adds until an answer is as wanted, up to a number of attempts, with a pause after a refusal.
     async fn repeat_until(
         &mut self,
         adds: &mut BigAdds,

@@ -1,4 +1,4 @@
-//! The faults of a run, and their times: after a number of operations, so that a fault meets the same load on every
+//! The faults of a run, and their times: after a number of operations, so that a fault has the same load on every
 //! machine.
 
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub enum Fault {
     KillInStart,
     /// SIGTERM in the middle of it all, then a start.
     Terminate,
-    /// All threads stop for a moment, and go on.
+    /// All threads stop for a moment, and continue.
     Pause,
     /// The pool of list actors gets other sizes, one after the other. No call may fail for it.
     Resize,
-    /// The wall clock goes forward or back by an hour, from wherever it is to a third place.
+    /// The wall clock steps ahead or back by an hour, or from a step to a third place.
     StepClock,
     /// Once the program that the server runs in has failed it, and clients have seen that: SIGKILL, then a
     /// start without that program.
@@ -44,7 +44,7 @@ impl Fault {
     }
 }
 
-/// How far a start may get before it is killed: from hardly begun to serving.
+/// The extent of a start before it is killed: from barely begun to serving.
 const START_KILL_MS_MAX: u64 = 400;
 const PAUSE_MS: u64 = 300;
 /// From one list actor, which has all lists, to many.
@@ -53,8 +53,8 @@ const POOL_SIZES: [usize; 5] = [8, 1, 4, 2, 3];
 const CALLS_AFTER_FAILURE: usize = 300;
 const CLOCK_OFFSETS_SECS: [i64; 3] = [-3_600, 0, 3_600];
 
-/// Makes the plan's faults happen in its order, evenly over its operations, give or take. Returns
-/// how many processes were ended by SIGKILL.
+/// Injects the plan's faults in its order, roughly evenly over its operations. Returns how many processes a SIGKILL
+/// ended.
 pub fn inject(
     plan: &Plan,
     subjects: &[Arc<Subject>],

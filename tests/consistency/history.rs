@@ -18,7 +18,7 @@ use crate::bags::{BagOutcome, BagRequest};
 /// Nanoseconds since the history began.
 pub type Moment = u64;
 
-/// The end of a call that never ended, as far as known.
+/// The end of a call without a known end.
 pub const NEVER: Moment = Moment::MAX;
 
 pub const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -46,8 +46,8 @@ pub struct Item {
     pub value: String,
 }
 
-/// What orders the items of a list: the timestamp, then the Base64 of the value's MD5 as text.
-/// Lists are read in descending order of it.
+/// The order of a list's items: the timestamp, then the Base64 of the value's MD5 as text. Lists are read in its
+/// descending order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     pub timestamp: u64,
@@ -84,7 +84,7 @@ impl ValueType {
                 let text: String = serde_json::from_str(json).map_err(|e| fail(&e))?;
                 STANDARD.decode(text).map_err(|e| fail(&e))
             }
-            // The workload writes canonical JSON, and is to get it back unchanged.
+            // The workload writes canonical JSON, and must read it unchanged.
             Self::Json => Ok(json.as_bytes().to_vec()),
         }
     }
@@ -110,7 +110,7 @@ pub enum Order {
 pub enum Special {
     /// Its lists are sets, of whose members, values, the newest item stays.
     Sets,
-    /// Its lists show so many items at most.
+    /// Its lists show at most this many items.
     Bounded(u64),
 }
 
@@ -139,7 +139,7 @@ pub enum Request {
         max: Option<u64>,
         values: Vec<String>,
     },
-    /// Where members of a set stand, which are values.
+    /// The places of members of a set, which are values.
     Lookup {
         list: ListName,
         values: Vec<String>,
@@ -208,27 +208,27 @@ pub enum Outcome {
         already_expired: u64,
     },
     Removed(u64),
-    /// A count, and whether the list has no more of them.
+    /// A count, and whether it covers the whole list.
     Counted {
         count: u64,
         exact: bool,
     },
-    /// For each value that was asked for, the timestamp of its newest item.
+    /// For each requested value, the timestamp of its newest item.
     Contained(Vec<Option<u64>>),
-    /// Done, without more to say: remove all, create, delete, change.
+    /// Done, without further data: remove all, create, delete, change.
     Done,
     Ttl(u64),
     Bag(BagOutcome),
     /// 404: there is no such feature, or no such version of it.
     FeatureNotFound,
     VersionNotFound,
-    /// 409: it is there already.
+    /// 409: it exists already.
     Exists,
-    /// Certainly not carried out: refused while overloaded, draining or away, or never sent.
+    /// Certainly not carried out: refused while overloaded, draining or unavailable, or never sent.
     NotDone {
         why: String,
     },
-    /// Carried out or not, by now or later: a deadline passed, or the connection broke.
+    /// Possibly carried out, now or later: a deadline passed, or the connection broke.
     Unknown {
         why: String,
     },
@@ -288,7 +288,7 @@ pub struct History {
     /// The features that are not like others.
     #[serde(default)]
     pub special: BTreeMap<String, Special>,
-    /// The versions that were there, with their TTL in seconds, before the first call.
+    /// The versions that existed, with their TTL in seconds, before the first call.
     pub versions: Vec<(VersionName, u64)>,
     /// When each start of the server came to its end, its process being gone.
     pub ends: Vec<Moment>,
@@ -339,12 +339,12 @@ impl Call {
 }
 
 impl History {
-    /// When a call can have had its effect at the latest: by its answer, or, if that left the
-    /// outcome open, by the end of the process that it was sent to.
+    /// The latest moment of a call's effect: its answer or, if that left the outcome open, the end of its server
+    /// process.
     ///
-    /// On CQL, the requests of a killed server may be carried out later (by a paused node, or from a hint). Their
-    /// write timestamps, which decide the order of effects, are still from the life of the process. But a removal by
-    /// value touches only the items that it finds, and so not those of a later add.
+    /// On CQL, the cluster may carry out the requests of a killed server later (by a paused node, or from a hint).
+    /// Their write timestamps, which decide the order of effects, are still from the life of the process. But a removal
+    /// by value affects only the items that it finds, and so not those of a later add.
     pub fn latest(&self, call: &Call) -> Moment {
         if !call.unknown() {
             return call.to;
@@ -413,7 +413,7 @@ impl fmt::Display for Item {
     }
 }
 
-/// A call as one line, for people: when, who, what, and the answer.
+/// A call as one line, for people: time, client, request, and answer.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = |moment: Moment| moment as f64 / 1e6;

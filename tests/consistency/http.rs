@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// No answer within this is taken for none: far beyond every deadline of the server.
+/// An answer later than this counts as missing: far beyond every deadline of the server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

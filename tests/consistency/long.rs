@@ -69,7 +69,7 @@ struct Arguments {
     check: Option<PathBuf>,
 }
 
-/// Whether the command line asks for a long run rather than for the quick tests.
+/// Whether the command line requests a long run instead of the quick tests.
 pub fn is_asked_for() -> bool {
     const OURS: [&str; 15] = [
         "--seeds",

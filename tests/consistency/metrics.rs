@@ -44,7 +44,7 @@ impl Counters {
         }
     }
 
-    /// What of all that is watched never happened, except what a run need not make happen.
+    /// The watched events that never happened, except optional ones.
     pub fn missing(&self, needless: &[&str]) -> Option<&'static str> {
         let mut watched = WATCHED.iter().map(|(_, what)| *what).filter(|what| !needless.contains(what));
         watched.find(|what| self.0.get(what).is_none_or(|count| *count == 0))

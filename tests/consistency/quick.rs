@@ -93,7 +93,7 @@ fn runs_of_campaigns() -> Vec<Trial> {
                 server: None,
                 store: Store::Cql,
                 fsync: vec![],
-                // Drawn at random: most of them are to be cuts.
+                // Drawn at random, mostly cuts.
                 faults: [vec![FaultKind::Cut; 6], vec![FaultKind::Kill, FaultKind::Pause]].concat(),
                 faults_per_run: 4,
                 operations_per_run: 600,

@@ -32,14 +32,14 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(60);
 const REPAIR_POLL: Duration = Duration::from_millis(100);
 /// The clients of one run.
 pub const CLIENTS: usize = 8;
-/// Pages of the last look at each list.
+/// Pages of the last read of each list.
 const LAST_LIMIT: usize = 1_000;
 
 /// The plan of one run.
 pub struct Plan {
     pub seed: u64,
     pub operations: usize,
-    /// Keeps the features of runs on one store apart.
+    /// Separates the features of runs on one store.
     pub suffix: String,
     pub faults: Vec<Fault>,
     pub promises: Promises,

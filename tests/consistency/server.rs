@@ -11,7 +11,7 @@ use liststore_testkit::secrets;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long a start may take: a busy machine is slow, a hanging server is not waited for forever.
+/// How long a start may take: a busy machine is slow, and a hanging server must fail the test.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const LOG_LINES_SHOWN: usize = 25;
@@ -55,7 +55,7 @@ impl Recipe {
         self
     }
 
-    /// Lets the wall clock be stepped, and nothing else: timers go by the monotonic clock.
+    /// Permits steps of the wall clock, and only these: timers use the monotonic clock.
     pub fn with_faked_clock(mut self, library: &Path) -> Result<Self, String> {
         self.step_clock(0)?;
         let clock = self.clock_file();
@@ -121,7 +121,7 @@ impl Recipe {
             .map_err(|e| format!("cannot start the server: {e}"))
     }
 
-    /// Starts the process and waits until it says that it is ready.
+    /// Starts the process and waits until it reports that it is ready.
     pub fn start(&self) -> Result<Server, String> {
         let mut child = self.spawn()?;
         match await_ready(&mut child) {
@@ -176,7 +176,7 @@ impl Server {
         self.child.wait().map(|_| ()).map_err(|e| e.to_string())
     }
 
-    /// SIGTERM, and waits until the process is gone: it must end by itself with success.
+    /// SIGTERM, and waits for the end of the process, which must exit with success.
     pub fn terminate(mut self) -> Result<(), String> {
         self.signal(Signal::SIGTERM)?;
         let status = self.wait(STOP_TIMEOUT)?;
@@ -206,10 +206,10 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).expect("a process id"))
 }
 
-/// Waits until a process has ended; one that does not is killed, and that is an error.
+/// Waits until a process has ended. Kills it after `at_most`, which is an error.
 pub fn wait_for(child: &mut Child, at_most: Duration) -> Result<ExitStatus, String> {
-    // Signals cannot be awaited without a runtime, and `wait` knows no time limit: a second thread
-    // ends the wait by ending the process.
+    // Signals cannot be awaited without a runtime, and `wait` has no time limit: a second thread ends the wait by
+    // ending the process.
     let (done, ended) = sync_channel::<()>(1);
     let pid = pid_of(child);
     let watcher = std::thread::spawn(move || {

@@ -1,5 +1,4 @@
-//! The server of a run through all its starts: clients ask here where it is, faults come here to
-//! end and restart it.
+//! The server of a run through all its starts: clients get its address here, and faults end and restart it here.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use crate::metrics::Counters;
 use crate::run::Timeline;
 use crate::server::{Recipe, Server};
 
-/// The time for a pool to take another size: running operations end first, and sessions are opened.
+/// The time for a change of the pool's size: running operations end first, and sessions are opened.
 const RESIZE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Subject {
@@ -111,13 +110,13 @@ impl Subject {
 
     /// Adds the counters of a server, which it loses when it ends.
     async fn count(&self, address: &str) {
-        // A server that cannot answer any more adds nothing.
+        // A server that no longer answers adds nothing.
         if let Some(counted) = Counters::of(&mut Connection::default(), address).await {
             self.counters.lock().expect("nobody panics with it").add(&counted);
         }
     }
 
-    /// What all its servers that have ended had counted.
+    /// The totals of all its ended servers.
     pub fn counters(&self) -> Counters {
         self.counters.lock().expect("nobody panics with it").clone()
     }
@@ -154,7 +153,7 @@ impl Subject {
             let body = Some(body.clone());
             match Connection::default().exchange(&endpoint, Method::PUT, "/v1/pool", body).await {
                 Ok(answer) if answer.status.is_success() => return Ok(()),
-                // The server may take longer over it than a call waits: who asks again waits for it on.
+                // The server may take longer for it than a call waits. A repeated call continues to wait.
                 Err(Trouble::Lost(_)) if began.elapsed() < RESIZE_TIMEOUT => {}
                 Ok(answer) => {
                     return Err(format!("the pool kept its size: {}", String::from_utf8_lossy(&answer.body)));

@@ -1,5 +1,5 @@
-//! The tools that some faults need, and what happens to a test where they are missing: it is
-//! ignored and says so, or fails if LISTSTORE_TEST_TOOLS is `required`, as in `scripts/test`.
+//! The tools that some faults need. Without them, a test is ignored with a message, or fails if LISTSTORE_TEST_TOOLS is
+//! `required`, as in `scripts/test`.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Keys: the first one, what others may and may not, and their lives.
+//! Keys: the first one, permissions, and lifetimes.
 
 use std::rc::Rc;
 
@@ -175,7 +175,7 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     page.click("button", &sign_in).await;
     page.the("heading", "Who are you?").await;
     page.click("link", "I am alice").await;
-    // One is back where one was, and nothing of it stands in the address.
+    // Sign-in returns to the previous page, without its parameters in the address.
     page.sees("jwt:alice").await;
     page.holds("location.pathname + location.search === '/console/access?page=1'").await;
     page.is_accessible().await;
@@ -196,7 +196,7 @@ pub async fn people_sign_in_with_their_identity_provider(page: Rc<Page>) {
     page.open(link.as_str().unwrap()).await;
     page.sees("The identity provider refused the sign-in").await;
     for line in page.log().await {
-        // A person who returns finds a field that was checked before.
+        // A returning person finds a field that was checked before.
         assert!(line.contains("status of 401 ") || line.contains("status of 400 "), "{line}");
     }
 }
@@ -276,6 +276,6 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
     page.open(link.as_str().unwrap().split("&iss=").next().unwrap()).await;
     page.sees("The sign-in was not started in this tab").await;
     assert_eq!(provider.exchanges().len(), asked);
-    // It asked who one is, and one request was led elsewhere.
+    // It asked for the identity, and one request was redirected.
     page.log().await;
 }

@@ -15,8 +15,7 @@ thread_local! {
     static SERVERS: RefCell<Vec<Rc<TestServer>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ends the servers of a scene, once no page uses them any more: refusals during loading or polling are in the
-/// browser's log.
+/// Ends the servers of a scene, once no page uses them: refusals during loading or polling are in the browser's log.
 pub fn end_servers() {
     drop(SERVERS.take());
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::page::Page;
 
-/// How pages are looked at.
+/// The colours and the size of pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub name: &'static str,
@@ -48,12 +48,12 @@ impl Browser {
         Some(Self { client, process })
     }
 
-    /// A new tab, in which nothing is kept of another one.
+    /// A new tab, without data of another one.
     pub async fn page(&self, look: Look) -> Page {
         let tab = self.client.new_window(true).await.unwrap().handle;
         self.client.switch_to_window(tab.clone()).await.unwrap();
         let page = Page::new(self.client.clone(), tab, look);
-        // What other tests left to be said is not of this one.
+        // Messages of earlier tests do not belong to this one.
         page.log().await;
         let size = json!({"width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": false});
         page.command("Emulation.setDeviceMetricsOverride", size).await;
@@ -72,7 +72,7 @@ impl Browser {
     }
 }
 
-/// The port that the driver listens on, as it says itself.
+/// The driver's listening port, according to the driver.
 fn port(process: &mut Child) -> u16 {
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut said = String::new();

@@ -1,4 +1,4 @@
-//! Entity types and bags: declared, put, changed, looked at and deleted by a person.
+//! Entity types and bags: declared, put, changed, read and deleted by a person.
 
 use std::rc::Rc;
 
@@ -221,7 +221,7 @@ pub async fn who_may_not_is_told_why(page: Rc<Page>) {
     page.sees("reader has no role with the permission features:write.").await;
     page.click("button", "Sign out").await;
     sign_in(&page, &narrow).await;
-    // Else the page might be left before the key was looked at.
+    // Otherwise the page might be left before the key was checked.
     page.the("button", "Sign out").await;
     page.open(&api.url(ENTITY)).await;
     // A bag is of all of a type: a scope of one of its features is not enough.

@@ -1,4 +1,4 @@
-//! Erasure: purges that go on by themselves, and an entity with its receipt.
+//! Erasure: purges in the background, and an entity with its receipt.
 
 use std::rc::Rc;
 

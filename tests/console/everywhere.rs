@@ -1,4 +1,4 @@
-//! Every page, in every look: for everybody, and within the screen.
+//! Every page, in every look: accessible, and within the screen.
 
 use std::rc::Rc;
 
@@ -79,7 +79,7 @@ pub async fn every_page_is_for_everybody(page: Rc<Page>) {
         page.sees(said).await;
         page.holds("!document.querySelector('.loading')").await;
         page.is_accessible().await;
-        // The content stands in the middle, and no line goes on for ever.
+        // The content is in the middle, and no line is too long.
         let widths = "const { left, right, width } = document.querySelector('main').getBoundingClientRect();\
                       const size = parseFloat(getComputedStyle(document.documentElement).fontSize);\
                       const places = document.querySelector('.places').getBoundingClientRect();\

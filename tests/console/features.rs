@@ -1,4 +1,4 @@
-//! Features: created, found, changed, looked at and deleted by a person.
+//! Features: created, found, changed, read and deleted by a person.
 
 use std::rc::Rc;
 
@@ -143,7 +143,7 @@ pub async fn what_is_deprecated_is_marked(page: Rc<Page>) {
     page.click("button", "Deprecate").await;
     page.click("button", "Remove the deprecation").await;
     page.sees_no("This feature is deprecated.").await;
-    // A version takes its mark along.
+    // A version removes its mark with it.
     page.click("button", "Delete version v2").await;
     page.fill("Type v2 to delete it", "v2").await;
     page.click("button", "Delete permanently").await;

@@ -1,4 +1,4 @@
-//! What strangers write into names and values is shown, and does nothing.
+//! Foreign markup in names and values is shown, and does nothing.
 
 use std::rc::Rc;
 

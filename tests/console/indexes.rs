@@ -1,4 +1,4 @@
-//! Indexes: made, watched while they are built, asked, and dropped.
+//! Indexes: created, observed during their build, queried, and dropped.
 
 use std::rc::Rc;
 
@@ -32,14 +32,14 @@ pub async fn bags_are_found_by_an_index(page: Rc<Page>) {
     page.sees("a path must begin with \"/\"").await;
     page.is_accessible().await;
     page.fill("Found by", "").await;
-    // What bags hold is offered.
+    // The page offers properties of existing bags.
     page.click("button", "/address/city").await;
     page.holds("document.querySelector('dialog textarea').value === '/address/city'").await;
     page.fill_the("combobox", "Ordered by", "/age").await;
     page.is_accessible().await;
     page.click("button", "Create the index").await;
     page.sees("The index by_city is being built").await;
-    // It is watched until all bags are in it, and stands among the jobs.
+    // The page observes it until all bags are in it, and lists it among the jobs.
     page.sees("ready").await;
     page.is_accessible().await;
     page.open(&api.url("/console/erasure")).await;
@@ -119,7 +119,7 @@ async fn finds_a_text_with_spaces_and_a_plus(page: &Page, api: &Api, shown: &str
     page.holds(&format!("{shown} === 'u-odd'")).await;
 }
 
-/// Answers of a server with a slow build: a real one ends before the test can look.
+/// Answers of a server with a slow build: a real one ends too soon for the test.
 const SLOW_BUILD: &str = "
     window.build = { state: 'building', done: 1200, job: 'running' };
     const id = '0'.repeat(32);

@@ -1,4 +1,4 @@
-//! The list explorer: items looked at, added, removed, and missed.
+//! The list explorer: items shown, added, removed, and missed.
 
 use std::rc::Rc;
 
@@ -70,7 +70,7 @@ pub async fn items_are_added_looked_at_and_removed(page: Rc<Page>) {
     assert_eq!(api.get("/v1/lists/user/seen/u-1/items").await["items"], json!([]));
 }
 
-/// For people who do not know an ID: page by page, and from there into a list.
+/// For people who do not have an ID: page by page, and from there into a list.
 pub async fn entities_are_walked_in_pages(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
@@ -197,7 +197,7 @@ pub async fn what_happened_since_is_told(page: Rc<Page>) {
     page.sees("ada deleted the feature on").await;
 }
 
-/// A page of the audit trail that has looked through much may be empty, and not be the last.
+/// A page of the audit trail that has searched much may be empty, and not be the last.
 pub async fn what_happened_long_ago_is_told(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;

@@ -37,7 +37,7 @@ use tokio::runtime::Runtime;
 use browser::{Browser, Look};
 use page::Page;
 
-/// How the console is looked at: both colours, and a desk's and a telephone's width.
+/// The looks of the console: both colours, and the width of a desktop and a phone.
 const LOOKS: [Look; 2] = [
     Look { name: "wide_and_light", width: 1280, height: 800, scheme: "light" },
     Look { name: "narrow_and_dark", width: 390, height: 844, scheme: "dark" },

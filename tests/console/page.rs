@@ -101,7 +101,7 @@ impl Page {
         elements
     }
 
-    /// The nodes of a role and name in the browser's own count. None if the page changes too much to be asked.
+    /// The nodes of a role and name in the browser's own count. `None` if the page changes too often.
     async fn nodes(&self, role: &str, name: &str) -> Option<Vec<Value>> {
         let document = self.ask("DOM.getDocument", json!({"depth": 0})).await?;
         let query = json!({"nodeId": document["root"]["nodeId"], "role": role, "accessibleName": name});
@@ -233,7 +233,7 @@ impl Page {
         self.run("return document.body.innerText").await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the page says this somewhere.
+    /// Waits until the page contains this text.
     pub async fn sees(&self, text: &str) {
         self.until(&format!("text \"{text}\""), async || self.text().await.contains(text).then_some(())).await;
     }
@@ -249,7 +249,7 @@ impl Page {
         self.until(condition, async || (self.run(&script).await == true).then_some(())).await;
     }
 
-    /// The page is for everybody, and no wider than the screen.
+    /// The page is accessible, and no wider than the screen.
     pub async fn is_accessible(&self) {
         self.driver.execute(AXE, vec![]).await.unwrap();
         let found = self.driver.execute_async(CHECK, vec![]).await.unwrap();
@@ -273,7 +273,7 @@ impl Page {
     /// The browser's log since the last call, of all kinds.
     pub async fn log(&self) -> Vec<String> {
         let log = self.driver.issue_cmd(Extra { path: "se/log", body: json!({"type": "browser"}) }).await.unwrap();
-        // The browser's own remarks, such as that a field was in focus before another one asked for it, are no errors.
+        // Remarks of the browser, for example about focus, are no errors.
         let told = log.as_array().unwrap().iter().filter(|entry| entry["level"] != "INFO");
         told.map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
     }

@@ -28,7 +28,7 @@ pub enum Lie {
     OtherIssuer,
     /// The address for exchanging a code.
     TokensAt(String),
-    /// The same, once it is asked for tokens.
+    /// Redirects requests for tokens.
     LedTo(String),
     /// A token of another sign-in.
     OtherNonce,
@@ -112,7 +112,7 @@ async fn answer(stream: TcpStream, told: Arc<Told>) -> Option<()> {
             told.exchanges.lock().unwrap().push(status);
             (status, "application/json", tokens.to_string())
         }
-        // Browsers ask for an icon.
+        // Browsers request an icon.
         _ => (204, "text/plain", String::new()),
     };
     let head = format!(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::api::{Api, ago_text};
 use crate::page::Page;
 
-/// Users that were suspended: each stands once, with why.
+/// Suspended users: each is unique, with a reason.
 pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     let api = Api::start().await;
     page.open(&api.url("/console/features/new")).await;

@@ -1,7 +1,9 @@
-//! Bags and indexes of two servers on one cluster and one Postgres, whose entries are not always taken, whose
-//! connections break when a swap is made and before it is answered, and one of which dies now and then, while an index
-//! comes and goes under one name: nothing is found that does not match, and all that was acknowledged is found soon,
-//! also by an index that is made then. What all count in one bag is as often there as it was acknowledged.
+//! Bags and indexes of two servers on one cluster and one Postgres. Entries are sometimes refused, connections break
+//! between a swap and its answer, and one server dies now and then, while an index is created and dropped under one
+//! name.
+//!
+//! Nothing that does not match is found, and everything acknowledged is found soon, also by a later index. The shared
+//! counter in one bag equals the number of acknowledged increments.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +38,7 @@ async fn no_bag_is_wrong_and_none_is_missed_for_long() {
     for seed in 1..=seeds {
         let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
         let addresses = Mutex::new([stays.address().to_owned(), dies.as_ref().unwrap().address().to_owned()]);
-        // No caller waits until the index is ready, nor until the other server knows it.
+        // No caller waits until the index is ready, nor until the other server has it.
         begin(stays.address(), &entity_type);
         let failing = |sent, part| {
             let rarely = of(sent).and(Condition::RandomWithProbability(part));

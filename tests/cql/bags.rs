@@ -1,4 +1,5 @@
-//! Bags of several servers on one cluster: swaps are compared wherever they come from, and their entries follow them.
+//! Bags of several servers on one cluster: swaps are compared regardless of their server, and their entries follow
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub async fn read(server: &Server, bag: &ListKey) -> Option<(Timestamp, String)>
     Some((found.timestamp, String::from_utf8(found.value.to_vec()).unwrap()))
 }
 
-/// Puts another document in the place of the bag that is there, with changes of entries.
+/// Replaces an existing bag with another document, with changes of entries.
 pub async fn put(
     server: &Server,
     bag: &ListKey,
@@ -125,7 +126,7 @@ async fn entries_follow_the_order_of_swaps_whatever_the_clocks() {
     for taken_out in [false, true] {
         assert_eq!(put(&fast, &bag, "{}", comes()).await.unwrap(), Swapped::Done);
         assert_eq!(entries(&fast, &list).await, 1);
-        // One that has met nothing of the fast one.
+        // A server that has encountered nothing of the fast one.
         let slow = Server::open_with(options.clone(), Arc::new(SystemClock)).await;
         if taken_out {
             let before = read(&slow, &bag).await.map(|(stamp, _)| stamp);
@@ -141,7 +142,7 @@ async fn entries_follow_the_order_of_swaps_whatever_the_clocks() {
     }
 }
 
-/// The bag is swapped first; that its entries were not written is said.
+/// The bag is swapped first. The answer reports the missing entries.
 #[tokio::test]
 async fn a_bag_whose_entries_cannot_be_written_stands() {
     let mut forger = Forger::start().await;

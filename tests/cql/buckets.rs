@@ -87,7 +87,7 @@ async fn one_item_a_year_is_read_with_three_queries() {
     assert!(reads(&server) - before <= 6.0, "where they end is found first: {}", reads(&server) - before);
 }
 
-/// A page that its newest bucket fills asks for that alone.
+/// A page that fits its newest bucket reads only that one.
 #[tokio::test]
 async fn a_page_of_the_newest_items_asks_for_the_newest_bucket_alone() {
     let (server, bare, list) =
@@ -119,7 +119,7 @@ async fn walks_cross_borders_both_ways_with_ties_on_them() {
         let mut items: Vec<(Timestamp, String)> =
             days.iter().map(|day| (near(day * DAY as i64 * 1_000_000_000), "v".to_owned())).collect();
         items.extend([-1, 0, 1].iter().flat_map(|offset| (0..4).map(|n| (near(*offset), n.to_string()))));
-        // Many in one bucket, so that a round of several meets one that is dense.
+        // Many in one bucket, so that a round of several includes a dense one.
         items.extend((0..120).map(|n| (near(-5_000_000_000 - n), format!("d{n}"))));
         let mut texts: Vec<(Timestamp, &str)> = items.iter().map(|(time, value)| (*time, value.as_str())).collect();
         for some in texts.chunks(40) {
@@ -214,7 +214,7 @@ async fn a_large_add_over_several_buckets_is_whole_in_each_and_can_be_repeated()
     assert_eq!(server.session.count(&op, &list, &Bounds::ALL, 1_000).await.unwrap().items, 300);
 }
 
-/// Past any other tombstone a read meets the hidden rows one by one.
+/// Beyond any other tombstone a read passes the hidden rows one by one.
 #[tokio::test]
 async fn buckets_that_lie_whole_between_two_moments_go_by_a_tombstone_of_their_partition() {
     let (server, bare) = (Server::open(shared_options()).await, bare(&shared_options()).await);
@@ -242,7 +242,7 @@ async fn buckets_that_lie_whole_between_two_moments_go_by_a_tombstone_of_their_p
     assert!(page(&server, &op, &list, &EVERYTHING).await.is_empty());
 }
 
-/// What a removal of all older items leaves costs later reads nothing: reads find no names of buckets without items.
+/// The remains of a removal of all older items cost later reads nothing: reads find no names of buckets without items.
 #[tokio::test]
 async fn buckets_that_a_removal_by_time_empties_leave_the_directory() {
     let (server, bare) = (Server::open(shared_options()).await, bare(&shared_options()).await);
@@ -345,8 +345,8 @@ async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up()
     assert_eq!(oldest, left.iter().rev().copied().collect::<Vec<_>>());
     let sought = server.session.contains(&op(), &list, &Bounds::ALL, &["w".into()]).await.unwrap();
     assert_eq!(sought, [left.first().copied()]);
-    // Another one that breaks off, at the directory: all items are gone. Its bound is looked for as it is sent, behind
-    // its length: the byte alone is in a write timestamp now and then.
+    // Another removal that fails, at the directory: all items are gone. The test finds its bound in the request by its
+    // length prefix, because a write timestamp sometimes contains the byte.
     forger.on_requests(vec![RequestRule(
         of(Sent::Delete).and(Condition::BodyContainsCaseSensitive(b"\0\0\0\x01~"[..].into())),
         refused(),
@@ -369,7 +369,7 @@ async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up()
 /// once the directory was rebuilt from the items.
 #[tokio::test]
 async fn a_directory_that_was_lost_is_made_anew() {
-    // A walk over all partitions takes its time where others have many.
+    // A walk over all partitions takes longer with other tests' partitions.
     let keyspace = Keyspace::new();
     let options = keyspace.options.clone();
     migrate(&options, false).await.unwrap();
@@ -416,7 +416,7 @@ async fn a_directory_goes_with_its_items() {
 #[tokio::test]
 async fn a_list_that_is_longer_than_it_shows_is_cut_in_all_buckets() {
     let options = shared_options();
-    // One operation has the time of all that follow.
+    // One operation has the time of all later ones.
     let server = Server { deadline: Duration::from_secs(300), ..Server::open(options.clone()).await };
     let (bare, list) = (bare(&options).await, fresh(Bucket::Day));
     let op = Operation { max_items: MaxItems::new(5).ok(), ..server.op_with(ttl(60 * DAY)) };
@@ -437,7 +437,7 @@ async fn a_list_that_is_longer_than_it_shows_is_cut_in_all_buckets() {
     while left().await > 5 {
         assert!(tokio::time::Instant::now() < until, "{} rows are left", left().await);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        // A look that met no free permit leaves it to the next one.
+        // A check without a free permit leaves it to the next one.
         page(&server, &op, &list, &EVERYTHING).await;
     }
     assert_eq!(page(&server, &op, &list, &EVERYTHING).await, times[..5]);
@@ -466,8 +466,8 @@ async fn a_list_that_has_grown_long_without_buckets_is_told_of() {
     assert_eq!(server.metric("liststore_cql_widest_list_items", ""), 100_000.0);
 }
 
-/// Measures the newest 50 items, and a page from the middle, of a list of `LISTSTORE_TEST_LONG_LIST` items (two
-/// million) that is kept by day, of one of as many items in one partition, and of one of 200 items.
+/// Measures the newest 50 items, and a page from the middle, of three lists: one with `LISTSTORE_TEST_LONG_LIST` items
+/// (two million) in buckets of a day, one of the same length in one partition, and one of 200 items.
 #[tokio::test]
 #[ignore = "it takes minutes, and measures"]
 #[expect(clippy::print_stdout, reason = "what was measured is what it is run for")]

@@ -21,7 +21,7 @@ pub fn server(contact_points: &[String]) -> Server {
     server_with(contact_points, &[])
 }
 
-/// The same with other settings besides.
+/// The same with further settings.
 pub fn server_with(contact_points: &[String], others: &[(&'static str, String)]) -> Server {
     let mut environment = environment();
     for (key, value) in &mut environment {
@@ -93,7 +93,7 @@ async fn entries_that_could_not_be_written_are_written_soon() {
     let bag = format!("/v1/entities/{entity_type}/e-1");
     ok(&one, "PUT", &bag, &json!({"a": 1}));
     assert_eq!((found(&two, &entity_type, 1), stored(&probe, &entity_type, 1).await), (vec!["e-1".to_owned()], 1));
-    // What removes entries passes, and what adds them does not.
+    // Removals of entries succeed, and additions fail.
     forger.on_requests(vec![RequestRule(of(Sent::Add), RequestReaction::forge_with_error(DbError::Unauthorized))]);
     let (status, answer) = call(&one, "PUT", &bag, &json!({"a": 2}));
     assert!(status >= 500 && answer["outcome_unknown"] == true, "{status} {answer}");
@@ -108,7 +108,7 @@ async fn entries_that_could_not_be_written_are_written_soon() {
     eprintln!("found {took:.1?} after entries were taken again");
 }
 
-/// One that dies between a bag and its entries leaves a note of it, which another server finds.
+/// A server that dies between a bag and its entries leaves a note of it, which another server finds.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_leaves_that_dies_is_mended_by_another() {
     let mut forger = Forger::start().await;
@@ -119,7 +119,7 @@ async fn what_a_server_leaves_that_dies_is_mended_by_another() {
     let entity_type = entity_type_on(&[&dies, &stays]).await;
     let bag = format!("/v1/entities/{entity_type}/e-1");
     ok(&dies, "PUT", &bag, &json!({"a": 1}));
-    // What adds entries is not answered.
+    // Additions of entries get no answer.
     let (met, mut meetings) = feedback();
     let lost = RequestReaction::drop_frame().with_feedback_when_performed(met);
     forger.on_requests(vec![RequestRule(of(Sent::Add), lost)]);
@@ -135,8 +135,7 @@ async fn what_a_server_leaves_that_dies_is_mended_by_another() {
     assert_eq!(stored(&probe, &entity_type, 2).await, 1);
 }
 
-/// A swap that is noted may not have been made when the note is met, and be made after all: the note must not be
-/// forgotten before.
+/// A noted swap may be made after the note is found. The note must not be deleted before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_that_is_made_late_by_a_server_that_dies_then_is_mended() {
     let mut forger = Forger::start().await;
@@ -162,7 +161,7 @@ async fn a_swap_that_is_made_late_by_a_server_that_dies_then_is_mended() {
     assert_eq!(stored(&probe, &entity_type, 2).await, 1);
 }
 
-/// A job that cleans looked at no entry on a cluster once: it took their lists for such as are kept in buckets.
+/// A cleaning job once checked no entry on a cluster, because it mistook their lists for lists in buckets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cleaning_removes_what_no_bag_has_and_counts_the_others() {
     let server = server(&shared_options().contact_points);

@@ -1,5 +1,5 @@
-//! Write timestamps of servers whose clocks differ: what still holds, what does not, and that it is
-//! warned of. `docs/contributing/cql.md`, "Clocks", promises what stands here.
+//! Write timestamps of servers whose clocks differ: the remaining guarantees, their limits, and warnings.
+//! `docs/contributing/cql.md`, "Clocks", states the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn removals_and_adds_on_servers_within_the_allowed_skew_keep_their_order()
     let options = CqlOptions { clock_skew_max: Duration::from_millis(300), ..shared_options() };
     let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 250 })).await;
     for _ in 0..3 {
-        // One that has met no write of the fast one, whose clock it could follow.
+        // A server that has encountered no write of the fast one, whose clock it could follow.
         let slow = Server::open_with(options.clone(), Arc::new(OffClock { millis: 0 })).await;
         let (list, base) = (fresh_list(), now());
         fast.add(&list, &[(base, b"v")]).await;
@@ -125,7 +125,7 @@ async fn two_servers_with_skewed_clocks_agree_once_they_have_met() {
     slow.add(&list, &[(base, b"v")]).await;
     assert_eq!(fast.values(&list).await, [b"v"]);
 
-    // A server that has met no write of a faster one misses its items when it removes all.
+    // A server that has encountered no write of a faster one misses its items in a Remove All.
     let faster = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
     let strange = Server::open_with(options, Arc::new(OffClock { millis: 0 })).await;
     let other = fresh_list();
@@ -223,7 +223,7 @@ async fn a_member_whose_row_a_faster_clocks_tombstone_hides_is_whole_again() {
         let between = Removal::Between(Bounds { min_timestamp: base, max_timestamp: base });
         assert_eq!(server.session.remove(&server.op(), &set, &between).await.unwrap(), 1, "{adder}");
         assert_eq!(shown(server, &set, "v").await, (false, 0, 0), "{adder}");
-        // It can be added once more, by a server that has met nothing.
+        // It can be added again, by a server that has encountered nothing.
         let other = Server::open(options.clone()).await;
         other.add(&set, &[(base, b"v")]).await;
         until_whole(&other, &set).await;

@@ -1,5 +1,5 @@
-//! Three nodes with three replicas: a node killed, paused and brought back under load, a quorum lost
-//! and regained, and two servers that are one.
+//! Three nodes with three replicas: a node killed, paused and restored under load, a quorum lost and regained, and two
+//! servers that act as one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::cassandra::{self, Cluster};
 use crate::forger::{Forger, Sent, of};
 use crate::probe::{Server, fresh_list, now};
 
-/// What many callers did at once, and what became of it.
+/// Concurrent calls, and their outcomes.
 #[derive(Default)]
 struct Load {
     stop: Cell<bool>,
@@ -47,12 +47,12 @@ impl Load {
     /// Load, but less than the machine can bear: nodes must start at the same time.
     const PAUSE: Duration = Duration::from_millis(20);
 
-    /// One caller: adds to its list through one server and reads it through the other, which must
-    /// show all that was acknowledged.
+    /// One caller: adds to its list through one server and reads it through the other, which must show everything
+    /// acknowledged.
     async fn call(&self, writer: &Server, reader: &Server) -> (ListKey, Vec<Vec<u8>>) {
         let list = fresh_list();
         let mut acknowledged = Vec::new();
-        // The newest are looked at each time, all of them at the end.
+        // The newest items are checked each time, and all of them at the end.
         let newest = Range { limit: 50, ..crate::probe::EVERYTHING };
         for n in 0.. {
             if self.stop.get() {
@@ -93,9 +93,9 @@ async fn until(load: &Load, more: u64) {
     }
 }
 
-/// A live node that answers no read keeps the permits of its requests. The others must continue with the remaining
-/// ones before any server detects that it hangs: only its requests may fail, if no permit is free to send them to
-/// another node.
+/// A live node that answers no read retains the permits of its requests. The other nodes must continue with the
+/// remaining permits before any server detects that it hangs. Only its requests may fail, if no permit is free to send
+/// them to another node.
 async fn one_node_never_has_all_permits(options: &CqlOptions) {
     let mut forger = Forger::before(options.clone()).await;
     let options = CqlOptions { permits: 16, permit_wait: Duration::from_secs(4), ..forger.options.clone() };

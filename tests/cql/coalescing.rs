@@ -1,5 +1,5 @@
-//! Identical reads that overlap share requests, in front of a node that is held up: how many requests
-//! are made, and what each reader sees, gets, and how long it waits.
+//! Identical reads that overlap share requests, in front of a delayed node: the number of requests, and each reader's
+//! result and waiting time.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

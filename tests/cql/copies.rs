@@ -14,7 +14,7 @@ use crate::servers::{environment, ok};
 const ENTITIES: usize = 1_100;
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A name that no other test has: the servers of all keep their items in one keyspace.
+/// A unique name, because all servers use one keyspace.
 fn fresh() -> String {
     format!("t{}", uuid::Uuid::new_v4().simple())
 }
@@ -137,12 +137,12 @@ fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Copies features and bags, and compares what both servers then have by their own numbers and by all rows.
+/// Copies features and bags, and compares both servers' content by their own numbers and by all rows.
 fn copy_all(from: &Server, to: &Server, entity_type: &str, versions: &[(&str, &str)]) {
     let copy = ["copy", "--from", &*from.url, "--to", &*to.url, entity_type, "-o", "json"];
     let told = alike(&from.ok(&copy));
     assert_eq!(told.len(), versions.len(), "{told:?}");
-    // What expires soon is not compared, and nothing here does.
+    // Items that expire soon are not compared, and there are none here.
     let expected = rows(from, entity_type, versions);
     assert_eq!(told.iter().map(|(_, _, items)| *items).sum::<u64>(), expected.len() as u64, "{told:?}");
     let arrived = rows(to, entity_type, versions);
@@ -188,7 +188,7 @@ fn a_copy_to_cassandra_that_is_killed_is_taken_up_where_it_was() {
     let state = one.dir.path().join("copy.state");
     let copy = ["copy", "--from", &*one.url, "--to", &*other.url, &entity_type, "--state", "copy.state", "-o", "json"];
     let mut process = one.command(&copy).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // It has begun with the one feature that takes several parts.
+    // It has begun with the only feature that takes several parts.
     until(|| std::fs::read_to_string(&state).is_ok_and(|text| text.contains("page_token")));
     signal(&process, Signal::SIGKILL);
     process.wait().unwrap();

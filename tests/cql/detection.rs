@@ -20,7 +20,7 @@ use crate::probe::bare;
 use crate::schema::Keyspace;
 
 const SCYLLA_RELEASE: &str = "SELECT version FROM system.versions WHERE key = 'local'";
-/// What Cassandra can answer in its place.
+/// An answer that Cassandra can give instead.
 const FORGED_RELEASE: &str = "SELECT (text)'2025.4.1' AS version FROM system.local WHERE key = 'local'";
 
 /// A node that gives itself out as a ScyllaDB of one shard.
@@ -66,8 +66,8 @@ async fn disguised_as(
     (proxy, CqlOptions { keyspace, ..cassandra::options(vec![free.to_string()], 1) })
 }
 
-/// What only a ScyllaDB understands, in words of Cassandra. The body of a QUERY and of a PREPARE starts
-/// with the length of its text in four bytes and the text.
+/// Statements that only ScyllaDB supports, translated for Cassandra. The body of a QUERY and of a PREPARE starts with
+/// the length of its text in four bytes and the text.
 fn translated(frame: RequestFrame, tables: &[(&str, String)]) -> RequestFrame {
     let (length, rest) = frame.body.split_at(4);
     let (text, rest) = rest.split_at(u32::from_be_bytes(length.try_into().unwrap()) as usize);
@@ -137,7 +137,7 @@ async fn the_shard_aware_port_is_connected_to_unless_that_is_disallowed() {
         let options = CqlOptions { disallow_shard_aware_port: disallowed, ..options };
         let inspecting = tokio::spawn(async move { inspect(&options).await.map(|found| found.nodes[0].shards) });
         if disallowed {
-            // All connections are open by then.
+            // All connections are open now.
             assert_eq!(inspecting.await.unwrap().unwrap(), 2);
             let connected = tokio::time::timeout(std::time::Duration::from_millis(200), listener.accept()).await;
             assert!(connected.is_err(), "the port was connected to");

@@ -31,7 +31,7 @@ const OPERATIONS: [(Operation, &[Sent]); 4] = [
     (Operation::RemoveAll, &[Sent::Delete]),
 ];
 
-/// What metrics call the statement that an operation sends.
+/// The name in metrics of an operation's statement.
 fn statement(operation: Operation, sent: Sent) -> &'static str {
     match (operation, sent) {
         (Operation::Get, _) => "get",
@@ -52,7 +52,7 @@ async fn run(server: &Server, list: &ListKey, operation: Operation) -> Result<()
     }
 }
 
-/// The content of a list of `old`, `other` after an operation was carried out, or was not.
+/// The content of a list of `old`, `other` after an operation that was carried out, or was not.
 fn after(operation: Operation, done: bool) -> Vec<&'static [u8]> {
     match (operation, done) {
         (Operation::Add, true) => vec![b"new", b"newer", b"old", b"other"],
@@ -95,8 +95,8 @@ fn kind(error: &StoreError) -> Kind {
     }
 }
 
-/// The error, whether only a write can cause it, its kind, whether another attempt is made, and whether a write may
-/// have been carried out.
+/// The error, whether only a write can cause it, its kind, whether it is retried, and whether a write may have been
+/// carried out.
 fn errors() -> Vec<(DbError, bool, Kind, bool, bool)> {
     let consistency = scylla::statement::Consistency::LocalQuorum;
     let (received, required, numfailures, data_present) = (1, 2, 1, false);
@@ -150,7 +150,7 @@ async fn every_error_of_every_operation_is_answered_as_documented() {
                 }
                 let case = format!("{operation:?} at {sent:?}: {error}");
                 let list = filled(&server).await;
-                // Lists that were added to are looked at in the background, too, by the statement `keys`.
+                // Written lists are also checked in the background, by the statement `keys`.
                 let retries = || server.metric("liststore_cql_retries_total", statement(operation, sent));
                 let before = retries();
                 forger.on_requests(vec![RequestRule(of(sent), RequestReaction::forge_with_error(error))]);
@@ -189,7 +189,7 @@ async fn an_error_that_passes_is_not_seen() {
     }
 }
 
-/// A write that the node carried out although the answer says that it timed out.
+/// A write that the node carried out although the answer reports a timeout.
 #[tokio::test]
 async fn a_write_of_unknown_outcome_may_have_been_carried_out() {
     let mut forger = Forger::start().await;
@@ -235,7 +235,7 @@ async fn an_add_is_one_logged_batch() {
     assert_eq!(server.values(&list).await.len(), 4);
 }
 
-/// A late attempt of an add must not bring back an item that was removed after it.
+/// A late attempt of an add must not restore an item that was removed after it.
 #[tokio::test]
 async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     let mut forger = Forger::start().await;
@@ -246,7 +246,7 @@ async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     let began = Instant::now();
     let op =
         liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(9), ..server.op() };
-    // The first attempt is held up; the second, which begins after 3 s, is carried out.
+    // The first attempt is delayed. The second, which begins after 3 s, is carried out.
     server.try_add(&list, &op, &[(op.now, b"v")]).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(server.remove(&list, b"v").await, 1);
@@ -371,7 +371,7 @@ async fn what_the_cluster_finds_invalid_is_explained() {
     }
 }
 
-/// As Cassandra says it where a read passes `tombstone_failure_threshold`.
+/// Cassandra's error for a read that exceeds `tombstone_failure_threshold`.
 #[tokio::test]
 async fn too_many_tombstones_are_named_and_not_read_again() {
     let mut forger = Forger::start().await;
@@ -390,7 +390,7 @@ async fn too_many_tombstones_are_named_and_not_read_again() {
     }
 }
 
-/// A removal has several requests. One that is refused for certain says nothing of those before it.
+/// A removal has several requests. A certain refusal of one proves nothing about the earlier ones.
 #[tokio::test]
 async fn a_removal_that_fails_after_it_began_has_an_unknown_outcome() {
     let passes = |sent| RequestRule(of(sent).and(Condition::TrueForLimitedTimes(1)), RequestReaction::noop());

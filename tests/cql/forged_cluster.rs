@@ -43,7 +43,7 @@ pub struct ForgedCluster {
     connected: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
     /// Receives each prepared statement that a node was sent, in the order of `nodes`, except the driver's statements.
     executed: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
-    /// Fed with each look at the other nodes.
+    /// Receives each query of the other nodes.
     looks: mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>,
     pub nodes: Vec<Told>,
     pub options: CqlOptions,
@@ -134,10 +134,10 @@ impl ForgedCluster {
         *self.topology.lock().unwrap() = nodes.to_vec();
     }
 
-    /// Tells of these nodes from now on, and waits until a driver has looked.
+    /// Reports these nodes from now on, and waits until a driver has read them.
     pub async fn tell(&mut self, nodes: &[Told]) {
         *self.topology.lock().unwrap() = nodes.to_vec();
-        // The second look begins when the first has been taken in.
+        // The second query begins when the first has been processed.
         for _ in 0..2 {
             while self.looks.try_recv().is_ok() {}
             assert!(
@@ -153,7 +153,7 @@ impl ForgedCluster {
         self.react(node, RequestReaction::drop_frame());
     }
 
-    /// Has a node answer prepared statements so much later from now on.
+    /// Delays a node's answers to prepared statements from now on.
     pub fn slow_down(&mut self, node: usize, by: Duration) {
         self.react(node, RequestReaction::delay(by));
     }
@@ -173,12 +173,12 @@ impl ForgedCluster {
         self.proxy.running_nodes[node].change_request_rules(Some(vec![rule]));
     }
 
-    /// How many connections drivers have opened to a node since this was asked last.
+    /// The number of connections to a node since the last call.
     pub fn connections_to(&mut self, node: usize) -> usize {
         std::iter::from_fn(|| self.connected[node].try_recv().ok()).count()
     }
 
-    /// How many prepared statements each node was sent since this was asked last.
+    /// The number of prepared statements sent to each node since the last call.
     pub fn executions(&mut self) -> Vec<usize> {
         self.executed.iter_mut().map(|node| std::iter::from_fn(|| node.try_recv().ok()).count()).collect()
     }
@@ -187,7 +187,7 @@ impl ForgedCluster {
 /// The datacenter of a node that nothing listens for.
 pub const SILENT: &str = "silent";
 
-/// An address that takes no connection and refuses none: packets to it vanish.
+/// An address that neither accepts nor refuses connections: packets to it vanish.
 pub struct BlackHole {
     _listener: tokio::net::TcpListener,
     _waiting: Vec<TcpStream>,
@@ -199,7 +199,7 @@ impl BlackHole {
         socket.bind(address).unwrap();
         let listener = socket.listen(0).unwrap();
         let mut waiting = Vec::new();
-        // Once its queue is full, the kernel answers no more.
+        // Once its queue is full, the kernel no longer answers.
         while let Ok(Ok(stream)) = tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await {
             waiting.push(stream);
             assert!(waiting.len() < 100, "the queue has no end");
@@ -271,7 +271,7 @@ impl Table {
         format!("forged-{}", self.name()).into_bytes()
     }
 
-    /// The driver's look at the topology; others are let through.
+    /// The driver's query of the topology. Others pass.
     fn prepares(self) -> Condition {
         let columns: Vec<&str> = self.columns().into_iter().map(|(name, _)| name).collect();
         let text = format!("SELECT {} FROM system.{}", columns.join(", "), self.name());

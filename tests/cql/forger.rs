@@ -1,4 +1,4 @@
-//! A proxy in front of the shared node: it holds up, drops and forges what passes.
+//! A proxy before the shared node: it delays, drops and forges frames.
 
 use std::net::SocketAddr;
 

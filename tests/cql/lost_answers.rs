@@ -1,5 +1,5 @@
-//! Swaps of bags that are made, or never arrive, and whose connections break before they are answered, while another
-//! server swaps the same bag: a repeated attempt reports what became of the first, or that it is unknown.
+//! Swaps of bags that are made, or never arrive, and whose connections break before the answer, while another server
+//! swaps the same bag. A repeated attempt reports the outcome of the first, or that it is unknown.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::forger::{Forger, Sent, of, swap_answer};
 use crate::permits::feedback;
 use crate::probe::{Server, bare, now, now_micros};
 
-/// As many replaced states as a row keeps.
+/// The number of replaced states in a row.
 const REMEMBERED: usize = 32;
 
-/// A third of the deadline passes before an attempt follows one that was held back. Until then a few swaps of others
-/// are over, or as many as a row remembers.
+/// A third of the deadline passes before an attempt follows a delayed one. Until then some other swaps complete, or as
+/// many as a row remembers.
 const SHORT: Duration = Duration::from_secs(8);
 const LONG: Duration = Duration::from_secs(20);
 
-/// What becomes of the first attempt of a swap.
+/// The fate of the first attempt of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
     /// It is made, and its connection breaks.
@@ -35,8 +35,7 @@ enum First {
     NeverSent,
 }
 
-/// Carries out a swap whose first attempt fails, after this many notes. Its other attempts are held back until
-/// `meanwhile` is over.
+/// Makes a swap whose first attempt fails, after this many notes. Its other attempts wait until `meanwhile` is over.
 async fn interrupted<T>(
     forger: &mut Forger,
     first: First,
@@ -90,7 +89,7 @@ impl Servers {
         Self { forger, one, two: Server::open(shared_options()).await, bag: fresh("") }
     }
 
-    /// A bag that is there, and a server that has seen the answer to a put.
+    /// An existing bag, and a server that has seen the answer to a put.
     async fn with_bag() -> Self {
         let servers = Self::start().await;
         assert_eq!(put(&servers.one, &servers.bag, "{}", Vec::new()).await.unwrap(), Swapped::Done);
@@ -196,7 +195,7 @@ async fn a_swap_of_an_older_release_in_between_leaves_the_outcome_unknown() {
     }
 }
 
-/// They are written though the bag is another one by then, and a later swap that removes them outranks that.
+/// They are written although the bag has changed by then, and a later swap that removes them outranks that.
 #[tokio::test]
 async fn the_entries_of_a_swap_that_was_made_are_written_in_its_place() {
     let mut servers = Servers::with_bag().await;

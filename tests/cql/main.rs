@@ -1,5 +1,5 @@
-//! The data plane on a real Cassandra: its rows as they stand there, its schema, what happens when
-//! requests and nodes fail, and what several servers see of each other.
+//! The data plane on a real Cassandra: its stored rows, its schema, failing requests and nodes, and the interaction of
+//! several servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bag_faults;

@@ -40,7 +40,7 @@ async fn a_cluster_that_is_not_there_is_no_reason_not_to_open_the_store() {
 async fn what_listens_there_may_speak_something_else() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = cassandra::options(vec![listener.local_addr().unwrap().to_string()], 1);
-    // An HTTP server, say: it answers in its own way and closes.
+    // Another server, such as HTTP: it answers in its own protocol and closes.
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             use tokio::io::AsyncWriteExt;
@@ -191,7 +191,7 @@ async fn a_session_outlives_its_only_node() {
     let list = fresh_list();
     server.add(&list, &[(now(), b"before")]).await;
 
-    // It hangs: operations end at their deadline, and the node is asked again once it answers.
+    // It hangs: operations end at their deadline, and the node is used again once it answers.
     cluster.pause(1);
     let began = Instant::now();
     let failed = server.try_add(&list, &server.op(), &[(now(), b"meanwhile")]).await.unwrap_err();

@@ -13,7 +13,7 @@ use crate::forger::{Forger, Sent, of};
 use crate::probe::{EVERYTHING, Server, fresh_list, now};
 
 const PERMITS: usize = 4;
-/// Longer than all callers of a test together wait. The node is not silent: it answers everything else.
+/// Longer than all callers of a test together wait. The node answers all other requests.
 const HELD: Duration = Duration::from_secs(8);
 
 fn few(options: &CqlOptions) -> CqlOptions {
@@ -32,7 +32,7 @@ async fn until_idle(server: &Server) {
     }
 }
 
-/// One call of each of 60 callers, who leave after 50 ms.
+/// One call of each of 60 callers, which leave after 50 ms.
 async fn crowd(server: &Server, sent: Sent) -> Vec<Result<(), StoreError>> {
     join_all((0..60).map(|_| async {
         let list = fresh_list();
@@ -46,7 +46,7 @@ async fn crowd(server: &Server, sent: Sent) -> Vec<Result<(), StoreError>> {
     .await
 }
 
-/// With 4 permits there once were 228 requests with a node, of callers who had left after 50 ms.
+/// With 4 permits there once were 228 requests at a node, of callers that had left after 50 ms.
 #[tokio::test]
 async fn what_a_node_works_at_is_bounded_when_callers_have_left() {
     let mut forger = Forger::start().await;
@@ -84,7 +84,7 @@ async fn a_broken_connection_gives_its_permits_back() {
     let mut forger = Forger::start().await;
     let server = Server::open(few(&forger.options)).await;
     forger.on_requests(vec![RequestRule(of(Sent::Read), RequestReaction::drop_frame())]);
-    // Callers leave so soon that on a busy machine not all of a crowd take one.
+    // Callers leave so soon that on a busy machine not all of a crowd take a permit.
     while counts(&server).in_use < PERMITS {
         assert!(crowd(&server, Sent::Read).await.iter().all(Result::is_err));
     }
@@ -123,14 +123,14 @@ async fn operations_that_wait_for_a_permit_are_told_that_the_cluster_is_gone() {
     }
 }
 
-/// What stopping waits for.
+/// The condition that a stop waits for.
 #[tokio::test]
 async fn a_store_is_idle_once_the_cluster_has_ended_what_callers_left_behind() {
     let mut forger = Forger::start().await;
     let server = Server::open(few(&forger.options)).await;
     server.store.idle().await;
     forger.on_requests(vec![RequestRule(of(Sent::Read), RequestReaction::delay(HELD))]);
-    // On a busy machine a caller may have left before it asks.
+    // On a busy machine a caller may have left before its request.
     let patience = Instant::now() + Duration::from_secs(60);
     while counts(&server).in_use == 0 {
         assert!(Instant::now() < patience, "none is begun");
@@ -143,7 +143,7 @@ async fn a_store_is_idle_once_the_cluster_has_ended_what_callers_left_behind() {
     forger.heal();
 }
 
-/// A removal's deletes are requests as well, and go one after another where there are no more permits.
+/// A removal's deletes are requests as well, and run one after another without further permits.
 #[tokio::test]
 async fn a_removal_takes_no_more_permits_than_there_are() {
     let options = CqlOptions { permits: 1, ..shared_options() };

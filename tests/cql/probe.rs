@@ -16,7 +16,7 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::time::Instant;
 
-/// Far beyond what an operation takes, on a busy machine.
+/// Far beyond the time of an operation, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const EVERYTHING: Range = Range {
@@ -92,7 +92,7 @@ impl Server {
         Operation::new(now(), ttl, Instant::now() + self.deadline)
     }
 
-    /// One that is to succeed, however slow the machine is.
+    /// An operation that must succeed, regardless of the machine's speed.
     fn patient_op(&self) -> Operation {
         Operation { deadline: Instant::now() + self.deadline.max(PATIENCE), ..self.op() }
     }
@@ -169,7 +169,7 @@ pub async fn bare(options: &CqlOptions) -> Session {
         .unwrap()
 }
 
-/// A row as it stands in the table.
+/// A row as stored in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRow {
     pub item_key: String,

@@ -19,10 +19,10 @@ use crate::program::{Server, liststore};
 use crate::servers::{call, environment, ok};
 
 const LISTS: usize = 240;
-/// So slow that it is not over before it was looked at.
+/// So slow that it cannot end before the check.
 const LISTS_PER_SECOND: usize = 8;
 const KEPT: usize = 5;
-/// That another server goes on within 10 s is promised for a machine that has nothing else to do.
+/// Another server continues within 10 s, but only on an otherwise idle machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A separate keyspace: a purge walks over the lists of all features, and other tests create many.
@@ -138,7 +138,7 @@ async fn a_purge_whose_server_is_killed_is_finished_by_another() {
     let one = start(&database);
     let (purged, kept, id) = begin(&one);
     until("it does not begin", || (job(&one, &id)["lists_cleared"].as_u64()? > 0).then_some(()));
-    // It finds the job taken, and by a server that lives.
+    // It finds the job adopted, by a live server.
     let two = start(&database);
     let before = job(&two, &id)["lists_cleared"].as_u64().unwrap();
     until("it stands still", || (job(&two, &id)["lists_cleared"].as_u64()? > before).then_some(()));
@@ -190,8 +190,8 @@ async fn what_one_server_is_told_of_a_purge_the_other_holds_to() {
     only_what_was_purged_is_gone(&one, &purged, &kept);
 }
 
-/// Partitions that were deleted are passed over until they are compacted away: where those between two that are there
-/// are too many, a walk once asked for the same in vain for ever.
+/// Deleted partitions are skipped until they are compacted. If too many of them were between two existing ones, a walk
+/// once repeated the same request without end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_walk_goes_on_where_too_much_is_to_be_passed_over_at_once() {
     environment_in_keyspace();

@@ -1,5 +1,5 @@
-//! What an operator is shown when the cluster goes away under a real server, and when it is back:
-//! `/readyz`, `/metrics` and the log.
+//! The operator's view when the cluster becomes unavailable under a real server, and when it returns: `/readyz`,
+//! `/metrics` and the log.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -116,8 +116,7 @@ async fn all_nodes_gone_or_silent_is_a_warning_at_once_with_its_reason_and_refus
     }
 }
 
-/// A cluster and a Postgres that take connections and say nothing: neither is waited for before the other is
-/// asked.
+/// A cluster and a Postgres that accept connections and stay silent: both are queried at once.
 #[test]
 fn a_start_looks_at_both_databases_at_once() {
     let [cluster, postgres] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());

@@ -1,4 +1,4 @@
-//! What stands in the table: keys, TTLs, write timestamps, and reads over rows that others wrote.
+//! The table's content: keys, TTLs, write timestamps, and reads over rows of other writers.
 
 use liststore::domain::{Code, Timestamp};
 use liststore::items::{Range, StoreError};
@@ -109,7 +109,7 @@ async fn a_hit_whose_key_has_another_value_stays() {
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let base = now();
     server.add(&list, &[(base, b"v")]).await;
-    // The index finds this row too; its key says that it belongs to another value.
+    // The index finds this row too, but its key belongs to another value.
     let text = "INSERT INTO list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, ?, ?) USING TTL 600";
     let values = (list.feature_key.as_str(), list.entity_id.as_str(), key(base, b"w"), &b"v"[..]);
     bare.query_unpaged(text, values).await.unwrap();
@@ -157,7 +157,7 @@ async fn rows_of_others_that_are_no_items_are_an_error_and_no_panic() {
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let text = "INSERT INTO list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, '2short', 0x00)";
     bare.query_unpaged(text, (list.feature_key.as_str(), list.entity_id.as_str())).await.unwrap();
-    // Within the bounds as text, and no key of ours.
+    // Within the bounds as text, but no valid key.
     let range = Range { min_timestamp: Timestamp::MIN, ..EVERYTHING };
     let error = server.session.get(&server.op_with(liststore::domain::Ttl::MAX), &list, &range).await.unwrap_err();
     assert!(matches!(error, StoreError::Internal { outcome_unknown: false, .. }), "{error:?}");
@@ -213,7 +213,7 @@ async fn another_server_of_the_same_clock_sees_every_write_at_once() {
     assert!(one.values(&list).await.is_empty());
 }
 
-/// Make sure that the store's own rows look the same as another program's.
+/// Checks that the store's own rows equal another program's.
 #[tokio::test]
 async fn rows_of_another_program_of_the_same_design_are_read() {
     let options = shared_options();

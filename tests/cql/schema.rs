@@ -150,7 +150,7 @@ async fn two_migrations_at_once_make_one_schema() {
     }
 }
 
-/// The cluster's own tables name a table a moment before a node knows it.
+/// The cluster's own tables name a table a moment before a node has it.
 #[tokio::test]
 async fn a_table_that_is_being_made_is_waited_for() {
     let keyspace = Keyspace::new();
@@ -170,8 +170,8 @@ async fn a_table_that_is_being_made_is_waited_for() {
     }
 }
 
-/// Who looks while the last of several tables is made finds it, or that it is not recorded yet: never that it is
-/// recorded and gone.
+/// A reader during the creation of the last of several tables finds it, or finds that it is not recorded yet. It never
+/// finds that the table is recorded and gone.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the proxy asks for such a queue")]
 async fn a_table_that_is_made_meanwhile_is_not_taken_for_one_that_was_dropped() {
@@ -263,7 +263,7 @@ async fn a_newer_schema_is_left_alone() {
     assert_eq!(migrate(&keyspace.options, false).await.unwrap().steps, []);
 }
 
-/// Reads and adds do not need the index of values, and go on without it.
+/// Reads and adds do not need the index of values, and continue without it.
 #[tokio::test]
 async fn without_the_index_only_removals_by_value_are_refused_and_migrate_builds_it_again() {
     let keyspace = Keyspace::new();
@@ -306,7 +306,7 @@ async fn without_the_index_only_removals_by_value_are_refused_and_migrate_builds
     assert_eq!(before.store.warning(), None);
 }
 
-/// A look has no permit, so that there must not be one for each removal that is refused.
+/// A check needs no permit, so it must not run for each refused removal.
 #[tokio::test]
 async fn a_crowd_of_removals_without_the_index_looks_for_it_once_in_a_while() {
     use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
@@ -464,7 +464,7 @@ async fn replicas_that_can_never_be_enough_are_refused() {
     let refused = migrate(&three, false).await.unwrap_err().to_string();
     assert!(refused.contains("needs 2 of 3 replicas") && refused.contains("replication_factor = 1"), "{refused}");
     assert_eq!(keyspace.state().await, SchemaState::Missing);
-    // One replica's answer is enough at consistency ONE; at the default level the store then says no.
+    // One replica's answer is enough at consistency ONE. At the default level the store then refuses.
     let relaxed =
         CqlOptions { read_consistency: Consistency::One, write_consistency: Consistency::LocalOne, ..three.clone() };
     migrate(&relaxed, false).await.unwrap();

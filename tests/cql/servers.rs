@@ -15,7 +15,7 @@ use crate::cassandra::{shared, shared_options};
 use crate::probe::{bare, now, now_micros, stored, write_row};
 use crate::program::{Said, Server, liststore};
 
-/// Far beyond what anything here takes, on a busy machine.
+/// Far beyond the time of anything here, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const USER: &str = "somebody";
 const PASSWORD: &str = "hush-hush-login";
@@ -28,7 +28,7 @@ pub fn environment() -> Vec<(&'static str, String)> {
         ("LISTSTORE__ITEMS__CQL__CONTACT_POINTS", shared().join(",")),
         ("LISTSTORE__ITEMS__CQL__KEYSPACE", shared_options().keyspace),
         ("LISTSTORE__ITEMS__CQL__REPLICATION_FACTOR", "1".to_owned()),
-        // The shared cluster asks for no login: all that is done with this one is to keep it.
+        // The shared cluster requires no login, so this one is unused.
         ("LISTSTORE__ITEMS__CQL__USERNAME", USER.to_owned()),
         ("LISTSTORE__ITEMS__CQL__PASSWORD", PASSWORD.to_owned()),
         ("LISTSTORE__METADATA__STORE", "memory".to_owned()),

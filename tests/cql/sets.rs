@@ -19,10 +19,10 @@ use crate::servers::{environment, ok};
 
 const KEYS: Identity = Identity::Key(Keep::Newest);
 
-/// By who wrote it: item key, write timestamp, expiry, value.
+/// By its writer: item key, write timestamp, expiry, value.
 type Entry = BTreeMap<i32, (String, i64, i64, Vec<u8>)>;
 
-/// A set as it stands in the table.
+/// A set as stored in the table.
 #[derive(Debug, Default)]
 pub struct StoredSet {
     /// Keys of the ordered rows, newest first, and the members that they name.
@@ -123,7 +123,7 @@ async fn an_item_is_a_row_and_a_place_in_its_members_entry() {
     assert!(found.rows.is_empty() && found.entries.is_empty(), "{found:?}");
 }
 
-/// The second server finds the first one's item and takes over its place; the first then finds the item of the second.
+/// The second server finds the first one's item and replaces it. The first then finds the item of the second.
 #[tokio::test]
 async fn servers_take_each_others_places() {
     let options = shared_options();
@@ -231,11 +231,12 @@ async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
     }
 }
 
-/// An item that two servers have written, like one that dies and returns, is removed as a whole where it is not shown.
+/// An item that two servers have written, for example by one that dies and returns, is removed completely where it is
+/// not shown.
 #[tokio::test]
 async fn an_item_that_two_have_written_is_cut_off_with_both() {
     let options = shared_options();
-    // One operation has the time of all that follow.
+    // One operation has the time of all later ones.
     let server = Server { deadline: Duration::from_secs(300), ..Server::open(options.clone()).await };
     let (bare, list) = (bare(&options).await, fresh_set(Identity::Value(Keep::Newest)));
     let op = Operation { max_items: MaxItems::new(2).ok(), ..server.op() };
@@ -248,7 +249,7 @@ async fn an_item_that_two_have_written_is_cut_off_with_both() {
     let until = tokio::time::Instant::now() + Duration::from_secs(30);
     while StoredSet::read(&bare, &list).await.rows.len() > 2 {
         assert!(tokio::time::Instant::now() < until);
-        // This meets more than is shown, and not the one that is to go.
+        // This encounters more than is shown, and not the item to remove.
         server.session.lookup(&op, &list, &["a".into()]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -294,7 +295,7 @@ async fn a_row_that_no_entry_points_to_shows_nothing_and_goes_once_it_is_old() {
     assert_eq!(lookup(&server, &list, "w").await, None);
     assert_eq!(until_mended(&server, &bare, &list).await.rows.len(), 1);
     until_counted(&server, "stray_row", |count| count == 2.0).await;
-    // One that was written just now may be of an add that is under way.
+    // A recently written one may belong to an add in progress.
     write_item_row(&bare, &list, &key(50, "x"), "x", now_micros()).await;
     assert_eq!(server.values(&list).await, [b"v"]);
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -317,7 +318,7 @@ async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own(
     until_counted(&server, "missing_row", |count| count == 1.0).await;
 }
 
-/// A walk that counts goes to where members move: it meets each of them, once or twice, and counts it once.
+/// A counting walk encounters moving members once or twice, and counts each once.
 #[tokio::test]
 async fn a_count_of_a_slice_has_each_member_that_moves_once() {
     const MEMBERS: u64 = 2_500;
@@ -348,7 +349,7 @@ async fn a_count_of_a_slice_has_each_member_that_moves_once() {
             moves
         };
         let counting = async {
-            // Not the whole set, as far as the count can know.
+            // Not the whole set, according to the count.
             let within = Bounds { min_timestamp: ago(1_800), max_timestamp: Timestamp::MAX };
             let mut counts = Vec::new();
             for _ in 0..ROUNDS {
@@ -363,7 +364,7 @@ async fn a_count_of_a_slice_has_each_member_that_moves_once() {
     }
 }
 
-/// The guide's examples, on Cassandra, and what stands there afterwards.
+/// The guide's examples, on Cassandra, and the stored result.
 #[tokio::test]
 async fn the_guides_examples_hold_on_cassandra() {
     let guide = include_str!("../../docs/explanation/sets.md");

@@ -1,6 +1,6 @@
-//! Several servers that write one set at once, with answers and requests that are late or lost, and one that is
-//! killed over and over: no reader meets a member twice, no add is lost, and in the end rows and entries agree.
-//! `LISTSTORE_TEST_SET_OPERATIONS` says how many operations.
+//! Several servers that write one set at once, with answers and requests that are late or lost, and one that is killed
+//! repeatedly. No reader encounters a member twice, no add is lost, and in the end rows and entries agree.
+//! `LISTSTORE_TEST_SET_OPERATIONS` is the number of operations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -34,13 +34,13 @@ const LIFE: Duration = Duration::from_millis(1_500);
 /// A row of a write that may be under way is left alone for 40 s.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What all servers know of the test.
+/// The shared state of all servers of the test.
 struct Common {
     /// The sets of each round, from the last to the first.
     rounds: Vec<[ListKey; 2]>,
     base: Timestamp,
     left: AtomicI64,
-    /// The item that must be left of a member that is kept, by round and set.
+    /// The item that must remain of a kept member, by round and set.
     acknowledged: Mutex<BTreeMap<(usize, usize, usize), ItemKey>>,
     failed: AtomicU64,
 }
@@ -54,7 +54,7 @@ impl Common {
         }
     }
 
-    /// Such that mostly the last one stays, and of those at once any.
+    /// Usually the last one stays, and among concurrent ones any.
     fn at(&self, set: usize) -> Timestamp {
         let elapsed = now().as_nanos() - self.base.as_nanos() + fastrand::u64(..40) * 1_000_000;
         let nanos = match IDENTITIES[set].keep().unwrap() {
@@ -128,8 +128,8 @@ impl Common {
         assert_eq!(members.len(), page.items.len(), "a member stands twice: {page:?}");
     }
 
-    /// Of each member that is kept, the item that was acknowledged and stays is there, or one of unknown outcome
-    /// that came after all and stays before it.
+    /// Each kept member has the acknowledged item that must stay, or one of unknown outcome that took effect and
+    /// precedes it.
     fn nothing_is_lost(&self, (round, set): (usize, usize), page: &ItemPage) {
         let acknowledged = self.acknowledged.lock().unwrap();
         for (&(.., member), expected) in acknowledged.range((round, set, 0)..(round, set, KEPT)) {

@@ -1,4 +1,4 @@
-//! Settings of connections, seen from the nodes: compression, and the nodes that are asked.
+//! Settings of connections, as nodes see them: compression, and the selected nodes.
 
 use std::time::{Duration, Instant};
 

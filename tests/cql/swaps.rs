@@ -1,5 +1,5 @@
-//! Swaps of bags that stay noted, since who makes them may not know of all indexes or dies in between: others find
-//! them, however many they are.
+//! Swaps of bags that stay noted, because their server lacks an index or dies in between. Other servers find them,
+//! regardless of their number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
@@ -88,7 +88,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// For how long a server has not read the definitions.
+/// The time since a server last read the definitions.
 fn catalog_age_secs(server: &Server) -> f64 {
     let metrics = text(server, "/metrics");
     let age = metrics.lines().find_map(|line| line.strip_prefix("liststore_catalog_age_seconds "));
@@ -210,7 +210,7 @@ async fn swaps_that_are_left_are_mended_in_one_go_however_many_they_are() {
     }
 }
 
-/// A swap in each of two shards of a minute that is long gone: no other look comes by.
+/// A swap in each of two shards of a long past minute, which no other check reads.
 async fn noted_long_ago() -> i64 {
     let bare = probe::bare(&options()).await;
     let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
@@ -238,7 +238,7 @@ fn shards(swaps: &[UnfinishedSwap]) -> Vec<i32> {
     swaps.iter().map(|swap| i32::from_be_bytes(swap.id.as_bytes()[8..12].try_into().unwrap())).collect()
 }
 
-/// A part for which a look had no time was skipped until its minute came round again, and a look that took all of its
+/// A part that a check had no time for was once skipped until its minute returned, and a check that used all of its
 /// time lost its findings.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
@@ -268,7 +268,7 @@ async fn until_the_rest_is_found(probe: &probe::Server, look: &SwapLook) {
     .await;
 }
 
-/// A look that was refused a permit lost its earlier findings.
+/// A check that was refused a permit once lost its earlier findings.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
     let _alone = ALONE.lock().await;
@@ -276,8 +276,7 @@ async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
     let options = CqlOptions { permits: 1, permit_wait: Duration::from_secs(6), ..forger.options.clone() };
     let probe = probe::Server::open(options).await;
     let minute = noted_long_ago().await;
-    // While it reads the one shard, another caller begins to wait for its permit, and then keeps it for longer than it
-    // waits.
+    // During its read of one shard, another caller waits for its permit, and then holds it for longer.
     let (met, mut meetings) = feedback();
     let held = |secs| RequestReaction::delay(Duration::from_secs(secs));
     forger.on_requests(vec![

@@ -1,4 +1,4 @@
-//! Two servers on one cluster and one Postgres. The one that works on a job is killed: the other one continues it,
+//! Two servers on one cluster and one Postgres. The server that works on a job is killed. The other one continues it,
 //! with a correct result.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::servers::{call, ok, ok_soon};
 const ENTITIES: usize = 160;
 /// Such that the job is in its middle when its server dies.
 const RATE: u32 = 5;
-/// It is promised within 10 s, on a machine that has nothing else to do.
+/// Promised within 10 s, on an otherwise idle machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server that has its definitions, and its jobs, in a database.
@@ -25,13 +25,13 @@ pub fn server_on(database: &Database, contact_points: &[String]) -> Server {
     server_with(contact_points, &on_postgres(&database.url))
 }
 
-/// The settings of one that reaches its database by this URL.
+/// The settings of a server that reaches its database by this URL.
 pub fn on_postgres(url: &str) -> [(&'static str, String); 4] {
     [
         ("LISTSTORE__METADATA__STORE", "postgres".to_owned()),
         ("LISTSTORE__METADATA__POSTGRES__URL", url.to_owned()),
         ("LISTSTORE__METADATA__POLL_INTERVAL_SECS", "1".to_owned()),
-        // A build waits for as long, before it begins, for what other servers are still at.
+        // A build waits for the same time, before it begins, for the running work of other servers.
         ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "2000".to_owned()),
     ]
 }
@@ -51,8 +51,8 @@ fn job(server: &Server, id: &str) -> Value {
     ok(server, "GET", &format!("/v1/jobs/{id}"), &Value::Null)
 }
 
-/// Slows a job down, kills who works on it in its middle, and has the other one, which is started only then so that it
-/// is certain who that is, go on with it at full speed.
+/// Slows a job down, kills its server in the middle, and lets the other server continue it at full speed. The other
+/// server starts only then, which makes certain which one has the job.
 async fn taken_over(id: &str, dies: Server, stays: impl FnOnce() -> Server) -> Server {
     ok(&dies, "PATCH", &format!("/v1/jobs/{id}"), &json!({"lists_per_second": RATE}));
     let is_in_its_middle = || job(&dies, id)["lists_cleared"].as_u64().filter(|done| (20..80).contains(done));

@@ -1,5 +1,5 @@
-//! TLS to nodes whose certificates name no address, like those of clouds, and files that change. The node is forged:
-//! it agrees on TLS and answers OPTIONS, which is enough for these tests.
+//! TLS to nodes whose certificates name no address, as in clouds, and files that change. The node is forged: it
+//! completes TLS and answers OPTIONS, which is enough for these tests.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -121,7 +121,7 @@ async fn an_authority_that_was_replaced_counts_without_a_restart() {
     let address = node(renewed.path()).await;
     let store = store(&address, dir.path(), &[NAME]);
     assert!(why(&store).await.contains(REFUSED));
-    // What cannot be used changes nothing.
+    // Unusable files change nothing.
     std::fs::write(dir.path().join("ca.pem"), "half of a file").unwrap();
     assert!(why(&store).await.contains(REFUSED));
     std::fs::copy(renewed.path().join("ca.pem"), dir.path().join("ca.pem")).unwrap();

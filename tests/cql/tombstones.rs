@@ -1,4 +1,4 @@
-//! More deletions than Cassandra lets a read pass: every layout is read all the same.
+//! More deletions than Cassandra permits a read to pass: every layout is still readable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +61,8 @@ async fn bury(bare: &Session, list: &ListKey, (table, column): (&str, &str), key
     }
 }
 
-/// As bags that are updated often leave them in an index, whether it is ordered or not: places of ordered ones lie far
-/// beyond all timestamps.
+/// Often updated bags leave such entries in an index, ordered or not: places of ordered ones are far beyond all
+/// timestamps.
 #[tokio::test]
 async fn entries_that_move_often_are_found() {
     let options = options();
@@ -191,7 +191,7 @@ async fn a_slice_of_a_long_set_goes() {
     assert_eq!(again, 0);
 }
 
-/// Such as those of expired members: no sweep replaces them.
+/// For example of expired members: no sweep replaces them.
 #[tokio::test]
 async fn a_set_with_many_entries_that_are_gone_is_read_by_its_rows() {
     let options = options();

@@ -18,9 +18,8 @@ fn store(options: &CqlOptions) -> CqlStore {
     CqlStore::open(options.clone(), Arc::new(SystemClock), &Registry::new()).unwrap()
 }
 
-/// A datacenter that joins holds nothing before it is rebuilt. Asked with a local consistency level it
-/// answers with empty lists, so a server that was started while there was one datacenter must never
-/// ask another.
+/// A datacenter that joins is empty before it is rebuilt. With a local consistency level it answers with empty lists,
+/// so a server that was started with one datacenter must never query another.
 #[tokio::test]
 async fn a_datacenter_that_joins_later_is_never_asked() {
     let mut cluster = ForgedCluster::start(&[HERE, THERE, THERE], 1).await;
@@ -32,7 +31,7 @@ async fn a_datacenter_that_joins_later_is_never_asked() {
     for _ in 0..60 {
         assert_eq!(server.values(&list).await, [b"kept"]);
     }
-    // A session that is opened now sees both, and asks the same one as the others.
+    // A new session sees both, and queries the same one as the others.
     let another = server.another_session().await;
     assert_eq!(another.values(&list).await, [b"kept"]);
     assert_eq!((cluster.connections_to(1), cluster.connections_to(2)), (0, 0));
@@ -76,12 +75,12 @@ async fn a_node_that_is_gone_without_a_word_does_not_hold_up_opening() {
     let began = Instant::now();
     let opened = join_all((0..4).map(|_| store.open_session())).await;
     assert!(opened.iter().all(Result::is_ok));
-    // Four sessions that wait one after another take more than 20 s; a busy machine adds a few.
+    // Four sessions that wait one after another take more than 20 s. A busy machine adds a few.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(cluster.connections_to(1) >= 4, "the other nodes are connected to as well");
 }
 
-/// Nodes may report addresses that are unreachable from here, none of which is then that of a contact point.
+/// Nodes may report addresses that are unreachable from here, none of which is a contact point's.
 #[tokio::test]
 async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_to() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
@@ -170,8 +169,8 @@ async fn a_silent_node_is_asked_by_no_operation() {
     assert!(executions[0] >= 60 && executions[1] < 15, "{executions:?}");
 }
 
-/// A node that answers late holds up its operations. Once that is seen, operations go to the others, until it
-/// answers in time again.
+/// A slow node delays its operations. Once that is detected, operations go to the other nodes, until it answers in time
+/// again.
 #[tokio::test]
 async fn a_slow_node_is_asked_by_few_until_it_keeps_up_again() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE, HERE], 3).await;

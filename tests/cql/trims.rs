@@ -1,4 +1,4 @@
-//! What lies beyond the newest items that lists show leaves the table.
+//! Items beyond the newest ones that lists show are removed from the table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use scylla::client::session::Session;
 use crate::cassandra::shared_options;
 use crate::probe::{EVERYTHING, Server, bare, fresh_list, key, now, now_micros, stored, write_row};
 
-/// An operation on a list that shows this many items, which the store knows as well.
+/// An operation on a list with this bound, which the store has as well.
 fn showing(server: &Server, max_items: u64) -> Operation {
     let op = Operation { max_items: MaxItems::new(max_items).ok(), ..server.op() };
     server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
@@ -44,11 +44,11 @@ async fn a_read_that_meets_more_than_is_shown_has_the_list_cut() {
     let times = numbered(now(), 30);
     let items: Vec<(Timestamp, &[u8])> = times.iter().map(|time| (*time, &b"v"[..])).collect();
     let shown: Vec<_> = times[..5].iter().map(|time| key(*time, b"v")).collect();
-    // By a page that begins at the newest item, and by one that needs to know where they end.
+    // By a page that begins at the newest item, and by one that must find their end.
     for max_timestamp in [Timestamp::MAX, now()] {
         let list = fresh_list();
         server.add(&list, &items).await;
-        // Of a server whose clock is ahead, and which wrote to the list after it was looked at.
+        // From a server whose clock is ahead, which wrote to the list after the check.
         let last = times[20];
         let range = liststore::items::Range { max_timestamp, ..EVERYTHING };
         let ahead = now_micros() + 3_600_000_000;
@@ -78,7 +78,7 @@ async fn a_list_that_is_only_added_to_is_cut_as_well() {
             expires_at: op.ttl.expiry_of(timestamp),
         })
         .collect();
-    // As many as are looked at for certain.
+    // Enough to be checked for certain.
     server.session.add(&op, &list, items).await.unwrap();
     let shown: Vec<_> = times[..8].iter().map(|time| key(*time, b"v")).collect();
     until_cut(&bare, &list, &shown).await;
@@ -96,7 +96,7 @@ async fn a_list_that_is_little_longer_is_left_as_it_is() {
     assert_eq!(page.items.len(), 16);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!((keys(&bare, &list).await.len(), trims()), (18, 0.0));
-    // One more than an eighth: looked at once a second.
+    // One more than an eighth: checked once a second.
     let one = Timestamp::from_nanos(times[0].as_nanos() + 1).unwrap();
     server.add(&list, &[(one, b"v")]).await;
     let shown: Vec<_> = std::iter::once(one).chain(times).take(16).map(|time| key(time, b"v")).collect();
@@ -122,7 +122,7 @@ async fn a_bound_that_is_raised_meanwhile_cuts_nothing() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let op = Operation { max_items: MaxItems::new(5).ok(), ..server.op() };
-    // Raised while the list is looked at: between the first question and the second.
+    // Raised during the check of the list: between the first query and the second.
     let asked = AtomicBool::new(false);
     let asked_twice = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&asked_twice);

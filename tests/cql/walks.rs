@@ -17,13 +17,13 @@ use crate::probe::{Server, bare, fresh_list, fresh_set, now};
 use crate::schema::Keyspace;
 use crate::swaps::part;
 
-/// As it stands in a request for a page.
+/// Its form in a request for a page.
 fn page_size(rows: i32) -> [u8; 4] {
     rows.to_be_bytes()
 }
 
-/// Pages of three rows where others were asked for, and how many were. The size of a page follows the values that are
-/// bound (CQL binary protocol, section 4.1.4).
+/// Pages of three rows instead of the requested size, and their number. The size of a page follows the bound values
+/// (CQL binary protocol, section 4.1.4).
 fn short_pages(asked: i32) -> (RequestReaction, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);

@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// Adds go on, the log turns over, files are flushed and merged: all while backups are made.
+/// Adds, log segments, flushes and compactions continue during backups.
 #[test]
 fn a_backup_made_under_load_has_all_that_was_acknowledged_before() {
     const ITEMS: u64 = 5;

@@ -111,7 +111,7 @@ async fn crash(seed: u64, power: bool) {
             let before = model[bag as usize];
             let after = (!rng.one_in(6)).then_some(next);
             next += 1;
-            // One that comes too late.
+            // A swap that comes too late.
             let late = swap(bag, Some(before.unwrap_or(0) + 1_000), Some(next + 5_000));
             match opened.session.swap_bag(&op(), &bag_list(bag), late).await {
                 Ok(swapped) => assert_eq!(swapped, Swapped::Lost),

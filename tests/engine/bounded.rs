@@ -1,4 +1,4 @@
-//! Merges leave out what lists do not show, and nothing else.
+//! Compactions drop exactly the items that lists do not show.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! Crashes between any two operations of the disk, and syncs that fail: acknowledged writes exist, others exist as a
-//! whole or not at all, and the next start always succeeds. The state that a start has shown outlives any later crash.
+//! Crashes between any two operations of the disk, and failing syncs. Acknowledged writes exist, other writes are
+//! complete or absent, and the next start always succeeds. The state that a start has shown survives any later crash.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const LISTS: u64 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Crash {
-    /// The process is killed: the kernel still has all that was written.
+    /// The process is killed: the kernel still has all written data.
     Process,
     /// The machine loses power.
     Power,
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// Many adds at once, so that groups have several: each is there whole or not at all.
+/// Many adds at once, so that groups have several. Each is complete or absent.
 async fn run_together(seed: u64) {
     let options = small_options(Fsync::Group);
     let mut rng = Rng(seed);
@@ -285,14 +285,14 @@ fn what_a_failed_fsync_left_in_the_kernels_memory_alone_is_written_again_by_a_st
                     assert!(add(&opened, n).await);
                 }
                 if fsync == Fsync::Group {
-                    // Its outcome is unknown, and it is there.
+                    // Its outcome is unknown, and it exists.
                     disk.fail_syncs_once_written(&value(expected.end));
                     assert!(!add(&opened, expected.end).await);
                     expected.end += 1;
                 } else {
                     disk.fail_syncs();
                 }
-                // In `interval` mode it is the last fsync of all that fails.
+                // In `interval` mode the last fsync fails.
                 assert!(opened.store.close().await.is_err());
                 drop(opened);
                 let disk = disk.killed();

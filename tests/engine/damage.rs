@@ -13,7 +13,7 @@ fn options() -> EmbeddedOptions {
     small_options(Fsync::Group)
 }
 
-/// Adds so many items one by one, each synced.
+/// Adds this many items one by one, each synced.
 async fn fill(disk: &SimDisk, items: u64, flush: bool) {
     let opened = open(disk, options()).await;
     for i in 0..items {
@@ -162,7 +162,7 @@ fn a_flipped_bit_in_the_log_is_refused_or_is_its_torn_end() {
                         refused += 1;
                     }
                     Err(other) => panic!("{other}"),
-                    // Padding, or what only says that all before it is durable.
+                    // Padding, or a frame that only states that everything before it is durable.
                     Ok(opened) => {
                         assert_eq!(all(&opened).await.unwrap().len(), 60, "{} at {at}", log.display());
                         harmless += 1;

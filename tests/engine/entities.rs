@@ -19,7 +19,7 @@ async fn add(store: &Opened, feature: &FeatureKey, entity: &str) {
     store.session.add(&operation(START, 1_000), &list, items).await.unwrap();
 }
 
-/// With hashes that some lists share, and that lie in all partitions.
+/// With hashes that some lists share, in all partitions.
 fn colliding(list: &[u8]) -> u64 {
     let sum: u64 = list.iter().map(|byte| u64::from(*byte)).sum();
     (sum % 251) << 56

@@ -1,5 +1,5 @@
-//! A full disk, a failing fsync, a flusher that lags: writes are refused, reads go on, and nothing
-//! is acknowledged that is not kept.
+//! A full disk, a failing fsync, a lagging flusher: writes are refused, reads continue, and no lost write was
+//! acknowledged.
 
 use std::time::Duration;
 

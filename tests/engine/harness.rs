@@ -1,4 +1,4 @@
-//! What all tests of the engine use: lists, operations, a store on a simulated disk, and a model.
+//! The common parts of the engine's tests: lists, operations, a store on a simulated disk, and a model.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ impl Opened {
         family.get_metric()[0].get_counter().get_value() as u64
     }
 
-    /// Flushes, or merges, one time in so many each.
+    /// Flushes and compacts, each with a probability of one in `one_in`.
     pub fn flush_or_merge_at_times(&self, rng: &mut Rng, one_in: u64) {
         match rng.below(one_in) {
             0 => drop(self.store.flush()),
@@ -128,13 +128,13 @@ pub struct Model(pub BTreeMap<u64, BTreeMap<ItemKey, (Bytes, u64)>>);
 pub enum Change {
     Add(Vec<NewItem>),
     RemoveValue(Vec<u8>),
-    /// Items, or what lies between two moments.
+    /// Items, or the items of a time range.
     Remove(Removal),
     RemoveAll,
 }
 
 impl Change {
-    /// Whether it takes an item.
+    /// Whether it removes an item.
     pub fn takes(&self, item: &Item) -> bool {
         match self {
             Self::Add(_) => false,
@@ -162,7 +162,7 @@ impl Model {
         }
     }
 
-    /// What an operation sees of a list, newest first.
+    /// The visible items of a list, newest first.
     pub fn visible(&self, list: u64, op: &Operation) -> Vec<(ItemKey, Item, u64)> {
         let items = self.0.get(&list).into_iter().flatten().rev();
         let unexpired = items.filter(|(key, (_, expires_at))| {

@@ -113,8 +113,8 @@ proptest! {
     }
 }
 
-/// What merges have dropped since it had expired may still be in a head, and be visible again once the clock
-/// is stepped back: then no removal finds it, and it must be gone all the same.
+/// A head may still have items that compactions dropped after their expiry, which become visible again once the clock
+/// is stepped back. No removal finds such an item, but it must disappear nevertheless.
 #[test]
 fn what_was_removed_stays_away_when_the_clock_is_stepped_back() {
     runtime().block_on(async {

@@ -22,7 +22,7 @@ fn value(n: u64) -> Vec<u8> {
     [format!("value-{n}").as_bytes(), &[b'.'; 90]].concat()
 }
 
-/// Items of the hot list: the moment of each is that of its number.
+/// Items of the hot list. The moment of each is its number.
 fn rising(numbers: std::ops::Range<u64>) -> Change {
     Change::Add(numbers.map(|n| item(START + n, &value(n), 600)).collect())
 }
@@ -50,7 +50,7 @@ fn a_list_with_rising_timestamps_is_written_once() {
     });
 }
 
-/// Of what stands around a hot list in its partition little is written again with it.
+/// Compactions rewrite few of the lists around a hot list with it.
 #[test]
 fn short_lists_beside_it_are_merged_and_it_is_not() {
     runtime().block_on(async {

@@ -1,5 +1,4 @@
-//! Items that become a part of a store: begun with it, or taken in, by
-//! starts that are cut short at any operation of the disk.
+//! Items that become a part of a store, new or adopted, by starts that are interrupted at any operation of the disk.
 
 use std::path::Path;
 

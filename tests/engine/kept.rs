@@ -1,4 +1,4 @@
-//! For how long a page that came from memory is said to hold: exactly as long as it is the answer.
+//! The validity of a page that came from memory: exactly while it is the current answer.
 
 use liststore::items::embedded::Fsync;
 use liststore::items::{ItemPage, MemoryReads, Operation, Range, Validity};
@@ -17,7 +17,7 @@ fn holds(opened: &Opened, Validity { state, .. }: Validity) -> bool {
     opened.store.state(&list(0)) == Some(state)
 }
 
-/// Ten items a second apart, the newest of the present, which live for 100 s.
+/// Ten items a second apart, the newest at the current time, with a lifetime of 100 s.
 async fn ten_items() -> Opened {
     let opened = open(&SimDisk::default(), small_options(Fsync::Group)).await;
     let items = (0..10).map(|i| item(START - i * SECOND, &[i as u8], 100)).collect();

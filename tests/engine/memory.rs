@@ -89,7 +89,7 @@ async fn fill() {
         }))
         .await;
         if round % 10 == 0 {
-            // In front of the heads that are there.
+            // Before the existing heads.
             join_all(numbers.iter().map(|number| add(*number, START + 100 * (round + 1)))).await;
         }
         most = most.max(resident());
@@ -100,7 +100,7 @@ async fn fill() {
     store.close().await.unwrap();
 }
 
-/// A set whose members all have the same value takes many times the memory that removing them may take.
+/// A set whose members all have the same value takes many times the memory of its removal.
 async fn remove_a_value() {
     const MEMBERS: u64 = 1_600;
     static VALUE: [u8; 60_000] = [7; 60_000];

@@ -1,9 +1,8 @@
-//! Files of any sizes are merged in the end: no order of them may stop the flusher, and so all
-//! writes, for good. And neither merges nor flushes keep others from their cores.
+//! Files of any sizes are compacted in the end: no order of them may stop the flusher, and so all writes, permanently.
+//! Neither compactions nor flushes keep other threads from their cores.
 //!
-//! Once, on a very busy machine, an add waited until its deadline, and so did all that followed: the
-//! files of a partition had piled up to the most that it takes, while none of the rules for merging
-//! applied to their sizes.
+//! Once, on a very busy machine, an add waited until its deadline, and so did all later ones. The files of a partition
+//! had reached their largest number, and no rule for compactions matched their sizes.
 
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -45,7 +44,7 @@ fn flushes_that_grow_smaller_and_smaller_do_not_stop_the_store() {
     }
 }
 
-/// Else what callers wait for would wait for its time slices, some milliseconds each: an add for several.
+/// Otherwise work for callers would wait for its time slices of some milliseconds, an add for several.
 #[test]
 fn flushes_and_merges_give_way_to_other_threads() {
     const LISTS: u64 = 20_000;

@@ -26,7 +26,7 @@ fn now() -> Operation {
     operation(START, TTL_SECS)
 }
 
-/// Walks the whole list, page by page, and returns which items were there, newest first.
+/// Walks the whole list, page by page, and returns its items, newest first.
 async fn walk(session: &dyn ItemSession) -> Vec<u64> {
     let mut range = newest(PAGE);
     let mut numbers = Vec::new();
@@ -58,7 +58,7 @@ fn a_list_of_a_million_items_is_a_list_like_any_other() {
         let store = EmbeddedStore::open(options, clock, &prometheus::Registry::new()).unwrap();
         let session = store.open_session().await.unwrap();
         for add in 0..ITEMS / ADD {
-            // Each add lies among others in time.
+            // Each add is among earlier ones in time.
             let numbers = (0..ADD).map(|i| (add / 10) * 10 * ADD + i * 10 + add % 10);
             let items = numbers.map(|n| item(START - ITEMS * SECOND + n * SECOND, &value(n), TTL_SECS)).collect();
             session.add(&now(), &list(0), items).await.unwrap();

@@ -1,9 +1,9 @@
-//! A process that is killed while it opens its store, again and again.
+//! A process that is repeatedly killed while it opens its store.
 //!
-//! A start that died after it had begun a segment, and before it had closed the one before, left a
-//! segment whose header said that all before it was durable behind one that seemed to break off:
-//! the next start took that for damage, and refused a sound directory. It was seen when servers
-//! were killed right after their start, with a log that ended in a segment without any frame.
+//! A start that died after it had begun a segment, and before it had closed the previous one, left a contradiction: the
+//! header of the new segment stated that everything before it was durable, and the previous one seemed to break off.
+//! The next start reported that as damage, and refused a sound directory. It happened to servers that were killed right
+//! after their start, with a log that ended in a segment without any frame.
 
 use liststore::items::ItemStore;
 use liststore::items::embedded::{EmbeddedOptions, Fsync};

@@ -37,7 +37,7 @@ struct Run {
     model: Model,
     rng: Rng,
     now: u64,
-    /// The latest time that was ever shown: items that had expired by then may be gone permanently.
+    /// The latest time of any read: items that had expired by then may be gone permanently.
     latest: u64,
     /// The last reads from memory.
     read: VecDeque<Read>,
@@ -172,7 +172,7 @@ impl Run {
         assert_eq!(page.items, sure);
     }
 
-    /// Counts, and looks for values.
+    /// Counts, and searches values.
     async fn look(&mut self) {
         let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
         if self.now < self.latest {

@@ -26,12 +26,12 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
         opened.store.flush().unwrap();
 
         let held = disk.hold_syncs();
-        // It also adds existing items again: a removal that knew only of those would take half of the add.
+        // It also adds existing items again. A removal that had only seen those would take half of the add.
         let (first, waits) = start_add(session, op, list(0), vec![of_value(10), of_value(20)]);
         assert!(waits.is_none(), "nothing is in its way");
         let here = list(0);
         let (removed, ()) = tokio::join!(session.remove_value(&op, &here, b"removed"), async {
-            // The one thread that reads files would have looked for the removal's items before.
+            // The one thread that reads files would have searched the removal's items before.
             assert_eq!(session.get(&op, &list(1), &newest(9)).await.unwrap().items.len(), 1);
             let (second, waits) = start_add(session, op, list(0), vec![of_value(30)]);
             let waits = waits.expect("the removal has the list to itself");
@@ -46,9 +46,8 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
     });
 }
 
-/// Adds took their room in the queue and then waited for the removal, and the removal, whose row may be
-/// larger than the queue, waited for their room: none of them went on before its deadline, and neither did
-/// any other write.
+/// Adds once took their space in the queue and then waited for the removal. The removal, whose row may be larger than
+/// the queue, waited for their space. None of them proceeded before its deadline, and neither did any other write.
 #[test]
 fn a_removal_larger_than_the_queue_gets_through_beside_adds_that_wait_for_it() {
     const ITEMS: u64 = 60_000;
@@ -72,7 +71,7 @@ fn a_removal_larger_than_the_queue_gets_through_beside_adds_that_wait_for_it() {
                 waiting.spawn_local(waits.expect("the removal has the list to itself"));
                 added.push(outcome);
             }
-            // They proceed as far as they can.
+            // They proceed until they block.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! Which lists the store holds anything of, wherever they are kept.
+//! Finds the lists that the store holds, in memory or in files.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn set(i: u64) -> ListKey {
     ListKey::new(list.feature_key.with_identity(Identity::Value(Keep::Newest)), list.entity_id)
 }
 
-/// As an erasure asks: by keys that stand for lists and sets.
+/// Like an erasure: by keys of lists and sets.
 fn held(opened: &Opened) -> Vec<u64> {
     let lists: Vec<_> =
         (0..LISTS).map(|i| ListKey::new(list(i).feature_key.of_any_identity(), list(i).entity_id)).collect();
@@ -63,7 +63,7 @@ fn lists_that_hold_anything_are_told_wherever_they_are() {
     });
 }
 
-/// No reader sees them, and their bytes are there until a flush or a compaction drops them.
+/// No reader sees them, and their bytes exist until a flush or a compaction drops them.
 #[test]
 fn lists_of_expired_items_are_there_until_they_are_dropped() {
     runtime().block_on(async {
@@ -75,7 +75,7 @@ fn lists_of_expired_items_are_there_until_they_are_dropped() {
     });
 }
 
-/// The log's thread waits for the disk, for as long as that takes.
+/// The log's thread waits for the disk, without a time limit.
 #[test]
 fn a_look_that_is_held_up_ends_at_its_deadline() {
     runtime().block_on(async {
@@ -91,7 +91,7 @@ fn a_look_that_is_held_up_ends_at_its_deadline() {
     });
 }
 
-/// A closed log is no failure of a look, and everything else is.
+/// Only a closed log makes the answer unknown. Anything else is an error.
 #[test]
 fn only_a_closed_log_cannot_tell() {
     runtime().block_on(async {

@@ -1,4 +1,4 @@
-//! Gets of lists that are not in memory: which blocks they read, and how they take turns.
+//! Gets of lists that are not in memory: the blocks that they read, and their turns.
 
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;

@@ -17,7 +17,7 @@ fn options() -> EmbeddedOptions {
     EmbeddedOptions { data_file_bytes: 64 << 10, log_segment_bytes: 64 << 10, ..small_options(Fsync::Group) }
 }
 
-/// Neighbours have different values, lest they be stored once.
+/// Neighbours have different values, so that each is stored.
 const VALUES: u64 = 300;
 
 fn value(n: u64) -> Vec<u8> {
@@ -99,8 +99,7 @@ fn removals_by_value_of_a_part_of_a_list_give_room_back() {
     });
 }
 
-/// Other programs can use the store's reserve. Then compactions wait, and nothing else does, as long as a partition
-/// has few runs.
+/// Other programs can use the store's reserve. Then only compactions wait, while a partition has few runs.
 #[test]
 fn a_merge_without_room_blocks_no_write_and_goes_on_once_there_is_some() {
     runtime().block_on(async {

@@ -1,5 +1,4 @@
-//! Freed space: items that a Remove All hides, and lists that no operation can read any more, are removed by a
-//! compaction for them.
+//! Freed space: a compaction removes items that a Remove All hides, and lists that no operation can read.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ async fn until_less_is_stored(disk: &SimDisk, than: usize) {
     waited.await.unwrap_or_else(|_| panic!("{} bytes are still stored", stored(disk)));
 }
 
-/// Waits until no merge comes any more: each would write other files.
+/// Waits until no compaction follows, because each would write other files.
 async fn settled(disk: &SimDisk) {
     let mut last = (data_files(disk), Instant::now());
     let settled = tokio::time::timeout(Duration::from_secs(60), async {
@@ -81,7 +80,7 @@ fn the_bytes_of_a_list_are_given_back_soon_after_it_was_emptied() {
             assert!(before > 400_000, "{before}");
             opened.session.remove_all(&operation(START, 600), &list(0)).await.unwrap();
             if restart {
-                // The log alone knows of it.
+                // Only the log contains it.
                 disk = disk.killed();
                 opened = open(&disk, options()).await;
             }
@@ -137,7 +136,7 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
         bind(&opened);
         fill(&opened, &list(0)).await;
         fill(&opened, &other).await;
-        // Many short lists, of which many stand in a block.
+        // Many short lists, several in each block.
         for n in 1..=200 {
             let items = (0..40).map(|at| item(START - at, format!("short-{n}-{at}").as_bytes(), 600)).collect();
             opened.session.add(&operation(START, 600), &list(n), items).await.unwrap();
@@ -171,7 +170,7 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
             }
             cut
         };
-        // Where the unbounded list is, too little is to be gained.
+        // In the partition of the unbounded list, too little would be freed.
         let enough = async {
             while cut_lists().await < 170 {
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -185,8 +184,8 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
     });
 }
 
-/// The newest items have long values, one in a block, and the others stand closer: none of them lies beyond, or all of
-/// them, which are few bytes.
+/// The newest items have long values, one in a block, and the others are denser. None of them is beyond the bound, or
+/// all of them, which are few bytes.
 #[test]
 fn where_values_differ_much_no_merge_comes_for_few_bytes() {
     runtime().block_on(async {

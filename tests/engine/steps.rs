@@ -56,8 +56,8 @@ fn runs(disk: &SimDisk) -> (usize, usize) {
     (lines("run "), lines("trim "))
 }
 
-/// Breaks a merge off after each so many of its operations, and returns how often it was in the middle, and how many
-/// bytes it takes over if it is not broken off.
+/// Interrupts a compaction after each number of its operations. Returns how often it was in the middle, and the bytes
+/// that it adopts without an interruption.
 pub async fn broken_off_everywhere(
     disk: &SimDisk,
     options: &EmbeddedOptions,
@@ -148,7 +148,7 @@ fn merges_under_way(disk: &SimDisk) -> usize {
     manifest.lines().filter(|line| line.starts_with("run ") && !line.ends_with(" 0")).count()
 }
 
-/// Runs that come while a long merge is under way are merged before it goes on, and that may be broken off, too.
+/// Runs that are added during a long compaction are compacted before it continues, and that may be interrupted, too.
 #[test]
 fn runs_that_come_during_a_merge_are_merged_before_it_goes_on() {
     runtime().block_on(async {
@@ -159,7 +159,7 @@ fn runs_that_come_during_a_merge_are_merged_before_it_goes_on() {
             let mut some = |changes: u64| -> Vec<_> {
                 (0..changes).map(|_| (rng.below(LISTS), random_change(&mut rng, START))).collect()
             };
-            // Runs that lie between each other's items, and so take many steps.
+            // Runs whose items alternate, and so take many steps.
             let apart =
                 |run: u64| (0..20).map(|n| item(START - 3 * n - run, &long(&format!("{run}-{n}")), 600)).collect();
             let (disk, mut model) = filled(&options, (0..3).map(|run| vec![(0, Change::Add(apart(run)))])).await;

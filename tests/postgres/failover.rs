@@ -1,4 +1,4 @@
-//! Several Postgres servers in one URL: the one that takes writes is found, and found again.
+//! Several Postgres servers in one URL: the writable one is found, and found again.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn definitions_follow_a_promoted_standby() {
         migrate(&database.url, false).await.unwrap();
         let standby = Server::standby_of(&primary);
         let on_standby = database.url.replace(&address_of(&database.url), &address_of(&standby.url));
-        // The standby first: it is passed over while it takes no writes.
+        // The standby first: it is skipped while it is read-only.
         let url = both(&on_standby, &database.url);
         assert!(inspect(&url).await.unwrap().schema.is_served());
         let (node, other) =
@@ -56,7 +56,7 @@ fn definitions_follow_a_promoted_standby() {
     });
 }
 
-/// Like a primary that was told to refuse writes before it is replaced.
+/// Like a primary that must refuse writes before its replacement.
 #[test]
 fn a_server_that_takes_no_more_writes_is_left_for_one_that_does() {
     run(async {

@@ -68,7 +68,7 @@ async fn a_broken_row_is_named() {
     }
 }
 
-/// The server that runs goes on with what it knows, and says what is wrong.
+/// The running server continues with its definitions, and reports the error.
 #[test]
 fn a_broken_row_keeps_the_catalog_as_it_is() {
     run(async {

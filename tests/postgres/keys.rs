@@ -82,7 +82,7 @@ async fn no_secret_is_in_the_database() {
     store.close().await;
 }
 
-/// For any search: the trail of years would take longer than a call may.
+/// For any search: a trail of years would take longer than a call may.
 #[tokio::test]
 async fn a_page_of_the_audit_trail_looks_at_a_bounded_part_of_it() {
     const ENTRIES: u64 = 25_000;

@@ -18,10 +18,10 @@ use crate::servers::{Node, id, run, store, until};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Nothing waits longer than this where no answer comes. It is to be a few seconds; a busy machine is slow.
+/// The longest wait without an answer. A few seconds by design; a busy machine is slow.
 const GIVEN_UP: Duration = Duration::from_secs(15);
 
-/// A database, a way to it that faults are brought about on, and its URL by that way.
+/// A database, a proxy for faults before it, and its URL through the proxy.
 async fn behind_proxy() -> (Database, Proxy, String) {
     let database = Database::migrated().await;
     let address = address_of(&database.url);
@@ -186,9 +186,10 @@ fn a_commit_without_an_answer_is_of_unknown_outcome() {
     });
 }
 
-/// One server's change is made, and before it hears of that another has deleted the feature, which it
-/// knows by then. It once put the definition back when the answer came, and served the deleted
-/// feature for ever: adds to it were acknowledged.
+/// One server's change is made. Before it is notified, another server deletes the feature, which it then learns.
+///
+/// The first answer once restored the definition, and the server served the deleted feature permanently: adds to it
+/// were acknowledged.
 #[test]
 fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
     run(async {
@@ -224,8 +225,7 @@ fn is_given_up(error: &MetadataError, held_for: Duration) -> bool {
     error.outcome_unknown() && held_for > Duration::from_secs(1)
 }
 
-/// The same the other way round: a server's deletion is made, and before it hears of that another has
-/// created the feature again.
+/// The reverse: a server's deletion is made, and before it is notified another server has created the feature again.
 #[test]
 fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
     run(async {

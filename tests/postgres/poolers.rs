@@ -76,7 +76,7 @@ fn behind_a_pooler_in_transaction_mode_everything_works_and_news_come_by_polling
         until("it has polled", || node.known_ttl("polled") == Some(60)).await;
         assert!(node.handle.unavailable_reason().is_none());
 
-        // Nothing of ours is left in the sessions that others use next.
+        // The sessions for other clients retain nothing of ours.
         let options = PgConnectOptions::from_str(&pooler.url).unwrap().extra_float_digits(None);
         let mut next = PgConnection::connect_with(&options).await.unwrap();
         let left = sqlx::raw_sql(

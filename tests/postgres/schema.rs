@@ -16,7 +16,7 @@ use crate::postgres::{self, Database};
 use crate::server::{settings, spawn_with};
 use crate::servers::{context, new_feature, store};
 
-/// The schema that this release knows.
+/// The schema of this release.
 const NEWEST: i64 = 1;
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_password_is_changed_under_a_server_that_reads_its_url_from_a_file() {
         store.definitions().await.is_err_and(|error| error.to_string().contains("password"))
     })
     .await;
-    // What cannot be used is not.
+    // Unusable URLs are ignored.
     std::fs::write(&file, "postgres://app:second@elsewhere/other").unwrap();
     assert!(store.definitions().await.is_err());
     write("second");
@@ -160,7 +160,7 @@ async fn a_newer_schema_is_refused_and_never_taken_back() {
     assert!(error.to_string().contains(&told), "{error}");
 }
 
-/// A new release migrated the database, and was taken back.
+/// A newer release migrated the database, and was then rolled back.
 #[tokio::test]
 async fn a_newer_schema_that_older_servers_can_work_with_is_served() {
     let database = of_the_future(NEWEST).await;

@@ -15,12 +15,12 @@ use liststore::metadata::{Change, ChangeContext, MetadataError, NewFeature, NewV
 use prometheus::Registry;
 use tokio::time::Instant;
 
-/// Long, so that nothing is found by polling where a test is about something else.
+/// Long, so that polling finds nothing in tests of other features.
 const POLL_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Far beyond what anything takes that is to succeed, on a busy machine.
+/// Far beyond the time of any successful operation, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bounds that no test meets unless it means to.
+/// Bounds that only tests of the bounds reach.
 fn options() -> MetadataOptions {
     let (millis, secs) = (Duration::from_millis, Duration::from_secs);
     let refresh = RefreshOptions {
@@ -66,7 +66,7 @@ impl Node {
                 node.until_listening().await;
                 return node;
             }
-            // On a busy machine it may hear its own notification so late that it takes Postgres for a pooler.
+            // On a busy machine its own notification may arrive so late that it mistakes Postgres for a pooler.
             node.stop().await;
         }
         panic!("it does not listen");
@@ -100,7 +100,7 @@ impl Node {
         self.handle.resolve("user", name, "", deadline).await.map(|version| version.properties.ttl.as_secs())
     }
 
-    /// The final answer: a look-up may take longer than an operation waits for one.
+    /// The final answer. A look-up may take longer than an operation waits for one.
     pub async fn resolved(&self, name: &str) -> Result<u64, ResolveError> {
         let patience = Instant::now() + PATIENCE;
         loop {

@@ -83,8 +83,8 @@ fn look_ups_for_unknown_features_are_shared_and_few() {
         node.stop().await;
         let secs = began.elapsed().as_secs_f64().ceil() as i64;
         let looked_up = transactions(&database).await - before;
-        // 5 at once, then 5 a second, with a test of the connection each; and what starting,
-        // stopping and this test's own connections take.
+        // 5 at once, then 5 a second, each with a test of the connection. In addition the start, the stop and this
+        // test's own connections.
         assert!(looked_up < 50 + 10 * secs, "{looked_up} transactions for {asked} unknown features in {secs} s");
     });
 }

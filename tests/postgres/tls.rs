@@ -67,7 +67,7 @@ fn certificates_are_verified_and_may_be_replaced_while_a_server_runs() {
         let encrypted = inspect(&url).await.unwrap();
         assert_eq!(tls(&url, &encrypted).unwrap(), "sslmode=verify-full, encrypted by TLSv1.3");
 
-        // Another authority's certificate is believed only once its own is there.
+        // Another authority's certificate is trusted only after its own is in the file.
         present(&server, &database, second.path()).await;
         let by_second = url.replace(mine.path().to_str().unwrap(), second.path().to_str().unwrap());
         schema::until("it presents the second", async || inspect(&by_second).await.is_ok()).await;

@@ -20,7 +20,7 @@ async fn a_change_is_told_once_it_is_there() {
     let store = store(&database.url);
     store.create_feature(new_feature("seen", 60), context()).await.unwrap();
     assert_eq!(listener.recv().await.unwrap().payload(), "1");
-    // A change of nothing, and one that is refused, are no news.
+    // A change without effect, and a refused one, cause no news.
     let nothing = GivenProperties { ttl: Some(ttl(60)), ..GivenProperties::default() }.into();
     store.update_feature(&id("seen"), nothing, Precondition::None, context()).await.unwrap();
     store.create_feature(new_feature("seen", 60), context()).await.unwrap_err();
@@ -66,7 +66,7 @@ async fn a_search_for_nul_finds_nothing() {
     assert_eq!((page.entries.len(), page.more), (0, false));
 }
 
-/// The store keeps as many connections as it may, and no more, and Postgres knows whose they are.
+/// The store has at most the permitted number of connections, and Postgres shows their names.
 #[tokio::test]
 async fn connections_are_bounded_and_named() {
     let database = Database::migrated().await;
@@ -87,7 +87,7 @@ async fn connections_are_bounded_and_named() {
     assert!(error.is_retryable(), "{error}");
 }
 
-/// A lock that is never given back holds up a change for a moment only, and reads not at all.
+/// A lock that is never released delays a change for a moment only, and reads not at all.
 #[tokio::test]
 async fn a_held_lock_is_waited_for_but_not_long() {
     let database = Database::migrated().await;

@@ -1,4 +1,4 @@
-//! Files and folders of a room that use each other in a circle: none of them can be read, or tested, first.
+//! Finds files and folders of a module that use each other in a circle: none of them can be read, or tested, first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::sources::{Source, packages, rust_files};
 type Path = Vec<String>;
 
 /// For each folder of a package with a circle among its files: the names in the circle. A `mod.rs` stands for its
-/// folder and is no part of a circle in it; its re-exports count as their sources.
+/// folder and is no part of a circle in it. Its re-exports count as their sources.
 pub fn circles() -> Vec<String> {
     packages().iter().flat_map(|package| circles_of(package)).collect()
 }
@@ -50,7 +50,7 @@ fn circle_in(folder: &[&str], sources: &[Source], handed_on: &BTreeMap<Path, Pat
             used.filter(|used| used.iter().zip(folder).all(|(a, b)| a == b)).map(|used| used[folder.len()].clone());
         uses.entry(path[folder.len()].to_owned()).or_default().extend(siblings);
     }
-    // What uses nothing that is left, or is used by nothing that is left, is in no circle.
+    // A file that uses no remaining file, or that no remaining file uses, is in no circle.
     loop {
         let names: BTreeSet<String> = uses.keys().cloned().collect();
         let others = |name: &String| uses[name].iter().any(|used| used != name && names.contains(used));
@@ -63,7 +63,7 @@ fn circle_in(folder: &[&str], sources: &[Source], handed_on: &BTreeMap<Path, Pat
     }
 }
 
-/// The names that `mod.rs` files hand on from elsewhere, and where those come from.
+/// The names that `mod.rs` files re-export, and their sources.
 fn handed_on(sources: &[Source]) -> BTreeMap<Path, Path> {
     let modules: BTreeSet<Path> = sources.iter().map(module).collect();
     let mut found = BTreeMap::new();
@@ -82,7 +82,7 @@ fn handed_on(sources: &[Source]) -> BTreeMap<Path, Path> {
     found
 }
 
-/// Where a name comes from that may have been handed on several times.
+/// The source of a name that may be re-exported several times.
 fn origin(mut path: Path, handed_on: &BTreeMap<Path, Path>) -> Path {
     const TIMES_MAX: usize = 8;
     for _ in 0..TIMES_MAX {
@@ -116,7 +116,7 @@ fn absolute(path: &str, here: &[String], modules: &BTreeSet<Path>) -> Option<Pat
     Some(from.into_iter().chain(segments.map(str::to_owned)).collect())
 }
 
-/// The imports of a text, one path each; `a::b@c` stands for `a::b as c`.
+/// The imports of a text, one path each. `a::b@c` stands for `a::b as c`.
 fn imports(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for statement in code.split(';') {
@@ -131,7 +131,7 @@ fn imports(code: &str) -> Vec<String> {
     found
 }
 
-/// Takes `a::{b, c::{d, e}}` apart.
+/// Expands `a::{b, c::{d, e}}`.
 fn ungroup(prefix: &str, text: &str, found: &mut Vec<String>) {
     let Some((head, group)) = text.split_once('{') else {
         found.push(format!("{prefix}{text}"));

@@ -41,7 +41,7 @@ fn exists<'t>(test: &'t str, suites: &mut BTreeMap<&'t str, Vec<Source>>) -> boo
     sources.iter().any(|source| has_test(&source.text, path, function))
 }
 
-/// The files of a suite, whichever package has it.
+/// The files of a suite, in any package.
 fn suite_files(suite: &str) -> Vec<Source> {
     let folders = packages().into_iter().map(|src| format!("{}tests/{suite}", src.trim_end_matches("src")));
     folders.flat_map(|folder| rust_files(&folder)).collect()

@@ -89,7 +89,7 @@ fn declared(line: &str) -> Option<&str> {
     (before.is_empty() || before.starts_with("pub")).then_some(name)
 }
 
-/// Code spans of Markdown pages that look like a file or folder of the project, of which there is none.
+/// Code spans of Markdown pages that look like a missing file or folder of the project.
 pub fn lost_code_spans() -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for extension in ["rs", "md", "sql", "cql", "toml", "py", "xml", "csv", "svg", "yaml", "json"] {

@@ -47,7 +47,7 @@ pub fn packages() -> Vec<String> {
     std::iter::once("src".to_owned()).chain(others).collect()
 }
 
-/// The Rust files of all packages, but for their suites and benches, and for what suites share.
+/// The Rust files of all packages, except suites, benches, and shared parts of suites.
 pub fn package_files() -> Vec<Source> {
     packages().iter().filter(|folder| *folder != "crates/testkit/src").flat_map(|folder| rust_files(folder)).collect()
 }

@@ -15,7 +15,7 @@ struct Package {
     files: BTreeMap<String, String>,
 }
 
-/// Files that are not what their lock says, or that none names.
+/// Files that differ from their lock, or that it does not name.
 pub fn altered(folder: &str) -> Vec<String> {
     let folder = root().join(folder);
     let lock = std::fs::read_to_string(folder.join("lock.json")).unwrap();

@@ -1,4 +1,4 @@
-//! Adding: idempotence, atomicity, sizes, and what overlapping or abandoned adds leave behind.
+//! Adding: idempotence, atomicity, sizes, and the remains of overlapping or abandoned adds.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -101,7 +101,7 @@ pub async fn a_dropped_add_is_never_seen_in_part(backend: &dyn Backend) {
     for round in 0..12 {
         let dropped: Vec<_> = (0..200).map(|n| (-SECOND - n, format!("dropped{round}"))).collect();
         abandon_after(probe.try_add(&probe.op(), &dropped), round % 4).await;
-        // Acknowledged after the dropped one: by now that one is there or not.
+        // Acknowledged after the dropped one, whose outcome is final now.
         settled.push((-(round as i64), format!("settled{round}")));
         probe.add(&settled[round..]).await;
         let count_of = |list: &[(i64, Vec<u8>)], n: usize| {
@@ -121,7 +121,7 @@ pub async fn a_dropped_add_is_never_seen_in_part(backend: &dyn Backend) {
     }
 }
 
-/// Polls a future a few times, letting other tasks go on in between, and drops it.
+/// Polls a future a few times, with other tasks in between, and drops it.
 pub async fn abandon_after<T>(future: impl Future<Output = T>, polls: usize) {
     let mut future = pin!(future);
     for _ in 0..polls {

@@ -92,7 +92,7 @@ impl Bag {
             let look = |memory: &Arc<dyn MemoryReads>| memory.get_from_memory(op, &self.probe.list, &Range::NEWEST);
             let found = memory.as_ref().and_then(look);
             let again = read().await;
-            // Else others have changed it in between.
+            // Otherwise others have changed it in between.
             if again == bag {
                 break found;
             }
@@ -267,7 +267,7 @@ pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
     let last = Timestamp::MAX.as_nanos();
     let first = vec![change("paris", &[], &[(0, "u-1"), (last, "u-2")]), change("rome", &[], &[(7, "u-1")])];
     assert_eq!(bag.swap(None, Some((-9, "{}")), first).await, Swapped::Done);
-    // Places are no moments: those of 1970 are visible, too.
+    // Places are no moments: places of 1970 are visible, too.
     let shown = |entries: &[(u64, &str)]| -> Vec<_> {
         entries.iter().map(|(at, value)| (place(*at), Bytes::from(value.to_string()))).collect()
     };
@@ -354,7 +354,7 @@ pub async fn a_walk_tells_the_bags_that_it_meets(backend: &dyn Backend) {
     for (n, (name, _)) in expected.iter().enumerate() {
         bag.of(name).put(None, -9, "before").await;
         bag.of(name).put(Some(-9), -8, &expected[name].1).await;
-        // Others are not of this type, or there no more.
+        // Others have another type, or no longer exist.
         bag.probe.with_list(bag.entries(&format!("v{n}"))).add(&[(0, "u-1")]).await;
     }
     bag.of("gone").put(None, -9, "{}").await;
@@ -385,7 +385,7 @@ pub async fn entries_of_many_bags_are_added_together(backend: &dyn Backend) {
     const LISTS: usize = 5;
     let bag = Bag::open(backend).await;
     let name = |n: usize| format!("u-{n}");
-    // Each has separate lists of entries, and one that it shares with all others.
+    // Each has separate lists of entries, and one shared list.
     let own = |n: usize| (0..LISTS).map(move |list| format!("of {n}: {list}"));
     let entries = |n: usize| {
         let added = |values: String| {

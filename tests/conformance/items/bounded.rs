@@ -12,7 +12,7 @@ use crate::bounded_list::BoundedList;
 type Items = Vec<(i64, Vec<u8>)>;
 
 impl Probe {
-    /// An operation on a list that shows so many items.
+    /// An operation on a list with this bound.
     fn showing(&self, max_items: u64) -> Operation {
         let retention = Retention { ttl: self.ttl, max_items: Some(MaxItems::new(max_items).unwrap()) };
         Operation::new(self.base, retention, self.op().deadline)
@@ -90,7 +90,7 @@ pub async fn what_is_added_pushes_the_end_of_a_walk_up(backend: &dyn Backend) {
     let rest = probe.page(&op, &rest).await;
     assert_eq!(probe.offsets(&rest), [(-3 * SECOND, b"v3".to_vec())]);
     assert!(!rest.more);
-    // And from the other end it is there where the walk begins.
+    // From the other end, the walk begins with it.
     let oldest = probe.page(&op, &Range { order: Order::Oldest, limit: 1, ..EVERYTHING }).await;
     assert_eq!(probe.offsets(&oldest), [(-3 * SECOND, b"v3".to_vec())]);
 }

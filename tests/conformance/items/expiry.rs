@@ -18,7 +18,7 @@ pub async fn an_item_is_hidden_from_the_nanosecond_of_its_expiry_on(backend: &dy
         let visible: Vec<_> = items.into_iter().filter(|(offset, _)| now < *offset).collect();
         assert_eq!(probe.all_at(&op).await, probe.in_order(&visible), "at {now} ns and an hour");
         assert_eq!(probe.walk(&op, EVERYTHING, 1).await, probe.in_order(&visible), "at {now} ns and an hour");
-        // Bounds that ask for hidden items do not show them.
+        // Bounds that include hidden items do not show them.
         let range = Range { min_timestamp: probe.at(-2), max_timestamp: probe.at(-1), ..EVERYTHING };
         let between: Vec<_> = visible.into_iter().filter(|(offset, _)| (-2..=-1).contains(offset)).collect();
         assert_eq!(probe.walk(&op, range, 2).await, probe.in_order(&between), "at {now} ns and an hour");
@@ -63,7 +63,7 @@ pub async fn a_row_keeps_its_own_expiry_under_a_longer_ttl(backend: &dyn Backend
     let longer = ttl(3_600);
     let short = probe.op_at(0, ttl(10));
     if !backend.steps_clock() {
-        // The present of the items: opening a session may take longer than such a TTL.
+        // The current time of the items: opening a session may take longer than such a TTL.
         let brief = probe.op_at(0, ttl(1));
         probe.add_at(&brief, &[(0, "a"), (0, "b")]).await;
         probe.add(&[(0, "stays")]).await;
@@ -78,7 +78,7 @@ pub async fn a_row_keeps_its_own_expiry_under_a_longer_ttl(backend: &dyn Backend
     assert_eq!(at(10 * SECOND - 1).await, probe.in_order(&[(0, "a"), (0, "b"), stays[0], stays[1]]));
     assert_eq!(at(10 * SECOND).await, probe.in_order(&stays));
     assert_eq!(at(HOUR - 3).await, probe.in_order(&stays));
-    // Hidden rows between visible ones are no part of a page, nor of what follows it.
+    // Hidden rows between visible ones belong to no page.
     let op = probe.op_at(10 * SECOND, longer);
     assert_eq!(probe.walk(&op, EVERYTHING, 1).await, probe.in_order(&stays));
     // And the present TTL holds as well, where it is the shorter one.
@@ -89,7 +89,7 @@ pub async fn the_last_add_sets_the_expiry(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let longer = ttl(3_600);
     if !backend.steps_clock() {
-        // The present of the items: opening a session may take longer than such a TTL.
+        // The current time of the items: opening a session may take longer than such a TTL.
         let brief = probe.op_at(0, ttl(1));
         probe.add_at(&brief, &[(0, "lengthened"), (0, "witness")]).await;
         probe.add(&[(0, "lengthened"), (0, "shortened")]).await;

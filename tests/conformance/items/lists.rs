@@ -5,7 +5,7 @@ use liststore::domain::ListKey;
 use super::Backend;
 use super::probe::{Probe, SECOND, feature_key, fresh_feature_key, list_key, ttl};
 
-/// Lists whose keys are easily taken for one another.
+/// Lists with similar keys.
 fn look_alikes() -> Vec<ListKey> {
     let name = format!("f{}", uuid::Uuid::new_v4().simple());
     let longer = format!("{name}x");

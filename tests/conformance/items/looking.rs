@@ -88,7 +88,7 @@ pub async fn a_walk_of_the_oldest_stays_right_while_items_come_and_go(backend: &
         let Some(last) = page.items.last().filter(|_| page.more) else { break };
         range.after = Some(last.key());
         pages += 1;
-        // Older than the walk: never seen by it. Newer: seen once. One that goes, and was not seen, is not.
+        // The walk never sees older items, and sees newer ones once. It does not see an item that is removed before.
         probe.add(&[(-5_000 - pages, format!("older{pages}"))]).await;
         let newer = (pages, format!("newer{pages}"));
         probe.add(std::slice::from_ref(&newer)).await;

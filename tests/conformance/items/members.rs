@@ -219,7 +219,7 @@ pub async fn a_walk_towards_which_members_move_meets_none_twice(backend: &dyn Ba
             let page = probe.session.get(&probe.op(), &probe.list, &range).await.unwrap();
             seen.extend(page.items.iter().map(|item| identity.member(&item.value).to_vec()));
             after = page.items.last().map(Item::key);
-            // One that was met already, and one that was not.
+            // One before the current place, and one after it.
             for place in [seen.len() - 1, 49 - moved.min(49)] {
                 let at = if order == Order::Newest { -500 + moved as i64 } else { -5_000 - moved as i64 };
                 probe.add(&[(at, keyed(&names[place.min(49)], "moved"))]).await;
@@ -268,7 +268,7 @@ pub async fn what_a_set_holds_is_there_after_a_reopening(backend: &dyn Backend) 
     assert_eq!(all(&probe).await.len(), 99);
 }
 
-/// What happens to a set, with members and times from small ranges, so that they meet. Times and TTLs are in units.
+/// The steps on a set, with members and times from small ranges, so that they collide. Times and TTLs are in units.
 #[derive(Debug, Clone)]
 enum Step {
     Add(Vec<(i64, u8, u8)>),
@@ -327,7 +327,7 @@ impl Model {
     }
 }
 
-/// Random operations, with reopenings in between where the store keeps its items.
+/// Random operations, with reopenings in between if the store is durable.
 pub async fn random_operations_on_sets_agree_with_the_model(backend: &dyn Backend) {
     let mut runner = TestRunner::new(Config::default());
     // Where each operation is a request of a database, fewer.
@@ -344,7 +344,7 @@ pub async fn random_operations_on_sets_agree_with_the_model(backend: &dyn Backen
 async fn walk(backend: &dyn Backend, identity: Identity, steps: &[Step]) {
     let probe = open(backend, identity).await;
     let mut model = Model { identity, members: BTreeMap::new() };
-    // A database lets rows expire by its own clock, which goes on while a case is at work: it must never come near.
+    // A database expires rows by its own clock, which advances during a case, and must not influence it.
     let unit_secs: u32 = if backend.steps_clock() { 1 } else { 100 };
     let (unit, ttl_of) = (i64::from(unit_secs) * SECOND, |units: u64| ttl(units * u64::from(unit_secs)));
     let (mut lives, mut waited) = (60, 0);

@@ -27,15 +27,14 @@ pub trait Backend {
     /// Opens the store. After a `close`, opens it again, with its stored contents.
     async fn open(&self) -> Arc<dyn ItemStore>;
 
-    /// Whether `Operation::now` is the only time that the store knows, so that a case may run in the year 1970 as well
-    /// as in 2286, and see a row's expiry to the nanosecond. A store whose database expires rows by another clock, in
-    /// whole seconds, returns `false`; its cases run at the real time, where visibility under the present TTL is as
-    /// exact.
+    /// Whether `Operation::now` is the store's only clock. Then a case may run in the year 1970 as well as in 2286, and
+    /// see a row's expiry to the nanosecond. A store whose database expires rows by another clock, in whole seconds,
+    /// returns `false`. Its cases run at the real time, where visibility under the present TTL is as exact.
     fn steps_clock(&self) -> bool {
         true
     }
 
-    /// The real time, or one that goes with it.
+    /// The real time, or a clock that follows it.
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
@@ -45,17 +44,16 @@ pub trait Backend {
         true
     }
 
-    /// Whether a read sees an add in flight as a whole or not at all. A store that is read in pages promises that only
+    /// Whether a read sees an add in flight completely or not at all. A store that reads in pages promises that only
     /// for settled adds.
     fn isolates_reads(&self) -> bool {
         true
     }
 }
 
-/// Makes the whole suite a module of tests for one store:
-/// `item_store_suite! { name: expression that makes a backend }`. The prefix `durable` adds the
-/// cases for stores that keep their items when they are opened again. Attributes are put on every
-/// test, such as `#[ignore = "needs a database"]`.
+/// Makes the whole suite a module of tests for one store: `item_store_suite! { name: expression that makes a backend
+/// }`. The prefix `durable` adds the cases for durable stores. Attributes are put on every test, such as `#[ignore =
+/// "needs a database"]`.
 macro_rules! item_store_suite {
     ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
         mod $store {
@@ -191,7 +189,7 @@ macro_rules! item_store_suite {
 }
 pub(crate) use item_store_suite;
 
-/// The cases for stores that keep sets, as [`item_store_suite`].
+/// The cases for stores with sets, as [`item_store_suite`].
 macro_rules! set_suite {
     ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
         mod $store {
@@ -236,7 +234,7 @@ macro_rules! set_suite {
 }
 pub(crate) use set_suite;
 
-/// The cases for stores that keep bags, as [`item_store_suite`].
+/// The cases for stores with bags, as [`item_store_suite`].
 macro_rules! bag_suite {
     ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
         mod $store {

@@ -22,7 +22,7 @@ pub async fn a_cursor_needs_no_item_under_it(backend: &dyn Backend) {
     let items: Vec<_> = values.iter().map(|value| (-5, value)).collect();
     probe.add(&items).await;
     let expected = probe.in_order(&items);
-    // The item that a page ended with is removed before the next page is asked for.
+    // The last item of a page is removed before the next request.
     let last = expected[9].1.clone();
     let after = Some(probe.key(-5, &last));
     assert_eq!(probe.remove(&last).await, 1);
@@ -106,7 +106,7 @@ pub async fn a_page_ends_before_its_values_exceed_the_bound(backend: &dyn Backen
         let page = probe.page(&probe.op(), &Range { value_bytes_max, ..EVERYTHING }).await;
         assert_eq!((page.items.len(), page.more), (count, count < 6), "{value_bytes_max} bytes");
     }
-    // The limit and the bound are met by the same item.
+    // One item reaches both the limit and the bound.
     let page = probe.page(&probe.op(), &Range { value_bytes_max: 30, limit: 2, ..EVERYTHING }).await;
     assert_eq!((page.items.len(), page.more), (2, true));
     // The bound applies to each page separately.

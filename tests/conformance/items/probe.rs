@@ -67,7 +67,7 @@ pub struct Probe {
     pub store: Arc<dyn ItemStore>,
     pub session: Rc<dyn ItemSession>,
     pub list: ListKey,
-    /// The present of [`Self::op`], and what offsets count from.
+    /// The current time of [`Self::op`], and the base of offsets.
     pub base: Timestamp,
     /// The TTL of [`Self::op`].
     pub ttl: Ttl,
@@ -167,8 +167,8 @@ impl Probe {
         self.session.remove_all(&self.op(), &self.list).await.unwrap();
     }
 
-    /// Reads a page through the session. Where the store answers without one, that answer has to
-    /// be the same, before and after, and a page that was read so earlier and is said to hold still, too.
+    /// Reads a page through the session. If the store answers without one, that answer must be equal, before and after.
+    /// So must an earlier such page that is still valid.
     pub async fn page(&self, op: &Operation, range: &Range) -> ItemPage {
         let retention = (op.ttl, op.max_items);
         let memory = self.memory();

@@ -88,7 +88,7 @@ pub async fn random_operations_agree_with_the_model(backend: &dyn Backend) {
     check(backend, 48, 50, false).await;
 }
 
-/// Runs random sequences. If one fails, finds a shorter one that fails, and reports it.
+/// Runs random sequences. If one fails, finds a shorter failing one, and reports it.
 pub async fn check(backend: &dyn Backend, cases: u32, actions_max: usize, reopens: bool) {
     let mut config = Config::default();
     if config.rng_seed == RngSeed::Random {

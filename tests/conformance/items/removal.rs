@@ -185,7 +185,7 @@ pub async fn named_items_go_and_no_other(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..60_i64).map(|n| (-(n / 3), format!("v{n}"))).collect();
     probe.add(&items).await;
-    // Twice the same, one of another time, and one that never was.
+    // One twice, one of another time, and one that never existed.
     let mut named: Vec<_> = items.iter().step_by(2).cloned().collect();
     named.extend([items[0].clone(), (-1, "v0".to_owned()), (1, "x".to_owned())]);
     assert_eq!(probe.remove_items(&named).await, 30);

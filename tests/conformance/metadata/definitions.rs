@@ -37,7 +37,7 @@ pub async fn every_change_takes_the_next_revision(backend: &dyn MetadataBackend)
     take(create(&*store, &g).await.revision);
     take(store.create_version(&f, new_version("v"), by("x")).await.unwrap().version.revision);
     take(store.update_version(&f, &v, version_ttl(5), ANY, by("x")).await.unwrap().version.revision);
-    // Nothing changes, so no number is taken.
+    // Nothing changes, so it takes no number.
     store.update_version(&f, &v, version_ttl(5), ANY, by("x")).await.unwrap();
     store.update_feature(&g, FeaturePatch::default(), ANY, by("x")).await.unwrap();
     take(store.update_feature(&g, feature_ttl(5), ANY, by("x")).await.unwrap().revision);

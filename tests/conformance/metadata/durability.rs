@@ -46,7 +46,7 @@ pub async fn a_reopened_store_has_everything(backend: &dyn MetadataBackend) {
     for (id, history) in ids.iter().zip(histories) {
         assert_eq!(whole_history(&*store, id).await, history);
     }
-    // And it goes on where it was.
+    // The numbers continue.
     let revision = create(&*store, &id("user", "c")).await.revision;
     assert_eq!(revision.0, before.revision.0 + 1);
     assert_eq!(store.delete_feature(&ids[1], ANY, by("deleter")).await.unwrap().ttl_max, ttl(9_000));

@@ -40,7 +40,7 @@ pub async fn versions_of_a_feature_created_again_have_new_lists(backend: &dyn Me
     let mut keys = HashSet::new();
     for round in 0..4 {
         create(&*store, &id).await;
-        // Not every version is there in every round; some are deleted before the feature is.
+        // Not every version exists in every round. Some are deleted before the feature.
         for version in ["v", "w"].into_iter().skip(round % 2) {
             store.create_version(&id, new_version(version), by("creator")).await.unwrap();
             if round == 2 {

@@ -48,7 +48,7 @@ pub async fn every_change_is_told_newest_first(backend: &dyn MetadataBackend) {
     }
 }
 
-/// A definition as the trail keeps it: as the API shows it, but for the identity of items, which is not said there.
+/// A definition in the trail: as the API shows it, without the identity of items.
 fn as_kept(definition: impl Serialize) -> Value {
     let mut definition = to_value(definition).unwrap();
     let fields = definition.as_object_mut().unwrap();
@@ -96,7 +96,7 @@ pub async fn the_history_comes_in_pages(backend: &dyn MetadataBackend) {
                 break;
             }
             before = seen.last().map(|entry| entry.revision);
-            // What happens during a walk is newer than all of it.
+            // Changes during a walk are newer than all of it.
             if seen.len() == size {
                 store.update_feature(&other, feature_ttl(100 + size as u64), ANY, by("editor")).await.unwrap();
             }

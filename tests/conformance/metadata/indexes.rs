@@ -91,7 +91,7 @@ pub async fn an_index_is_deleted_in_one_change_with_the_job_that_clears_it(backe
     let refused = store.apply(delete(only_if(Revision(index.revision.0 + 1)), 3), by("deleter")).await;
     assert_refused!(refused, MetadataError::EtagMismatch);
     assert!(store.jobs().await.unwrap().is_empty());
-    // A job of this ID is there: neither is done.
+    // A job with this ID exists, so neither happens.
     assert!(store.put_job(&job(4)).await.unwrap());
     let refused = store.apply(delete(ANY, 4), by("deleter")).await;
     assert_refused!(refused, MetadataError::EtagMismatch);

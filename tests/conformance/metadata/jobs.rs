@@ -1,4 +1,4 @@
-//! Jobs: each state takes the place of the one before it alone.
+//! Jobs: each state replaces exactly the previous one.
 
 use liststore::domain::{Generation, JobId, Revision};
 use liststore::metadata::jobs::{Job, JobState, Progress, Target, Task, TaskKind};

@@ -28,10 +28,8 @@ pub trait MetadataBackend {
     async fn open(&self) -> Arc<dyn MetadataStore>;
 }
 
-/// Makes the whole suite a module of tests for one store:
-/// `metadata_store_suite! { name: expression that makes a backend }`. The prefix `durable` adds the
-/// cases for stores that keep their definitions when they are opened again. Attributes are put on
-/// every test.
+/// Makes the whole suite a module of tests for one store: `metadata_store_suite! { name: expression that makes a
+/// backend }`. The prefix `durable` adds the cases for durable stores. Attributes are put on every test.
 macro_rules! metadata_store_suite {
     ($(#[$attribute:meta])* $store:ident: $backend:expr) => {
         mod $store {

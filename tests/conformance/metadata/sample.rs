@@ -55,7 +55,7 @@ pub fn only_if(revision: Revision) -> Precondition {
     Precondition::OneOf(vec![revision])
 }
 
-/// A moment that no other change was made at. Whole microseconds: a database may keep no more.
+/// A moment without another change. Whole microseconds, because a database may store no more.
 pub fn by(author: &str) -> ChangeContext {
     static MICROS: AtomicU64 = AtomicU64::new(1_724_949_845_430_001);
     let at = Timestamp::from_nanos(MICROS.fetch_add(1, Ordering::Relaxed) * 1_000).unwrap();

@@ -1,4 +1,4 @@
-//! The audit trail of what servers do: pools, logs, jobs and backups.
+//! The audit trail of servers: pools, logs, jobs and backups.
 
 use liststore::domain::{Limit, Revision};
 use liststore::metadata::keys::server_changes::{ServerAction, ServerChange};
@@ -33,7 +33,7 @@ pub async fn a_change_of_a_server_takes_a_revision_and_stands_in_the_audit_trail
     let by_action = AuditFilter { action: Some("resize_pool".to_owned()), ..Default::default() };
     let page = store.audit(&by_action, Some(Revision(4)), Limit::of_page(1).unwrap()).await.unwrap();
     assert_eq!((page.next, page.entries), (None, vec![AuditEntry::Server(noted)]));
-    // Each kind of change has a name that the store takes and returns.
+    // The store stores and returns the name of each kind of change.
     for action in ServerAction::ALL {
         store.note_server_change(server_change(action, "job:1"), by("local")).await.unwrap();
     }

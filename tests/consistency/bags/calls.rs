@@ -82,7 +82,7 @@ pub fn wire(request: &BagRequest, token: Option<&str>) -> Wire {
     }
 }
 
-/// The outcome that a problem stands for, if only bags have it.
+/// The outcome of a problem that only bags have.
 pub fn refusal(status: u16, code: &str) -> Option<Outcome> {
     match (status, code) {
         (404, "bag_not_found") => Some(Outcome::Bag(BagOutcome::NotFound)),

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use super::Violation;
 use crate::history::{Call, History, Item, Key, ListName, Moment, Outcome, Request, Special};
 
-/// An item, by what can have added and removed it.
+/// An item, with its possible adds and removals.
 #[derive(Default)]
 struct Story {
-    /// From when on it can have been there, and when it was there for certain.
+    /// When it may have existed from, and when it certainly existed.
     from: Option<Moment>,
     acknowledged: Option<Moment>,
     /// When the last add of it can have come to be at the latest.
@@ -128,7 +128,7 @@ impl<'a> Bounded<'a> {
             let may_be_gone = |removal: &Removal<'_>| {
                 removal.takes(item)
                     && removal.from <= call.to
-                    // One that was through before the first add began has nothing to do with it.
+                    // A removal that ended before the first add does not concern the item.
                     && story.from.is_none_or(|from| removal.done.is_none_or(|done| done >= from))
             };
             let must_be_there = story.acknowledged.is_some_and(|at| at < call.from)

@@ -121,13 +121,13 @@ fn judged(story: &Story<'_>, steps: &[Step], cells: &[Vec<usize>]) -> Option<Vio
 
 /// The adds as steps. Cells were made so that an add treats all items of one alike.
 fn adds(history: &History, story: &Story<'_>, cells: &[Vec<usize>]) -> Vec<Step> {
-    // By call: the bits that it certainly set together, and those that it may have set one by one.
+    // By call: the bits that it certainly set together, and the bits that it may have set one by one.
     let mut by_call: BTreeMap<usize, (u64, Vec<u64>)> = BTreeMap::new();
     for (bit, cell) in cells.iter().enumerate() {
         let Some(place) = cell.first() else { continue };
         for add in &story.items[*place].adds {
             let (sure, unsure) = by_call.entry(add.call).or_default();
-            // An unknown add is one step all the same: all of it happened, or nothing.
+            // An add of unknown outcome is one step nevertheless: all of it happened, or nothing.
             if add.optional && !history.calls[add.call].unknown() {
                 unsure.push(1 << bit);
             } else {
@@ -192,7 +192,7 @@ fn told(
     Ok(told)
 }
 
-/// Takes the list's items apart into clusters, and those into cells.
+/// Divides the list's items into clusters, and these into cells.
 fn gather(history: &History, story: &Story<'_>) -> Result<(Vec<Cluster>, Vec<Home>), String> {
     let mut parent: Vec<usize> = (0..story.items.len()).collect();
     fn root(parent: &mut [usize], mut place: usize) -> usize {
@@ -220,8 +220,8 @@ fn gather(history: &History, story: &Story<'_>) -> Result<(Vec<Cluster>, Vec<Hom
         let (one, other) = (root(&mut parent, one), root(&mut parent, other));
         parent[one] = other;
     }
-    // What distinguishes the items of a cluster: the adds that they were in, how certainly, their value if
-    // it was ever removed, and the other removals of them.
+    // The distinguishing properties of a cluster's items: their adds, how certain these are, their value if it was ever
+    // removed, and their other removals.
     let removed: std::collections::HashSet<&str> = story
         .calls
         .iter()

@@ -29,7 +29,7 @@ pub fn check(
             judged(&counted, index, call, promises, *count, fits)
         }
         (request, Outcome::Removed(count)) if promises == Promises::Quorum || is_between(request) => {
-            // It is not what made an item go that it counts.
+            // The reason of a removal does not affect its count.
             let places = story.taken(request);
             let windows: Vec<_> = places.iter().map(|place| Windows::of(story, *place, Some(index))).collect();
             let counted = places.iter().zip(&windows);
@@ -44,7 +44,7 @@ fn is_between(request: &Request) -> bool {
     matches!(request, Request::RemoveBetween { .. })
 }
 
-/// An item that a call counts if it is there.
+/// An item that a call counts if it exists.
 struct Counted<'w> {
     sight: Sight,
     windows: &'w Windows,
@@ -88,7 +88,7 @@ fn bounds(counted: &[Counted<'_>], holds: impl Fn(&Window) -> bool) -> (u64, u64
     })
 }
 
-/// The instants of a call at which least is certain: windows are open, so those at which one begins or ends.
+/// The instants of a call with the fewest certainties: windows are open, so the instants at which one begins or ends.
 fn instants(counted: &[Counted<'_>], call: &Call) -> Vec<Moment> {
     let windows = counted.iter().flat_map(|item| item.windows.present.iter().chain(&item.windows.absent));
     let borders = windows.flat_map(|window| [window.start, window.end]);

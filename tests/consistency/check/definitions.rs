@@ -1,6 +1,5 @@
-//! Judges the control plane: that features and versions are there exactly from their creation to
-//! their deletion, for calls that read definitions and for calls on lists, and that a TTL is the
-//! last one that was set.
+//! Checks the control plane. Features and versions exist exactly from their creation to their deletion, for calls that
+//! read definitions and for calls on lists. A TTL is the last one that was set.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +22,8 @@ impl Bits<'_> {
     }
 }
 
-/// Which calls read definitions: those of the control plane read its store, those on lists the catalog. An
-/// unacknowledged change may reach one a moment before the other, so the two are judged separately.
+/// The reader of definitions: control plane calls read its store, and calls on lists the catalog. An unacknowledged
+/// change may reach one a moment before the other, so the two are checked separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Store,

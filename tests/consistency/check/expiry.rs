@@ -1,27 +1,27 @@
 //! When an item can, and when it must, be hidden by its expiry.
 //!
-//! An item is visible if and only if now < timestamp + the version's present TTL, and now is
-//! before the expiry that it was stored with. The checker knows neither the server's exact now nor
-//! which of two overlapping changes of a TTL came first: it reckons with all that can be.
+//! An item is visible if and only if now < timestamp + the version's present TTL, and now is before its stored expiry.
+//! The checker has neither the server's exact now nor the order of two overlapping changes of a TTL, so it considers
+//! all possibilities.
 
 use std::collections::HashMap;
 
 use crate::history::{History, Moment, NANOS_PER_SEC, Outcome, Request, VersionName};
 
-/// How an item stands to a call.
+/// The visibility of an item for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sight {
-    /// If it is there, the call sees it.
+    /// If it exists, the call sees it.
     Visible,
     Unsure,
-    /// Even if it is there, the call must not see it.
+    /// Even if it exists, the call must not see it.
     Hidden,
 }
 
 struct TtlWrite {
     from: Moment,
     latest: Moment,
-    /// Its answer says that it happened.
+    /// Its answer confirms that it happened.
     certain: bool,
     secs: u64,
 }
@@ -80,7 +80,7 @@ impl<'a> Expiry<'a> {
         (after(least), after(most))
     }
 
-    /// How an item that was stored to expire between two moments stands to a call.
+    /// The visibility, for a call, of an item whose stored expiry is between two moments.
     pub fn sight(&self, version: &VersionName, timestamp: u64, stored: (u64, u64), from: Moment, to: Moment) -> Sight {
         let present = self.expiry(version, timestamp, from, to);
         let (now_least, now_most) = self.history.wall(from, to);

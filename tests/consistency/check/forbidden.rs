@@ -148,7 +148,7 @@ impl Script {
 }
 
 fn ms(moment: u64) -> Moment {
-    // Nothing happens at moment 0, before which everything was as the history says it began.
+    // Nothing happens at moment 0, before which the state is the history's initial one.
     (moment + 1) * 1_000_000
 }
 

@@ -28,7 +28,7 @@ impl Script {
         self.call(span, request, Outcome::Counted { count, exact })
     }
 
-    /// `a@5 b` says that the newest "a" is that at 5 ns, and that there is no "b".
+    /// `a@5 b` states that the newest "a" is at 5 ns, and that there is no "b".
     fn contains(self, span: Span, told: &str) -> Self {
         let told = told.split_whitespace().map(|text| match text.split_once('@') {
             Some((value, _)) => (format!("{value:?}"), Some(moment(text))),
@@ -48,7 +48,7 @@ impl Script {
         self.call(span, Request::RemoveBetween { list: list(), min, max }, outcome)
     }
 
-    /// The last calls, so many, were parts of one.
+    /// The last `parts` calls were parts of one.
     fn in_one_call(mut self, parts: usize) -> Self {
         let first = self.history.calls.len() - parts;
         let Some(client) = self.history.calls.get(first).map(|call| call.client) else { panic!("parts are needed") };

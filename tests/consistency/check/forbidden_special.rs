@@ -16,7 +16,7 @@ fn set() -> Script {
     of(Special::Sets)
 }
 
-/// `a@5 b` looks up a, which stands at 5, and b, which does not.
+/// `a@5 b` looks up a, which is at 5, and b, which is missing.
 fn look_up(script: Script, span: (u64, u64), found: &str) -> Script {
     let value = |text: &str| format!("{:?}", text.split('@').next().unwrap());
     let values = found.split_whitespace().map(value).collect();

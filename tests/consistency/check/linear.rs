@@ -24,7 +24,7 @@ pub trait Transition: Clone + PartialEq {
     fn is_read(&self) -> bool;
 }
 
-/// For each bit, at least and at most how many counted items it stands for if it was set.
+/// For each bit, the smallest and the largest number of counted items if it was set.
 pub type Shares = Vec<(u64, u64, u64)>;
 
 /// The demands of a call on the state, and its effects.
@@ -92,7 +92,7 @@ pub struct Step<E = Effect> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Possible,
-    /// No order explains this step's answer together with all that ended before it.
+    /// No order explains this step's answer together with all earlier ended steps.
     Impossible {
         step: usize,
     },
@@ -115,7 +115,7 @@ struct Way<S> {
 
 struct Explorer<'a, E: Transition> {
     steps: &'a [Step<E>],
-    /// The step in each slot that is taken.
+    /// The step in each used slot.
     open: Vec<Option<usize>>,
     /// Without duplicates.
     ways: Vec<Way<E::State>>,
@@ -173,11 +173,10 @@ impl<E: Transition> Explorer<'_, E> {
         true
     }
 
-    /// A call has ended: it must have happened in every way that is still possible (unless it is
-    /// optional), if need be after other open ones. Returns whether that could be decided.
+    /// A call has ended: it must have happened in every way that is still possible (unless it is optional), if
+    /// necessary after other open ones. Returns whether that could be decided.
     ///
-    /// Ways in which fewer calls happened that need not have come first: they stand for others, see
-    /// [`Tried::is_new`].
+    /// Ways in which fewer calls happened that need not have come first represent others, see [`Tried::is_new`].
     fn end(&mut self, index: usize) -> bool {
         let Some(slot) = self.open.iter().position(|open| *open == Some(index)) else { return true };
         let bit = 1_u128 << slot;
@@ -226,9 +225,8 @@ impl<E: Transition> Explorer<'_, E> {
         slots.fold(0, |bits, (slot, _)| bits | 1 << slot)
     }
 
-    /// The open calls that may happen next. Of several with the same effect only the one that has
-    /// to happen first need be tried: any order with another one first stays right when the two are
-    /// swapped. A call that need not happen stands back behind all that must.
+    /// The open calls that may happen next. Among several with the same effect, only the one with the earliest end is
+    /// tried: any other order remains valid when the two are swapped. An optional call comes after all mandatory ones.
     fn candidates(&self, way: Way<E::State>, wanted: usize) -> Vec<usize> {
         let mut chosen: Vec<usize> = Vec::new();
         let step_in = |slot: usize| self.open[slot].map(|index| (index, &self.steps[index]));

@@ -1,7 +1,7 @@
-//! Whether each member of a set was where it must be. A member is a separate object, whose state is the timestamp of
-//! its item: an add keeps the newest, so it raises the timestamp, and a removal removes it. Each timestamp that a
-//! member was ever added with has a bit, which is set while its item is no older. So an add sets bits and clears none,
-//! in any state, and the order of calls can be found as for lists.
+//! Checks the places of each member of a set. A member is a separate object, whose state is the timestamp of its item:
+//! an add keeps the newest, so it raises the timestamp, and a removal removes it. Each timestamp of a member's adds has
+//! a bit, which is set while its item is no older. So an add sets bits and clears none, in any state, and the order of
+//! calls can be found as for lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +100,7 @@ impl<'a> Member<'a> {
         Ok(Self { list, value, times: times.into_iter().collect() })
     }
 
-    /// The state in which it stands at a time.
+    /// The state with its item at this time.
     fn at(&self, timestamp: u64) -> u64 {
         (1 << self.times.partition_point(|time| *time <= timestamp)) - 1
     }

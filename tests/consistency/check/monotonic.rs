@@ -14,7 +14,7 @@ pub fn check(history: &History, story: &Story<'_>) -> Option<Violation> {
     // In the order in which they began, and a client makes one call at a time.
     story.looks.iter().find_map(|look| {
         let call = &history.calls[look.call];
-        // A search says nothing of items that it was not asked for, and parts of one call have no order.
+        // A search proves nothing about items that it did not request, and parts of one call have no order.
         let before = last_of_client.insert(call.client, look)?;
         if history.calls[before.call].to > call.from {
             return None;
@@ -25,7 +25,7 @@ pub fn check(history: &History, story: &Story<'_>) -> Option<Violation> {
     })
 }
 
-/// An item that the first page has and the second one lacks, though nothing can have taken it away.
+/// An item that the first page has and the second one lacks, although nothing can have removed it.
 fn lost_between(history: &History, story: &Story<'_>, first: &Look, second: &Look) -> Option<usize> {
     let (began, ended) = (history.calls[first.call].from, history.calls[second.call].to);
     let removed = |place: usize| {

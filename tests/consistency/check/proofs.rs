@@ -48,8 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Whether the steps that are left can follow a state, the slow way: each that nothing else has to
-/// precede goes first once.
+/// Whether the remaining steps can follow a state, the slow way: each step that no other must precede is tried first.
 fn can_follow(left: &[&Step], state: u64) -> bool {
     if left.iter().all(|step| step.optional) {
         return true;

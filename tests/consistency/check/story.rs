@@ -13,16 +13,16 @@ use crate::history::{
 /// up, with one more for a coordinator that counts from its own second, and the second in which it
 /// ends is counted too. It counts from when the row is written, some time after the add began.
 const ROW_EXPIRY_LATE: Moment = 3 * NANOS_PER_SEC;
-/// A removal between two moments that takes less than this, as the API writes it, does so at one instant.
+/// A removal by time that takes less than this, as the API writes it, does so at one instant.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
-/// Something that may have put an item into its list, or taken it out.
+/// A possible addition of an item to its list, or a removal.
 #[derive(Debug, Clone, Copy)]
 pub struct Change {
     pub call: usize,
     pub from: Moment,
     pub latest: Moment,
-    /// Its answer does not say for certain that it changed this item.
+    /// Its answer does not confirm that it changed this item.
     pub optional: bool,
 }
 
@@ -51,14 +51,14 @@ pub struct Story<'a> {
     pub keys: Vec<Key>,
     /// Calls on this list, by place in the history.
     pub calls: Vec<usize>,
-    /// What empties the list: remove all, and what deletes or creates its version.
+    /// The calls that empty the list: Remove All, and the deletion or creation of its version.
     pub clears: Vec<Change>,
     /// The places of the items that have a value.
     pub by_value: HashMap<String, Vec<usize>>,
     /// The pages that were answered.
     pub looks: Vec<Look>,
     places: HashMap<&'a Item, usize>,
-    /// For each item, whether every call sees it if it is there.
+    /// For each item, whether every call sees it if it exists.
     lasting: Vec<bool>,
     expiry: &'a Expiry<'a>,
     history: &'a History,
@@ -163,7 +163,7 @@ impl<'a> Story<'a> {
         start..end.max(start)
     }
 
-    /// The items, by place, that a removal takes if they are there.
+    /// The items, by place, that a removal takes if they exist.
     pub fn taken(&self, removal: &Request) -> Vec<usize> {
         match removal {
             Request::RemoveValue { value, .. } => self.by_value.get(value).cloned().unwrap_or_default(),
@@ -178,7 +178,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Whether a removal takes effect at one instant: one of many bytes between two moments need not.
+    /// Whether a removal takes effect at one instant: a large one by time need not.
     pub fn is_at_once(&self, removal: &Request) -> bool {
         let bytes =
             |places: Vec<usize>| places.into_iter().map(|place| self.items[place].item.value.len()).sum::<usize>();
@@ -198,9 +198,9 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// How an item stands to a call.
+    /// The visibility of an item for a call.
     pub fn sight(&self, place: usize, call: &Call) -> Sight {
-        // The answer to a call comes from a moment of the call, with any omissions.
+        // The answer to a call describes a moment of the call, with any omissions.
         if self.lasting[place] { Sight::Visible } else { self.sight_during(place, call.from, call.to) }
     }
 
@@ -208,8 +208,7 @@ impl<'a> Story<'a> {
         let ItemStory { item, adds, .. } = &self.items[place];
         let version = &self.list.version;
         let (mut least, mut most) = (u64::MAX, 0);
-        // Once its stored expiry has passed, a merge may drop an item, and no step of the clock brings
-        // it back.
+        // Once its stored expiry has passed, a compaction may drop an item, and no step of the clock restores it.
         let mut dropped = false;
         for add in adds.iter().filter(|add| add.from <= to) {
             let stored = self.expiry.expiry(version, item.timestamp, add.from, add.latest);
@@ -272,7 +271,7 @@ impl<'a> Story<'a> {
         Look { call, covered: covered.collect(), seen, behind }
     }
 
-    /// Of each value, the items that are newer than the one that was found are not there.
+    /// For each value, no items newer than the found one exist.
     fn search(&self, call: usize, between: &Range<usize>, values: &[String], newest: &[Option<u64>]) -> Look {
         let (mut seen, mut covered) = (vec![false; self.items.len()], Vec::new());
         for (value, newest) in values.iter().zip(newest) {

@@ -14,7 +14,7 @@ use crate::history::{Call, History, Moment, NEVER, Promises};
 pub struct Window {
     pub start: Moment,
     pub end: Moment,
-    /// What began it, if not the history itself, and what ended it.
+    /// The call that began it, if not the history itself, and the call that ended it.
     began: Option<usize>,
     ended: Option<usize>,
 }
@@ -157,7 +157,7 @@ fn no_instant_left<'w>(against: &[(usize, &'w Window)], call: &Call) -> Option<V
     Some(used)
 }
 
-/// A token says that at least one more item was there.
+/// A token proves that at least one more item existed.
 fn check_behind(story: &Story<'_>, windows: &[Windows], look: &Look, call: &Call) -> Option<Violation> {
     let mut behind = look.behind.clone()?;
     let can_be_there = |place: usize| {

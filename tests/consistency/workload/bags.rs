@@ -14,7 +14,7 @@ const HOT: usize = 2;
 const CALM: usize = 3;
 const CITIES: u64 = 3;
 const RANKS: u64 = 4;
-/// Next to other work, clients turn to bags all at once: for so many calls out of so many.
+/// Next to other work, clients switch to bags together: for this many calls in each period.
 const RUSH_CALLS: u64 = 60;
 const RUSH_EVERY: u64 = 480;
 /// The limit of a query that needs one page.

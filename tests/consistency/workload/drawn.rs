@@ -11,8 +11,8 @@ use crate::history::{Item, NANOS_PER_SEC, Order, ValueType};
 const VALUE_BYTES_MAX: usize = 60_000;
 
 impl World {
-    /// A timestamp out of a small grid, so that there are many ties and near ties; or one that is
-    /// about to expire by one of the TTLs.
+    /// A timestamp from a small grid, so that there are many ties and near ties, or one that is about to expire by one
+    /// of the TTLs.
     pub(super) fn timestamp(&self, rng: &mut Rng, kind: Kind, wall: u64) -> u64 {
         if matches!(kind, Kind::Long | Kind::Bulky) {
             // Few, so that heads are full of ties, and change all the time.
@@ -77,7 +77,7 @@ impl World {
         items
     }
 
-    /// Bounds between which not all of a list lies, if it has been written to for a while. At least one.
+    /// Bounds that exclude a part of a list, if it has been written to for a while. At least one.
     pub(super) fn narrow_bounds(&self, rng: &mut Rng, list: &List) -> (Option<u64>, Option<u64>) {
         let near = Self::recent(rng, list).map_or_else(|| self.on_grid(rng), |items| items[0].timestamp);
         if matches!(list.kind, Kind::Long | Kind::Bulky) {

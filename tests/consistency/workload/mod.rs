@@ -15,10 +15,9 @@ use world::{Kind, List, TTLS_SECS};
 pub use world::{LONG_TTL_SECS, Workload, World};
 
 const CLUSTERS_KEPT: usize = 24;
-/// Embedded stores keep so many of the newest items of a list in memory at most; gets of more look
-/// elsewhere.
+/// The largest number of a list's newest items that embedded stores hold in memory. Longer gets read files.
 const HEAD_LIMIT: usize = 512;
-/// The members of a set, and the times at which one may stand.
+/// The members of a set, and their possible times.
 const MEMBERS: u8 = 12;
 const MOVES: u64 = 20;
 
@@ -35,7 +34,7 @@ pub enum Work {
     Find(BagRequest),
 }
 
-/// Page after page with these bounds, at most so many, with a limit drawn for each.
+/// Page after page with these bounds, up to a number, with a random limit for each.
 pub struct Walk {
     pub list: ListName,
     pub min: Option<u64>,
@@ -46,7 +45,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Of all that there is, newest first.
+    /// Of the whole list, newest first.
     pub fn of_all(list: ListName, limit_max: usize) -> Self {
         Self { list, min: None, max: None, order: Order::Newest, limit_max, pages_max: usize::MAX }
     }
@@ -116,7 +115,7 @@ impl World {
         }
     }
 
-    /// On a list that shows a few items: most are newer than those before.
+    /// On a list with a small bound: most are newer than the previous items.
     fn on_bounded(&self, rng: &mut Rng, list: &List) -> Request {
         let name = list.name.clone();
         match rng.u8(0..100) {

@@ -17,8 +17,8 @@ pub(super) const TTLS_SECS: [u64; 3] = [1_800, 3_600, 7_200];
 const HOT_LISTS: usize = 3;
 const COLD_LISTS: usize = 60;
 const BULKY_LISTS: usize = 3;
-/// The partition of the embedded store's files in which all lists are that have large values, are long,
-/// or hold what expires: it has most of the bytes, and is merged again and again.
+/// The partition of the embedded store's files for all lists with large values, many items, or expiring items. It has
+/// most of the bytes, and is compacted repeatedly.
 const FULL_PARTITION: u64 = 11;
 /// Lists of each kind that is not like others.
 const SPECIAL_LISTS: usize = 2;
@@ -61,7 +61,7 @@ impl Kind {
         match self {
             Self::Long => 1,
             Self::Hot => 2,
-            // So that a page of it is not all that a run is about.
+            // So that runs cover more than one of its pages.
             Self::Bulky => 6,
             _ => 3,
         }
@@ -95,7 +95,7 @@ pub struct World {
 }
 
 impl World {
-    /// `suffix` keeps the features of different worlds on one store apart.
+    /// `suffix` separates the features of different worlds on one store.
     pub fn new(suffix: &str, epoch: u64, with_sets: bool, workload: Workload) -> Self {
         let name = |base: &str| format!("{base}{suffix}");
         let mut lists = Vec::new();
@@ -172,7 +172,7 @@ impl World {
         self.special.clone()
     }
 
-    /// The entity type that is created before the first operation, if there are to be bags.
+    /// The entity type that is created before the first operation, if the run has bags.
     pub fn bag_type(&self) -> Option<&str> {
         (!self.bags.is_empty()).then_some(&*self.bag_type)
     }
@@ -197,7 +197,7 @@ impl World {
         self.lists.iter().filter(|list| list.kind == kind).collect()
     }
 
-    /// A list that is to be worked on.
+    /// A list for the next operation.
     pub(super) fn draw(&self, rng: &mut Rng) -> &List {
         let kind = match rng.u8(0..94) {
             0..48 => Kind::Hot,

@@ -1,4 +1,4 @@
-//! What finding, writing and keeping members costs: blocks that are read, and bytes.
+//! The cost of finding, writing and storing members: read blocks, and bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use liststore::items::{Bounds, Removal};
 use super::{VALUES, set, spacious_options, walk};
 use crate::harness::{Opened, SECOND, START, at, item, open, operation, runtime};
 use crate::sim_disk::SimDisk;
-/// A set of so many members of 12 bytes, seconds apart.
+/// A set of this many members of 12 bytes, seconds apart.
 async fn filled(disk: &SimDisk, set: &ListKey, members: u64) -> Opened {
     let opened = open(disk, spacious_options()).await;
     let one = |n: u64| item(START - n * SECOND, format!("{n:012}").as_bytes(), 100_000_000);
@@ -66,7 +66,7 @@ fn a_set_that_is_looked_into_again_and_again_is_found_in_memory_as_every_write_l
         let session = &opened.session;
         let there = |n: u64| Bytes::from(format!("{n:012}"));
         let all: Vec<_> = (0..LONG + 10).map(there).collect();
-        // As the set's pages show, which do not come from the index of members.
+        // According to the set's pages, which do not come from the index of members.
         let agrees = async |what: &str| {
             let mut standing = BTreeMap::new();
             for item in walk(session, &op, &set).await {

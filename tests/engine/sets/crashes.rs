@@ -38,7 +38,7 @@ fn random_change(rng: &mut Rng, identity: Identity) -> Change {
     }
 }
 
-/// `None` if it failed; else how many a removal says that it has removed.
+/// `None` if it failed; otherwise the number that a removal reports.
 async fn carry_out(session: &Rc<dyn ItemSession>, op: &Operation, set: &ListKey, change: &Change) -> Option<u64> {
     match change {
         Change::Add(items) => session.add(op, set, items.clone()).await.ok().map(|()| 0),

@@ -32,7 +32,7 @@ impl Started {
         self.waits.extend(waits);
     }
 
-    /// Tells in their order what became of them.
+    /// Returns their outcomes in order.
     async fn end(self) -> Vec<Result<(), StoreError>> {
         let Self { added, waits } = self;
         let (_, added) = tokio::join!(join_all(waits), join_all(added));
@@ -42,7 +42,7 @@ impl Started {
 
 /// Adds of few members, repeatedly, by operations of several moments, each of which sees its items.
 fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(Operation, Vec<NewItem>)> {
-    // Of adds whose deadlines lie far apart, not all wait together.
+    // Adds with distant deadlines do not all wait together.
     let deadline = op().deadline;
     let add = |rng: &mut Rng| {
         let now = START + rng.below(8) * SECOND;
@@ -102,7 +102,7 @@ fn adds_that_wait_together_are_one_write_and_leave_what_they_would_one_by_one() 
     });
 }
 
-/// A write that fails has failed for all, and none of them stands.
+/// A failed write fails for all of its adds, and none of them has an effect.
 #[test]
 fn adds_that_are_one_write_fail_together() {
     runtime().block_on(async {
@@ -127,7 +127,7 @@ fn adds_that_are_one_write_fail_together() {
     });
 }
 
-/// All of an add, or of adds that are one write, is there after a crash, or nothing.
+/// After a crash, an add, or all adds of one write, are complete or absent.
 #[test]
 fn adds_that_are_one_write_survive_a_crash_as_one() {
     runtime().block_on(async {
@@ -147,7 +147,7 @@ fn adds_that_are_one_write_survive_a_crash_as_one() {
             drop(opened);
             let opened = open(&disk.crashed(&mut rng), small_options(Fsync::Group)).await;
             let found = checked(&opened.session, &op, &set, "after a crash").await;
-            // Nothing, the first add, or what all eight leave: twelve members, each where it moved last.
+            // Nothing, the first add, or the result of all eight: twelve members, each at its last place.
             let newest: Vec<_> = found.iter().filter(|item| item.timestamp == at(START + 7)).collect();
             let state = match (found.len(), newest.len()) {
                 (0, 0) => 0,
@@ -189,7 +189,7 @@ fn an_add_that_comes_after_a_removal_waits_behind_it() {
     });
 }
 
-/// The turns that keep others away end with a session, and its writes may still be queued then.
+/// The turns that block other operations end with a session, and its writes may still be queued then.
 #[test]
 fn a_session_that_follows_another_sees_what_that_one_has_left_queued() {
     runtime().block_on(async {

@@ -62,7 +62,7 @@ async fn look_up(session: &Rc<dyn ItemSession>, op: &Operation, set: &ListKey) -
     session.lookup(op, set, &members).await.unwrap()
 }
 
-/// Each member stands once, and is found where it stands.
+/// Each member occurs once, and look-ups find it at its place.
 async fn checked(session: &Rc<dyn ItemSession>, op: &Operation, set: &ListKey, what: &str) -> Vec<Item> {
     let items = walk(session, op, set).await;
     let identity = set.identity();
@@ -105,7 +105,7 @@ fn what_goes_with_a_set_is_no_entity_of_its_own() {
     });
 }
 
-/// Of all data files, what lies in them: items and entries.
+/// The items and entries in all data files.
 fn stored_in_files(disk: &SimDisk) -> u64 {
     liststore::items::embedded::verify_on(disk, Path::new("/data"), spacious_options().list_hash).unwrap().items
 }
@@ -116,7 +116,7 @@ fn entries_go_once_their_items_are_gone_and_not_before() {
         for identity in [VALUES, KEYS] {
             let (disk, set) = (SimDisk::default(), set(0, identity));
             let opened = open(&disk, small_options(Fsync::Group)).await;
-            // Ten members that live for an hour, and one for ever.
+            // Ten members that live for an hour, and one without expiry.
             let mut items: Vec<_> = (0..10).map(|n| member(identity, n, START - n)).collect();
             items.push(item(START, &stored(identity, 10, 0), 10_000_000));
             opened.session.add(&op(), &set, items).await.unwrap();
@@ -202,7 +202,7 @@ fn what_was_removed_leaves_neither_items_nor_entries() {
     });
 }
 
-/// Else a member whose item is still there could be added twice.
+/// Otherwise a member whose item still exists could be added twice.
 #[test]
 fn entries_of_a_bounded_set_stay_for_as_long_as_their_items_do() {
     runtime().block_on(async {
@@ -216,7 +216,7 @@ fn entries_of_a_bounded_set_stay_for_as_long_as_their_items_do() {
                 if !bounded.load(Ordering::SeqCst) {
                     return None;
                 }
-                // Each merge asks when it begins, and again when it has found the end of the list.
+                // Each compaction queries the bound when it begins, and again at the end of the list.
                 let number = asked.fetch_add(1, Ordering::SeqCst);
                 let is_told = if first_alone { number < 2 } else { number >= 1 };
                 is_told.then(|| (retention, MaxItems::new(10).unwrap()))

@@ -30,7 +30,7 @@ impl Drop for HeldSyncs {
     }
 }
 
-/// A small deterministic generator (splitmix64): the seed says all.
+/// A small deterministic generator (splitmix64), determined by the seed.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -116,7 +116,7 @@ impl SimDisk {
         Self::other(state)
     }
 
-    /// The same after a loss of power that keeps no unsynced data.
+    /// The same after a loss of power that loses all unsynced data.
     pub fn crashed_hard(&self) -> Self {
         let copy = Self::other(self.state().clone());
         let mut state = copy.state();
@@ -136,7 +136,7 @@ impl SimDisk {
         }
     }
 
-    /// Lets no operation succeed after so many more.
+    /// Makes all operations after this many fail.
     pub fn stop_after(&self, operations: u64) {
         let mut state = self.state();
         state.stop_at = Some(state.operations + operations);
@@ -147,7 +147,7 @@ impl SimDisk {
         state.stop_at.is_some_and(|stop_at| state.operations > stop_at)
     }
 
-    /// Leaves so many bytes free, or takes the bound away.
+    /// Leaves this many bytes free, or removes the bound.
     pub fn leave_free(&self, bytes: Option<usize>) {
         let mut state = self.state();
         state.bytes_max = bytes.map(|bytes| state.used() + bytes);
@@ -157,8 +157,7 @@ impl SimDisk {
         self.fail_syncs_after(0, 0);
     }
 
-    /// Lets syncs fail after so many more. The seed decides what of the bytes reaches the disk all the
-    /// same; with 0 none does.
+    /// Makes syncs after this many fail. The seed selects the bytes that reach the disk nevertheless; with 0 none do.
     pub fn fail_syncs_after(&self, syncs: u64, seed: u64) {
         self.state().fail_syncs_after(syncs, seed);
     }
@@ -169,7 +168,7 @@ impl SimDisk {
         self.state().syncs_fail_after = Some(holding.to_vec());
     }
 
-    /// Stops within so many operations, or fails syncs after fewer than that many.
+    /// Stops within this many operations, or fails syncs earlier.
     pub fn stop_or_fail_syncs(&self, rng: &mut Rng, (operations, syncs): (u64, u64)) {
         if rng.one_in(2) {
             self.stop_after(rng.below(operations));

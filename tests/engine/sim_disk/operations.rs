@@ -96,7 +96,7 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    /// The next successful sync also stores the changes of a failed one: a file system with a journal has them in
+    /// The next successful sync also stores the changes of a failed one: a file system with a journal contains them
     /// there, or accepts no more writes at all.
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state();

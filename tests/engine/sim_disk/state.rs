@@ -38,10 +38,10 @@ pub(super) enum Node {
     Dir,
 }
 
-/// What becomes of the next write that holds certain bytes.
+/// The fate of the next write that contains certain bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteFault {
-    /// It fails when all but so many of its last bytes are written.
+    /// It fails after all but its last bytes are written.
     Fails { lost: usize },
     /// The same, and so does every write after it.
     FailsForGood { lost: usize },
@@ -59,7 +59,7 @@ pub(super) struct State {
     pub(super) operations: u64,
     pub(super) stop_at: Option<u64>,
     pub(super) bytes_max: Option<usize>,
-    /// How many syncs still succeed before some fail, if any do, and what decides over their bytes.
+    /// The number of successful syncs before failing ones, if any, and the seed for their bytes.
     pub(super) syncs_left: Option<u64>,
     pub(super) failed_syncs: u64,
     pub(super) torn: u64,

@@ -73,7 +73,7 @@ impl BagEffect {
         Self { demands: demands.into(), change: Change::None, after: None, overtakes: 0, overtaken_by: None }
     }
 
-    /// Says how the change stands to writes of unknown outcome.
+    /// Orders the change relative to writes of unknown outcome.
     pub fn overtaking(self, overtakes: usize, overtaken_by: Option<usize>) -> Self {
         Self { overtakes, overtaken_by, ..self }
     }

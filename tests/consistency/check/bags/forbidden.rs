@@ -190,7 +190,7 @@ pub const CASES: &[Case] = &[
         new(old(unsure(), (4, 5)), (6, 7)).allowed();
         old(unsure(), (4, 5)).allowed();
         old(new(unsure(), (4, 5)), (6, 7)).forbidden(LINEAR);
-        // A process that has ended makes no change any more, but a cluster may complete one.
+        // An ended process makes no further change, but a cluster may complete one.
         new(old(unsure().killed(4), (5, 6)), (7, 8)).forbidden(LINEAR);
         new(old(unsure().killed(4), (5, 6)), (7, 8)).allowed_by(Promises::Quorum);
     }),
