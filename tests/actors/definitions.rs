@@ -290,7 +290,7 @@ impl Journal for DoubtfulJournal {
         self.doubt.broken.store(true, SeqCst);
     }
 
-    fn mend(&mut self) -> Result<Option<State>, MetadataError> {
+    fn recover(&mut self) -> Result<Option<State>, MetadataError> {
         if self.doubt.broken.load(SeqCst) && self.doubt.unreadable.load(SeqCst) {
             return Err(MetadataError::Unavailable { reason: "unreadable".into(), outcome_unknown: false });
         }

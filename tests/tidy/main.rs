@@ -1,6 +1,7 @@
 //! Keeps the house in order: the invariants of ARCHITECTURE.md that a compiler does not check.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod comments;
 mod cycles;
 mod language;
 mod links;
@@ -285,6 +286,11 @@ fn relative_links_lead_somewhere() {
 fn messages_help_and_the_console_are_plain_english() {
     let texts = [language::unclear_messages(), language::unclear_help(), language::unclear_console()];
     assert_none(texts.concat());
+}
+
+#[test]
+fn comments_are_plain_english_or_become_so() {
+    assert_none(comments::unclear());
 }
 
 #[test]

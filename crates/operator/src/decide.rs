@@ -51,7 +51,7 @@ pub enum PodPool {
         /// It is changing their number.
         is_resizing: bool,
     },
-    /// For this reason it does not.
+    /// The pod does not answer, for this reason.
     Silent(String),
 }
 
@@ -104,7 +104,7 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
     let requested = spec.replicas.unwrap_or(deployment.wanted);
     let (desired, limit) = spec.allowed(requested, deployment.wanted);
     let scale_to = (deployment.wanted != desired).then_some(desired);
-    // More actors have to wait for pods that are one too many for them.
+    // More actors must wait while the budget has no sessions for the present pods.
     let fits = spec.most_by_budget().is_none_or(|most| deployment.replicas <= most);
     let is_due = |pod: &&PodView| match pod.pool {
         PodPool::Has { actors, is_resizing: false } => {
@@ -425,7 +425,7 @@ mod tests {
             assert_eq!(reason(&decision, LIMITED), ("True", "SessionBudget"));
             assert!(decision.notices[0].note.contains("one pod opens 6 sessions"), "{:?}", decision.notices);
         }
-        // A pool at zero asks for no sessions.
+        // A pool at zero needs no sessions.
         let session_budget = Some(SessionBudget { max: 5, nodes: 3 });
         let off = ListActorPoolSpec { min_replicas: 0, replicas: Some(0), session_budget, ..spec() };
         let observed = Observed { deployment: deployment(0, 0, 0), pods: Vec::new() };

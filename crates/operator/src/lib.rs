@@ -1,18 +1,18 @@
-//! The operator: brings Deployments of servers on Kubernetes to what `ListActorPool` objects ask for.
+//! The operator: makes Deployments of servers on Kubernetes match their `ListActorPool` objects.
 //!
-//! | file | what it owns |
+//! | file | content |
 //! | --- | --- |
 //! | `resource` | the custom resource: its fields, rules and columns |
-//! | `decide` | what is to be done, from what was seen: a pure function |
-//! | `status` | what is told of a pool, by the API's conventions |
-//! | `pods` | asking a server for its pool of list actors, and for another size |
+//! | `decide` | the actions, from the observed state: a pure function |
+//! | `status` | the report on a pool, by the API's conventions |
+//! | `pods` | reading and resizing a server's pool of list actors |
 //! | `cluster` | reading and writing objects of Kubernetes |
-//! | `controller` | the loop: when a pool is looked at again |
+//! | `controller` | the loop: when a pool is checked again |
 //! | `probes` | health and metrics of the operator |
 //! | `cli` | the command line |
-//! | `log` | how lines of the log look |
+//! | `log` | the form of log lines |
 //!
-//! It stores nothing: it reads the state again at each look, so a restart costs nothing. It must never delete
+//! It stores nothing: it reads the state again at each check, so a restart costs nothing. It must never delete
 //! anything, and changes only the number of replicas of a Deployment.
 
 pub mod cli;

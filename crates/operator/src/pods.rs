@@ -1,4 +1,4 @@
-//! Asking a server for its pool of list actors, and for another size of it, over its HTTP API.
+//! Reads a server's pool of list actors, and resizes it, over its HTTP API.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::resource::ListActorPoolSpec;
 
 /// A working pod answers immediately.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Sessions are opened, and operations end, before a change is answered.
+/// A change is answered after sessions are opened, and operations have ended.
 const RESIZE_TIMEOUT: Duration = Duration::from_secs(45);
-/// What the health of a Liststore server names.
+/// Members of a Liststore server's health report.
 const CHECKS: [&str; 2] = ["item_store", "catalog"];
 
-/// How the operator shows who it is, and whom it trusts.
+/// The credentials of the operator, and its trusted authorities.
 #[derive(Debug, Clone)]
 pub struct Pods {
     token_file: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl Pods {
         Self { token_file, tls: Tls { ca_file, certificate_file: None } }
     }
 
-    /// The state of a pod. It never fails: a pod that does not answer is a finding, too.
+    /// The state of a pod. It never fails, because a silent pod is a finding too.
     pub async fn ask(&self, target: &Target) -> PodPool {
         let request = Request::new(&get_pool::ROW, &[]).within(ASK_TIMEOUT);
         let told = async {
@@ -77,7 +77,7 @@ impl Pods {
         self.client(target).await?.send(&request).await.map(|_| ()).map_err(failed)
     }
 
-    /// A client that shows the operator's key, once the pod has shown that it is a server.
+    /// A client that presents the operator's key, once the pod has proved to be a server.
     async fn client(&self, target: &Target) -> Result<Client, String> {
         let url = target.url()?.with_tls(self.tls.clone());
         let failed = |error: ClientError| error.to_string();
@@ -92,7 +92,7 @@ impl Pods {
     }
 }
 
-/// Read each time: a Secret that has changed reaches the file without a restart.
+/// Reads the file each time, because a changed Secret reaches it without a restart.
 fn token(path: &Path) -> Result<Token, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     Token::parse(text.trim()).ok_or_else(|| format!("{} has no valid API key or token", path.display()))

@@ -17,7 +17,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const CALLERS_MAX: usize = 32;
 /// The longest head of a request.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// The loop hangs if there are pools and it completes no look for this long. Each look ends within a minute.
+/// The loop hangs if there are pools and no check ends for this long. Each check ends within a minute.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 
 /// The state of one pool, for the metrics.
@@ -29,7 +29,7 @@ pub struct PoolHealth {
 
 type ShowPools = Box<dyn Fn() -> Vec<PoolHealth> + Send + Sync>;
 
-/// What the loop has done.
+/// The progress of the loop.
 pub struct Progress {
     is_listed: AtomicBool,
     looks: [AtomicU64; 2],
@@ -53,12 +53,12 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Notes how the pools are read. The first way stays.
+    /// Sets the function that reads the pools. The first one stays.
     pub fn show_pools(&self, show: impl Fn() -> Vec<PoolHealth> + Send + Sync + 'static) {
         let _first = self.pools.set(Box::new(show));
     }
 
-    /// Notes that all pools of the namespace are known.
+    /// Notes that all pools of the namespace have been read.
     pub fn listed(&self) {
         self.is_listed.store(true, Ordering::Release);
     }
@@ -141,7 +141,7 @@ pub async fn serve(listener: TcpListener, progress: Arc<Progress>) {
     let places = Arc::new(Semaphore::new(CALLERS_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files: those of other callers close soon.
+            // Too many open files: connections of other callers close soon.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };

@@ -107,8 +107,8 @@ fn admin_port() -> i32 {
 }
 
 impl ListActorPoolSpec {
-    /// The number of pods nearest to the requested one that the bounds and the budget allow, and what keeps it from
-    /// being that one. A budget too small for one pod leaves the `present` number.
+    /// The number of pods nearest to the requested one that the bounds and the budget allow, and the reason for the
+    /// difference. A budget too small for one pod leaves the `present` number.
     pub fn allowed(&self, requested: i32, present: i32) -> (i32, Option<Limit>) {
         let in_bounds = requested.min(self.max_replicas).max(self.min_replicas);
         match self.most_by_budget() {
@@ -129,7 +129,7 @@ impl ListActorPoolSpec {
         Some(self.session_budget.as_ref()?.nodes.saturating_mul(self.actors_per_pod).max(1))
     }
 
-    /// How many pods of the wanted size the budget has sessions for.
+    /// The number of pods of the wanted size for which the budget has sessions.
     pub fn most_by_budget(&self) -> Option<i32> {
         Some(self.session_budget.as_ref()?.max / self.sessions_per_pod()?)
     }

@@ -19,7 +19,7 @@ pub struct Ttl(u32);
 /// It must be stored, and expires at this moment, in nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is to be stored, and expires at this moment, in nanoseconds since the Unix epoch.
+    /// The item must be stored, and expires at this moment, in nanoseconds since the Unix epoch.
     Live { expires_at: u64 },
     /// It has expired already: it is counted, and not stored.
     AlreadyExpired,

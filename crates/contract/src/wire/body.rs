@@ -122,7 +122,7 @@ impl<'de, D: Deserializer<'de>> Reader<'_, D> {
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Reader<'_, D> {
     type Error = Refused;
 
-    /// A type declares what it reads: none asks for any value.
+    /// A type declares its form, so none accepts any value.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
         Err(Refused::wanted(&(&visitor as &dyn Expected).to_string()))
     }
@@ -139,7 +139,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Reader<'_, D> {
         self.text(visitor)
     }
 
-    /// The member is present, whatever its value is.
+    /// The member is present, with any value.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
         visitor.visit_some(self)
     }

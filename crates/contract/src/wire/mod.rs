@@ -1,10 +1,10 @@
-//! The API's bodies and parameters: what requests and replies are made of, once, for the handlers,
-//! the OpenAPI document, the command line's client and the load generator.
+//! The API's bodies and parameters: the form of requests and replies, declared once for the handlers, the OpenAPI
+//! document, the command line's client and the load generator.
 //!
-//! It knows the domain's types, and neither senders nor servers. A request body has typed members. Clients write it
-//! and servers read it with serde, which [`body`] makes strict: every refusal names the wrong member. A reply
-//! has plain texts, because a client must continue with the texts of a newer server. [`Type`] names a body in the
-//! table of operations.
+//! It depends on the domain's types, and on neither clients nor servers. A request body has typed members. Clients
+//! write it and servers read it with serde, which [`body`] makes strict: every refusal names the wrong member. A reply
+//! has plain texts, because a client must accept the texts of a newer server. [`Type`] names a body in the table of
+//! operations.
 
 mod add_body;
 mod bags;

@@ -21,9 +21,9 @@ pub(crate) struct Refused {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mistake {
-    /// What the member must be.
+    /// The required type or form.
     Wanted(String),
-    /// What the member must have.
+    /// The required length.
     Length(String),
     /// The names that exist.
     Unknown(&'static [&'static str]),
@@ -91,7 +91,7 @@ pub(crate) fn refuse<E: de::Error>(invalid: Invalid) -> E {
     E::custom(Coded(&invalid))
 }
 
-/// Refuses a value that has not the form of `wanted`.
+/// Refuses a value that does not have the form of `wanted`.
 pub(crate) fn want<E: de::Error>(wanted: &str) -> E {
     E::invalid_value(Unexpected::Other("another value"), &wanted)
 }

@@ -157,7 +157,7 @@ pub struct Feature {
     pub name: String,
     #[schema(value_type = texts::ValueType)]
     pub value_type: ValueType,
-    // Those of the default version.
+    // The properties of the default version.
     #[serde(flatten)]
     pub properties: VersionProperties,
     pub description: String,

@@ -56,7 +56,7 @@ pub struct FeatureInput {
 #[schema(example = json!({"ttl": "7d", "owner": "feed team"}))]
 #[serde(deny_unknown_fields)]
 pub struct FeaturePatch {
-    // Those of the default version.
+    // The properties of the default version.
     #[serde(flatten, skip_deserializing)]
     #[schema(inline)]
     pub properties: GivenProperties,

@@ -31,7 +31,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes on behind a token.
+    /// Moves past a token.
     pub fn token(&mut self, token: u8) -> Option<()> {
         self.skip_space();
         (self.peek()? == token).then(|| self.at += 1)

@@ -27,7 +27,7 @@ pub const PROPERTIES_MAX: usize = 8;
 /// Indexes of one entity type, at most.
 pub const INDEXES_MAX: usize = 64;
 
-/// An index as it is at present.
+/// The current state of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     pub spec: Arc<IndexSpec>,

@@ -56,19 +56,19 @@ macro_rules! properties {
         }
 
         impl GivenProperties {
-            /// Those that an update cannot change, with the reason.
+            /// The properties that an update cannot change, with the reason.
             pub const FIXED: &[(&str, &str)] = &[$($((stringify!($name), $reason),)?)+];
 
             pub fn is_empty(&self) -> bool {
                 $(self.$name.is_none())&&+
             }
 
-            /// Those of `wanted` that are not as they are at present.
+            /// The properties of `wanted` that differ from the current ones.
             pub fn differences(wanted: &VersionProperties, present: &VersionProperties) -> Self {
                 Self { $($name: (wanted.$name != present.$name).then(|| wanted.$name.clone())),+ }
             }
 
-            /// Those that are given, and the inherited ones for all others.
+            /// The given properties, and the inherited ones for the rest.
             fn over(self, inherited: &VersionProperties) -> VersionProperties {
                 VersionProperties { $($name: self.$name.unwrap_or_else(|| inherited.$name.clone())),+ }
             }
@@ -84,7 +84,7 @@ fn given<'de, T: VersionProperty, D: Deserializer<'de>>(deserializer: D) -> Resu
     T::read(deserializer).map(Some)
 }
 
-/// A body without members of its own.
+/// A body without own members.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoOthers {}

@@ -157,7 +157,7 @@ macro_rules! texts {
 
 texts! {
     EntityType: EntityType::new,
-    // That of bags is empty.
+    // The name of bags is empty.
     FeatureName: FeatureName::stored,
     VersionLabel: VersionLabel::new,
     ValueType: ValueType::parse,
