@@ -51,10 +51,7 @@ impl Secret {
     }
 
     pub fn hash(&self) -> SecretHash {
-        let tag = hmac::sign(&hash_key(self.id), self.text.as_bytes());
-        let mut bytes = [0; SecretHash::LEN];
-        bytes.copy_from_slice(tag.as_ref());
-        SecretHash::new(bytes)
+        hash(self.id, self.text.as_bytes())
     }
 }
 
@@ -69,6 +66,13 @@ fn random_text(alphabet: &[u8], len: usize) -> Result<String, NoRandomness> {
         text.extend(fitting.take(len - text.len()).map(|byte| char::from(alphabet[byte % alphabet.len()])));
     }
     Ok(text)
+}
+
+fn hash(id: KeyId, text: &[u8]) -> SecretHash {
+    let tag = hmac::sign(&hash_key(id), text);
+    let mut bytes = [0; SecretHash::LEN];
+    bytes.copy_from_slice(tag.as_ref());
+    SecretHash::new(bytes)
 }
 
 fn hash_key(id: KeyId) -> hmac::Key {
@@ -96,6 +100,11 @@ impl<'t> Presented<'t> {
     /// Whether it is the secret of this hash. Takes as long whether or not it is.
     pub fn is_of(&self, hash: &SecretHash) -> bool {
         hmac::verify(&hash_key(self.id), self.text, hash.as_bytes()).is_ok()
+    }
+
+    /// What the server stores of it.
+    pub fn hash(&self) -> SecretHash {
+        hash(self.id, self.text)
     }
 
     pub fn bytes(&self) -> &'t [u8] {

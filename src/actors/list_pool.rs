@@ -21,6 +21,7 @@ use super::permit::WorkPermit;
 use super::pool_metrics::{PoolMetrics, PoolReading};
 use super::pool_size::{PoolView, Resize, Resizing};
 use super::pool_state::PoolState;
+use super::pulse::Pulse;
 use super::resize::Resizer;
 use super::routing::{Routing, Seat};
 use super::slot::{ActorSlot, SlotState};
@@ -111,6 +112,11 @@ impl ListPool {
     /// until the process ends: a pool starts with the size in the settings.
     pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
         self.resizer.resize(resize, deadline).await
+    }
+
+    /// The threads of the data plane, each of which reports that it runs.
+    pub fn pulse(&self) -> &Pulse {
+        self.inner.staff.pulse()
     }
 
     /// The writes that the item store refuses at present, and the reason, if it refuses any.

@@ -164,10 +164,13 @@ impl<A: Actor<Context = Context<A>>> ActorSlot<A> {
         let mut stopped = self.stop.subscribe();
         let (mut delay, mut failed_before, mut was_live) = (RETRY_DELAY_MIN, false, false);
         while !*stopped.borrow() {
-            let arbiter = Arbiter::new();
-            let opened = tokio::select! {
-                opened = open(&arbiter) => opened,
-                _ = stopped.wait_for(|stop| *stop) => Err("stopped".to_owned()),
+            let arbiter = arbiter();
+            let opened = match &arbiter {
+                Err(reason) => Err(reason.clone()),
+                Ok(arbiter) => tokio::select! {
+                    opened = open(arbiter) => opened,
+                    _ = stopped.wait_for(|stop| *stop) => Err("stopped".to_owned()),
+                },
             };
             match opened {
                 Ok(address) => {
@@ -202,7 +205,9 @@ impl<A: Actor<Context = Context<A>>> ActorSlot<A> {
                     delay = (delay * 2).min(RETRY_DELAY_MAX);
                 }
             }
-            end(arbiter).await;
+            if let Ok(arbiter) = arbiter {
+                end(arbiter).await;
+            }
         }
         self.state.send_replace(SlotState::Stopped);
     }
@@ -212,6 +217,17 @@ impl<A: Actor<Context = Context<A>>> ActorSlot<A> {
             let _ = tokio::time::timeout(LOOK_INTERVAL, self.wake.notified()).await;
         }
     }
+}
+
+/// A new arbiter. Its constructor panics where no thread can be started, so one is tried before.
+fn arbiter() -> Result<Arbiter, String> {
+    let tried = std::thread::Builder::new().spawn(|| ());
+    let _ended = tried
+        .map_err(|error| {
+            format!("cannot start a thread: {error}; raise the limit of threads (pids.max, TasksMax, `ulimit -u`)")
+        })?
+        .join();
+    Ok(Arbiter::new())
 }
 
 /// Stops an arbiter, and waits until its thread has dropped everything.

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::list_actor::ListActor;
+use super::pulse::Pulse;
 use super::slot::{ActorSlot, Openings};
 use crate::domain::Clock;
 use crate::items::{ItemStore, StoreError};
@@ -22,6 +23,8 @@ pub(super) struct Staff {
     store: Arc<dyn ItemStore>,
     clock: Arc<dyn Clock>,
     openings: Arc<Openings>,
+    /// Of the actors' threads.
+    pulse: Pulse,
     members: Mutex<Vec<StaffMember>>,
     /// Restarts in slots that were removed.
     past_restarts: AtomicUsize,
@@ -34,7 +37,12 @@ struct StaffMember {
 
 impl Staff {
     pub fn new(store: Arc<dyn ItemStore>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, openings: Arc::default(), members: Mutex::default(), past_restarts: AtomicUsize::new(0) }
+        let (openings, pulse, members) = (Arc::default(), Pulse::default(), Mutex::default());
+        Self { store, clock, openings, pulse, members, past_restarts: AtomicUsize::new(0) }
+    }
+
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<StaffMember>> {
@@ -46,7 +54,12 @@ impl Staff {
     pub fn hire(&self) -> Arc<ActorSlot<ListActor>> {
         let slot = Arc::new(ActorSlot::new("list actor"));
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        let open = async move |arbiter: &Arbiter| open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock)).await;
+        let pulse = self.pulse.clone();
+        let open = async move |arbiter: &Arbiter| {
+            let beat = pulse.beat();
+            arbiter.spawn(beat);
+            open_actor(arbiter, Arc::clone(&store), Arc::clone(&clock)).await
+        };
         let supervisor = actix::spawn(Arc::clone(&slot).supervise(open, Arc::clone(&self.openings)));
         self.members().push(StaffMember { slot: Arc::clone(&slot), supervisor });
         slot

@@ -8,6 +8,13 @@ use crate::left_out::LeftOut;
 pub enum StartError {
     #[error("cannot listen on {address}: {source}; choose another address with http.listen")]
     Bind { address: String, source: std::io::Error },
+    #[error(
+        "cannot start {needed} threads, only {started}: {source} ({limits}); raise the limit, or lower http.workers and \
+         items.actors"
+    )]
+    Threads { needed: usize, started: usize, limits: String, source: std::io::Error },
+    #[error("cannot use access.bootstrap_key_file {}: {reason}", path.display())]
+    BootstrapKey { path: std::path::PathBuf, reason: String },
     #[error("interrupted by a signal: run it again to continue")]
     MigrationStopped,
     #[error("cannot listen for signals: {0}")]

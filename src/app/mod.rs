@@ -4,6 +4,7 @@
 
 mod access;
 mod agreement;
+mod bootstrap;
 mod bounds;
 #[cfg(feature = "cql")]
 mod cql;
@@ -18,6 +19,7 @@ mod replay;
 mod signals;
 mod steps;
 mod stores;
+mod threads;
 mod unreachable;
 #[cfg(not(feature = "cql"))]
 mod without_cql;
@@ -102,6 +104,7 @@ pub fn run_with(
     on_ready: impl FnOnce(Ready) + 'static,
 ) -> Result<(), StartError> {
     open_files::raise_limit(settings.http.connections_max);
+    threads::require(&settings)?;
     #[cfg(target_os = "linux")]
     scheduling::take_turns();
     actix::System::new().block_on(async move {
@@ -208,6 +211,9 @@ impl Application {
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata)?)
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
+        if let Some(path) = &settings.access.bootstrap_key_file {
+            bootstrap::create_first_key(path, &metadata).await?;
+        }
         bounds::tell(&items, metadata.catalog(), &definitions);
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;

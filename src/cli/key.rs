@@ -2,13 +2,15 @@
 
 use clap::{Args, Subcommand};
 use liststore_contract::operations::{create_key, get_key, list_keys, revoke_key, rotate_key};
+use serde_json::json;
 
 use super::block_on;
 use super::confirm::{Yes, asked};
 use super::failure::Failure;
-use super::output::{Format, counted, show, show_all};
+use super::output::{Format, FormatOption, Output, counted, show, show_all};
 use super::pages::entries;
 use super::parse::{self, Author, Way};
+use crate::access::token::Secret;
 use crate::client::{Request, Response, printable, read};
 use crate::domain::{EntityType, KeyId, KeyName, Role, Scope, Ttl};
 use crate::wire::parameters::{CREATED_KEYS, PAGE_SIZE};
@@ -37,6 +39,7 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Create(Create),
+    Generate(Generate),
     List(List),
     Rotate(Rotate),
     Revoke(Revoke),
@@ -87,6 +90,20 @@ struct Create {
     author: Author,
     #[command(flatten)]
     way: Way,
+}
+
+/// Generate the secret of a key without a server, for access.bootstrap_key_file
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  liststore key generate > admin.key
+  kubectl create secret generic liststore-bootstrap --from-file=token=admin.key
+
+A server with the setting access.bootstrap_key_file creates its first key, with
+the role admin, from this file.")]
+struct Generate {
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 /// List all keys, including revoked ones
@@ -155,6 +172,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     block_on(async {
         match arguments.command {
             Command::Create(arguments) => create(arguments).await,
+            Command::Generate(arguments) => generate(&arguments),
             Command::List(arguments) => list(arguments).await,
             Command::Rotate(arguments) => rotate(arguments).await,
             Command::Revoke(arguments) => revoke(arguments).await,
@@ -173,6 +191,17 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         KeyInput { name, roles, scopes, expires, requests_per_second, requests_burst, items_per_second, items_burst };
     let request = Request::new(&create_key::ROW, &[]).body(&input)?;
     show_made(&way.client(author.user)?.send(&request).await?, way.options.output)
+}
+
+fn generate(Generate { format }: &Generate) -> Result<(), Failure> {
+    let secret = Secret::generate().map_err(|error| Failure::failed(error.to_string()))?;
+    let mut output = Output::open();
+    if format.output == Format::Table {
+        output.line(secret.expose())?;
+    } else {
+        output.json(&json!({"token": secret.expose(), "id": secret.id.as_str()}))?;
+    }
+    output.flush()
 }
 
 async fn list(List { author, way }: List) -> Result<(), Failure> {

@@ -17,6 +17,8 @@ pub struct AccessSettings {
     pub metrics: MetricsAccess,
     /// Whether a server with full access for every caller may listen beyond loopback.
     pub insecure: bool,
+    /// A file with the secret of the first key, which the server creates if no key was ever created.
+    pub bootstrap_key_file: Option<PathBuf>,
     pub rate_limits: RateLimitSettings,
     pub keys: KeySettings,
     pub jwt: JwtSettings,
@@ -123,6 +125,7 @@ impl Default for AccessSettings {
             mode: AccessMode::Auto,
             metrics: MetricsAccess::Key,
             insecure: false,
+            bootstrap_key_file: None,
             rate_limits: RateLimitSettings::default(),
             keys: KeySettings { lifetime_max_secs: 90 * 86_400 },
             jwt: JwtSettings { refresh_secs: 300, keys_age_max_secs: 86_400, issuers: Vec::new() },
@@ -132,9 +135,9 @@ impl Default for AccessSettings {
 }
 
 impl AccessSettings {
-    /// Whether callers can be identified by other credentials than a key.
-    pub fn knows_others_than_keys(&self) -> bool {
-        !self.jwt.issuers.is_empty() || !self.certificates.is_empty()
+    /// Whether callers can be identified before a command has created a key.
+    pub fn knows_callers(&self) -> bool {
+        !self.jwt.issuers.is_empty() || !self.certificates.is_empty() || self.bootstrap_key_file.is_some()
     }
 }
 

@@ -39,6 +39,7 @@ pub(super) fn read(settings: &mut Settings, reader: &mut Reader) {
     reader.read("access.mode", &mut settings.access.mode, choice);
     reader.read("access.metrics", &mut settings.access.metrics, choice);
     reader.read("access.insecure", &mut settings.access.insecure, boolean);
+    reader.read("access.bootstrap_key_file", &mut settings.access.bootstrap_key_file, some(path));
     let limits = &mut settings.access.rate_limits;
     let rate = || some(number(1..=u64::from(Rate::MAX)));
     reader.read("access.rate_limits.requests_per_second", &mut limits.requests_per_second, rate());
@@ -279,7 +280,11 @@ fn check_access(settings: &Settings, reader: &mut Reader) {
             reader.blame(key, "is required with its burst");
         }
     }
-    let others = [("access.jwt.issuers", issuers.is_empty()), ("access.certificates", access.certificates.is_empty())];
+    let others = [
+        ("access.jwt.issuers", issuers.is_empty()),
+        ("access.certificates", access.certificates.is_empty()),
+        ("access.bootstrap_key_file", access.bootstrap_key_file.is_none()),
+    ];
     for (key, is_empty) in others {
         if !is_empty && access.mode == AccessMode::Open {
             reader.blame(

@@ -220,6 +220,7 @@ impl Worker {
         let shared = shared.counting(Arc::clone(&state.unread));
         // The task ends with the worker's thread.
         actix_web::rt::spawn(shared.watch());
+        actix_web::rt::spawn(state.lists.pulse().beat());
         Ok(Self { shared, state, framework })
     }
 

@@ -50,6 +50,36 @@ fn the_first_key_is_made_over_the_socket_and_closes_the_server() {
     assert!(server.run(&["feature", "list", "--token-file", &cut]).failed(2).contains("no valid API key"));
 }
 
+/// As on Kubernetes, where the secret comes from a mounted file and the server has no directory to connect to.
+#[test]
+fn the_first_key_comes_from_a_file_once() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("bootstrap.key");
+    let token = run(&["key", "generate"]).ok();
+    std::fs::write(&file, &token).unwrap();
+    let environment = [("LISTSTORE__ACCESS__BOOTSTRAP_KEY_FILE", file.to_str().unwrap())];
+    let server = Server::start_in(dir, "127.0.0.1:0", &environment);
+    let asked = |server: &Server, arguments: &[&str]| {
+        server.command(arguments).env("LISTSTORE_TOKEN", token.trim()).output().unwrap().status.success()
+    };
+    assert!(asked(&server, &["feature", "list"]));
+    server.run(&["feature", "list"]).failed(1);
+    let (_, log, dir) = server.end(Signal::SIGTERM);
+    assert!(log.contains("created the first API key") && !log.contains(&token[16..]), "{log}");
+
+    let server = Server::start_in(dir, "127.0.0.1:0", &environment);
+    assert!(asked(&server, &["key", "revoke", &token[3..15], "--yes"]));
+    let (_, log, dir) = server.end(Signal::SIGTERM);
+    assert!(!log.contains("created the first API key"), "{log}");
+    // A revocation is final.
+    let server = Server::start_in(dir, "127.0.0.1:0", &environment);
+    assert!(!asked(&server, &["feature", "list"]));
+    let (_, _, dir) = server.end(Signal::SIGTERM);
+    std::fs::write(&file, "hunter2").unwrap();
+    let refused = Server::try_start_in(dir, &environment).err().expect("a file without a key is refused");
+    assert!(refused.contains("bootstrap.key: it has no API key"), "{refused}");
+}
+
 #[test]
 fn a_revoked_key_takes_the_keys_with_it_that_it_created() {
     let server = Server::start();

@@ -8,7 +8,8 @@ use crate::wire::{ErrorCode, Health, Type};
 pub static ROW: Row = Row {
     name: "livez",
     summary: "Check liveness",
-    description: "Does not check databases, because a restart does not fix an unavailable database.",
+    description: "Fails if a thread that serves requests or carries out list operations has not run for 30 s. Does not check \
+                  databases, because a restart does not fix an unavailable database.",
     group: Group::Health,
     permission: Permission::Open,
     subject: Subject::Server,
@@ -16,7 +17,10 @@ pub static ROW: Row = Row {
     method: Method::Get,
     path: "/livez",
     headers: &[],
-    replies: &[json(200, "The process runs.", Type::of::<Health>())],
+    replies: &[
+        json(200, "The process runs.", Type::of::<Health>()),
+        json(503, "A thread hangs: restart the server.", Type::of::<Health>()),
+    ],
     errors: &[&[ErrorCode::InvalidArgument]],
     ..Row::DEFAULT
 };
