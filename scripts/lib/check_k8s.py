@@ -18,7 +18,7 @@ VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
 # Their schemas come with what they belong to, not with Kubernetes.
 OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule", "ListActorPool"}
 # Metrics of what the server which was asked does not have: databases, issuers of tokens, TLS.
-ELSEWHERE = re.compile(r"liststore_(access_issuer|cql|metadata_postgres|http_tls)_")
+ELSEWHERE = re.compile(r"liststore_(access_issuer|cql|metadata_postgres|http_tls|operator)_")
 METRIC = re.compile(r"\b(?:liststore|process)_[a-z0-9_]+\b")
 
 wrong = []
@@ -70,6 +70,39 @@ def held_to_our_rules(file, documents):
                 tell(f"{file.name}: the port {name} is not that of {setting}")
 
 
+def selects(document):
+    """The labels of the pods that an object selects, if it selects any."""
+    spec = document.get("spec", {})
+    if document["kind"] == "Service":
+        return spec["selector"]
+    selector = spec.get("selector") or spec.get("podSelector") or {}
+    return selector.get("matchLabels")
+
+
+def pods_of(documents):
+    """The labels of the pods of each object that makes pods."""
+    for document in documents:
+        spec = document.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        if document["kind"] == "Pod":
+            yield document, document["metadata"]["labels"]
+        elif "template" in spec:
+            yield document, spec["template"]["metadata"]["labels"]
+
+
+def held_apart(one, other, of_one, of_other):
+    """No object of an installation selects a pod of another one in the same namespace."""
+    for document in of_one:
+        labels = selects(document)
+        for owner, pod in pods_of(of_other):
+            if labels and labels.items() <= pod.items():
+                kind, name = document["kind"], document["metadata"]["name"]
+                tell(f"{one}: {kind}/{name} selects pods of {owner['kind']}/{owner['metadata']['name']} of {other}")
+    names = {(d["kind"], d["metadata"]["name"]) for d in of_one} & {(d["kind"], d["metadata"]["name"]) for d in of_other}
+    for kind, name in sorted(names):
+        tell(f"{one} and {other} both have {kind}/{name}")
+
+
 def queries_of_dashboard():
     dashboard = json.loads(pathlib.Path("k8s/monitoring/dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
@@ -100,6 +133,14 @@ def main():
         documents = list(yaml.safe_load_all(file.read_text()))
         checked += sum(held_to_the_schemas(file, document) for document in documents)
         held_to_our_rules(file, documents)
+
+    for overlay in ("single", "cql"):
+        one, other = (
+            list(yaml.safe_load_all((rendered / f"{name}-{overlay}.yaml").read_text()))
+            for name in ("components", "other")
+        )
+        held_apart(f"components-{overlay}", f"other-{overlay}", one, other)
+        held_apart(f"other-{overlay}", f"components-{overlay}", other, one)
 
     rules.mkdir()
     alerts = yaml.safe_load(pathlib.Path("k8s/monitoring/alerts.yaml").read_text())["spec"]

@@ -110,11 +110,16 @@ fn create(folder: &Path) -> Result<(), Failure> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(cannot("create", folder))
 }
 
-/// Such as `liststore-20260102T030405Z`.
-fn name_of(now: Timestamp) -> String {
+/// Such as `20260102T030405Z`.
+pub(super) fn stamp(now: Timestamp) -> String {
     let text = now.to_string();
     let second = text.split(['.', 'Z']).next().unwrap_or_default();
-    format!("{PREFIX}{}Z", second.replace(['-', ':'], ""))
+    format!("{}Z", second.replace(['-', ':'], ""))
+}
+
+/// Such as `liststore-20260102T030405Z`.
+fn name_of(now: Timestamp) -> String {
+    format!("{PREFIX}{}", stamp(now))
 }
 
 /// The backups of a folder, from the oldest. Other files are none of ours.

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::archive::{self, Extent};
-use super::backup::backups_in;
+use super::backup::{backups_in, stamp};
 use super::check;
 use super::failure::Failure;
 use super::output::{Format, FormatOption, Output, counted};
-use crate::items::embedded::{Disk, RealDisk};
+use crate::domain::{Clock, SystemClock};
+use crate::items::embedded::{Disk, LockGuard, RealDisk};
 
 /// Where a backup is until it was checked. A server refuses a directory that holds it and no store.
 const STAGING: &str = "restoring";
@@ -44,6 +45,9 @@ pub(super) struct Arguments {
     /// The data directory for the restored store: empty or new
     #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
     data_dir: PathBuf,
+    /// Move a present store to DIRECTORY.replaced-TIME first
+    #[arg(long)]
+    set_aside: bool,
     /// An audit trail of the former server, whose erasures and revocations the server repeats
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
@@ -58,11 +62,11 @@ fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let dir = &arguments.data_dir;
+    if arguments.set_aside && dir.join(STORE).exists() {
+        set_aside(dir)?;
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(cannot("create", dir))?;
-    let lock = RealDisk.lock(&dir.join(LOCK)).map_err(cannot("lock", &dir.join(LOCK)))?;
-    let _lock = lock.ok_or_else(|| {
-        Failure::failed(format!("{} is in use by another process: stop it, or choose another directory", dir.display()))
-    })?;
+    let _lock = lock(dir)?;
     let staging = dir.join(STAGING);
     clear(dir, &staging)?;
     DirBuilder::new().mode(0o700).create(&staging).map_err(cannot("create", &staging))?;
@@ -89,6 +93,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.line(&format!("restored {files}, {bytes} bytes: start liststore serve --data-dir {dir}"))?;
         output.flush()?;
     }
+    Ok(())
+}
+
+/// Keeps servers away from a directory.
+fn lock(dir: &Path) -> Result<LockGuard, Failure> {
+    let lock = RealDisk.lock(&dir.join(LOCK)).map_err(cannot("lock", &dir.join(LOCK)))?;
+    lock.ok_or_else(|| {
+        Failure::failed(format!("{} is in use by another process: stop it, or choose another directory", dir.display()))
+    })
+}
+
+/// Gives the present store another name, unless a server uses it.
+fn set_aside(dir: &Path) -> Result<(), Failure> {
+    let _lock = lock(dir)?;
+    let mut aside = dir.as_os_str().to_owned();
+    aside.push(format!(".replaced-{}", stamp(SystemClock.now())));
+    fs::rename(dir, &aside).map_err(cannot("set aside", dir))?;
+    eprintln!("the former store is in {}", Path::new(&aside).display());
     Ok(())
 }
 

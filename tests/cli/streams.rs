@@ -64,6 +64,9 @@ fn a_backup_leaves_in_a_stream_and_a_server_starts_on_what_comes_back() {
     assert!(told.contains("the backup is whole\nrestored "), "{told}");
     let told = run(&["restore", text(&archive), "--data-dir", text(&data)]).failed(1);
     assert!(told.contains("is not empty"), "{told}");
+    run(&["restore", text(&archive), "--data-dir", text(&data), "--set-aside"]).ok();
+    let aside = names(dir.path()).into_iter().find(|name| name.starts_with("data.replaced-")).unwrap();
+    run(&["check", "--dir", text(&dir.path().join(aside))]).ok();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
     assert_eq!(server.items("seen", "c-1").len(), 1);
     let told = run(&["restore", text(&archive), "--data-dir", text(&data_in(&server.dir))]).failed(1);
