@@ -3,8 +3,9 @@
 usage: steady_load.py URL    asks until standard input ends; then prints one line of JSON. An API key is taken from
                              the environment, LISTSTORE_TOKEN
 
-Three kinds of callers, as they meet a server that goes away in different ways: `busy` keep a connection and ask
-again at once, `fresh` open one for each request, and `idle` keep one and ask every two seconds. An answer that is
+Callers that meet a server that goes away in different ways: `busy` keep a connection and ask again at once, `fresh`
+open one for each request, `idle` keep one and ask every two seconds, and `writer` keep one and add and remove an item
+by turns. An answer that is
 not 200, and anything but an answer, has failed, and is told with the time (UTC). Nothing is tried again.
 """
 
@@ -13,10 +14,11 @@ import json
 import os
 import sys
 import threading
+import time
 import urllib.parse
 from datetime import UTC, datetime
 
-KINDS = {"busy": (6, 0.0), "fresh": (3, 0.02), "idle": (6, 2.0)}
+KINDS = {"busy": (6, 0.0), "fresh": (3, 0.02), "idle": (6, 2.0), "writer": (3, 0.01)}
 
 headers = {"Authorization": f"Bearer {os.environ['LISTSTORE_TOKEN']}"} if "LISTSTORE_TOKEN" in os.environ else {}
 url = urllib.parse.urlsplit(sys.argv[1])
@@ -30,10 +32,17 @@ failed = []
 def call(kind, pause):
     global closed
     connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
+    number = 0
     while not stop.is_set():
-        wrong, ends = None, False
+        wrong, ends, number = None, False, number + 1
         try:
-            connection.request("GET", url.path, headers=headers)
+            if kind == "writer":
+                value = f"{threading.get_ident()}-{number // 2}"
+                add = {"items": [{"timestamp": str(time.time_ns()), "value": value}]}
+                path, body = (f"{url.path}:remove", {"value": value}) if number % 2 else (url.path, add)
+                connection.request("POST", path, json.dumps(body), {**headers, "Content-Type": "application/json"})
+            else:
+                connection.request("GET", url.path, headers=headers)
             answer = connection.getresponse()
             body = answer.read()
             ends = answer.getheader("Connection") == "close"
