@@ -8,7 +8,7 @@ use bytes::Bytes;
 use liststore_contract::domain::{EntityId, FeatureKey, Identity, Item, ListKey, Timestamp};
 use liststore_storage::{Bounds, EntityPlace, Operation};
 
-use super::collect::look::Finder;
+use super::collect::page::Finder;
 use super::directory::Directory;
 use super::disk::{LockGuard, RealDisk};
 use super::error::OpenError;

@@ -13,8 +13,7 @@ use liststore_storage::{
     ToAwait,
 };
 
-use super::collect::look::{Counter, Finder};
-use super::collect::page::{self, Collect, Last, Newest, PageBuilder};
+use super::collect::page::{self, Collect, Counter, Finder, Last, Newest, PageBuilder};
 use super::collect::set_write;
 use super::engine::Engine;
 use super::error::ReadError;

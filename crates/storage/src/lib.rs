@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 pub mod abilities;
 pub mod bags;
+pub mod collect;
 pub mod error;
 mod in_memory;
 pub mod memory;

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use liststore_contract::domain::{Identity, Item, Timestamp};
 use liststore_storage::Operation;
+use liststore_storage::collect::Offered;
 
 use super::page::{Collect, Next};
 use crate::row::reverse::Pointer;
-use crate::row::{Entry, RowCursor};
 
 /// A stored item of a member, visible or not.
 #[derive(Debug, Clone)]
@@ -80,12 +80,12 @@ impl Collect for MemberFinder {
     /// In the order of the members.
     type Found = Vec<Option<Present>>;
 
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
-        if entry.deleted {
+    fn offer(&mut self, item: &impl Offered) -> Next {
+        if item.is_deleted() {
             return Next::Wanted;
         }
-        if let Some(place) = self.missing.remove(self.identity.member(row.value())) {
-            self.present[place] = Some(Present::new(entry.timestamp, entry.expires_at, row.value_bytes()));
+        if let Some(place) = self.missing.remove(self.identity.member(item.value())) {
+            self.present[place] = Some(Present::new(item.timestamp(), item.expires_at(), item.value_bytes()));
         }
         if self.missing.is_empty() { Next::Done } else { Next::Wanted }
     }

@@ -1,6 +1,5 @@
 //! The results that operations collect from a list's items, newest first: pages, counts, members.
 
-pub mod look;
 pub mod members;
 pub mod page;
 pub mod set_write;

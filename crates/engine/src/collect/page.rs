@@ -1,159 +1,57 @@
-//! Selects the items of a page: bounds, visibility, limits. The rules are the same for every source of a page. Also
-//! offers items to other collectors.
+//! Offers the items of rows to collectors, and reads pages and newest items from single rows.
+
+use bytes::Bytes;
+use liststore_contract::domain::{Timestamp, ValueDigest};
+use liststore_storage::collect::Offered;
+use liststore_storage::{ItemPage, Operation, Range};
 
 use super::turn::Turn;
 use crate::error::ReadError;
 use crate::row::merge::Merge;
-use crate::row::seek::{Start, key_of};
 use crate::row::{self, Entry, RowCursor};
 
-use bytes::Bytes;
-use liststore_contract::domain::{Item, ItemKey, MaxItems, Timestamp};
-use liststore_storage::{ItemPage, Operation, Range};
+pub use liststore_storage::collect::{Collect, Counter, Finder, Last, Newest, Next, PageBuilder};
 
-/// Whether more items are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    Wanted,
-    Done,
+/// An item of a row, and the cursor that stands on it.
+pub struct StoredItem<'a> {
+    pub entry: &'a Entry,
+    pub row: &'a RowCursor,
+}
+
+impl Offered for StoredItem<'_> {
+    #[inline]
+    fn timestamp(&self) -> u64 {
+        self.entry.timestamp
+    }
+
+    #[inline]
+    fn expires_at(&self) -> u64 {
+        self.entry.expires_at
+    }
+
+    #[inline]
+    fn is_deleted(&self) -> bool {
+        self.entry.deleted
+    }
+
+    fn digest(&self) -> ValueDigest {
+        self.row.digest()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.row.value()
+    }
+
+    #[inline]
+    fn value_bytes(&self) -> Bytes {
+        self.row.value_bytes()
+    }
 }
 
 /// Whether an operation sees an item.
 pub fn is_visible(op: &Operation, entry: &Entry) -> bool {
     !entry.deleted && op.sees(entry.timestamp, entry.expires_at)
-}
-
-/// Selects from items that are offered in the list's order.
-pub trait Collect {
-    type Found;
-
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next;
-
-    /// The result, once it wants no more items or there are no more.
-    fn finish(&mut self) -> Self::Found;
-}
-
-/// Collects a page from items that are offered in the list's order.
-pub struct PageBuilder {
-    op: Operation,
-    range: Range,
-    floor: u64,
-    start: Start,
-    value_bytes: usize,
-    page: ItemPage,
-    /// The first moment at which one of the visible items expires.
-    holds_until: u64,
-}
-
-impl PageBuilder {
-    pub fn new(op: &Operation, range: &Range) -> Self {
-        let floor = op.ttl.visible_from(op.now).max(range.min_timestamp).as_nanos();
-        Self {
-            op: *op,
-            range: *range,
-            floor,
-            start: Start::of(range),
-            value_bytes: 0,
-            page: ItemPage::default(),
-            holds_until: u64::MAX,
-        }
-    }
-}
-
-impl Collect for PageBuilder {
-    type Found = ItemPage;
-
-    #[inline]
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
-        if entry.timestamp < self.floor {
-            return Next::Done;
-        }
-        // The check of its age came first.
-        if self.start.is_behind(row) || entry.deleted || self.op.now.as_nanos() >= entry.expires_at {
-            return Next::Wanted;
-        }
-        let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp) else { return Next::Wanted };
-        let visible_until = entry.expires_at.min(self.op.ttl.expiry_of(timestamp));
-        self.holds_until = self.holds_until.min(visible_until);
-        self.value_bytes = self.value_bytes.saturating_add(row.value().len());
-        let full = self.page.items.len() >= self.range.limit;
-        if full || (!self.page.items.is_empty() && self.value_bytes > self.range.value_bytes_max) {
-            self.page.more = true;
-            return Next::Done;
-        }
-        if self.page.items.capacity() == 0 {
-            self.page.items.reserve(self.range.limit.min(64));
-        }
-        self.page.items.push(Item { timestamp, value: row.value_bytes() });
-        Next::Wanted
-    }
-
-    fn finish(&mut self) -> ItemPage {
-        std::mem::take(&mut self.page)
-    }
-}
-
-/// Offers a collector the visible items of a list, up to the largest number that it shows. It must be offered the list
-/// from its newest item on.
-pub struct Newest<C> {
-    op: Operation,
-    left: usize,
-    collector: C,
-}
-
-impl<C> Newest<C> {
-    pub fn new(op: &Operation, max_items: MaxItems, collector: C) -> Self {
-        Self { op: *op, left: max_items.get(), collector }
-    }
-}
-
-impl<C: Collect> Collect for Newest<C> {
-    type Found = C::Found;
-
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
-        if !is_visible(&self.op, entry) {
-            return Next::Wanted;
-        }
-        let Some(left) = self.left.checked_sub(1) else { return Next::Done };
-        self.left = left;
-        self.collector.offer(entry, row)
-    }
-
-    fn finish(&mut self) -> Self::Found {
-        self.collector.finish()
-    }
-}
-
-/// Finds the last of the visible items that a list shows. It must be offered the list from its newest item
-/// on.
-pub struct Last {
-    op: Operation,
-    left: usize,
-    found: Option<ItemKey>,
-}
-
-impl Last {
-    pub fn new(op: &Operation, max_items: MaxItems) -> Self {
-        Self { op: *op, left: max_items.get(), found: None }
-    }
-}
-
-impl Collect for Last {
-    /// `None` if there are fewer items.
-    type Found = Option<ItemKey>;
-
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
-        self.left -= usize::from(is_visible(&self.op, entry));
-        if self.left > 0 {
-            return Next::Wanted;
-        }
-        self.found = key_of(row);
-        Next::Done
-    }
-
-    fn finish(&mut self) -> Self::Found {
-        self.found
-    }
 }
 
 /// Offers the stored items of a list, until the collector wants no more, no more exist, or the turn is over: then it
@@ -163,7 +61,7 @@ pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &
         if !turn.goes_on(source.value()) {
             return Ok(Next::Wanted);
         }
-        if collector.offer(entry, source.row()) == Next::Done {
+        if collector.offer(&StoredItem { entry, row: source.row() }) == Next::Done {
             break;
         }
         merge.advance()?;
@@ -175,7 +73,7 @@ pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &
 pub fn collect_row(row: Bytes, collector: &mut impl Collect) -> Option<Next> {
     let mut cursor = RowCursor::new(row).ok()?;
     while let Some(entry) = cursor.entry() {
-        if collector.offer(entry, &cursor) == Next::Done {
+        if collector.offer(&StoredItem { entry, row: &cursor }) == Next::Done {
             return Some(Next::Done);
         }
         cursor.advance().ok()?;
@@ -213,5 +111,6 @@ pub fn newest_of_row<'r, T>(
 pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<(ItemPage, u64)> {
     let mut builder = PageBuilder::new(op, range);
     let next = collect_row(row, &mut builder)?;
-    (complete || next == Next::Done).then_some((builder.page, builder.holds_until))
+    let holds_until = builder.holds_until();
+    (complete || next == Next::Done).then(|| (builder.finish(), holds_until))
 }

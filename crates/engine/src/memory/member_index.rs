@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use liststore_contract::domain::{Identity, ValueDigest};
+use liststore_storage::collect::Offered;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -89,11 +90,10 @@ impl MemberIndex {
     }
 
     /// Stores an item, and returns the previous item of the member.
-    fn put(&mut self, entry: &Entry, value: &[u8]) -> Option<Stored> {
+    fn put(&mut self, (timestamp, expires_at): (u64, u64), value: &[u8]) -> Option<Stored> {
         let Self { identity, hasher, items, value_bytes } = self;
         let member = identity.member(value);
         let hash = hasher.hash_one(member);
-        let (timestamp, expires_at) = (entry.timestamp, entry.expires_at);
         match items.find_mut(hash, |known| identity.member(&known.value) == member) {
             // Unchanged if nothing but the member is stored.
             Some(known) if *known.value == *value => {
@@ -146,7 +146,7 @@ impl MemberIndex {
             } else if entry.deleted {
                 self.delete(entry, cursor.value());
             } else {
-                replaced.extend(self.put(entry, cursor.value()));
+                replaced.extend(self.put((entry.timestamp, entry.expires_at), cursor.value()));
             }
             cursor.advance()?;
         }
@@ -183,14 +183,14 @@ impl Collect for IndexBuilder {
     /// `None` for a set that is too long.
     type Found = Option<MemberIndex>;
 
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
+    fn offer(&mut self, item: &impl Offered) -> Next {
         if self.items_left == 0 || self.index.is_too_long() || self.index.bytes() > self.bytes_max {
             self.is_whole = false;
             return Next::Done;
         }
         self.items_left -= 1;
-        if !entry.deleted {
-            let _none_before = self.index.put(entry, row.value());
+        if !item.is_deleted() {
+            let _none_before = self.index.put((item.timestamp(), item.expires_at()), item.value());
         }
         Next::Wanted
     }

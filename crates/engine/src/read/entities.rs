@@ -9,8 +9,7 @@ use liststore_contract::domain::{EntityId, FeatureKey, Item};
 use liststore_storage::{Bounds, Count, EntityPlace, ItemPage, Operation, Range};
 
 use super::tables::View;
-use crate::collect::look::Counter;
-use crate::collect::page::{self, Collect, Next, PageBuilder};
+use crate::collect::page::{self, Collect, Counter, Next, PageBuilder};
 use crate::collect::turn::Turn;
 use crate::error::ReadError;
 use crate::files::{PARTITIONS, Scan, partition_of};

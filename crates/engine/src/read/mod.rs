@@ -109,7 +109,7 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::super::collect::look::Counter;
+    use super::super::collect::page::Counter;
     use super::super::log::Position;
     use super::super::log::change::Change;
     use super::super::memory::memtable::Memtable;

@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use liststore_contract::domain::{Item, ItemKey, Timestamp};
+use liststore_storage::collect::{Offered, is_visible};
 use liststore_storage::{ItemPage, Operation, Range};
 
 use super::tables::{InMemory, View};
-use crate::collect::page::{self, Collect, Last, Next, is_visible};
+use crate::collect::page::{self, Collect, Last, Next};
 use crate::collect::turn::Turn;
 use crate::error::ReadError;
 use crate::list_id::ListId;
 use crate::row::merge::Merge;
 use crate::row::seek::{Floor, Start};
-use crate::row::{Entry, RowCursor};
 
 /// The estimated number of items in a block, or between two bookmarks.
 const ITEMS_OF_STEP: usize = 128;
@@ -105,17 +105,17 @@ impl OldestPage {
 impl Collect for OldestPage {
     type Found = ItemPage;
 
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
-        if !self.floor.is_reached(row) {
+    fn offer(&mut self, item: &impl Offered) -> Next {
+        if !self.floor.is_reached(item) {
             return Next::Done;
         }
-        let in_bounds = entry.timestamp <= self.range.max_timestamp.as_nanos();
+        let in_bounds = item.timestamp() <= self.range.max_timestamp.as_nanos();
         if in_bounds
-            && is_visible(&self.op, entry)
-            && let Ok(timestamp) = Timestamp::from_nanos(entry.timestamp)
+            && is_visible(&self.op, item)
+            && let Ok(timestamp) = Timestamp::from_nanos(item.timestamp())
         {
-            self.window_bytes = self.window_bytes.saturating_add(row.value().len());
-            self.window.push_back(Item { timestamp, value: row.value_bytes() });
+            self.window_bytes = self.window_bytes.saturating_add(item.value().len());
+            self.window.push_back(Item { timestamp, value: item.value_bytes() });
             self.shorten_window();
         }
         Next::Wanted

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use liststore_contract::domain::{ItemKey, Timestamp, ValueDigest};
 use liststore_storage::Range;
+use liststore_storage::collect::Offered;
 
-use crate::row::{self, Bookmark, Malformed, RowCursor};
+use crate::row::{self, Bookmark, Entry, Malformed, RowCursor};
 
 /// Items between two bookmarks: for a list that is read page by page, and for one with look-ups of single places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,23 +100,22 @@ impl Floor {
         Self { inclusive: false, ..Self::at(key) }
     }
 
-    /// The order of the item at a cursor relative to the floor. Any item of the timestamp is above, if all of them are
-    /// wanted.
-    fn order_of(&self, cursor: &RowCursor) -> Ordering {
-        let Some(entry) = cursor.entry() else { return Ordering::Less };
-        let by_digest = || self.digest.map_or(Ordering::Greater, |digest| cursor.digest().cmp(&digest));
-        entry.timestamp.cmp(&self.timestamp).then_with(by_digest)
+    /// The order of an item and the floor. Any item of the timestamp is above, if all of them are wanted.
+    fn order_of(&self, timestamp: u64, digest: impl FnOnce() -> ValueDigest) -> Ordering {
+        let by_digest = || self.digest.map_or(Ordering::Greater, |floor| digest().cmp(&floor));
+        timestamp.cmp(&self.timestamp).then_with(by_digest)
     }
 
-    /// Whether the item at a cursor is wanted.
-    pub fn is_reached(&self, cursor: &RowCursor) -> bool {
-        let order = self.order_of(cursor);
+    /// Whether an item is wanted.
+    pub fn is_reached(&self, item: &impl Offered) -> bool {
+        let order = self.order_of(item.timestamp(), || item.digest());
         order == Ordering::Greater || (order == Ordering::Equal && self.inclusive)
     }
 
-    /// Whether that item is above the floor: a read that restarts there has progressed.
+    /// Whether the item at a cursor is above the floor: a read that restarts there has progressed.
     pub fn is_passed(&self, cursor: &RowCursor) -> bool {
-        self.order_of(cursor) == Ordering::Greater
+        let order = |entry: &Entry| self.order_of(entry.timestamp, || cursor.digest());
+        cursor.entry().map(order) == Some(Ordering::Greater)
     }
 
     /// Whether some items of the timestamp itself are not wanted.

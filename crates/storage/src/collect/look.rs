@@ -4,10 +4,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use liststore_contract::domain::{Identity, Timestamp};
-use liststore_storage::{Bounds, Count, Operation};
 
-use super::page::{Collect, Next, is_visible};
-use crate::row::{Entry, RowCursor};
+use super::{Collect, Next, Offered, is_visible};
+use crate::{Bounds, Count, Operation};
 
 /// The items that an operation sees between two moments.
 struct Within {
@@ -23,12 +22,12 @@ impl Within {
         Self { op: *op, floor, ceiling: bounds.max_timestamp.as_nanos() }
     }
 
-    fn is_over(&self, entry: &Entry) -> bool {
-        entry.timestamp < self.floor
+    fn is_over(&self, item: &impl Offered) -> bool {
+        item.timestamp() < self.floor
     }
 
-    fn has(&self, entry: &Entry) -> bool {
-        entry.timestamp <= self.ceiling && is_visible(&self.op, entry)
+    fn has(&self, item: &impl Offered) -> bool {
+        item.timestamp() <= self.ceiling && is_visible(&self.op, item)
     }
 }
 
@@ -48,11 +47,11 @@ impl Counter {
 impl Collect for Counter {
     type Found = Count;
 
-    fn offer(&mut self, entry: &Entry, _: &RowCursor) -> Next {
-        if self.within.is_over(entry) {
+    fn offer(&mut self, item: &impl Offered) -> Next {
+        if self.within.is_over(item) {
             return Next::Done;
         }
-        if self.within.has(entry) {
+        if self.within.has(item) {
             if self.count.items == self.max {
                 self.count.exact = false;
                 return Next::Done;
@@ -95,14 +94,14 @@ impl Finder {
 impl Collect for Finder {
     type Found = Vec<Option<Timestamp>>;
 
-    fn offer(&mut self, entry: &Entry, row: &RowCursor) -> Next {
-        if self.within.is_over(entry) || self.missing.is_empty() {
+    fn offer(&mut self, item: &impl Offered) -> Next {
+        if self.within.is_over(item) || self.missing.is_empty() {
             return Next::Done;
         }
-        if self.within.has(entry)
-            && let Some(place) = self.missing.remove(self.identity.value(row.value()))
+        if self.within.has(item)
+            && let Some(place) = self.missing.remove(self.identity.value(item.value()))
         {
-            self.newest[place] = Timestamp::from_nanos(entry.timestamp).ok();
+            self.newest[place] = Timestamp::from_nanos(item.timestamp()).ok();
         }
         Next::Wanted
     }
