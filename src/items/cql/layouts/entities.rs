@@ -12,7 +12,8 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
-use super::{bags, buckets, keys, members};
+use super::bags;
+use super::layout::Layout;
 use crate::domain::{EntityId, FeatureKey, ListKey, Token};
 use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::core::Core;
@@ -196,15 +197,17 @@ async fn has_items(
         return Ok(bags::bag(call).await?.bag.is_some());
     }
     let (is_set, has_buckets) = (feature_key.identity().is_set(), feature_key.bucket().is_some());
-    if is_set && members::has_items(call).await? {
-        return Ok(true);
+    // Of a deleted set no server may know that it was one.
+    let of_items = if has_buckets { Layout::Buckets } else { Layout::Items };
+    let both = [Layout::Set, of_items, Layout::Items];
+    let layouts = if is_set { &both[..if has_buckets { 3 } else { 2 }] } else { &both[1..2] };
+    for layout in layouts {
+        if layout.keys(call, &Bounds::ALL, None, (1, 0)).await?.count > 0 {
+            return Ok(true);
+        }
+        call.release();
     }
-    call.release();
-    if has_buckets && buckets::count(call, &Bounds::ALL, 1).await?.items > 0 {
-        return Ok(true);
-    }
-    call.release();
-    Ok((!has_buckets || is_set) && keys::count(call, &Bounds::ALL, 1).await?.items > 0)
+    Ok(false)
 }
 
 /// The token of a partition key of two components: each with its length in front and a zero behind (Cassandra's

@@ -3,8 +3,10 @@
 //! | files | what they own |
 //! | --- | --- |
 //! | `operations` | each operation, handed to the layout of its list |
-//! | `get`, `add`, `remove`, `contains` | operations on lists of items |
-//! | `keys` | slices of a partition: bounds and keys |
+//! | `add`, `remove`, `contains` | operations on lists of items |
+//! | `walk` | what the walk of a layout is, and its collectors |
+//! | `partition` | the walk over a partition of items |
+//! | `keys` | slices of a partition: bounds on its keys |
 //! | `buckets` | lists in many partitions |
 //! | `members` | sets |
 //! | `bags` | bags of properties |
@@ -18,13 +20,14 @@ pub mod buckets;
 pub mod contains;
 pub mod deletes;
 pub mod entities;
-pub mod get;
 pub mod keys;
 pub mod layout;
 pub mod members;
 pub mod operations;
+pub mod partition;
 pub mod remove;
 pub mod settled;
+pub mod walk;
 
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::layout::Layout;
-use super::{add, bags, buckets, contains, keys, members, remove};
+pub use super::layout::count;
+use super::{add, bags, buckets, contains, members, remove};
 use crate::domain::{Item, ItemKey, NewItem, Timestamp, ValueDigest};
 use crate::items::cql::call::Call;
-use crate::items::{Bounds, Count, Removal, StoreError};
+use crate::items::{Bounds, Removal, StoreError};
 
 /// The newest item of each of these values.
 pub async fn contains(
@@ -25,15 +26,6 @@ pub async fn contains(
 /// The item of each of these members of a set.
 pub async fn lookup(call: &mut Call, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
     members::lookup(call, members).await
-}
-
-/// Counts the visible items between two moments, up to a number.
-pub async fn count(call: &mut Call, within: &Bounds, max: u64) -> Result<Count, StoreError> {
-    match Layout::of(&call.list) {
-        Layout::Items => keys::count(call, within, max).await,
-        Layout::Buckets => buckets::count(call, within, max).await,
-        Layout::Set => members::count(call, within, max).await,
-    }
 }
 
 /// Adds items, all of them or none.

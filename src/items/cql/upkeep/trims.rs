@@ -15,7 +15,9 @@ use crate::domain::ListKey;
 use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
 use crate::items::cql::layouts::deletes::delete_slice;
-use crate::items::cql::layouts::keys::{Keys, slice, walk_keys};
+use crate::items::cql::layouts::keys::slice;
+use crate::items::cql::layouts::layout::Layout;
+use crate::items::cql::layouts::walk::Keys;
 use crate::items::cql::layouts::{buckets, members};
 use crate::items::cql::notes::overlong::slack;
 use crate::items::{Bounds, Operation, StoreError};
@@ -58,7 +60,8 @@ async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     }
     let write_timestamp = core.write_clock.before_all_that_follows();
     let (shown, most) = (max_items.as_u64(), (max_items.get() + slack(max_items)) as u64);
-    let Keys { count, last: Some(last) } = walk_keys(call, &Bounds::ALL, None, (most + 1, shown)).await? else {
+    let keys = Layout::Items.keys(call, &Bounds::ALL, None, (most + 1, shown)).await?;
+    let Keys { count, at: Some(last), .. } = keys else {
         return Ok(());
     };
     if count > most && core.bound_of(list) == Some(bound) {

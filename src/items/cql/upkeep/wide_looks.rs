@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use crate::domain::{ListKey, Ttl};
 use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
-use crate::items::cql::layouts::keys::{Keys, walk_keys};
+use crate::items::cql::layouts::layout::Layout;
 use crate::items::cql::notes::wide::WIDE_ITEMS;
 use crate::items::{Bounds, Operation, StoreError};
 
@@ -33,7 +33,7 @@ async fn look(core: &Arc<Core>, list: &ListKey, ttl: Ttl) -> Result<(), StoreErr
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
     let call = &mut Call::with_permit(core, &op, list, permit);
-    let Keys { count, .. } = walk_keys(call, &Bounds::ALL, None, (WIDE_ITEMS, 0)).await?;
-    core.wide.met(list, count);
+    let keys = Layout::Items.keys(call, &Bounds::ALL, None, (WIDE_ITEMS, 0)).await?;
+    core.wide.met(list, keys.count);
     Ok(())
 }

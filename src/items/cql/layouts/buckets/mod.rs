@@ -14,15 +14,15 @@
 mod add;
 mod count;
 mod directory;
-mod get;
 mod pace;
 mod remove;
 mod several;
 mod trim;
+mod walk;
 
 pub use add::add;
-pub use count::{count, last_shown};
+pub use count::count;
 pub use directory::{emptied_before, forget, is_covered, partition, partitions};
-pub use get::get;
 pub use remove::all;
 pub use trim::trim;
+pub use walk::BucketsWalk;

@@ -27,8 +27,11 @@ impl Pace {
         (2 * missing).div_ceil(buckets.max(1)).max(ROWS_MIN)
     }
 
-    pub fn met(&mut self, buckets: usize, rows: usize) {
+    pub fn read(&mut self, buckets: usize) {
         self.buckets += buckets;
+    }
+
+    pub fn met(&mut self, rows: usize) {
         self.rows += rows;
     }
 }
@@ -42,7 +45,8 @@ mod tests {
         for (rows, missing, expected) in [(0, 51, 16), (1, 50, 16), (10, 41, 5), (40, 11, 1), (1_000, 1, 1)] {
             let mut pace = Pace::default();
             assert_eq!(pace.buckets(missing), 1);
-            pace.met(1, rows);
+            pace.read(1);
+            pace.met(rows);
             assert_eq!(pace.buckets(missing), expected, "{rows} {missing}");
         }
         assert_eq!(Pace::rows_of_each(50, 16), 8);

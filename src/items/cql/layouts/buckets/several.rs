@@ -35,7 +35,7 @@ fn paging(each: usize, buckets: usize) -> (usize, usize) {
 pub type Row = (String, Bytes);
 
 /// What of several buckets is read.
-pub struct Slice<'a> {
+pub struct Several<'a> {
     pub list: &'a ListKey,
     pub names: &'a [String],
     pub lower: &'a str,
@@ -43,7 +43,7 @@ pub struct Slice<'a> {
     pub with_values: bool,
 }
 
-impl Slice<'_> {
+impl Several<'_> {
     fn feature_keys(&self) -> Vec<String> {
         self.names.iter().map(|name| self.list.feature_key.in_bucket(name).as_str().to_owned()).collect()
     }

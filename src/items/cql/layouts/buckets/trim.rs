@@ -1,12 +1,13 @@
 //! Cutting a list in buckets that is longer than it shows.
 
-use super::count::first_keys;
 use super::directory::{Names, forget, partition};
-use super::several::{SEVERAL_MAX, Slice};
-use crate::domain::{Bucket, MaxItems};
+use super::several::{SEVERAL_MAX, Several};
+use super::walk::BucketsWalk;
+use crate::domain::{Bucket, MaxItems, Order};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::deletes::{clear, delete_slice};
-use crate::items::cql::layouts::keys::{Keys, slice};
+use crate::items::cql::layouts::keys::{bounds, slice};
+use crate::items::cql::layouts::walk::{Keys, What, collect};
 use crate::items::cql::notes::overlong::slack;
 use crate::items::{Bounds, StoreError};
 
@@ -16,7 +17,11 @@ pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> b
     let list = call.list.clone();
     let write_timestamp = call.core.write_clock.before_all_that_follows();
     let (shown, most) = (max_items.as_u64(), (max_items.get() + slack(max_items)) as u64);
-    let Keys { count, last: Some(last) } = first_keys(call, (most + 1, shown)).await? else { return Ok(false) };
+    let Some(visible) = bounds(&call.op, &Bounds::ALL, (Order::Newest, None), None) else { return Ok(false) };
+    let walk = BucketsWalk::new(call, visible, What::Keys, max_items.get() + slack(max_items) + 1);
+    let Keys { count, at: Some(last), .. } = collect(call, walk, Keys::new(most + 1, shown)).await? else {
+        return Ok(false);
+    };
     if count <= most || !is_bound() {
         return Ok(false);
     }
@@ -31,7 +36,7 @@ pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> b
         if some.is_empty() {
             break;
         }
-        let several = Slice { list: &list, names: &some, lower: &lower, upper: &upper, with_values: false };
+        let several = Several { list: &list, names: &some, lower: &lower, upper: &upper, with_values: false };
         // One row says that there is something to delete.
         let found = several.rows(call, 1).await?;
         for (name, _) in some.iter().zip(found).filter(|(_, rows)| rows.is_none()) {

@@ -14,7 +14,7 @@
 //! | `entry` | what an entry holds, which of it stands, and where it is |
 //! | `read`, `write` | the requests: rows and entries; batches of changes |
 //! | `walk` | items that stand, in order |
-//! | `get`, `look`, `add`, `remove` | the operations |
+//! | `look`, `add`, `remove` | the operations |
 //! | `trim` | cutting a set that is longer than it shows |
 //! | `compare` | finding entries whose rows are hidden |
 //! | `mend` | making rows and entries agree |
@@ -22,7 +22,6 @@
 mod add;
 mod compare;
 mod entry;
-mod get;
 mod look;
 mod mend;
 mod read;
@@ -32,8 +31,8 @@ mod walk;
 mod write;
 
 pub use add::add;
-pub use get::get;
-pub use look::{contains, count, has_items, last_shown, lookup};
+pub use look::{contains, count_whole, lookup, order_of_moves};
 pub use mend::mend;
 pub use remove::remove;
 pub use trim::trim;
+pub use walk::SetWalk;

@@ -10,6 +10,7 @@ use crate::items::StoreError;
 use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::core::Core;
 use crate::items::cql::error::damaged_row;
+use crate::items::cql::layouts::walk::Slice;
 use crate::items::cql::partitions::Page;
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::sets::{ENTRIES_MAX, SetStatement};
@@ -27,14 +28,6 @@ pub struct Row {
     pub key: ItemKey,
     /// Where the entry of its member is.
     pub member: String,
-}
-
-/// Which ordered rows: `lower <= sort < upper`.
-#[derive(Debug, Clone)]
-pub struct Slice {
-    pub order: Order,
-    pub lower: String,
-    pub upper: String,
 }
 
 /// The ordered rows of a slice, part by part.

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::entry::{Entry, Held, place_of};
 use super::look::{last_shown, last_shown_of};
-use super::read::{self, AllEntries, Rows, Slice};
+use super::read::{self, AllEntries, Rows};
 use super::walk::keep_of;
 use super::write::{self, Change};
 use crate::domain::{IdentityKind, ItemKey, Order};
@@ -21,6 +21,7 @@ use crate::items::cql::error::after_unknown;
 use crate::items::cql::layouts::deletes::wait_out;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::layouts::settled::settled;
+use crate::items::cql::layouts::walk::Slice;
 use crate::items::cql::statements::Statement;
 use crate::items::cql::statements::sets::ENTRIES_MAX;
 use crate::items::{Bounds, Removal, StoreError};

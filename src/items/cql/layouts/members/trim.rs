@@ -1,11 +1,11 @@
 //! Cutting a set that is longer than it shows.
 
-use super::read::Slice;
-use super::walk::{Standing, Walk};
+use super::walk::{SetWalk, Standing};
 use super::write;
 use crate::domain::{MaxItems, Order};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::keys::slice;
+use crate::items::cql::layouts::walk::{Slice, What};
 use crate::items::cql::notes::overlong::slack;
 use crate::items::cql::statements::Statement;
 use crate::items::{Bounds, StoreError};
@@ -18,10 +18,10 @@ const STEP_ROWS: usize = 500;
 /// meanwhile. Returns whether something was deleted.
 pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> bool) -> Result<bool, StoreError> {
     let (lower, upper) = slice(&Bounds::ALL);
-    let mut walk = Walk::new(Slice { order: Order::Newest, lower, upper });
+    let mut walk = SetWalk::new(Slice { order: Order::Newest, lower, upper }, What::Keys, usize::MAX);
     let (mut met, mut surplus, mut begun) = (0, Vec::new(), false);
     let most = max_items.get() + slack(max_items);
-    while let Some(standing) = walk.next(call, STEP_ROWS).await? {
+    while let Some(standing) = walk.standing(call, STEP_ROWS).await? {
         for standing in standing {
             met += 1;
             if met > max_items.get() {

@@ -1,13 +1,27 @@
 //! Walks over the items that stand in a set, in the order of its rows.
 
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use bytes::Bytes;
 
 use super::entry::{Entry, Held};
-use super::read::{self, Row, Rows, Slice};
-use crate::domain::{ItemKey, Keep, ListKey, Order};
+use super::read::{self, Row, Rows};
+use crate::domain::{ItemKey, Keep, ListKey, Order, ValueDigest};
+use crate::items::collect::{Collect, Next, Offered};
 use crate::items::cql::call::Call;
+use crate::items::cql::layouts::walk::{Slice, Step, Walk, What};
 use crate::items::cql::notes::mends::Mend;
 use crate::items::{Operation, StoreError};
+
+/// Rows of the first page: the size of items is unknown until it has been read.
+const FIRST_ROWS: usize = 128;
+/// Rows of a page whose items are not returned, and of any page.
+pub const STEP_ROWS: usize = 1_000;
+/// Later pages have as many rows as fit in this, by the items that were read.
+const STEP_BYTES: usize = 1 << 20;
+/// Members of one walk that are compared with each other.
+const COMPARED_MAX: usize = 100_000;
 
 /// An item that stands, and where the entry of its member is.
 #[derive(Debug, Clone)]
@@ -18,27 +32,33 @@ pub struct Standing {
     pub others: Vec<Held>,
 }
 
-/// Such a walk. A member that moves while it goes on is met where it was, where it is, or not at all; one that does
-/// not move is met once.
-pub struct Walk {
+/// Such a walk. A member that moves while it goes on is offered where it was first met, or not at all; a member that does
+/// not move is offered once.
+pub struct SetWalk {
     rows: Rows,
     /// The last row that was read.
     at: Option<ItemKey>,
+    /// Rows of the next page.
+    rows_max: usize,
+    /// How many items were not offered yet.
+    left: usize,
+    met: Met,
 }
 
-impl Walk {
-    pub fn new(slice: Slice) -> Self {
-        Self { rows: Rows::of(slice), at: None }
+impl SetWalk {
+    pub fn new(slice: Slice, what: What, limit: usize) -> Self {
+        let rows_max = if what == What::Items { FIRST_ROWS } else { STEP_ROWS };
+        Self { rows: Rows::of(slice), at: None, rows_max, left: limit, met: Met::default() }
     }
 
     /// The items that stand where the next rows are, of which `rows_max` are read at most: in order, none of them
     /// behind what the walk has passed. There may be none, and more of them ahead; `None` is the end.
-    pub async fn next(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Standing>>, StoreError> {
+    pub async fn standing(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Standing>>, StoreError> {
         let read = self.rows.next(call, rows_max).await;
-        let Slice { order, lower, upper } = &self.rows.slice;
+        let slice = &self.rows.slice;
         let begin = self.at.map(|at| at.to_string());
-        let begin = begin.as_ref().unwrap_or(if *order == Order::Newest { upper } else { lower });
-        let Some(rows) = call.core.to_sweep.check(read, (&call.list, begin, *order))? else { return Ok(None) };
+        let begin = begin.as_deref().unwrap_or(slice.begin());
+        let Some(rows) = call.core.to_sweep.check(read, (&call.list, begin, slice.order))? else { return Ok(None) };
         let members: HashSet<&String> = rows.iter().map(|row| &row.member).collect();
         let members = members.into_iter().cloned().collect();
         let entries = read::entries(call, members).await?;
@@ -87,6 +107,68 @@ impl Walk {
     }
 }
 
+impl Walk for SetWalk {
+    async fn next<C: Collect + Send>(&mut self, call: &mut Call, collector: &mut C) -> Result<Step, StoreError> {
+        let Some(standing) = self.standing(call, self.rows_max.min(self.left)).await? else { return Ok(Step::Ended) };
+        let (mut bytes, count) = (0, standing.len());
+        for Standing { member, held, .. } in standing {
+            if !self.met.is_new(&member) {
+                continue;
+            }
+            bytes += held.stored.len();
+            self.left = self.left.saturating_sub(1);
+            if collector.offer(&held) == Next::Done {
+                return Ok(Step::Full);
+            }
+        }
+        if let Some(bytes) = bytes.checked_div(count) {
+            self.rows_max = (STEP_BYTES / bytes.max(1)).clamp(1, STEP_ROWS);
+        }
+        Ok(if self.is_over() || self.left == 0 { Step::Ended } else { Step::More })
+    }
+}
+
+impl Offered for Held {
+    fn timestamp(&self) -> u64 {
+        self.key.timestamp.as_nanos()
+    }
+
+    fn expires_at(&self) -> u64 {
+        self.expires_at
+    }
+
+    fn is_deleted(&self) -> bool {
+        false
+    }
+
+    fn digest(&self) -> ValueDigest {
+        self.key.digest
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.stored
+    }
+
+    fn value_bytes(&self) -> Bytes {
+        self.stored.clone()
+    }
+}
+
+/// The members that a walk has met, up to a number: a member that moves is met twice.
+#[derive(Default)]
+struct Met {
+    hasher: RandomState,
+    members: HashSet<u64>,
+}
+
+impl Met {
+    /// Whether a member was not met before.
+    fn is_new(&mut self, member: &str) -> bool {
+        let hash = self.hasher.hash_one(member);
+        if self.members.len() < COMPARED_MAX { self.members.insert(hash) } else { !self.members.contains(&hash) }
+    }
+}
+
 fn points_to(entry: Option<&Entry>, row: &Row) -> bool {
     entry.is_some_and(|entry| entry.held.iter().any(|held| held.key == row.key))
 }
@@ -99,4 +181,17 @@ pub fn mend(op: &Operation, list: &ListKey, member: &str, row: Option<ItemKey>) 
 /// Which item of a member stays. A list that is no set never gets here.
 pub fn keep_of(list: &ListKey) -> Keep {
     list.identity().keep().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_met_once_and_memory_is_bounded() {
+        let mut met = Met::default();
+        assert_eq!(["a", "b", "a"].map(|member| met.is_new(member)), [true, true, false]);
+        let counted = (0..COMPARED_MAX + 10).filter(|n| met.is_new(&format!("m-{n}"))).count();
+        assert_eq!((counted, met.members.len(), met.is_new("b")), (COMPARED_MAX + 10, COMPARED_MAX, false));
+    }
 }
