@@ -1,4 +1,4 @@
-//! What the operations of a session share: the cluster, and the bounds that an operation passes before it asks the
+//! The shared state of a session's operations: the cluster, and the bounds that an operation passes before it asks the
 //! cluster.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a session looks at the index of values while something is wrong with it.
 const INDEX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What the operations of a session share.
+/// The shared state of a session's operations.
 pub struct Core {
     pub cluster: Arc<dyn Partitions>,
     pub noted_buckets: NotedBuckets,
@@ -57,7 +57,7 @@ pub struct Core {
     pub dense: Dense,
     /// How much narrower than a whole table the parts of walks over partitions are at present.
     pub walk_narrowed: AtomicU32,
-    /// Counts what was mended of sets, by what it was.
+    /// Counts repairs of sets, by kind.
     pub mended: IntCounterVec,
     /// Who this process is in the reverse entries of sets.
     pub writer: i32,
@@ -72,7 +72,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// What the operations of a session share that go to this cluster.
+    /// Creates the shared state of a session with this cluster.
     pub fn new(
         shared: &Shared,
         cluster: Arc<dyn Partitions>,
@@ -171,7 +171,7 @@ impl Core {
         self.admit().map(|()| permit)
     }
 
-    /// That permits are all taken has a cause of its own where nodes hold them and do not answer.
+    /// The cause of a refusal for lack of permits: unresponsive nodes may hold all of them.
     pub fn cause_of(&self, error: StoreError) -> StoreError {
         match error {
             StoreError::Overloaded { .. } if self.gate.is_shut() => {
@@ -187,7 +187,7 @@ impl Core {
         self.cluster.reaches_a_node(&|node| health.is_suspect(node))
     }
 
-    /// What is shown of a list at present, if that is known and bounded by more than a TTL.
+    /// The TTL and the bound of a list at present, if they are known and it has a bound.
     pub fn bound_of(&self, list: &ListKey) -> Option<(Ttl, MaxItems)> {
         self.bound_of.get()?(list.feature_key.as_str())
     }

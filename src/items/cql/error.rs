@@ -1,7 +1,7 @@
-//! What the driver's errors mean: for the caller, for a retry, and for a write whose outcome may be
-//! unknown. The one place that reads them; the driver's and the database's own words go no further.
+//! The meaning of the driver's errors: for the caller, for a retry, and for a write whose outcome may be unknown. The
+//! one place that reads them; the driver's and the database's own words go no further.
 //!
-//! The meanings are those of the CQL binary protocol, version 4, section 9 ("Error codes").
+//! The source is the CQL binary protocol, version 4, section 9 ("Error codes").
 
 use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, OperationType, RequestAttemptError};
 use scylla::statement::Consistency;
@@ -103,7 +103,7 @@ impl Failure {
             DbError::RateLimitReached { op_type, rejected_by_coordinator } => {
                 let reason = "the rate limit of the list's partition was reached";
                 let may_be_done = matches!(op_type, OperationType::Write) && !rejected_by_coordinator;
-                // Asking elsewhere is what a rate limit is there to prevent.
+                // A rate limit must not be evaded by asking another node.
                 let failure = overloaded("rate_limit", reason);
                 Self { error: after_unknown(failure.error, may_be_done), retry: false, ..failure }
             }
@@ -145,8 +145,8 @@ impl Failure {
         }
     }
 
-    /// `Invalid` covers what is the caller's to change, the operator's, and nobody's; only its text
-    /// tells them apart. A text that is not known here is an internal error.
+    /// `Invalid` covers errors of the caller, of the operator, and of this program. Only its text distinguishes them.
+    /// An unknown text is an internal error.
     fn of_invalid(text: &str) -> Self {
         let text = text.to_ascii_lowercase();
         let refused = |invalid| Self { error: StoreError::Refused(invalid), retry: false, kind: "refused" };
@@ -205,7 +205,7 @@ pub fn after_unknown(error: StoreError, unknown: bool) -> StoreError {
     if unknown { error.with_outcome_unknown() } else { error }
 }
 
-/// A row that is not what this store writes.
+/// A row that this store did not write.
 pub fn damaged_row() -> StoreError {
     StoreError::Internal { reason: "a row that this store did not write".into(), outcome_unknown: false }
 }

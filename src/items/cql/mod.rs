@@ -1,17 +1,17 @@
 //! Lists in ScyllaDB and Apache Cassandra: one partition a list, one session an actor.
 //!
-//! `docs/contributing/cql.md` tells operators what is promised here and on what grounds. This module alone names
-//! the driver, and it must never hand the driver's or the database's words to a caller.
+//! `docs/contributing/cql.md` describes the promises of this store to operators, with their sources. This module alone
+//! names the driver, and it must never hand the driver's or the database's words to a caller.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
-//! | `store`, `shared`, `options` | the store, what its sessions share, and what it is opened with |
-//! | `session`, `core` | one session, and what its operations share |
+//! | `store`, `shared`, `options` | the store, its shared state, and its options |
+//! | `session`, `core` | one session, and the shared state of its operations |
 //! | `call` | one operation on one partition, its permit, and its requests |
 //! | `layouts` | the operations on lists, sets and bags |
-//! | `upkeep`, `notes` | tasks in the background, and what operations note for them |
+//! | `upkeep`, `notes` | tasks in the background, and the notes of operations for them |
 //! | `pressure` | permits, attempts and routes |
-//! | `health` | what sessions observe of nodes and clocks |
+//! | `health` | the view of nodes and clocks |
 //! | `partitions` | requests about partitions, carried out by the driver or a simulated cluster |
 //! | `statements` | the texts |
 //! | `schema` | the keyspace and its tables |
@@ -56,7 +56,7 @@ pub use schema::state::SchemaState;
 pub use statements::lists::Texts;
 pub use store::CqlStore;
 
-/// Why a store cannot be opened, whatever the cluster: the options are not right.
+/// Why a store cannot be opened with any cluster: its options are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     #[error("items.cql.{option}: {problem}")]

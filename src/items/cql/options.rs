@@ -1,5 +1,4 @@
-//! What the CQL store is told when it is opened. It owns the checks of that, and must never read
-//! settings or connect to anything.
+//! The options of the CQL store, and their checks. This module must never read settings or connect to anything.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -36,7 +35,7 @@ pub struct CqlOptions {
     pub tablets: TabletsChoice,
     pub read_consistency: Consistency,
     pub write_consistency: Consistency,
-    /// The table's safeguard TTL, for rows that somebody else writes without one.
+    /// The table's safeguard TTL, for rows that other programs write without one.
     pub default_ttl_secs: u32,
     pub credentials: Option<Credentials>,
     pub tls: Option<CqlTls>,
@@ -94,8 +93,8 @@ impl CqlOptions {
     /// Cassandra's `SchemaConstants.NAME_LENGTH`.
     const KEYSPACE_CHARS_MAX: usize = 48;
 
-    /// Refuses what no statement may be made from: keyspaces and datacenters stand in the text of
-    /// the schema's statements, where nothing can be bound.
+    /// Refuses values that must not become part of a statement: the schema's statements contain keyspaces and
+    /// datacenters as text, because they cannot bind values.
     pub(super) fn validate(&self) -> Result<(), OpenError> {
         if self.contact_points.is_empty() {
             return Err(OpenError::Option { option: "contact_points", problem: "at least one host:port is needed" });
@@ -181,7 +180,7 @@ pub struct ClientCertificate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DialectChoice {
-    /// Told by what the nodes say of themselves.
+    /// Detected from the nodes' messages.
     Auto,
     Scylla,
     Cassandra,

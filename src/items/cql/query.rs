@@ -1,4 +1,4 @@
-//! Queries outside the list operations: small ones, each bounded by itself, since they have no deadline.
+//! Queries outside the list operations: small queries, each with a time limit, since they have no deadline.
 
 use std::time::Duration;
 

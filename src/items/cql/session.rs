@@ -1,8 +1,7 @@
 //! One session of the store: it lives where it was opened, and carries the operations out.
 //!
-//! An operation runs as a task of its own, on the same thread: a caller who goes away leaves no
-//! request of the driver behind half-way, whose stream would be lost to the connection until the
-//! answer comes.
+//! An operation runs as a separate task, on the same thread: a caller who goes away leaves no request of the driver
+//! behind half-way, whose stream would be lost to the connection until the answer comes.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -61,7 +60,7 @@ impl Drop for CqlSession {
 }
 
 impl CqlSession {
-    /// Connects, checks what is there, and prepares the statements.
+    /// Connects, checks the cluster, and prepares the statements.
     pub async fn open(shared: &Shared) -> Result<Self, StoreError> {
         let cluster = Arc::new(Cluster::open(shared).await?);
         let (dialect, plan) = (cluster.dialect, cluster.plan());
@@ -74,12 +73,12 @@ impl CqlSession {
         let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();
         let sweeps = tokio::spawn(sweeps::sweep(Arc::clone(&core))).abort_handle();
         let node_clocks = tokio::spawn(node_clocks::follow(Arc::clone(&core), cluster)).abort_handle();
-        // So that the first removal need not; what is wrong is known by now, and said.
+        // So the first removal need not do it. A defect of the index is logged already.
         let _ = core.prepare_search(tokio::time::Instant::now() + FIND_TIMEOUT).await;
         Ok(Self { core, lookout, trims, mends, wide_looks, sweeps, node_clocks })
     }
 
-    /// Runs a read to its end, whether or not somebody still waits for it.
+    /// Runs a read to its end, even without a waiting caller.
     async fn read<T, F>(&self, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -102,7 +101,7 @@ impl CqlSession {
         self.read(|core| operation(Call::new(&core, op, list))).await
     }
 
-    /// Runs a write of a list to its end, whether or not somebody still waits for it.
+    /// Runs a write of a list to its end, even without a waiting caller.
     async fn write_of<T, F>(
         &self,
         op: &Operation,
@@ -116,7 +115,7 @@ impl CqlSession {
         self.to_the_end(|core| operation(Call::new(&core, op, list))).await
     }
 
-    /// Runs a write to its end, whether or not somebody still waits for it.
+    /// Runs a write to its end, even without a waiting caller.
     async fn to_the_end<T, F>(&self, operation: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -137,8 +136,8 @@ impl ItemSession for CqlSession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.core.admit()?;
         let first = op.max_items.map(|max_items| range.at_most(max_items));
-        // Reads that share an answer take what has expired for one of them off its end: from the oldest item on
-        // that would be its beginning. And they know nothing of where the items end that are shown.
+        // Reads that share an answer remove expired items from its end. Oldest first, these would be at its beginning.
+        // And shared reads ignore the end of the shown items.
         if range.order == Order::Oldest || first == Some(None) {
             let mut range = *range;
             let read = |mut call: Call| async move {

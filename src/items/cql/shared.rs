@@ -1,4 +1,4 @@
-//! What the sessions of a store share.
+//! The shared state of a store's sessions.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use super::pressure::permits::PermitsOfAll;
 use crate::domain::Clock;
 use crate::items::BoundOf;
 
-/// What the sessions of a store share.
+/// The shared state of a store's sessions.
 pub struct Shared {
     pub options: CqlOptions,
     pub tls: Option<Tls>,
@@ -29,10 +29,10 @@ pub struct Shared {
     pub budget: Arc<RetryBudget>,
     pub permits: PermitsOfAll,
     pub metrics: Arc<CqlMetrics>,
-    /// Who this process is in the reverse entries of sets: nobody else, for all that chance allows. Where two are
-    /// the same, of two items of one member that they add at once the one that was written last may stay.
+    /// The random ID of this process in the reverse entries of sets. If two processes have the same ID and add a member
+    /// at once, the item that was written last may stay.
     pub writer: i32,
-    /// Tells how many items lists show at most, if anybody does.
+    /// Returns the bounds of lists, once it is set.
     pub bound_of: Arc<OnceLock<BoundOf>>,
 }
 

@@ -1,4 +1,4 @@
-//! The store: what its sessions share. Opening it is cheap and needs no cluster; sessions connect.
+//! The store, which all sessions share. Opening it is cheap and needs no cluster; sessions connect.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl ItemStore for CqlStore {
         Ok(())
     }
 
-    /// Attempts that nobody waits for any more are requests all the same.
+    /// Attempts without a waiting caller are requests too.
     async fn idle(&self) {
         self.shared.permits.idle().await;
     }

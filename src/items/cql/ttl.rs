@@ -1,9 +1,8 @@
 //! Row TTLs: the arithmetic between an item's exact expiry and the whole seconds of CQL.
 //!
-//! A row's TTL only reclaims space. What is visible is decided by the operation's `now`, the
-//! item's timestamp and the present TTL, to the nanosecond; so a row must never vanish before its
-//! item expires, and it vanishes at most two seconds after (and as much later as an attempt to
-//! store it was repeated).
+//! A row's TTL only reclaims space. Visibility follows from the operation's `now`, the item's timestamp and the present
+//! TTL, to the nanosecond; so a row must never vanish before its item expires, and it vanishes at most two seconds
+//! after (and as much later as an attempt to store it was repeated).
 
 use crate::domain::Timestamp;
 

@@ -10,8 +10,8 @@ use crate::items::StoreError;
 use crate::items::cql::error::damaged_row;
 
 impl<L: Subject> Call<L> {
-    /// Carries pieces of work out, a few at a time, each lane with a call and a permit of its own, which it hands back.
-    /// Returns what came of them, in no order. Once one has failed its lane ends, and the error of one is the answer.
+    /// Carries pieces of work out, a few at a time, each lane with a separate call and permit. Returns the results, in
+    /// no order. A failure ends its lane, and one of the errors is returned.
     pub async fn in_lanes<T, R, F>(
         &mut self,
         work: Vec<T>,

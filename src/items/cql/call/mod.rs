@@ -1,7 +1,7 @@
 //! One operation on one partition, and its requests: each goes by [`Attempts`](super::pressure::retry::Attempts), and
 //! hands its permit on to the next.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `mod` | the call, its permit, and single requests |
 //! | `pages` | the pages of a query, one after the other |
@@ -29,7 +29,7 @@ use super::statements::{Query, Statement, Writes};
 use crate::domain::ListKey;
 use crate::items::{Operation, StoreError};
 
-/// What the queries of a call are about.
+/// The subject of a call's queries.
 pub trait Subject: Clone {
     /// The feature key and the entity ID of its partition.
     fn partition(&self) -> Option<[&str; 2]>;
@@ -126,7 +126,7 @@ impl<L: Subject> Call<L> {
         self.send(label, make).await?.ok_or_else(damaged_row)
     }
 
-    /// Changes the row of a bag. Returns the answer, and whether it may be that of a second attempt.
+    /// Changes the row of a bag. Returns the answer, and whether there was more than one attempt.
     pub async fn swap(&mut self, put: BagPut) -> Result<(SwapAnswer, bool), StoreError> {
         let (cluster, put, attempts) = (Arc::clone(&self.core.cluster), Arc::new(put), AtomicUsize::new(0));
         let make = |attempt| {

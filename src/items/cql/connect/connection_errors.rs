@@ -14,7 +14,7 @@ pub fn unavailable(reason: String) -> StoreError {
     StoreError::Unavailable { reason, outcome_unknown: false }
 }
 
-/// Why a node cannot be connected to any more: how connections are made is not what is wrong, as likely.
+/// Why a node cannot be reached now, although earlier connections succeeded.
 pub fn why_no_more(error: &ConnectionError) -> String {
     match why_no_connection(error) {
         setup if setup == BROKEN_SETUP => {
@@ -26,7 +26,7 @@ pub fn why_no_more(error: &ConnectionError) -> String {
     }
 }
 
-/// Why a node cannot be connected to, in words of our own: those of others may hold what is secret.
+/// Why a node cannot be connected to, in our words: the driver's text may contain secrets.
 pub fn why_no_connection(error: &ConnectionError) -> String {
     match error {
         ConnectionError::ConnectTimeout => {

@@ -52,7 +52,7 @@ impl LocalDatacenter {
 
     fn among(&self, known: BTreeSet<String>) -> Result<&str, NoDatacenter> {
         let Some(first) = known.first() else {
-            // The driver makes do with the contact points where it cannot read what the cluster is.
+            // If the driver cannot read the cluster's nodes, it uses the contact points alone.
             return Err(NoDatacenter::Unreadable);
         };
         if self.name().is_none() && known.len() > 1 {
@@ -77,7 +77,7 @@ fn datacenters(cluster: &ClusterState) -> BTreeSet<String> {
 /// Why no datacenter is ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoDatacenter {
-    /// The cluster does not tell.
+    /// The cluster does not report it.
     Unreadable,
     Unknown {
         wanted: String,

@@ -39,7 +39,7 @@ const SCHEMA_AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much of the cluster a session waits for before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
-    /// Those nodes that answer at once: the others are connected to meanwhile.
+    /// Nodes that answer at once. The session connects to the others later.
     SomeNodes,
     /// All nodes, or their failure.
     AllNodes,
@@ -66,7 +66,7 @@ pub async fn connect(
         filter.widen();
         let settle = match completeness {
             Completeness::SomeNodes if is_connected(&session) => SETTLE_TIMEOUT,
-            // What a node calls its address may be none of those that answered.
+            // A node may announce an address that is none of the answering ones.
             _ => OPEN_TIMEOUT,
         };
         // What fails here is known by its missing connections; the driver goes on trying.
@@ -119,8 +119,8 @@ async fn build(
     builder.build().await.map_err(|error| unavailable(why_no_session(&error)))
 }
 
-/// What the driver is told to connect to first. It looks names up again when it has lost all nodes, so
-/// it is told them, except where some address of theirs does not answer: it would try that one too.
+/// The addresses to which the driver connects first. It resolves names again when it has lost all nodes, so it gets
+/// names. If one of their addresses does not answer, it gets only the answering addresses.
 fn known_nodes(contact_points: &[String], reached: &Reached) -> Vec<String> {
     if reached.all { contact_points.to_vec() } else { reached.answering.iter().map(ToString::to_string).collect() }
 }

@@ -1,6 +1,6 @@
 //! The driver's sessions: to which nodes they connect, and how.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `driver` | opening a session, and the plan of its nodes |
 //! | `datacenter`, `translate` | the local datacenter; addresses of nodes as seen from here |

@@ -24,15 +24,15 @@ use super::tls::Tls;
 
 /// How long a contact point may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Once one has answered the others have this long: whoever is slower is connected to later.
+/// Once one contact point has answered the others have this long. Slower ones are connected later.
 const GRACE: Duration = Duration::from_millis(250);
 /// An OPTIONS request: version 4, no flags, stream 0, opcode 5, no body.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
-/// The version byte of an answer, whichever version it is of, has this bit.
+/// The version byte of an answer, in every version, has this bit.
 const ANSWER: u8 = 0x80;
 const HEADER_BYTES: usize = 9;
 
-/// What came of asking.
+/// The contact points that answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
     pub answering: BTreeSet<SocketAddr>,
@@ -75,7 +75,7 @@ pub async fn ask_all(contact_points: &[String], tls: Option<&Tls>) -> Result<Rea
 
 const TOO_LONG: &str = "it does not respond: check its machine, its process, and that no firewall drops the packets";
 
-/// What is wrong with each contact point; those of which the same is wrong, together.
+/// The problem of each contact point, grouped by problem.
 fn why_none(failed: &BTreeMap<SocketAddr, String>) -> String {
     let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (address, reason) in failed {
@@ -124,7 +124,7 @@ fn closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
-/// Whether what comes back is an answer of CQL.
+/// Whether the response is a CQL frame.
 async fn options(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<bool> {
     stream.write_all(&OPTIONS).await?;
     stream.flush().await?;

@@ -1,8 +1,8 @@
 //! TLS to the nodes: from PEM files, which are read again when they have changed, and by the names
 //! that clouds write into nodes' certificates.
 //!
-//! The driver knows nodes by their addresses and asks for certificates that name those. Whether a
-//! certificate names what it must is therefore decided here.
+//! The driver knows nodes by their addresses and asks for certificates that name those. So this module decides whether
+//! a certificate names the node.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn is_host_name(name: &ServerName<'static>) -> bool {
     matches!(name, ServerName::DnsName(_))
 }
 
-/// What was read from the files last, as it is used.
+/// The last content of the files, as it is used.
 #[derive(Debug)]
 struct Loaded {
     verifier: Arc<WebPkiServerVerifier>,
@@ -90,7 +90,7 @@ impl Loaded {
     }
 }
 
-/// Accepts a node whose certificate our authority signed and that names what it must.
+/// Accepts a node whose certificate our authority signed and that names the node.
 #[derive(Debug)]
 struct NodeVerifier {
     files: Arc<Files>,

@@ -1,5 +1,5 @@
-//! Addresses of nodes as this server reaches them, where those that the nodes tell are not: behind a
-//! NAT, a proxy or a port mapping.
+//! Addresses of nodes as this server reaches them, if the announced addresses are unreachable: behind a NAT, a proxy or
+//! a port mapping.
 //!
 //! The cluster's tables have no ports. The driver adds the port of its control connection to every address, which is
 //! another one whenever that connection moves to a node behind another port. So a node is known by its IP address, or

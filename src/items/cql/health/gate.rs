@@ -2,8 +2,8 @@
 //! for half of its time, with a permit. A circuit breaker: it opens when there was nothing to connect to for a
 //! while, and closes when there is something again.
 //!
-//! The driver goes on connecting by itself, and `lookout.rs` asks nodes that are connected and silent
-//! whether they answer again: no operation has to find out.
+//! The driver keeps trying to connect, and `lookout.rs` asks nodes that are connected and silent whether they answer
+//! again: no operation has to find out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in what is reached now. Returns whether the gate is shut.
+    /// Notes whether a node is reached now. Returns whether the gate is shut.
     pub fn note(&self, reached: bool, now: Instant) -> bool {
         let mut state = self.state();
         if reached {
@@ -60,7 +60,7 @@ impl Gate {
         self.state().why.clone()
     }
 
-    /// Lets an operation through, or refuses it. What is reached is only looked at while the gate is shut.
+    /// Lets an operation through, or refuses it. Checks for reached nodes only while the gate is shut.
     pub fn admit(&self, reaches_a_node: impl FnOnce() -> bool) -> Result<(), StoreError> {
         if !self.is_shut() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Gate {
         self.shut.load(Ordering::Relaxed)
     }
 
-    /// What an operation is told for which no node is there.
+    /// The error of an operation while no node is reached.
     pub fn refusal(&self) -> StoreError {
         let why = self.why().unwrap_or_else(|| "cause not known yet".to_owned());
         unavailable(format!("no node of the cluster is reachable ({why}): nothing was done; retrying"))

@@ -13,7 +13,7 @@ use super::watch::Watch;
 use crate::items::cql::notes::wide::WideLists;
 use crate::items::cql::statements::Statement;
 
-/// What the sessions of one store count.
+/// The metrics of all sessions of a store.
 #[derive(Debug)]
 pub struct CqlMetrics {
     seconds: [Histogram; Statement::ALL.len()],
@@ -24,11 +24,11 @@ pub struct CqlMetrics {
     pub reads_joined: IntCounter,
     /// Lists that were cut since they had more items than they show.
     pub trims: IntCounter,
-    /// Sweeps that replaced tombstones of rows by those of ranges.
+    /// Sweeps that replaced row tombstones by range tombstones.
     pub swept: IntCounter,
     /// Lists that were met with very many items.
     pub wide: Arc<WideLists>,
-    /// What of sets did not agree and was mended.
+    /// Repairs of sets whose rows and entries did not agree.
     pub mended: IntCounterVec,
     pub watch: Arc<Watch>,
 }
@@ -130,7 +130,7 @@ impl CqlMetrics {
     }
 }
 
-/// What is read when the metrics are collected, rather than counted as it happens.
+/// Values that are read when the metrics are collected.
 struct StateCollector {
     watch: Arc<Watch>,
     skew: Arc<SkewGauge>,

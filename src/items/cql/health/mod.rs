@@ -1,9 +1,9 @@
 //! What sessions observe of the cluster and of clocks, and what they report.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `gate` | refusing operations while no node is reached |
-//! | `watch`, `view`, `news` | what all sessions see, and what the log and `/readyz` say of it |
+//! | `watch`, `view`, `news` | the view of all sessions, for the log and `/readyz` |
 //! | `write_clock`, `skew` | write timestamps, and the clocks of other servers |
 //! | `metrics` | counts |
 

@@ -1,5 +1,5 @@
-//! What the log says when the cluster is reached otherwise than before: a line for each change of state,
-//! however many sessions and nodes have part in it. A state machine without clock or tasks.
+//! The lines of the log about reached and lost nodes: one for each change of state, for all sessions and nodes
+//! together. A state machine without clock or tasks.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use super::view::View;
 /// What lasts shorter than this is no news: a connection that broke is replaced within it.
 const NEWS_AFTER: Duration = Duration::from_secs(1);
 
-/// What the log has said last.
+/// The state that the log last reported.
 #[derive(Debug, Default)]
 pub struct Told {
     /// The nodes that are not reached.
@@ -33,7 +33,7 @@ impl State {
         Self { since: now, told: false }
     }
 
-    /// Whether it is to be told now, which it is once.
+    /// Whether the change must be logged now. It is logged once.
     fn is_due(&mut self, now: Instant) -> bool {
         let due = !self.told && now.saturating_duration_since(self.since) >= NEWS_AFTER;
         self.told |= due;
@@ -50,7 +50,7 @@ pub enum News {
     },
     /// No node is reached.
     Silence,
-    /// Nodes that were told of are reached again, or are no longer of the cluster.
+    /// Reported nodes are reached again, or are no longer of the cluster.
     Regained {
         nodes: Vec<SocketAddr>,
         after: Duration,
@@ -68,7 +68,7 @@ pub enum News {
 }
 
 impl Told {
-    /// Takes in what is seen now, and the count of refused operations. Returns what is to be said of it.
+    /// Takes the present view and the count of refused operations. Returns the news to log.
     pub fn take_in(&mut self, view: &View, refusals: u64, now: Instant) -> Vec<News> {
         let mut news = Vec::new();
         if view.sessions == 0 {

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What was seen counts for one to two windows.
+/// An observation counts for one to two windows.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// The largest distance by which a write timestamp was ahead of our clock when it was found,

@@ -1,5 +1,4 @@
-//! What is seen of the cluster at one moment, by all sessions of a store together, and how that is put
-//! to an operator.
+//! The view of the cluster at one moment, of all sessions of a store together, and its summary for an operator.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +14,7 @@ pub const SILENT: &str = "nodes are connected but do not respond";
 pub enum Contact {
     /// There is no connection to it.
     Gone,
-    /// There is one, and what was sent over it lately was not answered.
+    /// There is a connection, but recent requests over it were not answered.
     Silent,
     Answers,
 }
@@ -34,7 +33,7 @@ pub struct View {
 }
 
 impl View {
-    /// Takes in what one session sees.
+    /// Adds the view of one session.
     pub fn add(
         &mut self,
         nodes: Vec<(SocketAddr, Contact)>,
@@ -67,13 +66,12 @@ impl View {
         self.sessions > 0 && self.deaf == self.sessions
     }
 
-    /// Why no node is reached, as far as that is known.
+    /// Why no node is reached, if that is known.
     pub fn why(&self) -> &str {
         self.why.as_deref().unwrap_or("cause not known yet")
     }
 
-    /// What an operator should look after, in a sentence. `lost_for` tells for how long a node has not been
-    /// reached.
+    /// A warning for an operator, in a sentence. `lost_for` returns for how long a node has not been reached.
     pub fn warning(&self, lost_for: impl Fn(SocketAddr) -> Option<Duration>) -> Option<String> {
         let all = self.nodes.len();
         let longest = self.lost().filter_map(&lost_for).max().map(for_secs).unwrap_or_default();
@@ -102,7 +100,7 @@ impl View {
         (!both.is_empty()).then(|| both.join("; "))
     }
 
-    /// A few nodes, those that are connected and silent marked, and how many more there are.
+    /// A few nodes, with marks on nodes that are connected but silent, and the number of other nodes.
     pub fn named(&self, addresses: impl Iterator<Item = SocketAddr>) -> String {
         let mark = |address: SocketAddr| match self.nodes.get(&address) {
             Some(Contact::Silent) => format!("{address} (connected, does not respond)"),

@@ -14,7 +14,7 @@ use super::view::{Contact, View};
 /// How often the view is looked at for the log.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What a session tells of itself.
+/// The report of a session.
 pub trait Seen: Send + Sync {
     /// Each node of our datacenter.
     fn nodes(&self) -> Vec<(SocketAddr, Contact)>;
@@ -27,13 +27,13 @@ pub trait Seen: Send + Sync {
 #[derive(Default)]
 pub struct Watch {
     sessions: Mutex<Vec<Weak<dyn Seen>>>,
-    /// What is wrong with the index of values, if something is.
+    /// The defect of the index of values, if it has one.
     index: Mutex<Option<String>>,
     refused: AtomicU64,
     log: Mutex<Log>,
 }
 
-/// What the log has said, and when that was last thought about.
+/// The state that the log reported, and the time of the last check.
 #[derive(Debug, Default)]
 struct Log {
     looked_at: Option<Instant>,
@@ -87,7 +87,7 @@ impl Watch {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes what is wrong with the index of values, or that nothing is. It is said once.
+    /// Notes the defect of the index of values, or that it has none. A change is logged once.
     pub fn index_is(&self, defect: Option<String>) {
         let mut known = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if *known != defect {
@@ -103,7 +103,7 @@ impl Watch {
         self.index.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says what has changed, if it is time for a look. Every session calls this now and then.
+    /// Logs changes, if a check is due. Every session calls this regularly.
     pub fn look(&self, now: Instant) {
         let Ok(mut log) = self.log.try_lock() else { return };
         if log.looked_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK_INTERVAL) {

@@ -88,20 +88,19 @@ impl WriteClock {
         as_writetime(step(last.unwrap_or_else(|last| last)))
     }
 
-    /// A timestamp for the deletion of a whole list: it outranks whatever was acknowledged before, by
-    /// any server whose clock is no further from ours than allowed. What is written here meanwhile does
-    /// not follow it: that overlaps with the deletion, which is acknowledged once it is waited out.
+    /// A timestamp for the deletion of a whole list: it outranks all writes acknowledged before, by any server whose
+    /// clock differs from ours by at most the allowed time. Concurrent writes of this server need not outrank it: they
+    /// overlap with the deletion, which is acknowledged once it is waited out.
     pub fn next_for_all(&self) -> i64 {
         self.next().saturating_add_unsigned(self.apart_max)
     }
 
-    /// A timestamp that whatever any server writes from now on outranks, as far as clocks are no further
-    /// apart than allowed.
+    /// A timestamp that all later writes of any server outrank, if clocks differ by at most the allowed time.
     pub fn before_all_that_follows(&self) -> i64 {
         as_writetime(self.now().saturating_sub(self.apart_max).saturating_sub(1))
     }
 
-    /// A timestamp that lies so long ago by any server's clock, as far as clocks are no further apart than allowed.
+    /// A timestamp that lies this long ago by any server's clock, if clocks differ by at most the allowed time.
     pub fn settled(&self, after: Duration) -> i64 {
         self.settled_at(as_writetime(self.now()), after)
     }
@@ -113,14 +112,14 @@ impl WriteClock {
         as_writetime(now.saturating_sub(after).saturating_sub(self.apart_max).saturating_sub(1))
     }
 
-    /// How long it takes until [`Self::before_all_that_follows`] is past whatever was acknowledged by now.
+    /// How long it takes until [`Self::before_all_that_follows`] is past all writes acknowledged by now.
     pub fn until_settled(&self) -> Duration {
         if self.apart_max == 0 { Duration::ZERO } else { Duration::from_micros(2 * self.apart_max + 2) }
     }
 
-    /// How long an acknowledgement of a deletion with this timestamp has to wait, so that whatever any
-    /// server writes after it outranks it: until our clock is past it by as much as another may be behind.
-    /// It never waits for clocks that are further apart than allowed.
+    /// How long an acknowledgement of a deletion with this timestamp has to wait, so that all later writes of any
+    /// server outrank it: until our clock is past it by the time that another clock may be behind. It never waits for
+    /// clocks that are further apart than allowed.
     pub fn to_wait_out(&self, timestamp: i64) -> Duration {
         if self.apart_max == 0 {
             return Duration::ZERO;
@@ -160,7 +159,7 @@ impl WriteClock {
         all.into_iter().map(as_writetime).collect()
     }
 
-    /// How far our own clock is behind what it has shown before: it was set back.
+    /// How far the clock is behind its own latest reading: it was set back.
     pub fn set_back_by(&self) -> Duration {
         let now = self.now();
         Duration::from_micros(self.latest_wall.load(Ordering::Relaxed).saturating_sub(now))
@@ -225,7 +224,7 @@ mod tests {
             clock.nodes_are_ahead_by(ahead, margin);
             assert_eq!(clock.next(), next, "{ahead}");
         }
-        // So do writes that were seen from there on, and what is settled stays where the wall clock has it.
+        // Observed writes push it too, and settled timestamps follow the wall clock.
         clock.observe(25_000_000);
         assert_eq!((clock.next(), clock.settled(Duration::ZERO)), (25_000_001, 999_989));
         clock.nodes_are_ahead_by(i64::MAX, margin);
@@ -282,7 +281,7 @@ mod tests {
         assert_eq!(clock.until_settled(), Duration::from_micros(22), "ours may be behind that other one");
         let settled = [clock.settled(Duration::from_micros(300)), clock.settled_at(5_000, Duration::from_micros(300))];
         assert_eq!(settled, [700, 4_689]);
-        // All: 10 ahead of our own clock, and another 10 for those that are behind it.
+        // For a list: 10 ahead of our clock, and another 10 for clocks that are behind it.
         let all = clock.next_for_all();
         assert_eq!((all, clock.next()), (1_021, 1_012), "what is written meanwhile does not follow it");
         assert_eq!(clock.to_wait_out(all), Duration::from_micros(21));

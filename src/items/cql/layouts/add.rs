@@ -1,6 +1,6 @@
 //! Add List Items: one logged batch on one partition, which the databases carry out as one mutation; of a list that is
-//! kept in buckets (`buckets/add.rs`), on several. On
-//! ScyllaDB an add of one item is a statement by itself, which can be told of its deadline.
+//! kept in buckets (`buckets/add.rs`), on several. On ScyllaDB an add of one item is a separate statement, which can
+//! carry its deadline.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Finds the newest item of each of some values: by reading the list, newest first, and by the index of
 //! values for what reading has not met.
 //!
-//! How long a list is cannot be asked for less than it costs to read it. So it is read page by page, until
-//! as much was read as it would have cost to look up what is still missing; then that is done. Whatever
-//! the list's length, this costs no more than about twice what the cheaper of both ways alone would have.
+//! Finding the length of a list costs as much as reading it. So the list is read page by page, until reading has cost
+//! as much as a search for the missing values. Then they are searched for. At any list length, this costs at most about
+//! twice the cheaper way.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ const FIRST_ROWS: usize = 500;
 const ROWS_MAX: usize = 5_000;
 /// A page has no more bytes of values than this.
 const PAGE_BYTES: usize = 1 << 20;
-/// What a search by the index costs, in rows that are read one after the other: a request of its own.
+/// The cost of a search by the index, which is a separate request, in rows of a slice.
 const ROWS_OF_LOOKUP: usize = 100;
 /// Bytes of a value that cost as much to read as a row does.
 const BYTES_OF_ROW: usize = 128;
@@ -55,7 +55,7 @@ pub async fn contains(
         page.items.iter().for_each(|item| sought.meet(&item.value, item.timestamp));
         let Some(last) = page.items.last().filter(|_| page.more && !sought.missing.is_empty()) else { break };
         if use_index && cost >= sought.missing.len() * ROWS_OF_LOOKUP {
-            // What is missing is no newer than what was read.
+            // Missing values have no newer items than those read.
             let rest = Bounds { max_timestamp: last.timestamp, ..*within };
             let partitions = buckets::partitions(call, &rest).await?;
             if cost < sought.missing.len() * partitions.len() * ROWS_OF_LOOKUP {
@@ -78,7 +78,7 @@ fn cost_of(item: &Item) -> usize {
     1 + item.value.len() / BYTES_OF_ROW
 }
 
-/// What is looked for.
+/// The items that a search may return.
 #[derive(Clone, Copy)]
 struct Visible {
     op: Operation,
@@ -114,7 +114,7 @@ impl Sought {
     }
 }
 
-/// Looks all that is missing up, a few at a time, as far as there are permits for it.
+/// Searches for all missing values, a few at a time, limited by permits.
 async fn look_up(
     call: &mut Call,
     partitions: &[ListKey],

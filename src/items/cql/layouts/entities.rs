@@ -1,5 +1,5 @@
-//! Which entities have lists of a feature version: a walk over the partitions of a table in the order of their
-//! tokens, in bounded parts; for sets, of all tables, since of what was deleted nobody may know which it was. A list in
+//! Which entities have lists of a feature version: a walk over the partitions of a table in the order of their tokens,
+//! in bounded parts; for sets, of all tables, since no server may know whether a deleted feature was a set. A list in
 //! buckets has one partition in the table of directories, and many in that of the items.
 //!
 //! What expired or was removed may still have a partition, and a shorter TTL hides items: so each list of the
@@ -24,7 +24,7 @@ use crate::items::cql::statements::sets::SetStatement;
 use crate::items::cql::statements::{Name, Query};
 use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
 
-/// Partitions that one part looks at, of whatever feature.
+/// Partitions that one part reads, of all features.
 const PARTITIONS_MIN: usize = 500;
 const PARTITIONS_MAX: usize = 2_000;
 /// Partitions of one request. There may be fewer, or none, though others follow.
@@ -33,10 +33,10 @@ const PAGE_PARTITIONS: usize = 1_000;
 const LOOKS_MAX: usize = 8;
 /// What cannot be read between two tokens is read of a part of them: of this many bits less.
 const STEP_BITS: u32 = 4;
-/// With less time than this none is tried anew.
+/// No attempt is repeated with less time than this.
 const ATTEMPT_MIN: Duration = Duration::from_millis(100);
 
-/// Which of the entities that have a partition are told of.
+/// Which of the entities with a partition are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     /// Those with something to be seen, so that each is looked at.
@@ -132,7 +132,7 @@ async fn partitions_between(
     (from, mut to): (i64, i64),
     rows_max: usize,
 ) -> Result<(Vec<Partition>, Option<i64>), StoreError> {
-    // What was too wide lately is so again, most likely.
+    // A range that was too wide recently most likely still is.
     let mut narrowed = core.walk_narrowed.load(Ordering::Relaxed);
     to = nearer(from, to, narrowed);
     loop {

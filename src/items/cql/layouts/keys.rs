@@ -44,7 +44,7 @@ pub fn bounds(
     (oldest <= within.max_timestamp && lower < upper).then_some(Slice { order, lower, upper })
 }
 
-/// Bounds as text, whatever is visible.
+/// Bounds as text, regardless of visibility.
 pub fn slice(bounds: &Bounds) -> (String, String) {
     (digits(bounds.min_timestamp), digits(bounds.max_timestamp) + "$")
 }

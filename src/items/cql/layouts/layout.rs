@@ -110,7 +110,7 @@ async fn count_up_to(call: &mut Call, within: &Bounds, enough: u64) -> Result<u6
         return Ok(counted);
     }
     let last_shown = match within.max_timestamp {
-        // From the newest item on, the first ones are those that are shown.
+        // From the newest item on, the first items are the shown ones.
         Timestamp::MAX => None,
         _ => last_shown(call).await?,
     };

@@ -1,10 +1,10 @@
 //! The operations on lists, sets and bags, by the way in which each is stored.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `operations` | each operation, handed to the layout of its list |
 //! | `add`, `remove`, `contains` | operations on lists of items |
-//! | `walk` | what the walk of a layout is, and its collectors |
+//! | `walk` | the trait of walks, and the collectors over them |
 //! | `partition` | the walk over a partition of items |
 //! | `keys` | slices of a partition: bounds on its keys |
 //! | `buckets` | lists in many partitions |

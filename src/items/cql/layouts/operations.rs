@@ -37,7 +37,7 @@ pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
     }
 }
 
-/// Removes what a removal takes, and returns how many visible items that were.
+/// Carries a removal out, and returns the number of visible items that it removed.
 pub async fn remove(call: &mut Call, removal: &Removal) -> Result<u64, StoreError> {
     if let Layout::Set = Layout::of(&call.list) {
         return members::remove(call, removal).await;

@@ -1,8 +1,8 @@
 //! Remove List Items, and Remove All List Items.
 //!
-//! A deletion hides what has an equal or smaller write timestamp, also what comes later. So each item
-//! that is found is deleted with the larger of the operation's own timestamp and its own: a writer with
-//! a fast clock cannot make its removal a no-op, and does not hide what is added to the others later.
+//! A deletion hides all writes with an equal or smaller write timestamp, including later ones. So each item is deleted
+//! with the larger of the operation's timestamp and its own. A writer with a fast clock cannot prevent its removal, and
+//! the removal hides no later adds of other items.
 //!
 //! What lies between two moments is deleted by one range tombstone, of the operation's own timestamp: one
 //! for each row would have to be read past for as long as they are kept, and Cassandra refuses a read of
@@ -82,7 +82,7 @@ enum Find<'a> {
     },
 }
 
-/// Removes what is found in some partitions of a list, which has no items in buckets before a name then.
+/// Removes the rows to find in some partitions of a list. Afterwards the list has no items in buckets before the name.
 async fn remove<'a>(
     call: &mut Call,
     work: Vec<(ListKey, Find<'a>)>,
@@ -135,15 +135,14 @@ impl Removing<'_> {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Removes what is found. Returns how many visible items that were, and the largest timestamp that something was
-    /// deleted with.
+    /// Removes the rows that it finds. Returns the number of visible items, and the largest timestamp of a deletion.
     async fn all(mut self, find: Find<'_>) -> Result<((u64, Option<i64>), Call), StoreError> {
         match &find {
             // The index may lag behind its rows; the key says for certain which value it has.
             Find::Value(_, digest) => {
                 let has_value = |key: &ItemKey| key.digest == *digest;
                 match self.search(&find, has_value).await {
-                    // The index keeps the tombstones of a value apart from those of its list.
+                    // The index has separate tombstones for each value.
                     Err(StoreError::TooManyTombstones { .. }) => {
                         let (lower, upper) = slice(&Bounds::ALL);
                         let all = Find::Slice { lower: &lower, upper: &upper, is_whole: false };
@@ -178,8 +177,8 @@ impl Removing<'_> {
         Ok(())
     }
 
-    /// Finds rows, page by page, and deletes each of them whose timestamp `is_due`. Counts those that are
-    /// `wanted`; returns how many these were, hidden ones too.
+    /// Finds rows, page by page, and deletes each of them whose timestamp `is_due`. Counts the `wanted` rows. Returns
+    /// their number, including hidden rows.
     async fn all_of(
         &mut self,
         find: &Find<'_>,
@@ -279,9 +278,9 @@ impl Found {
     }
 }
 
-/// Removes the partition, or those of all buckets. What was written with a larger write timestamp, by a server whose
-/// clock is further ahead than allowed, survives. Of a set that of the list of items goes, too: of what was deleted
-/// nobody may know which of both it was, nor whether it was kept in buckets.
+/// Removes the partition, or those of all buckets. Writes with a larger write timestamp survive, which come from a
+/// server whose clock is further ahead than allowed. For a set, the partition of the list of items is removed too: no
+/// server may know whether a deleted feature was a set, or had buckets.
 pub async fn all(call: &mut Call) -> Result<(), StoreError> {
     call.begin().await?;
     let core = Arc::clone(&call.core);

@@ -15,7 +15,7 @@ pub struct Mend {
     pub ttl: Ttl,
 }
 
-/// Those of one session.
+/// The members that one session has noted.
 #[derive(Debug, Default)]
 pub struct Mends(Noted<Mend>);
 

@@ -1,6 +1,6 @@
 //! What operations note for tasks in the background, within bounds.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `noted` | the queue that the others are made of |
 //! | `overlong` | lists with more items than they show |

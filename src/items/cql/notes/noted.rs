@@ -1,5 +1,5 @@
-//! What operations met that somebody should look at: remembered within bounds, and handed to whoever looks, one
-//! after the other.
+//! Things that operations have found and that a task must check: stored within bounds, and returned one after the
+//! other.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The same is not looked at again before.
+/// The least time between two checks of the same thing.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How much is remembered to have been looked at, and so the most that waits for it.
 const REMEMBERED_MAX: usize = 1_024;
@@ -21,7 +21,7 @@ pub struct Met<K> {
     pub at: Instant,
 }
 
-/// What the operations of one session met.
+/// The things that operations of one session have noted.
 #[derive(Debug)]
 pub struct Noted<K> {
     state: Mutex<State<K>>,
@@ -46,7 +46,7 @@ impl<K: Clone + Eq + Hash> Noted<K> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has something looked at. One of very many is passed over: whoever meets it next notes it again.
+    /// Notes something to check. If there are too many it is dropped: the next operation that finds it notes it again.
     pub fn met(&self, what: K) {
         let mut state = self.state();
         let now = Instant::now();

@@ -23,7 +23,7 @@ struct Note {
 /// The bytes of a list's key, and the name of a bucket.
 type Place = (Arc<[u8]>, String);
 
-/// Those of one session.
+/// The rows that one session has written.
 #[derive(Debug, Default)]
 pub struct NotedBuckets(Mutex<HashMap<Place, Note>>);
 

@@ -1,5 +1,4 @@
-//! Where tombstones of rows are to be replaced by those of ranges: near some deleted rows, and where a read was
-//! refused.
+//! Where row tombstones must be replaced by range tombstones: near some deleted rows, and where a read was refused.
 
 use super::noted::{Met, Noted};
 use crate::domain::{ListKey, Order};
@@ -25,7 +24,7 @@ pub struct ToSweep {
 }
 
 impl ToSweep {
-    /// Has the neighbourhood of some deleted rows of a partition swept, once what is deleted now can be.
+    /// Has the neighbourhood of some deleted rows of a partition swept, once these deletions are settled.
     pub fn deleted<K: ToString>(&self, list: &ListKey, keys: impl IntoIterator<Item = K>) {
         for key in keys {
             if fastrand::u32(..DELETIONS_A_SWEEP) == 0 {

@@ -1,7 +1,7 @@
 //! Finds lists whose partition grows wide, since they are not kept in buckets: before it hurts.
 //!
-//! Counts tell what they met. Besides, each session takes one list now and then that was just added to, and counts its
-//! keys in the background: lists that are added to much are met soon, whatever is read of them.
+//! Counts report long lists. Each session also picks a list that was just added to, at intervals, and counts its keys
+//! in the background. So lists with many adds are found soon, even without reads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,11 @@ use tokio::time::Instant;
 use crate::domain::{ListKey, Ttl};
 use crate::items::Operation;
 
-/// From so many items on a list is told of. Of 1 KB each they are about 100 MB, where Cassandra begins to warn.
+/// A list with this many items is reported. With 1 KB each they are about 100 MB, where Cassandra begins to warn.
 pub const WIDE_ITEMS: u64 = 100_000;
-/// The same list is not told of again before.
+/// The least time between two reports of the same list.
 const TOLD_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Lists that are remembered to have been told of.
+/// The most lists whose reports are remembered.
 const TOLD_MAX: usize = 1_024;
 
 /// What all sessions of a store met.
@@ -61,7 +61,7 @@ impl WideLists {
         if told.len() >= TOLD_MAX {
             told.retain(|_, at| now - *at < TOLD_INTERVAL);
         }
-        // Of so many wide lists that they do not fit, others were told of.
+        // If there are more wide lists than fit, others have been reported.
         told.len() < TOLD_MAX && told.insert(list.clone(), now).is_none_or(|at| now - at >= TOLD_INTERVAL)
     }
 }

@@ -105,8 +105,8 @@ impl Cluster {
         Some(prepared.bind(&query.bound(within)))
     }
 
-    /// A write of a batch as a statement by itself, if the batch has no other and needs no batch to be whole. Only
-    /// ScyllaDB takes a time limit, and only outside of batches.
+    /// The only write of a batch as a separate statement, if it needs no batch to be atomic. Only ScyllaDB takes a time
+    /// limit, and only outside of batches.
     fn alone<'q>(&self, queries: &[Query<'q>], deadline: Instant) -> Option<(Query<'q>, Option<CqlDuration>)> {
         let [only] = queries else { return None };
         match only.name {

@@ -1,7 +1,7 @@
 //! The requests that operations make: reads and writes of partitions. The driver carries them out, and in unit tests a
 //! simulated cluster does.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `mod` | the trait, and pages of rows |
 //! | `swap` | the conditional change of a bag |

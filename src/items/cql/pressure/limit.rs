@@ -1,22 +1,20 @@
-//! How many requests the cluster is given at once: a limit that follows its latency. A state machine
-//! without clock, locks or tasks; `permits.rs` enforces what it says.
+//! How many requests the cluster is given at once: a limit that follows its latency. A state machine without clock,
+//! locks or tasks; `permits.rs` enforces it.
 //!
-//! The formula is that of `Gradient2Limit` of Netflix's concurrency-limits (its class comment, and
-//! `WindowedLimit` for the windows; github.com/Netflix/concurrency-limits), with its default values.
-//! At the end of each window, with `short` the window's mean latency and `long` the mean of the last
-//! 600 windows, weighted exponentially:
+//! The formula is `Gradient2Limit` of Netflix's concurrency-limits (its class comment, and `WindowedLimit` for the
+//! windows; github.com/Netflix/concurrency-limits), with its default values. At the end of each window, with `short`
+//! the window's mean latency and `long` the mean of the last 600 windows, weighted exponentially:
 //!
 //! ```text
 //! gradient = max(0.5, min(1, 1.5 * long / short))
 //! limit    = 0.8 * limit + 0.2 * (limit * gradient + 4)
 //! ```
 //!
-//! So where the latency is what it usually is, the limit grows by 0.8 a window up to its bound; where
-//! requests queue in the cluster, it shrinks until about four of them do. Means are compared and not
-//! the least latency that was ever seen, since requests differ: a get of one item, an add of a
-//! thousand. Two things are added to it. A window in which the cluster itself asked for less load, or
-//! timed out, counts as one of the smallest gradient. And it never falls below a quarter of its bound:
-//! a guess at what a small cluster can use is worth more than the latency of one bad minute.
+//! So while the latency is as usual, the limit grows by 0.8 a window up to its bound; where requests queue in the
+//! cluster, it shrinks until about four of them do. Means are compared and not the least latency that was ever seen,
+//! since requests differ: a get of one item, an add of a thousand. Two things are added to it. A window in which the
+//! cluster itself asked for less load, or timed out, counts as one of the smallest gradient. And it never falls below a
+//! quarter of its bound: the configured bound is a better guess than the latency of one bad minute.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +37,7 @@ const WINDOW_ANSWERS_MIN: u32 = 10;
 /// The least limit is this part of its bound.
 const LEAST_PART: usize = 4;
 
-/// How a request ended, as far as it tells of the cluster's load.
+/// How a request ended, if that depends on the cluster's load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// It was answered after this time.
@@ -84,7 +82,7 @@ impl Limit {
         self.bound
     }
 
-    /// Begins at another bound, as at first: what the latency says of it is not known.
+    /// Begins at another bound, as at first: the latency under it is unknown.
     pub fn set_bound(&mut self, bound: usize) {
         self.bound = bound.max(1);
         self.estimate = self.bound as f64;
@@ -122,7 +120,7 @@ impl Limit {
             1.0
         };
         let gradient = if window.refused { GRADIENT_MIN } else { gradient };
-        // What was not used up has not been shown to be too little, nor too much.
+        // A limit that was not used up is neither too small nor too large.
         if (window.in_flight_max as f64) < self.estimate / 2.0 && !window.refused {
             return;
         }
@@ -150,8 +148,8 @@ impl Limit {
 mod tests {
     use super::*;
 
-    /// A cluster that works at `servers` requests at once, each for `service`, and is always given as
-    /// many as the limit lets through: what is beyond its servers queues.
+    /// A cluster that works at `servers` requests at once, each for `service`, and is always given as many as the limit
+    /// lets through: requests beyond its servers queue.
     struct Cluster {
         limit: Limit,
         now: Instant,

@@ -1,6 +1,6 @@
 //! How much work the cluster has at once, and what happens if a node does not answer.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `permits`, `limit` | permits for requests, and how many there are |
 //! | `retry`, `under_way`, `budget` | attempts, attempts without a waiting caller, how many attempts |

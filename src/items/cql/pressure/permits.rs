@@ -1,6 +1,6 @@
-//! Permits: the requests that a session has with the cluster at once. One permit is one request, from
-//! when it is sent until it has ended or its connection broke, whether or not anybody still waits for
-//! it: so they bound what the database works at, and not what callers wait for.
+//! Permits: the requests that a session has with the cluster at once. One permit is one request, from when it is sent
+//! until it has ended or its connection broke, with or without a waiting caller. So permits bound the work of the
+//! database, and not the waiting of callers.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,16 +22,16 @@ pub struct Permits {
     wait: Duration,
     waiting: AtomicUsize,
     refused: Arc<AtomicU64>,
-    /// Rung when the last permit that was out has come back.
+    /// Notified when the last permit in use has been returned.
     idle: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     limit: Limit,
-    /// What the limit was when the permits were last counted out.
+    /// The limit when permits were last added or removed.
     counted_out: usize,
-    /// Permits beyond the limit: they are taken out of circulation as they come back.
+    /// Permits beyond the limit: they are removed when they are returned.
     surplus: usize,
     in_use: usize,
 }
@@ -44,7 +44,7 @@ pub struct Permit {
 }
 
 impl Permits {
-    /// At most `bound`, each waited for at most `wait`. What is refused is counted in `refused`.
+    /// At most `bound`, each waited for at most `wait`. Refusals are counted in `refused`.
     pub fn new(bound: usize, wait: Duration, refused: Arc<AtomicU64>) -> Arc<Self> {
         let limit = Limit::new(bound, Instant::now().into_std());
         let counted_out = limit.now();
@@ -57,7 +57,7 @@ impl Permits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A permit, if one is free and nobody waits for it.
+    /// A permit, if one is free and no caller waits for it.
     pub fn try_take(self: &Arc<Self>) -> Option<Permit> {
         Arc::clone(&self.free).try_acquire_owned().ok().map(|place| self.taken(place))
     }
@@ -108,7 +108,7 @@ impl Permits {
         Permit { permits: Arc::clone(self), place: Some(place) }
     }
 
-    /// Another bound: those that are out stay out, and are given out again as it allows.
+    /// Sets another bound. Permits in use stay valid, and are given out again as the bound allows.
     fn set_bound(&self, bound: usize) {
         let mut state = self.state();
         state.limit.set_bound(bound);
@@ -243,7 +243,7 @@ impl PermitsOfAll {
     }
 }
 
-/// What the end of a request tells of the cluster's load, if anything.
+/// How a request ended, if that depends on the cluster's load.
 fn ended<T>(outcome: &Result<T, ExecutionError>, latency: Duration) -> Option<Ended> {
     match outcome {
         Ok(_) => Some(Ended::After(latency)),
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(out.len(), 5, "a bound that grew is the limit at once");
     }
 
-    /// Those that are out stay out; they are not given out again until the limit allows it.
+    /// Permits in use stay valid. They are not given out again until the limit allows it.
     #[tokio::test]
     async fn a_limit_that_shrinks_and_grows_is_kept() {
         let permits = permits(64);

@@ -87,7 +87,7 @@ impl NodeHealth {
         self.struck.store(nodes.len(), Ordering::Relaxed);
     }
 
-    /// This node gave an answer, whichever.
+    /// This node gave an answer of any kind.
     pub fn answered(&self, host_id: Uuid) {
         if self.struck.load(Ordering::Relaxed) == 0 {
             return;
@@ -169,7 +169,7 @@ impl AttemptRoute {
         self.health.sent_to(node.host_id);
     }
 
-    /// The attempt is over, or nobody follows it any more.
+    /// The attempt has ended, or was abandoned.
     pub fn ended(&self) {
         let mut at = self.locked();
         if let At::UnderWay(node) = *at {
@@ -197,7 +197,7 @@ impl LoadBalancingPolicy for AttemptRoute {
 
     fn fallback<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> FallbackPlan<'a> {
         let mut plan: Vec<_> = self.plan.fallback(request, cluster).collect();
-        // Stable: within each group the order stays that of the driver's plan.
+        // Stable: each group keeps the order of the driver's plan.
         plan.sort_by_cached_key(|(node, _)| {
             let node = node.host_id;
             let NodeHealth { paces, .. } = &*self.health;
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     proptest::proptest! {
-        /// The domain has a Murmur3 of its own, which names no driver.
+        /// The domain has a separate Murmur3, which names no driver.
         #[test]
         fn the_tokens_of_the_domain_are_the_drivers(key: Vec<u8>) {
             let token = Murmur3Partitioner.hash_one(&key);

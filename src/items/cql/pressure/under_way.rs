@@ -1,5 +1,4 @@
-//! The attempts of a request that have not ended, and what becomes of them when nobody waits for them any
-//! more.
+//! The unfinished attempts of a request, and their end without a waiting caller.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,20 +14,20 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::permits::Permit;
 use super::route::AttemptRoute;
 
-/// An attempt that nobody waits for is given up on, with its permit, after this: no node works at a
-/// request for so long. Cassandra drops those older than `native_transport_timeout`, 12 s, or its
-/// request timeouts, at most 10 s (`cassandra.yaml`); ScyllaDB is told when to stop (`USING TIMEOUT`).
-/// A connection whose node is silent breaks much sooner.
+/// An attempt without a waiting caller is abandoned, with its permit, after this time: no node works on a request for
+/// so long. Cassandra drops those older than `native_transport_timeout`, 12 s, or its request timeouts, at most 10 s
+/// (`cassandra.yaml`); ScyllaDB gets a time limit (`USING TIMEOUT`). A connection whose node is silent breaks much
+/// sooner.
 const LEFT_MAX: Duration = Duration::from_secs(30);
 
 /// An attempt under way. It gives its permit back when it ends.
 pub type Attempt<T> = Pin<Box<dyn Future<Output = (Result<T, ExecutionError>, Permit)> + Send>>;
 
-/// The attempts of one request that have not ended. Those that are left when nobody waits for them any
-/// more, since another has answered or the deadline has passed, go on by themselves, and hold their
-/// permits until they end: the nodes are still at work for them.
+/// The attempts of one request that have not ended. Attempts without a waiting caller, since another has answered or
+/// the deadline has passed, continue in tasks, and hold their permits until they end: the nodes are still at work for
+/// them.
 pub struct UnderWay<T: Send + 'static> {
-    /// Nearly all requests have one attempt, which needs no more than this.
+    /// Nearly all requests have one attempt, which needs only this field.
     pub first: Option<Attempt<T>>,
     pub more: FuturesUnordered<Attempt<T>>,
 }

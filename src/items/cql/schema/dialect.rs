@@ -1,5 +1,5 @@
-//! All that differs between ScyllaDB and Apache Cassandra: which schema files they take, how they
-//! are told apart, tablets, and how a node's release is read.
+//! All that differs between ScyllaDB and Apache Cassandra: which schema files they take, how they are distinguished,
+//! tablets, and how a node's release is read.
 
 use std::fmt;
 
@@ -18,10 +18,9 @@ pub enum Dialect {
 impl Dialect {
     /// The dialect that was chosen, or else the one that the nodes speak.
     ///
-    /// ScyllaDB names its shards in the SUPPORTED answer of every connection (`SCYLLA_NR_SHARDS` and
-    /// others, ScyllaDB's "Protocol extensions to the Cassandra Native Protocol", "Intranode
-    /// sharding"), which the driver keeps as the node's sharder. Release numbers tell nothing:
-    /// ScyllaDB gives itself out as a Cassandra 3.
+    /// ScyllaDB names its shards in the SUPPORTED answer of every connection (`SCYLLA_NR_SHARDS` and others, ScyllaDB's
+    /// "Protocol extensions to the Cassandra Native Protocol", "Intranode sharding"), which the driver keeps as the
+    /// node's sharder. Release numbers do not help: ScyllaDB reports to be Cassandra 3.
     pub fn of(choice: DialectChoice, cluster: &ClusterState) -> Self {
         match choice {
             DialectChoice::Scylla => Self::Scylla,
@@ -83,8 +82,7 @@ impl Dialect {
 }
 
 impl Dialect {
-    /// How a statement is told of the time that it has: at the end of a SELECT, and after the timestamp of what
-    /// writes.
+    /// The clauses with the time limit of a statement: at the end of a SELECT, and after the timestamp of a write.
     pub fn timeout_clauses(self) -> (&'static str, &'static str) {
         match self {
             Self::Scylla => (" USING TIMEOUT ?", " AND TIMEOUT ?"),

@@ -13,7 +13,7 @@ use crate::items::StoreError;
 use crate::items::cql::options::Consistency;
 use crate::items::cql::query::{select, select_from_named};
 
-/// What was found in the keyspace.
+/// The state of the keyspace, as it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     pub keyspace: bool,
@@ -28,10 +28,10 @@ pub struct Found {
     pub record: bool,
     /// The numbers of the applied files, sorted.
     pub applied: Vec<i32>,
-    /// Of each applied file that says so, the number that a program must know to serve what it made.
+    /// For each applied file that records it, the version that a program must support to serve the schema.
     pub served_from: BTreeMap<i32, i32>,
     pub default_ttl_secs: Option<i32>,
-    /// That of the table of sets, of that of bags, and of that of the directories of buckets.
+    /// The columns of the tables of sets, of bags, and of the directories of buckets.
     pub sets_default_ttl_secs: Option<i32>,
     pub bags_default_ttl_secs: Option<i32>,
     pub buckets_default_ttl_secs: Option<i32>,
@@ -46,7 +46,7 @@ pub struct FoundIndex {
     pub building_on: usize,
 }
 
-/// What is wrong with the index of values.
+/// The defect of the index of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexDefect {
     Missing,
@@ -81,7 +81,7 @@ impl fmt::Display for IndexDefect {
 }
 
 impl FoundIndex {
-    /// What is wrong with it, if something is.
+    /// The defect of the index of values, if it has one.
     ///
     /// Cassandra writes the column's name as the target, and the class of an index that is not its own
     /// "2i"; ScyllaDB writes the target of a local index as JSON of its partition key and the column.
@@ -223,7 +223,7 @@ impl Found {
         } else {
             BTreeMap::new()
         };
-        // After the record, so that whatever that says was made is found, though it is being made just now.
+        // Read after the record, so that everything that the record names is found, even during a migration.
         let columns = columns_of(session, keyspace, TABLE).await?;
         let set_columns = columns_of(session, keyspace, SETS).await?;
         let bag_columns = columns_of(session, keyspace, BAGS).await?;
@@ -249,7 +249,7 @@ impl Found {
         })
     }
 
-    /// What is wrong with the index of values, if something is.
+    /// The defect of the index of values, if it has one.
     pub fn index_defect(&self, dialect: Dialect) -> Option<IndexDefect> {
         match &self.index {
             Some(index) => index.defect(dialect),

@@ -22,7 +22,7 @@ use crate::items::cql::query::query;
 /// The driver counts the connections to shards only.
 pub const CONTROL_CONNECTIONS: u64 = 1;
 
-/// What was found. The session that found it is closed.
+/// The result of an inspection. Its session is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     pub cluster_name: String,
@@ -74,7 +74,7 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
     let mut consistency = options.read_consistency;
     if let Err(StoreError::Unavailable { reason, .. }) = check_replicas(options, &cluster, &datacenter, judged) {
         problems.push(reason);
-        // The record can still be read from whoever has it.
+        // The record can still be read from any node that has it.
         consistency = Consistency::One;
     }
     problems.extend(dialect.check_consistency(options).err().map(str::to_owned));
@@ -134,7 +134,7 @@ async fn inspect_node(session: &Session, dialect: Dialect, node: &Arc<Node>) -> 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fitness {
     Fit,
-    /// Not without a change of the settings, or of what is there instead of the schema, which is named here.
+    /// It cannot start before the settings change, or the content of the keyspace, which is named here.
     Unfit(String),
 }
 

@@ -26,7 +26,7 @@ use crate::items::cql::query::{query, select};
 /// How long one change of the schema may take; building an index on a full table goes on after it.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a migration did, or, if it was only asked what it would do, would do.
+/// The steps of a migration, done or, in a dry run, planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationReport {
     pub dialect: Dialect,
@@ -34,13 +34,13 @@ pub struct MigrationReport {
     pub before: SchemaState,
     /// In order. Empty if the schema was up to date.
     pub steps: Vec<MigrationStep>,
-    /// What is not as the settings have it and is the operator's to change.
+    /// Differences from the settings that the operator must change.
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationStep {
-    /// The file's name, or what the step is for.
+    /// The file's name, or the purpose of the step.
     pub name: String,
     pub statements: Vec<String>,
 }
@@ -112,7 +112,7 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
     Ok(MigrationReport { dialect, datacenter, before, steps, notes })
 }
 
-/// What is to be done, in order.
+/// The steps, in order.
 fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &CqlOptions) -> Vec<MigrationStep> {
     let mut steps: Vec<MigrationStep> = dialect
         .migrations()

@@ -1,7 +1,7 @@
 //! The numbered CQL files of both dialects, and how their statements are made.
 //!
-//! A file that was released is never changed; what comes later is a file with the next number. The
-//! files name what they cannot know as `${…}`, since nothing can be bound in a schema's statements.
+//! A released file is never changed; a later change is a file with the next number. The files have variables as `${…}`,
+//! since a schema's statements cannot bind values.
 
 use md5::{Digest, Md5};
 use uuid::Uuid;
@@ -14,8 +14,8 @@ pub struct Migration {
     /// From 1, without gaps.
     pub version: i32,
     pub name: &'static str,
-    /// The number that a program must know at least to serve what this file leaves: its own, or less
-    /// where all that it does is to add something that such a program has no use for.
+    /// The version that a program must support at least to serve the schema after this file. It is smaller than the
+    /// file's number if the file only adds something that such a program does not use.
     pub served_from: i32,
     text: &'static str,
 }
@@ -95,7 +95,7 @@ impl Parameters {
     }
 }
 
-/// The rows that say that a file was applied: the same, whoever applies it and however often.
+/// The rows that record that a file was applied. They are the same each time it is applied.
 pub fn record_of(parameters: &Parameters, migration: &Migration) -> Vec<String> {
     let (keyspace, Migration { version, name, served_from, .. }) = (&parameters.keyspace, migration);
     let applied = format!(
@@ -108,7 +108,7 @@ pub fn record_of(parameters: &Parameters, migration: &Migration) -> Vec<String> 
     vec![compatible, applied]
 }
 
-/// What makes the index of values anew, in place of one that is wrong or missing. Rows are not touched.
+/// The statements that recreate a wrong or missing index of values. They do not change rows.
 pub fn rebuild_of_index(parameters: &Parameters, migrations: &[Migration]) -> Vec<String> {
     let drop = format!("DROP INDEX IF EXISTS \"{}\".list_items_by_value", parameters.keyspace);
     let file = migrations.iter().find(|migration| migration.version == INDEX_FILE);
@@ -116,8 +116,8 @@ pub fn rebuild_of_index(parameters: &Parameters, migrations: &[Migration]) -> Ve
     std::iter::once(drop).chain(statements.filter(|statement| statement.contains(INDEX))).collect()
 }
 
-/// A table's fixed id: of its own for each keyspace, since ids are unique in a cluster. A UUID of
-/// version 3 (RFC 9562, section 5.3).
+/// A table's fixed ID, different in each keyspace, since IDs are unique in a cluster. A UUID of version 3 (RFC 9562,
+/// section 5.3).
 fn table_id(keyspace: &str, table: &str) -> Uuid {
     let digest = Md5::digest(format!("liststore/{keyspace}/{table}"));
     uuid::Builder::from_md5_bytes(digest.into()).into_uuid()

@@ -1,9 +1,9 @@
-//! The keyspace and its tables: what is in the cluster, whether it fits, and how it is made.
+//! The keyspace and its tables: reading, judging and creating them.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `dialect`, `names` | how ScyllaDB and Cassandra differ; names of tables |
-//! | `found`, `state` | what is in the keyspace, and its judgement |
+//! | `found`, `state` | the state of the keyspace |
 //! | `replicas`, `tombstone_gc` | whether replicas and options of tables fit |
 //! | `inspect` | the report of `liststore check` |
 //! | `migrate`, `migrations` | creating and changing the schema |

@@ -1,6 +1,6 @@
-//! Making the directories of lists in buckets anew from their items, for a table of directories that was lost: what no
-//! operation can do, since only a walk over all partitions tells which there are. It adds to directories, and never
-//! takes anything out of them.
+//! Rebuilds the directories of lists in buckets from their items, after the table of directories was lost. No operation
+//! can do this, since only a scan of all partitions finds the buckets. It adds rows to directories, and never deletes
+//! any.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::items::cql::query::query;
 /// Partitions, and rows of one, that are read at once.
 const PAGE_ROWS: i32 = 1_000;
 
-/// Writes a row of a directory for each bucket that has items. Returns how many there are. Servers may serve meanwhile;
-/// it may be run again.
+/// Writes a row of a directory for each bucket that has items. Returns how many there are. Servers may serve during the
+/// rebuild, and it can be repeated.
 pub async fn rebuild_directories(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<u64, MigrateError> {
     options.validate()?;
     let tls = options.tls.as_ref().map(|tls| tls::load(tls, &options.contact_points)).transpose()?;
@@ -76,7 +76,7 @@ fn paged(text: &str, options: &CqlOptions) -> Statement {
     statement
 }
 
-/// For the operator, who can begin anew.
+/// For the operator, who can start again.
 fn broke_off(error: impl std::fmt::Display) -> MigrateError {
     let told = format!("the bucket directories are incomplete ({error}): run this again");
     MigrateError::Cluster(unavailable(told))

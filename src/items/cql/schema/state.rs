@@ -17,7 +17,7 @@ pub enum SchemaState {
         applied: i32,
         wanted: i32,
     },
-    /// A later release of this program was here, and says that this one may serve what it left.
+    /// A later release has migrated the schema, and records that this release may serve it.
     NewerServed {
         applied: i32,
         known: i32,
@@ -91,7 +91,7 @@ const COLUMNS: [&str; 4] = [
     "value regular -1 blob none",
 ];
 
-/// Those of the table of sets.
+/// The columns of the table of sets.
 const SET_COLUMNS: [&str; 6] = [
     "entity_id partition_key 1 text none",
     "feature_key partition_key 0 text none",
@@ -101,7 +101,7 @@ const SET_COLUMNS: [&str; 6] = [
     "sort clustering 1 text desc",
 ];
 
-/// Those of the table of bags.
+/// The columns of the table of bags.
 const BAG_COLUMNS: [&str; 8] = [
     "document regular -1 blob none",
     "entity_id partition_key 1 text none",
@@ -113,10 +113,10 @@ const BAG_COLUMNS: [&str; 8] = [
     "written regular -1 bigint none",
 ];
 
-/// Those that later files add: the file, the table and the column.
+/// The columns that later files add: file, table and column.
 const ADDED_COLUMNS: &[(i32, &str, &str)] = &[];
 
-/// Those of the table of swaps of bags.
+/// The columns of the table of swaps.
 const SWAP_COLUMNS: [&str; 7] = [
     "entity_id regular -1 text none",
     "feature_key regular -1 text none",
@@ -127,7 +127,7 @@ const SWAP_COLUMNS: [&str; 7] = [
     "written regular -1 bigint none",
 ];
 
-/// Those of the table of the directories of buckets.
+/// The columns of the table of directories of buckets.
 const BUCKET_COLUMNS: [&str; 4] = [
     "bucket clustering 0 text desc",
     "entity_id partition_key 1 text none",
@@ -136,7 +136,7 @@ const BUCKET_COLUMNS: [&str; 4] = [
 ];
 
 impl Found {
-    /// Judges what was found against the files of a dialect.
+    /// Compares the keyspace with the files of a dialect.
     pub fn state(&self, dialect: Dialect) -> SchemaState {
         let known: Vec<i32> = dialect.migrations().iter().map(|migration| migration.version).collect();
         let wanted = known.last().copied().unwrap_or(0);
@@ -252,7 +252,7 @@ mod tests {
         assert!(is_foreign(Found { columns: COLUMNS[..3].iter().map(ToString::to_string).collect(), ..whole() }));
     }
 
-    /// A release that goes back to an older one finds what the newer one made.
+    /// An older release finds the schema of a newer one.
     #[test]
     fn a_newer_schema_is_served_where_each_of_its_files_says_so() {
         let mut found = Found { applied: (1..=3).collect(), ..whole() };

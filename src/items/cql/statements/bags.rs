@@ -1,5 +1,5 @@
 //! The statements on bags. A bag is changed by lightweight transactions, which take their write timestamps from the
-//! database. What was once written so must never be written otherwise.
+//! database. A row that is written so must never be written in another way.
 
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
@@ -71,7 +71,7 @@ impl PreparedForBags {
             SerialConsistency::Serial
         };
         prepared.put.set_serial_consistency(Some(serial));
-        // What a transaction answers differs with whether it was made.
+        // The columns of the answer depend on whether the transaction was applied.
         prepared.put.set_use_cached_result_metadata(false);
         Ok(prepared)
     }

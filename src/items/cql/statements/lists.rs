@@ -48,9 +48,9 @@ statements!(
         /// ScyllaDB: "INSERT" and "Update parameters" (cql/dml/insert.html); "Expiring data with Time
         /// to Live" (cql/time-to-live.html).
         Add add: write as Add,
-        /// The same for an add of one item, which needs no batch to be whole and can so be told of its
-        /// deadline. Used only on ScyllaDB: a timeout in a statement of a batch has no effect, and that of a whole
-        /// batch would have to stand in its text (cql/dml/batch.html), with the number of its statements.
+        /// The same for an add of one item, which needs no batch to be atomic and so can carry its deadline. Used only
+        /// on ScyllaDB: a timeout in a statement of a batch has no effect, and the text of a whole batch with a timeout
+        /// (cql/dml/batch.html) would depend on its number of statements.
         AddOne add_one: write as Add,
         /// Deletes rows by their keys. At most ten at once: ScyllaDB bounds the keys of an IN by
         /// `max_clustering_key_restrictions_per_query`, 100 by default.
@@ -61,8 +61,8 @@ statements!(
         ///
         /// ScyllaDB: "DELETE" (cql/dml/delete.html): a range of the last clustering column.
         DeleteBetween delete_between: write as Delete,
-        /// Deletes what lies between two rows by one tombstone, and neither of both. It stands in batches, where a
-        /// statement is not told of the time that is left.
+        /// Deletes what lies between two rows by one tombstone, and neither of both. It is used in batches, where a
+        /// statement has no time limit.
         DeleteGap delete_gap: write as Delete,
         /// The present by a node's clock, in milliseconds.
         ///
@@ -143,7 +143,7 @@ pub async fn prepare_find(
     prepare(session, &Texts::of(&options.keyspace, dialect).find, options.read_consistency).await
 }
 
-/// What the statements of a dialect bind for the time that is left, where they have one.
+/// The value that statements of a dialect bind for the remaining time, if they have one.
 pub fn within(dialect: Dialect, deadline: Instant) -> Option<CqlDuration> {
     (dialect == Dialect::Scylla).then(|| time_left(deadline))
 }

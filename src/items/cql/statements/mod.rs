@@ -1,11 +1,10 @@
-//! All statements of operations: each is a line of a table, with the source of what it relies on in the databases'
-//! manuals.
+//! All statements of operations: each is a line of a table, with its source in the databases' manuals.
 //!
-//! The texts for ScyllaDB and Apache Cassandra differ in one thing: ScyllaDB is told how long it may work at a
-//! statement, so that it does not go on without a waiting caller. Each statement binds the whole partition key, which
-//! the driver needs to send it to a replica, and each write sets its timestamp.
+//! The texts for ScyllaDB and Apache Cassandra differ in one thing: statements for ScyllaDB have a time limit, so that
+//! it does not work without a waiting caller. Each statement binds the whole partition key, which the driver needs to
+//! send it to a replica, and each write sets its timestamp.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `statement` | the labels of statements |
 //! | `query` | a statement with its values |

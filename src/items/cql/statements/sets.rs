@@ -30,7 +30,7 @@ statements!(
         Entities entities: read as Entities,
         /// One ordered row. TTL in seconds, timestamp in microseconds.
         AddRow add_row: write as Add,
-        /// One item of a reverse entry: what this writer had there before is overwritten.
+        /// One item of a reverse entry: it overwrites the previous item of this writer.
         ///
         /// ScyllaDB: "UPDATE" (cql/dml/update.html), "Maps" (cql/types.html).
         AddEntry add_entry: write as Add,
@@ -39,7 +39,7 @@ statements!(
         DeleteEntries delete_entries: write as Delete,
         /// Deletes the ordered rows between two of them by one tombstone, and neither of both.
         DeleteGap delete_gap: write as Delete,
-        /// Takes what a writer has there out of a reverse entry, which is gone with the last one.
+        /// Deletes the item of a writer from a reverse entry. The entry disappears with its last item.
         DeleteEntry delete_entry: write as Delete,
         /// Deletes a partition by one tombstone.
         Clear clear: write as Clear,

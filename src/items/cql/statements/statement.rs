@@ -1,6 +1,6 @@
 //! The labels of statements.
 
-/// Which statement a request carries, for metrics and for what a failure means.
+/// The kind of a request's statement, for metrics and for the meaning of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
     Get,
@@ -16,7 +16,8 @@ pub enum Statement {
     Swap,
     Delete,
     Clear,
-    /// What a sweep reads and deletes. Nobody waits for it, and it says nothing of the load that operations meet.
+    /// Reads and deletions of a sweep. No caller waits for them, and their latencies do not reflect the load of
+    /// operations.
     Sweep,
 }
 

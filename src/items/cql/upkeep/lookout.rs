@@ -1,5 +1,5 @@
-//! Looks all the time what a session reaches: shuts and opens its gate, finds out why nothing is reached,
-//! and asks nodes that are silent or slow whether they answer again in time, so that no caller has to.
+//! Checks continuously which nodes a session reaches: shuts and opens its gate, finds out why nothing is reached, and
+//! asks nodes that are silent or slow whether they answer again in time, so that no caller has to.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const WHY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a silent node may take to show that it is not. Each is asked once a second.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
-/// A list that nobody has: no feature is without a name.
+/// A list that cannot exist: no feature is without a name.
 const NO_LIST: &str = "#";
 
-/// What a session reaches of its cluster.
+/// A session and its cluster, as the lookout sees them.
 pub struct Lookout {
     pub core: Arc<Core>,
     pub cluster: Arc<Cluster>,

@@ -1,6 +1,6 @@
 //! Tasks of a session in the background.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `lookout` | probing nodes that do not answer |
 //! | `node_clocks` | following the clocks of nodes |

@@ -1,4 +1,4 @@
-//! Follows the clocks of nodes where this server's clock is far behind, so that no [sweep](super::sweeps) takes what it
+//! Follows the clocks of nodes where this server's clock is far behind, so that no [sweep](super::sweeps) takes its
 //! writes for settled.
 
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn ahead(core: &Core, cluster: &Cluster, node: Uuid) -> Option<i64> {
     Some(now.saturating_mul(MICROS_PER_MILLI).saturating_sub(own))
 }
 
-/// The median, so that one clock that is wrong leads nobody astray; of two the lower.
+/// The median, so that one wrong clock has no effect; of two the lower.
 fn median(mut all: Vec<i64>) -> Option<i64> {
     all.sort_unstable();
     all.get(all.len().saturating_sub(1) / 2).copied()

@@ -1,10 +1,8 @@
 //! Gives back what lists do not show.
 //!
-//! No write looks at what its list holds. A read that meets more than is shown, and now and then an add, has
-//! the list looked at here, in the background; what lies beyond by more than a little is then deleted by one
-//! range tombstone. Such a deletion must not hide what is added to the list later, whatever server's clock
-//! that is written by: so its write timestamp lies before the moment at which the list was looked at, by as
-//! much as clocks may be apart.
+//! No write reads its list. A read that finds more items than are shown, and some adds, have the list checked here, in
+//! the background. If the surplus exceeds the slack, one range tombstone deletes it. Such a deletion must not hide
+//! later adds of any server. So its write timestamp lies before the check by the time that clocks may differ.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,18 +27,18 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub async fn cut(core: Arc<Core>) {
     loop {
         let met = core.overlong.next().await;
-        // Else what was added just before would be left.
+        // Otherwise recently added items would stay.
         sleep_until(met.at + core.write_clock.until_settled()).await;
-        // Whoever meets the list next has it looked at again.
+        // The next operation that finds the list notes it again.
         if let Err(error) = look(&core, &met.what).await {
             tracing::debug!(%error, "cannot trim a list beyond its max_items");
         }
     }
 }
 
-/// Deletes what a list does not show, if that is more than a little: by the bound that holds before and after its
-/// end was found. A bound that was raised meanwhile may have let items in that push others out which were never
-/// beyond what is shown.
+/// Deletes the items that a list does not show, if they exceed the slack, and if the same bound holds before and after
+/// the end was found. Under a bound that was raised in between, newer items may have pushed out items that were never
+/// hidden.
 async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     let Some(bound @ (ttl, max_items)) = core.bound_of(list) else { return Ok(()) };
     // Live load comes first.

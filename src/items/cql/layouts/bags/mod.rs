@@ -6,8 +6,8 @@
 //! not show it, the outcome is unknown. A bag that was taken out leaves its state for a while.
 //!
 //! Entries are items of ordinary lists, and are written after the swap with a write timestamp that the row has: each
-//! swap takes a larger one than the swap before. So the entries of later swaps outrank those of earlier ones, whatever
-//! the servers' clocks, and however late a write arrives. Who adds entries for a bag that stays as it is needs no swap.
+//! swap takes a larger one than the swap before. So the entries of later swaps outrank the entries of earlier swaps,
+//! regardless of the servers' clocks and of late writes. Adding entries for an unchanged bag needs no swap.
 
 mod states;
 pub mod unfinished;
@@ -67,10 +67,10 @@ pub async fn bag(call: &mut Call) -> Result<ReadBag, StoreError> {
 /// Swaps a bag, and changes its entries then.
 pub async fn swap(mut call: Call, swap: BagSwap) -> Result<Swapped, StoreError> {
     let BagSwap { before, row, after, entries, entered_in } = swap;
-    // Nobody finds what is not there.
+    // Only a present bag can be missing from an index.
     let entered_in = entered_in.filter(|_| matches!(after, BagAfter::Put(_)));
     let mut noted = None;
-    // What changes entries alone is done again by whoever asks for it.
+    // The caller repeats a swap that changes entries alone.
     if (!entries.is_empty() || entered_in.is_some()) && after != BagAfter::Same {
         let swap = unfinished::begin(&mut call, &entries).await;
         noted = Some(swap.map_err(StoreError::with_nothing_done)?);
@@ -83,7 +83,7 @@ pub async fn swap(mut call: Call, swap: BagSwap) -> Result<Swapped, StoreError> 
     }
     if let Some(swap) = noted {
         let entered_in = entered_in.filter(|_| made.is_some());
-        // Nobody waits for it: a swap that stays noted is looked at again, and that is all.
+        // No caller waits for it. A swap that stays noted is only checked once more.
         tokio::spawn(async move {
             match entered_in {
                 Some(indexes) => unfinished::left(&mut call, swap, indexes).await,
@@ -110,7 +110,7 @@ pub async fn enter(call: &mut Call, entries: BagEntries) -> Result<Swapped, Stor
     Ok(Swapped::Done)
 }
 
-/// Takes a bag out, whatever it is.
+/// Removes a bag in any state.
 pub async fn clear(call: &mut Call) -> Result<(), StoreError> {
     let what = Swap { before: None, after: BagAfter::Gone, has_entries: false };
     change(call, &what, None).await.map(drop)
@@ -150,7 +150,7 @@ async fn change(
             BagAfter::Gone => None,
         };
         let written = call.core.write_clock.next().max(row.written.saturating_add(1));
-        // Where entries go, the row tells the next swap what it has to outrank, though there is no bag.
+        // If entries are removed, the row keeps the timestamp that the next swap has to outrank, even without a bag.
         if bag.is_none() && row.bag.is_none() && !has_entries {
             return Ok(Some(written));
         }

@@ -1,9 +1,8 @@
 //! Swaps of bags whose entries may not be written: a row each, from before the bag is swapped until its entries are.
 //!
-//! Who writes a bag and dies in between leaves its row, and any server finds it there. Rows are kept by the minute in
-//! which they were made and a few shards, so that what is new is a few small reads, whatever was there before. They
-//! are hints: one too many has a bag looked at that is as it should be. A row stays, too, where who writes a bag may
-//! not know of all indexes.
+//! A server that dies in between leaves the row, and any server finds it. Rows are kept by the minute in which they
+//! were made and a few shards, so that new rows are found by a few small reads. They are hints: a surplus row only
+//! causes a check of a correct bag. A row also stays if its server may not know all indexes.
 
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ const PAGE_SWAPS: usize = 2_000;
 const ANSWER_PART: u32 = 4;
 /// For how many minutes rows are kept: as long as the table's `default_time_to_live` says.
 const MINUTES_KEPT: i64 = 180;
-/// A row has a note of up to this size: entries that a larger one tells of go when a query meets them.
+/// The most bytes of a note. Entries that do not fit are removed when a query finds them.
 const NOTE_BYTES_MAX: usize = 64 << 10;
 const MICROS_PER_MINUTE: i64 = 60_000_000;
 
@@ -88,7 +87,7 @@ struct Note {
     entered_in: Option<Vec<String>>,
 }
 
-/// The list of entries, and those of it that went: places and values.
+/// The list of entries, and its removed entries: places and values.
 #[derive(Serialize, Deserialize)]
 struct Removed(String, String, Vec<(u64, String)>);
 
@@ -106,7 +105,7 @@ pub async fn begin(call: &mut Call, entries: &[EntryChange]) -> Result<Noted, St
 /// Forgets a swap whose entries are written.
 pub async fn end<L: Subject>(call: &mut Call<L>, swap: Noted) -> Result<(), StoreError> {
     let Noted { minute, shard, id, written } = swap;
-    // Whoever noted it may have had a faster clock.
+    // The server that noted it may have had a faster clock.
     let timestamp = call.core.write_clock.next().max(written.saturating_add(1));
     let values = [timestamp.into(), minute.into(), shard.into(), id.into()];
     call.write(&Query::plain(BagStatement::Forget, values)).await
@@ -131,7 +130,7 @@ async fn note(call: &mut Call, swap: &Noted, note: &Note) -> Result<(), StoreErr
 }
 
 /// Goes on with a look: at the swaps of the last minute, and of one of the minutes before it, of which each look takes
-/// another. It ends before the deadline, so that whoever asked is told how far it has come.
+/// another. It ends before the deadline, so that the caller gets the position that was reached.
 pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
     let now = minute_of(op.now);
     let time = op.deadline.saturating_duration_since(Instant::now());
@@ -183,7 +182,7 @@ pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<Sw
     Ok(SwapPage { swaps, look: SwapLook { number, left } })
 }
 
-/// Reads some of a partition, and tells after which the others come, if there may be others.
+/// Reads a part of a partition. Returns the last ID of the part, if more rows may follow.
 async fn read(
     call: &mut Call<()>,
     Left { minute, shard, after }: Left,
@@ -196,7 +195,7 @@ async fn read(
     // Among many that were forgotten a page may be short, or empty.
     while rows < ROWS_MAX {
         let page = match pages.next(call, &query, ROWS_MAX).await {
-            // What was read is told, and the rest comes after it.
+            // The rows that were read are returned, and the next read continues after them.
             Err(_) if last.is_some() => return Ok((found, last)),
             page => page?,
         };

@@ -1,7 +1,7 @@
 //! Add List Items to a list in buckets: the directory first, and then the items.
 //!
-//! Items of one bucket are one mutation. Those of several are a logged batch, which the database carries to its end
-//! once it has begun; as it refuses large ones, items that are more than fit in one are written bucket by bucket.
+//! Items of one bucket are one mutation. Items of several buckets are one logged batch, which the database completes
+//! once it has begun. It refuses large batches, so more items than fit are written bucket by bucket.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::items::{Operation, StoreError};
 /// The most that a batch over several buckets may have. Cassandra refuses one of more than 50 KiB
 /// (`batch_size_fail_threshold`), ScyllaDB one of 1 MiB (`batch_size_fail_threshold_in_kb`).
 const BATCH_BYTES_MAX: usize = 32 << 10;
-/// What a row takes beside its keys and its value.
+/// The bytes of a row without its keys and its value.
 const ROW_BYTES: usize = 64;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -44,7 +44,7 @@ pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
     let bytes: usize = items.iter().map(|item| bytes_of(item) + ROW_BYTES).sum();
     call.begin().await?;
     let parts = parts_of(&call.op, &list, bucket, items);
-    // One for all, so that the directory's rows are no older than what they stand for.
+    // One timestamp for all, so that no row of the directory is older than its items.
     let write_timestamp = call.core.write_clock.next();
     note(call, &parts, write_timestamp).await.map_err(StoreError::with_nothing_done)?;
     if parts.len() == 1 || bytes <= BATCH_BYTES_MAX {
@@ -108,7 +108,7 @@ fn due<'a>(op: &Operation, part: &'a Part) -> Option<(&'a Part, u64, Due)> {
         until => until,
     };
     let ttl = row_ttl_secs(until, op.now)?;
-    // A TTL has an upper bound: one that reached it is written anew before it is relied on for longer.
+    // TTLs have an upper bound. A row with the largest TTL is written again before items rely on it for longer.
     let stands = op.now.as_nanos().saturating_add(u64::try_from(ttl).unwrap_or(0).saturating_mul(NANOS_PER_SEC));
     let secs = i64::try_from(until.div_ceil(NANOS_PER_SEC)).unwrap_or(i64::MAX);
     Some((part, until.min(stands), (part.name.clone(), secs, ttl)))

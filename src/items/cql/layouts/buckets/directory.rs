@@ -26,7 +26,7 @@ pub fn partition(list: &ListKey, name: &str) -> ListKey {
     ListKey::new(list.feature_key.in_bucket(name), list.entity_id.clone())
 }
 
-/// The names of a list's buckets, in order, read as far as they are needed.
+/// The names of a list's buckets, in order, read on demand.
 pub struct Names {
     order: Order,
     /// Between which names those lie that were not read yet: the upper one is exclusive.
@@ -39,14 +39,14 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those of the buckets of a list that can have items between two item keys.
+    /// The names of buckets that can have items between two item keys.
     pub fn between(list: &ListKey, order: Order, slice: (&str, &str)) -> Self {
         let name = |key| name_at(list.bucket(), key);
         let (lower, upper) = (name(slice.0), name(slice.1) + "$");
         Self::new(order, (lower, upper))
     }
 
-    /// All there are, of whatever kind, before a name.
+    /// All names before a name, of any kind of bucket.
     pub fn all(before: Option<&str>) -> Self {
         let bounds = (LOWEST.to_owned(), before.unwrap_or(HIGHEST).to_owned());
         Self::new(Order::Newest, bounds)
@@ -88,7 +88,7 @@ impl Names {
             }
         }
         self.is_whole = pages.are_over();
-        // What was read of the last name stands in no other page.
+        // All rows of the last name have been read.
         if let Some(last) = &self.last {
             match self.order {
                 Order::Newest => self.upper.clone_from(last),
@@ -107,8 +107,8 @@ fn name_at(bucket: Option<Bucket>, key: &str) -> String {
     bucket.unwrap_or(Bucket::Day).name_of(timestamp.unwrap_or(Timestamp::MIN))
 }
 
-/// The partitions that a list may have items in, between two moments, hidden ones too: those of its buckets, or the
-/// list itself.
+/// The partitions that a list may have items in, between two moments, including hidden items: the partitions of its
+/// buckets, or the list itself.
 pub async fn partitions(call: &mut Call, within: &Bounds) -> Result<Vec<ListKey>, StoreError> {
     if call.list.bucket().is_none() {
         return Ok(vec![call.list.clone()]);
@@ -181,8 +181,8 @@ impl Writes for Rows {
     }
 }
 
-/// Forgets the buckets before a name, or all, that were deleted with this write timestamp: what was noted so lately
-/// that items may rely on it which outlive that stays.
+/// Forgets the buckets before a name, or all buckets, that were deleted with this write timestamp. Rows stay that are
+/// so recent that newer items may rely on them.
 pub async fn forget(call: &mut Call, before: Option<&str>, deleted: i64) -> Result<(), StoreError> {
     let values = [before.unwrap_or(HIGHEST).into()];
     call.write(&Query::deletion(BucketStatement::Forget, deleted - HELD - 1, values)).await

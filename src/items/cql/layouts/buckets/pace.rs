@@ -1,11 +1,11 @@
-//! How many buckets are read at once: as many as are likely to fill what is asked for, by those that were met.
+//! How many buckets are read at once: as many as are likely to fill the request, judged by the buckets that were read.
 
 use super::several::SEVERAL_MAX;
 
 /// Rows of each of several buckets that are read in any case: few.
 const ROWS_MIN: usize = 8;
 
-/// What a read has met.
+/// The buckets and rows that a read has found.
 #[derive(Debug, Default)]
 pub struct Pace {
     buckets: usize,
@@ -21,8 +21,8 @@ impl Pace {
         missing.div_ceil((self.rows / self.buckets).max(1)).clamp(1, SEVERAL_MAX)
     }
 
-    /// How many rows to read of each of so many buckets: what is read in vain is at most as much as what is missing,
-    /// and a few rows of each.
+    /// How many rows to read of each of so many buckets. At most as many rows as are missing are read in vain, and a
+    /// few rows of each bucket.
     pub fn rows_of_each(missing: usize, buckets: usize) -> usize {
         (2 * missing).div_ceil(buckets.max(1)).max(ROWS_MIN)
     }

@@ -9,8 +9,8 @@ use crate::items::cql::layouts::deletes::clear;
 /// Buckets that are deleted at once.
 const CLEARED_AT_ONCE: usize = 8;
 
-/// Deletes all buckets of a list with this write timestamp, and then what its directory says of them: so that a removal
-/// that broke off can be repeated, and goes on where there are buckets left.
+/// Deletes all buckets of a list with this write timestamp, and then the rows of its directory. So a removal that broke
+/// off can be repeated, and continues with the remaining buckets.
 pub async fn all(call: &mut Call, write_timestamp: i64) -> Result<(), StoreError> {
     let names = Names::all(None).take(call, usize::MAX).await?;
     if names.is_empty() {

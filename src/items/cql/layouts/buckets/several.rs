@@ -1,5 +1,5 @@
-//! Reads several buckets of a list in one request: where they have few items each, one request for each would cost far
-//! more than what it brings.
+//! Reads several buckets of a list in one request: if buckets have few items, a request for each costs far more than it
+//! returns.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::items::cql::error::damaged_row;
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::buckets::BucketStatement;
 
-/// Buckets of one request. It has no one replica to go to: whoever takes it asks those of each bucket.
+/// Buckets of one request. It has no single replica: its coordinator asks the replicas of each bucket.
 pub const SEVERAL_MAX: usize = 16;
 /// Rows of one page, at most.
 const PAGE_ROWS: usize = 500;
@@ -93,7 +93,7 @@ impl Several<'_> {
                     take(feature_key, (key.to_owned(), Bytes::new()))?;
                 }
             }
-            // Nobody knows which of them are whole.
+            // No bucket is known to be complete.
             if !pages.are_over() && (bytes > BYTES_MAX || pages_left == 0) {
                 return Ok(vec![None; feature_keys.len()]);
             }

@@ -11,7 +11,7 @@ use crate::items::cql::layouts::walk::{Keys, What, collect};
 use crate::items::cql::notes::overlong::slack;
 use crate::items::{Bounds, StoreError};
 
-/// Deletes what a list does not show, if that is more than a little, for as long as the bound is still the one that it
+/// Deletes the items that a list does not show, if they exceed the slack, and only while the bound is the one that it
 /// was begun with. Returns whether something was deleted.
 pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> bool) -> Result<bool, StoreError> {
     let list = call.list.clone();

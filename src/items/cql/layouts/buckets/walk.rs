@@ -21,9 +21,9 @@ pub struct BucketsWalk {
     left: usize,
     names: Names,
     pace: Pace,
-    /// Buckets that were read together, and their rows. `None` for a bucket that is to be read by itself.
+    /// Buckets that were read together, and their rows. `None` for a bucket that must be read separately.
     read: VecDeque<(String, Option<Vec<several::Row>>)>,
-    /// The bucket that is being read by itself.
+    /// The bucket that is being read separately.
     inside: Option<(String, PartitionWalk)>,
 }
 

@@ -1,5 +1,5 @@
-//! Add List Items to a set: reads the entries of the members that are added, and writes what is to stand, with what
-//! goes for it, as one batch.
+//! Add List Items to a set: reads the entries of the added members, and writes the items that stand and the deletions
+//! of replaced items as one batch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,12 +17,12 @@ use crate::items::{Operation, StoreError};
 pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
     let list = call.list.clone();
     let place_bytes = |item: &NewItem| list.identity().member(&item.value).len();
-    // The item key, the member and that of the list stand in the row and in the entry.
+    // The row and the entry both have the item key, the member and the list's key.
     check_size(items, |item| 2 * (key_bytes(&list) + place_bytes(item)) + item.value.len())
         .map_err(StoreError::Refused)?;
     let new = of_each_member(&list, items);
     let entries = read::entries(call, new.keys().cloned().collect()).await?;
-    // After what was found, which it is to outrank.
+    // It must outrank the items that were read.
     let (op, written, writer) = (call.op, call.core.write_clock.next(), call.core.writer);
     let mut changes = Vec::new();
     for (member, (key, item)) in new {
@@ -46,7 +46,7 @@ fn key_bytes(list: &ListKey) -> usize {
     list.feature_key.as_str().len() + list.entity_id.as_str().len() + ItemKey::TEXT_LEN
 }
 
-/// The item of each member that stays of those that come, by where the member's entry is.
+/// The item of each member that stays of the new items, by the place of the member's entry.
 fn of_each_member<'a>(list: &ListKey, items: &'a [NewItem]) -> HashMap<String, (ItemKey, &'a NewItem)> {
     let (identity, keep) = (list.identity(), keep_of(list));
     let mut new: HashMap<String, (ItemKey, &NewItem)> = HashMap::new();
@@ -60,7 +60,7 @@ fn of_each_member<'a>(list: &ListKey, items: &'a [NewItem]) -> HashMap<String, (
     new
 }
 
-/// What is to be written for a new item, given what its member's entry holds: nothing if another one stays.
+/// The changes for a new item, given its member's entry: none if another item stays.
 fn replace(
     op: &Operation,
     list: &ListKey,

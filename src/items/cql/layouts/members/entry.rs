@@ -1,4 +1,4 @@
-//! What the reverse entry of a member holds, which of it stands, and where the entry is.
+//! The reverse entry of a member: its items, the item that stands, and its place.
 
 use std::str;
 

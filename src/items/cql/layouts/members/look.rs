@@ -1,4 +1,4 @@
-//! What is asked of a set but its pages: members, counts, payloads, and where it ends that is shown.
+//! Reads of a set other than pages: members, counts, payloads, and the end of the shown items.
 
 use std::collections::{HashMap, HashSet};
 
@@ -124,8 +124,8 @@ async fn count_entries(call: &mut Call, enough: u64) -> Result<Option<u64>, Stor
     Ok(Some(counted))
 }
 
-/// The order in which a walk misses no member that moves meanwhile: members move in it alone, to where the walk has not
-/// been yet.
+/// The order in which members move. A walk in this order misses no member that moves during the walk, because it moves
+/// to a place that the walk has not reached.
 pub fn order_of_moves(list: &ListKey) -> Order {
     match keep_of(list) {
         Keep::Newest => Order::Oldest,

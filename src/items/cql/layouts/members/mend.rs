@@ -1,4 +1,4 @@
-//! Makes ordered rows and reverse entries agree where somebody met some that do not.
+//! Repairs ordered rows and reverse entries that do not agree.
 //!
 //! That comes of servers that add a member at once: both items are in the entry then, and one of them stands. It
 //! comes of an add whose outcome was unknown, and that arrives after its writer has written over its place: its
@@ -30,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// up on after 30 s.
 const STRAY_AGE: Duration = Duration::from_secs(40);
 
-/// What was wrong, for the count.
+/// The kinds of repairs, for the metric.
 const SECOND_ITEM: &str = "second_item";
 const MISSING_ROW: &str = "missing_row";
 const STRAY_ROW: &str = "stray_row";
@@ -39,7 +39,7 @@ const STRAY_ROW: &str = "stray_row";
 pub async fn mend(core: Arc<Core>) {
     loop {
         let met = core.mends.next().await;
-        // Whoever meets it next has it looked at again.
+        // The next reader of the member notes it again.
         if let Err(error) = look(&core, &met.what).await {
             tracing::debug!(%error, "cannot repair a set member");
         }

@@ -1,15 +1,15 @@
 //! Sets: ordered rows and reverse entries in one partition.
 //!
-//! A member has one *reverse entry*, which holds its item by who wrote it. Each writer, a process, has a place of
-//! its own there, which it overwrites; so two that add a member at once lose neither item, and which of them
-//! stands is decided by the two items alone ([`Keep`](crate::domain::Keep)). Each item also has an *ordered row*.
-//! A row and its place in an entry are written by one batch with one write timestamp, and are deleted by one
-//! batch with that very timestamp: nothing else is hidden by it, whatever clock that was written by.
+//! A member has one *reverse entry*, which holds its item by who wrote it. Each writer, a process, has a place of its
+//! own there, which it overwrites; so two that add a member at once lose neither item, and which of them stands is
+//! decided by the two items alone ([`Keep`](crate::domain::Keep)). Each item also has an *ordered row*. A row and its
+//! place in an entry are written by one batch with one write timestamp, and are deleted by one batch with the same
+//! timestamp. So the deletion hides nothing else, regardless of clocks.
 //!
-//! The entry is canonical. A reader takes rows for hints, reads the entries of their members, and shows what these
-//! say. Where both do not agree it notes the member, which is then mended.
+//! The entry is canonical. A reader takes rows for hints, reads the entries of their members, and shows the items of
+//! these. If the two do not agree it notes the member, and a task repairs it.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `entry` | what an entry holds, which of it stands, and where it is |
 //! | `read`, `write` | the requests: rows and entries; batches of changes |

@@ -63,7 +63,7 @@ impl Rows {
     }
 }
 
-/// Those of these rows that are there, with their write timestamps.
+/// Finds which of these rows exist, with their write timestamps.
 pub async fn find_rows(call: &mut Call, keys: &[ItemKey]) -> Result<HashMap<ItemKey, i64>, StoreError> {
     let (mut found, mut pages) = (HashMap::new(), Pages::new());
     let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
@@ -82,7 +82,7 @@ fn page_of_all(rows: usize) -> usize {
     rows + 1
 }
 
-/// The reverse entries of some members, by where they are: a few requests at a time, as far as there are permits.
+/// The reverse entries of some members, by their places: a few requests at a time, limited by permits.
 pub async fn entries(call: &mut Call, members: Vec<String>) -> Result<HashMap<String, Entry>, StoreError> {
     if members.is_empty() {
         return Ok(HashMap::new());

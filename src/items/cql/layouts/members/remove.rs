@@ -1,8 +1,8 @@
 //! Remove List Items of a set.
 //!
-//! Each item that is found is deleted with its own write timestamp, in its row and in its entry: that hides what is
-//! there and nothing that comes. With an item that stands goes all that its member's entry holds, so that no other
-//! one comes up behind it.
+//! Each item is deleted with its own write timestamp, in its row and in its entry. This hides the stored item and no
+//! later one. An item that stands is deleted with all other items of its member's entry, so that none of them becomes
+//! visible.
 //!
 //! Of what lies between two moments, items whose writes are settled go many at once: their entries by a few statements,
 //! and their rows by one range tombstone at the end. Until then their rows show nothing. That needs reads that meet
@@ -26,7 +26,7 @@ use crate::items::cql::statements::Statement;
 use crate::items::cql::statements::sets::ENTRIES_MAX;
 use crate::items::{Bounds, Removal, StoreError};
 
-/// Items of one batch, and those of one in which whole entries go.
+/// Items of one batch, and entries of a batch that deletes whole entries.
 const BATCH_ITEMS: usize = 100;
 const BATCH_ENTRIES: usize = 5 * ENTRIES_MAX;
 /// Batches of one removal under way at once.
@@ -34,7 +34,7 @@ const BATCHES_MAX: usize = 8;
 /// Rows that are found before they are deleted: a removal's memory does not grow with its set.
 const FIND_ROWS: usize = 1_000;
 
-/// Removes what a removal takes, and returns how many visible items that were.
+/// Carries a removal out, and returns the number of visible items that it removed.
 pub async fn remove(call: &mut Call, removal: &Removal) -> Result<u64, StoreError> {
     let identity = call.list.identity();
     let (last_shown, removed, begun, largest, settled) = (None, 0, false, None, None);
@@ -76,7 +76,7 @@ impl Removing<'_> {
         Ok(read.map_err(|error| after_unknown(error, self.begun))?.into_values().collect())
     }
 
-    /// Removes what it takes of some members, which are all that it is about.
+    /// Removes the matching items of some members, when no other member can match.
     async fn named(&mut self, members: impl IntoIterator<Item = String>) -> Result<(), StoreError> {
         let entries = self.entries(members).await?;
         let standing: Vec<_> = entries.iter().filter_map(|entry| self.standing(entry)).collect();
@@ -118,7 +118,7 @@ impl Removing<'_> {
         self.write(vec![vec![Change::DropRows { lower, upper, written }]]).await
     }
 
-    /// Removes what it takes of the members that have rows in a slice. Returns whether there were rows.
+    /// Removes the matching items of the members that have rows in a slice. Returns whether there were rows.
     async fn by_rows(&mut self, within: &Bounds) -> Result<bool, StoreError> {
         let (lower, upper) = slice(within);
         let mut rows = Rows::of(Slice { order: Order::Newest, lower, upper });
@@ -144,7 +144,7 @@ impl Removing<'_> {
         entry.standing(&self.call.op, keep_of(&self.call.list)).filter(|held| self.takes(held))
     }
 
-    /// Deletes what the removal takes of some entries.
+    /// Deletes the matching items of some entries.
     async fn take_from(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         let mut gone: Vec<(&str, &Held)> = Vec::new();
         let mut whole: Vec<(&str, &Held)> = Vec::new();
@@ -189,7 +189,7 @@ impl Removing<'_> {
     }
 }
 
-/// The changes that delete items, those of one member together.
+/// The changes that delete items. All changes of one member are in one batch.
 fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<Change>> {
     let mut members: HashMap<&str, Vec<Change>> = HashMap::new();
     for (member, held) in gone {
@@ -199,7 +199,8 @@ fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<Change>> {
     members.chunks(BATCH_ITEMS).map(<[_]>::concat).collect()
 }
 
-/// The changes that delete whole entries, by the latest write of those that go together. The rows go with the slice.
+/// The changes that delete whole entries, each statement with the latest write timestamp of its entries. The rows are
+/// deleted with the slice.
 fn batches_of_whole(mut whole: Vec<(&str, &Held)>) -> Vec<Vec<Change>> {
     whole.sort_by_key(|(_, held)| held.written);
     let entries = |some: &[(&str, &Held)]| Change::DropEntries {

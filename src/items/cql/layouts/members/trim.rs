@@ -13,9 +13,9 @@ use crate::items::{Bounds, StoreError};
 /// Rows that are read at once, and items of one batch at most.
 const STEP_ROWS: usize = 500;
 
-/// Deletes what a set does not show, if that is more than a little, for as long as the bound is still the one that
-/// it was begun with. Each item goes with its own write timestamp, so that nothing is hidden that is added
-/// meanwhile. Returns whether something was deleted.
+/// Deletes the items that a set does not show, if they exceed the slack, and only while the bound is the one that it
+/// was begun with. Each item is deleted with its own write timestamp, so that no concurrent add is hidden. Returns
+/// whether something was deleted.
 pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> bool) -> Result<bool, StoreError> {
     let (lower, upper) = slice(&Bounds::ALL);
     let mut walk = SetWalk::new(Slice { order: Order::Newest, lower, upper }, What::Keys, usize::MAX);

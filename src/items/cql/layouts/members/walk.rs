@@ -28,7 +28,7 @@ const COMPARED_MAX: usize = 100_000;
 pub struct Standing {
     pub member: String,
     pub held: Held,
-    /// What the entry holds besides.
+    /// The other items of the entry.
     pub others: Vec<Held>,
 }
 
@@ -51,8 +51,8 @@ impl SetWalk {
         Self { rows: Rows::of(slice), at: None, rows_max, left: limit, met: Met::default() }
     }
 
-    /// The items that stand where the next rows are, of which `rows_max` are read at most: in order, none of them
-    /// behind what the walk has passed. There may be none, and more of them ahead; `None` is the end.
+    /// The items that stand where the next rows are, of which `rows_max` are read at most: in order, and only items
+    /// that the walk has not passed. There may be none although more follow. `None` is the end.
     pub async fn standing(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Standing>>, StoreError> {
         let read = self.rows.next(call, rows_max).await;
         let slice = &self.rows.slice;

@@ -161,7 +161,7 @@ fn items(count: u64) -> Vec<(Timestamp, Bytes)> {
     (0..count).map(|n| (ago(n), value(n))).collect()
 }
 
-/// How pages are cut, from whole ones to those of one row.
+/// How pages are cut, from whole pages to pages of one row.
 fn cuts() -> [Limits; 3] {
     [usize::MAX, 7, 1].map(|scanned_max| Limits { scanned_max, ..Limits::default() })
 }

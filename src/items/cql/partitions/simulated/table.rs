@@ -84,7 +84,7 @@ impl Partition {
     ) -> impl DoubleEndedIterator<Item = (&'p str, Vec<(i32, &'p Cell)>)> {
         let of_kind = self.rows.iter().filter(move |((of, _), _)| *of == kind);
         of_kind.filter_map(move |(place, row)| {
-            // A range tombstone outranks those of rows, which databases then do not count.
+            // A range tombstone outranks row tombstones, which databases then do not count.
             let ranges = self.ranges.iter().filter(|range| range.covers(place)).map(|range| range.written);
             let range = ranges.max().max(self.deleted);
             if row.deleted.is_some() && row.cells.is_empty() && row.deleted <= range {
@@ -106,7 +106,7 @@ impl Partition {
         self.ranges.len()
     }
 
-    /// How many rows have a tombstone of their own.
+    /// The number of row tombstones.
     pub fn row_tombstones(&self) -> usize {
         self.rows.values().filter(|row| row.deleted.is_some()).count()
     }

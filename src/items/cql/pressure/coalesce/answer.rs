@@ -14,14 +14,14 @@ pub struct Query {
     pub range: Range,
 }
 
-/// What a request found.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub struct FetchedPage {
     pub page: ItemPage,
     /// The timestamp of the item because of which `page.more` is set.
     pub next: Option<Timestamp>,
-    /// When each of the items, and that next one, expires by itself, in nanoseconds since the Unix epoch, as far as
-    /// that is known: else the database sees to it.
+    /// The stored expiry of each of the items, and of that next one, in nanoseconds since the Unix epoch. Empty if the
+    /// database drops expired items.
     pub expiries: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ pub fn joint(members: &[Member], ttl: Ttl) -> Option<Operation> {
     Some(Operation::new(now, ttl, deadline))
 }
 
-/// Gives each what it may see; the last one without a copy.
+/// Answers each read with its visible items; the last read without a copy.
 pub fn deliver(mut members: Vec<Member>, ttl: Ttl, outcome: Result<FetchedPage, StoreError>) {
     let Some(last) = members.pop() else {
         return;

@@ -1,18 +1,18 @@
-//! Identical reads that overlap share their requests: while one is under way, those that come wait for
-//! the next together.
+//! Identical reads that overlap share their requests: while one request is under way, later reads wait together for the
+//! next one.
 //!
-//! The next is sent when one has ended, or by itself after a short while, so that a request that is
-//! answered late delays nobody but those it is for. Before it is sent it needs a permit, as every
-//! request does; reads that come while it waits for one join it as well.
+//! The next request is sent when one has ended, or after a short while, so that a late answer delays only its own
+//! reads. Before it is sent it needs a permit, as every request does; reads that come while it waits for one join it as
+//! well.
 //!
 //! A read joins only a request that has not been sent yet, so that its answer holds all that was
 //! acknowledged, by any server, before the read began. It must never be given the answer of one that
 //! is already on its way: that may have looked before the last write.
 //!
-//! Identical means what the callers ask for: list, bounds, page, limit, and the version's TTL. The
-//! lower bound that follows from the TTL moves with each caller's `now`. The request is made for the
-//! earliest of them, and what has expired for a later one is taken out of its copy of the answer: a
-//! list is read newest first, so those are the last items.
+//! Identical reads have the same parameters: list, bounds, page, limit, and the version's TTL. The lower bound that
+//! follows from the TTL moves with each caller's `now`. The request is made for the earliest of them. A later read gets
+//! a copy of the answer without the items that have expired for it: a list is read newest first, so these are the last
+//! items.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -37,9 +37,8 @@ use crate::items::{ItemPage, Operation, StoreError};
 /// Queries that are asked in one session, and reads that wait there. Connections bound both far lower,
 /// and permits the requests.
 const READS_MAX: usize = 32_768;
-/// The next request of a query waits this long for each that is under way to end. So one that is slow
-/// makes nobody wait for long; and a cluster that is slow altogether is not sent ever more of the same:
-/// in a stall of a second, some fourteen requests.
+/// The next request of a query waits this long for each that is under way to end. So a slow request delays no other
+/// read for long, and a slow cluster gets few identical requests: some fourteen in a stall of a second.
 const TURN_WAIT: Duration = Duration::from_millis(10);
 
 /// The reads of one session.
@@ -57,7 +56,7 @@ struct State {
     waiting_count: usize,
 }
 
-/// What there is of one query: at least one request under way, or the next.
+/// The requests of one query: at least one under way, or the next one.
 #[derive(Debug, Default)]
 struct Asked {
     under_way: u32,
@@ -74,7 +73,7 @@ struct Next {
 
 /// How a read gets its answer.
 enum Entered {
-    /// By a request of its own, with this permit.
+    /// By a separate request, with this permit.
     Sends(Permit, Member),
     /// By one that is sent once it is its turn: after this time at the latest.
     Leads(Arc<Notify>, Duration),
@@ -83,7 +82,7 @@ enum Entered {
 }
 
 impl State {
-    /// Forgets those that have given up, once there are too many.
+    /// Forgets reads without a waiting caller, once there are too many.
     fn sweep_if_full(&mut self) {
         if self.waiting_count >= READS_MAX {
             let waiting = self.queries.values_mut().filter_map(|asked| asked.next.as_mut());
@@ -112,13 +111,13 @@ impl State {
 }
 
 impl Reads {
-    /// `joined` counts the reads that needed no request of their own.
+    /// `joined` counts the reads that joined the request of another read.
     pub fn new(permits: Arc<Permits>, joined: IntCounter) -> Self {
         Self { state: Mutex::default(), permits, turn_wait: TURN_WAIT, joined }
     }
 
-    /// Answers a read. `send` makes the request, in a task of its own on this thread, which runs to its
-    /// end whoever still waits for it.
+    /// Answers a read. `send` makes the request, in a separate task on this thread, which runs to its end even without
+    /// a waiting caller.
     pub async fn read<F>(
         self: &Arc<Self>,
         op: &Operation,
@@ -186,7 +185,7 @@ impl Reads {
         F: Future<Output = Result<FetchedPage, StoreError>> + Send + 'static,
     {
         if !wait.is_zero() {
-            // Whichever comes first.
+            // The first of both counts.
             let _ = timeout(wait, turn.notified()).await;
         }
         // Each member leaves at its own deadline.
@@ -214,7 +213,7 @@ impl Reads {
         }
     }
 
-    /// Makes a request that is under way already, for those who still wait.
+    /// Makes a request that is counted as under way, for the reads that still wait.
     async fn carry_out<F>(
         self: Arc<Self>,
         query: Query,

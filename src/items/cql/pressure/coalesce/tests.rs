@@ -127,7 +127,7 @@ async fn the_next_does_not_wait_for_one_that_is_slow() {
     let two = session.read(query("u-1"), NOW, 60_000).await;
     let (_, answer_next) = session.sent.recv().await.unwrap();
     assert!(began.elapsed() >= Duration::from_millis(20));
-    // Those that come now wait longer for their turn, as two are under way, or until one has ended.
+    // Later reads wait longer for their turn, as two are under way, or until one has ended.
     let late = session.read(query("u-1"), NOW, 60_000).await;
     answer_next.send(Some(Ok(answer(&[NOW], None)))).unwrap();
     assert_eq!((one.await.unwrap().unwrap().items.len(), two.await.unwrap().unwrap().items.len()), (1, 1));
@@ -238,7 +238,7 @@ async fn a_panic_or_a_caller_who_leaves_strands_nobody() {
     answer_second.send(Some(Ok(answer(&[NOW], None)))).unwrap();
     assert_eq!(stays.await.unwrap().unwrap().items.len(), 1);
 
-    // The one whose request it is leaves, and those that wait behind it get theirs.
+    // The read that leads the request leaves, and the reads behind it get their answers.
     let leaves = session.read(query("u-1"), NOW, 5_000).await;
     let (_, answer_third) = session.sent.recv().await.unwrap();
     let stays = session.read(query("u-1"), NOW, 5_000).await;

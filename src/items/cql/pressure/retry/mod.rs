@@ -11,8 +11,8 @@
 //! all sessions share, so that retries cannot amplify an outage. An attempt that found no node
 //! connected was never sent, costs the cluster nothing, and counts for neither.
 //!
-//! Each attempt has a permit, and keeps it until it has ended, also when its caller has left or another
-//! attempt has answered: permits bound what the database works at.
+//! Each attempt has a permit, and keeps it until it has ended, also when its caller has left or another attempt has
+//! answered: permits bound the work of the database.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ use crate::items::cql::statements::Statement;
 const ATTEMPTS_MAX: usize = 4;
 /// The pause before the n-th retry is random, up to this times 2^n.
 const PAUSE_BASE: Duration = Duration::from_millis(10);
-/// Where no node was connected: the driver connects anew after some 50 ms, and then takes longer
-/// each time. The pause is random, from half of this times 2^n to all of it.
+/// Where no node was connected: the driver connects again after some 50 ms, and then takes longer each time. The pause
+/// is random, from half of this times 2^n to all of it.
 const RECONNECT_PAUSE_BASE: Duration = Duration::from_millis(50);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// A connection is waited for during this part of the time that there was: where the cluster is
@@ -55,7 +55,7 @@ const PATIENCE_MIN: Duration = Duration::from_millis(100);
 /// One node may have this part of a session's permits, while there are others to ask: one that hangs
 /// would otherwise soon have them all.
 const NODE_PART: usize = 2;
-/// Whether another attempt may start beside those that give no answer.
+/// Whether another attempt may start next to attempts without an answer.
 enum Hedging {
     Allowed,
     WaitsFor(BoxFuture<'static, Option<Permit>>),
@@ -117,8 +117,8 @@ struct Run<'a, T: Send + 'static, M> {
 }
 
 impl Attempts {
-    /// Carries `request` out. `make` starts an attempt along a route. Each attempt has a permit of its
-    /// own, the first one `permit`; that of the attempt which succeeded is given back.
+    /// Carries `request` out. `make` starts an attempt along a route. Each attempt has a separate permit, the first one
+    /// `permit`. The permit of the successful attempt is returned.
     pub async fn run<T, F>(
         &self,
         request: Request,
@@ -175,7 +175,7 @@ where
         }
     }
 
-    /// What comes after the first attempt failed, or gave no answer for long.
+    /// Continues after the first attempt has failed, or has given no answer for long.
     async fn go_on(&mut self, mut failure: Option<Failure>, mut hedging: Hedging) -> Result<(T, Permit), StoreError> {
         let deadline = self.request.deadline;
         loop {
@@ -208,8 +208,8 @@ where
         }
     }
 
-    /// Starts another attempt beside those that give no answer, if it may, once there is a permit for it.
-    /// Returns what comes next.
+    /// Starts another attempt next to the attempts without an answer, if it may, once there is a permit for it. Returns
+    /// the next state.
     fn hedge(&mut self) -> Hedging {
         if Instant::now() >= self.request.deadline {
             return Hedging::Over;

@@ -35,8 +35,8 @@ fn write_timeout() -> DbError {
     DbError::WriteTimeout { consistency, received: 1, required: 2, write_type }
 }
 
-/// Runs a request whose n-th attempt, from 1, ends as `outcome` says, or never. Returns what came
-/// of it and how many attempts were made.
+/// Runs a request whose n-th attempt, from 1, ends as `outcome` says, or never. Returns the result and the number of
+/// attempts.
 async fn run(
     attempts: &Attempts,
     request: Request,
@@ -158,7 +158,7 @@ async fn an_attempt_beside_another_waits_its_turn_for_a_permit() {
         },
         async {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            // It waits in the queue, so that nobody else may take what is given back.
+            // It waits in the queue, so that no other caller takes the returned permit.
             drop(taken);
             assert!(attempts.permits.try_take().is_none());
         }

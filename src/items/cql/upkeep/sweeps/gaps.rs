@@ -26,7 +26,7 @@ const STEP_ROWS: usize = 100;
 /// Steps of one sweep.
 const STEPS_MAX: usize = 1_000;
 /// How far a step goes after one was refused for its tombstones: a second. A refusal costs much, and makes steps
-/// shorter until they have passed what was refused. Then each success makes them longer.
+/// shorter until they have passed the refused place. Then each success makes them longer.
 const SPAN_FIRST: u128 = 1_000_000_000 << DIGEST_BITS;
 const SHORTER_BY: u128 = 16;
 const LONGER_BY: u128 = 4;
@@ -80,7 +80,7 @@ impl<'a> Gaps<'a> {
         let (mut from, mut rows_left) = (from.to_owned(), rows_max);
         // How far a step goes, and where the last one was to end that was refused.
         let (mut span, mut refused): (Option<u128>, Option<String>) = (None, None);
-        // Few items of lists lie ahead, but all those of ordered indexes seem to.
+        // Few items of lists lie in the future, but all entries of ordered indexes seem to.
         let mut skips = order == Order::Newest;
         let now = slice(&Bounds { min_timestamp: self.op.now, ..Bounds::ALL }).0;
         for _ in 0..STEPS_MAX {
@@ -288,7 +288,7 @@ mod tests {
         assert!(positions.is_sorted());
         for (key, at) in keys.iter().zip(positions) {
             assert_eq!(position(&at_position(at).unwrap()), Some(at), "{key}");
-            // A step ends behind where it began, whatever its span and order.
+            // A step ends behind where it began, for any span and order.
             assert!(at_position(at + 1).is_none_or(|end| end > *key), "{key}");
             assert!(at.checked_sub(1).is_none_or(|at| at_position(at).unwrap() < *key), "{key}");
         }

@@ -1,20 +1,20 @@
-//! Replaces the tombstones of single rows by those of ranges.
+//! Replaces the tombstones of single rows by range tombstones.
 //!
 //! A deleted row leaves a tombstone that every read of its slice passes for `gc_grace_seconds`, and Cassandra refuses a
-//! read of more than 100,000. Rows that move, such as those of members and of index entries, and items that are removed
+//! read of more than 100,000. Rows that move, such as rows of members and of index entries, and items that are removed
 //! one by one leave many between few live rows. A *sweep* reads the keys of some neighbouring live rows, and deletes
 //! each gap between two of them by one range tombstone. The range outranks the tombstones of single rows in it, which
 //! databases then neither count nor keep.
 //!
 //! A range must hide nothing that is written. So its write timestamp lies before the sweep by `settled_after`: longer
 //! than any operation takes. A write with such a timestamp was acknowledged before the sweep read, or never will be.
-//! What was acknowledged is read, since the sweep asks all replicas; of entries of indexes, which are hints, it asks as
+//! Acknowledged writes are read, since the sweep asks all replicas. For entries of indexes, which are hints, it asks as
 //! many as other reads do.
 //!
 //! No read returns how many tombstones it passed. So some deletions have their neighbourhood swept, and so has
 //! a read that was refused (`notes/to_sweep.rs`). Several servers need not agree on anything.
 //!
-//! | files | what they own |
+//! | files | content |
 //! | --- | --- |
 //! | `mod` | when a place is swept, and how far |
 //! | `gaps` | reading live keys, and deleting the gaps between them |
@@ -66,8 +66,8 @@ pub async fn sweep(core: Arc<Core>) {
     tokio::join!(of_deletions, of_refusals);
 }
 
-/// Sweeps at a place. Those that ask all replicas are left out until they have rested from a failure: others go on, and
-/// whoever meets the place then notes it again.
+/// Sweeps at a place. After a failure, sweeps that ask all replicas are skipped for a while. Other sweeps continue, and
+/// the next operation that finds a skipped place notes it again.
 async fn run(core: &Arc<Core>, place: &Place, rests_until: &mut Instant) {
     let asks_all = core.consistency_of_sweeps(place.list.feature_key.is_of_bags()) == Consistency::All;
     if asks_all && Instant::now() < *rests_until {
