@@ -1,13 +1,12 @@
 //! Calls about bags, and about the entries by which they are found.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::list_calls::token_of_walk;
 use super::list_error::ListError;
 use super::list_pool::ListPool;
+use super::routing::Admission;
 use super::turns::Turn;
 use super::work::{WantedTurns, WorkTerms};
 use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
@@ -92,7 +91,8 @@ impl ListPool {
         ttl: Ttl,
         deadline: Instant,
     ) -> Result<Vec<Swapped>, ListError> {
-        let routing = self.inner.routing.load_full();
+        let admission = Admission::enter(&self.inner.routing, bags.iter().map(|bag| bag.bag.token()));
+        let routing = admission.routing();
         let mut of_seats: Vec<(Vec<usize>, Vec<BagEntries>)> =
             routing.seats().iter().map(|_| Default::default()).collect();
         let mut swapped = vec![Swapped::Lost; bags.len()];
@@ -108,9 +108,10 @@ impl ListPool {
         let entered = of_seats.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
         let entered = entered.map(async |(seat, (places, bags))| {
             let turns = WantedTurns::AloneOnEach(bags.iter().map(|bag| bag.bag.clone()).collect());
-            let (routing, terms) = (Arc::clone(&routing), WorkTerms::of_write(ttl, deadline, turns));
+            let part = admission.part(bags.iter().map(|bag| bag.bag.token()));
+            let terms = WorkTerms::of_write(ttl, deadline, turns);
             let entering =
-                self.deliver_to(routing, seat, terms, async move |session, op| session.enter_bags(op, bags).await);
+                self.deliver_to(part, seat, terms, async move |session, op| session.enter_bags(op, bags).await);
             let swapped = entering.await?;
             Ok::<_, ListError>(places.into_iter().zip(swapped))
         });

@@ -23,7 +23,7 @@ use super::pool_size::{PoolView, Resize, Resizing};
 use super::pool_state::PoolState;
 use super::pulse::Pulse;
 use super::resize::Resizer;
-use super::routing::{Routing, Seat};
+use super::routing::{Admission, Routing, Seat};
 use super::slot::{ActorSlot, SlotState};
 use super::staff::Staff;
 use super::turns::Turn;
@@ -214,8 +214,8 @@ impl ListPool {
         items: Vec<(Timestamp, Value)>,
         deadline: Instant,
     ) -> Result<AddOutcome, ListError> {
-        let (routing, seat) = self.route(list.token(), deadline).await?;
-        let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
+        let (admission, seat) = self.route(list.token(), deadline).await?;
+        let (slot, address, permit) = self.enter(admission, seat, deadline).await?;
         let (reply, replied) = oneshot::channel();
         address.do_send(AddWork {
             list,
@@ -270,20 +270,20 @@ impl ListPool {
         terms: WorkTerms,
         run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
-        let (routing, seat) = self.route(token, terms.deadline).await?;
-        self.deliver_to(routing, seat, terms, run).await
+        let (admission, seat) = self.route(token, terms.deadline).await?;
+        self.deliver_to(admission, seat, terms, run).await
     }
 
     /// Runs an operation in the actor of a seat.
     pub(super) async fn deliver_to<T: Send + 'static>(
         &self,
-        routing: Arc<Routing>,
+        admission: Admission,
         seat: usize,
         terms: WorkTerms,
         run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
         let (deadline, outcome_unknown) = (terms.deadline, terms.effect == WorkEffect::Write);
-        let (slot, address, permit) = self.enter(routing, seat, deadline).await?;
+        let (slot, address, permit) = self.enter(admission, seat, deadline).await?;
         let sent = address.send(Work { terms, permit, run, answer: PhantomData });
         match timeout_at(deadline, sent).await {
             Ok(Ok(result)) => result,
@@ -297,25 +297,26 @@ impl ListPool {
     }
 
     /// Finds the seat of a token.
-    async fn route(&self, token: Token, deadline: Instant) -> Result<(Arc<Routing>, usize), ListError> {
-        let routing = self.inner.routing.load_full();
-        if !routing.settled(token, deadline).await {
+    async fn route(&self, token: Token, deadline: Instant) -> Result<(Admission, usize), ListError> {
+        let admission = Admission::enter(&self.inner.routing, std::iter::once(token));
+        if !admission.routing().settled(token, deadline).await {
             return Err(ListError::DeadlineExceeded { outcome_unknown: false });
         }
-        let seat = routing.place_of(token);
-        Ok((routing, seat))
+        let seat = admission.routing().place_of(token);
+        Ok((admission, seat))
     }
 
     /// Takes a permit of the actor of a seat.
     async fn enter(
         &self,
-        routing: Arc<Routing>,
+        admission: Admission,
         seat: usize,
         deadline: Instant,
     ) -> Result<(Arc<ActorSlot<ListActor>>, Arc<Addr<ListActor>>, WorkPermit), ListError> {
+        let routing = admission.routing();
         let seat = &routing.seats()[seat];
         // The caller's share is held as long as the permit.
-        let permits = self.inner.permits_per_actor(&routing);
+        let permits = self.inner.permits_per_actor(routing);
         let share = self.limiter.as_ref().map_or(Ok(None), |limiter| limiter.begin(permits))?;
         let place = self.place(seat, deadline).await?;
         let slot = Arc::clone(&seat.slot);
@@ -323,7 +324,7 @@ impl ListPool {
             slot.look();
             return Err(ListError::NoSession { reason: reason_of(&slot.state()) });
         };
-        Ok((slot, address, WorkPermit::new(place, share, routing, Arc::clone(&self.inner.held))))
+        Ok((slot, address, WorkPermit::new(place, share, admission, Arc::clone(&self.inner.held))))
     }
 
     async fn place(&self, seat: &Seat, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {

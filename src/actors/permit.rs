@@ -1,12 +1,12 @@
 //! The permit of a list operation.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::routing::Admission;
 use crate::access::AtWork;
 
 /// HoldTime by an operation until the store has finished: its place in its actor, and its part in the routing.
@@ -15,8 +15,8 @@ pub(super) struct WorkPermit {
     _place: OwnedSemaphorePermit,
     /// Its share of the caller's limit, if there is one.
     _share: Option<AtWork>,
-    /// The routing that admitted it, which lasts as long.
-    _routing: Arc<dyn Debug + Send + Sync>,
+    /// To the routing, which lasts as long.
+    _admission: Admission,
     taken_at: Instant,
     held: Arc<HoldTime>,
 }
@@ -32,13 +32,8 @@ impl HoldTime {
 }
 
 impl WorkPermit {
-    pub fn new(
-        place: OwnedSemaphorePermit,
-        share: Option<AtWork>,
-        routing: Arc<dyn Debug + Send + Sync>,
-        held: Arc<HoldTime>,
-    ) -> Self {
-        Self { _place: place, _share: share, _routing: routing, taken_at: Instant::now(), held }
+    pub fn new(place: OwnedSemaphorePermit, share: Option<AtWork>, admission: Admission, held: Arc<HoldTime>) -> Self {
+        Self { _place: place, _share: share, _admission: admission, taken_at: Instant::now(), held }
     }
 }
 

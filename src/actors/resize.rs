@@ -158,8 +158,8 @@ impl PoolState {
             if !is_told && began.elapsed() >= SETTLING_PATIENCE {
                 is_told = true;
                 tracing::warn!(
-                    "operations on the previous list pool are still running: moved lists and the next resize wait for \
-                     them"
+                    "operations on the previous list pool are still running: their lists, if they moved, and the next \
+                     resize wait for them"
                 );
             }
         }

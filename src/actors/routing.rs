@@ -2,17 +2,115 @@
 //!
 //! A list belongs to the actor that jump consistent hashing of its token selects (Lamping and Veach, 2014). So of n + 1
 //! actors the new one takes about 1/(n + 1) of the lists, and no other list moves. At any moment a list has one actor:
-//! an operation keeps the routing that admitted it until the store has finished, and the operations of a moved list wait
-//! until the previous routing has ended.
+//! an operation keeps its [`Admission`] to a routing until the store has finished, and the operations of a moved list
+//! wait until its operations of the previous routing have ended.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-use tokio::sync::{Semaphore, watch};
+use arc_swap::ArcSwap;
+use smallvec::SmallVec;
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::list_actor::ListActor;
 use super::slot::ActorSlot;
 use crate::domain::Token;
+
+/// Operations are counted by this many shares of the lists. Two lists of one share wait for each other when they move.
+const SHARES: usize = 4_096;
+
+fn share_of(list: Token) -> u16 {
+    // The token is a hash: its low bits are as good as others.
+    (list.as_i64() as u64 % SHARES as u64) as u16
+}
+
+/// The operations of one routing.
+struct InFlight {
+    counts: Box<[AtomicU32]>,
+    /// Whether an operation of the next routing has waited for a share.
+    is_awaited: AtomicBool,
+    ended: Notify,
+}
+
+impl InFlight {
+    fn new() -> Arc<Self> {
+        let counts = (0..SHARES).map(|_| AtomicU32::new(0)).collect();
+        Arc::new(Self { counts, is_awaited: AtomicBool::new(false), ended: Notify::new() })
+    }
+
+    fn begin(&self, share: u16) {
+        self.counts[usize::from(share)].fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end(&self, share: u16) {
+        let was_last = self.counts[usize::from(share)].fetch_sub(1, Ordering::SeqCst) == 1;
+        if was_last && self.is_awaited.load(Ordering::SeqCst) {
+            self.ended.notify_waiters();
+        }
+    }
+
+    /// Waits until no operation of a share runs, at most until `until`. Returns whether that is so.
+    async fn share_ended(&self, share: u16, until: Instant) -> bool {
+        self.is_awaited.store(true, Ordering::SeqCst);
+        loop {
+            let mut ended = pin!(self.ended.notified());
+            ended.as_mut().enable();
+            // Pairs with the fence in `Admission::enter`.
+            fence(Ordering::SeqCst);
+            if self.counts[usize::from(share)].load(Ordering::SeqCst) == 0 {
+                return true;
+            }
+            if timeout_at(until, ended).await.is_err() {
+                return false;
+            }
+        }
+    }
+}
+
+/// The part of an operation in a routing. The routing lasts as long, and so does the wait of the lists' next actors.
+#[derive(Debug)]
+pub(super) struct Admission {
+    routing: Arc<Routing>,
+    shares: SmallVec<[u16; 2]>,
+}
+
+impl Admission {
+    /// Takes part in the present routing with operations on these lists.
+    pub fn enter(present: &ArcSwap<Routing>, lists: impl Iterator<Item = Token> + Clone) -> Self {
+        loop {
+            let admission = Self::to(present.load_full(), lists.clone());
+            // Pairs with the fence in `InFlight::share_ended`. If the routing is replaced at this moment, either this
+            // operation sees the next routing, or the operations of the next routing see the counts.
+            fence(Ordering::SeqCst);
+            if Arc::ptr_eq(&admission.routing, &present.load()) {
+                return admission;
+            }
+        }
+    }
+
+    fn to(routing: Arc<Routing>, lists: impl Iterator<Item = Token>) -> Self {
+        let shares: SmallVec<_> = lists.map(share_of).collect();
+        shares.iter().for_each(|share| routing.in_flight.begin(*share));
+        Self { routing, shares }
+    }
+
+    /// The same for some of the lists, which can last longer.
+    pub fn part(&self, lists: impl Iterator<Item = Token>) -> Self {
+        Self::to(Arc::clone(&self.routing), lists)
+    }
+
+    pub fn routing(&self) -> &Routing {
+        &self.routing
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.shares.iter().for_each(|share| self.routing.in_flight.end(*share));
+    }
+}
 
 /// A list actor's place in a routing, with the permits for operations in it.
 #[derive(Clone)]
@@ -27,12 +125,14 @@ pub(super) struct Routing {
     permits_per_actor: usize,
     /// The routing that this one replaced.
     before: Option<Before>,
+    in_flight: Arc<InFlight>,
     /// Closes when the last operation drops this routing.
     ended: watch::Sender<()>,
 }
 
 struct Before {
     seats: usize,
+    in_flight: Arc<InFlight>,
     ended: watch::Receiver<()>,
 }
 
@@ -48,7 +148,7 @@ impl Routing {
     pub fn first(slots: Vec<Arc<ActorSlot<ListActor>>>, permits_per_actor: usize) -> Self {
         let permits = || Arc::new(Semaphore::new(permits_per_actor));
         let seats = slots.into_iter().map(|slot| Seat { slot, permits: permits() }).collect();
-        Self { seats, permits_per_actor, before: None, ended: watch::Sender::new(()) }
+        Self { seats, permits_per_actor, before: None, in_flight: InFlight::new(), ended: watch::Sender::new(()) }
     }
 
     /// The next routing, for these slots. If the number of permits changes, operations of this routing keep their permits,
@@ -62,7 +162,8 @@ impl Routing {
                 }
             }
         }
-        next.before = Some(Before { seats: self.seats.len(), ended: self.ended.subscribe() });
+        let (seats, in_flight, ended) = (self.seats.len(), Arc::clone(&self.in_flight), self.ended.subscribe());
+        next.before = Some(Before { seats, in_flight, ended });
         next
     }
 
@@ -96,7 +197,8 @@ impl Routing {
         if list.bucket(before.seats) == list.bucket(self.seats.len()) {
             return true;
         }
-        self.before_ended(deadline).await
+        // On the heap, so that every other operation has no room for it.
+        Box::pin(before.in_flight.share_ended(share_of(list), deadline)).await
     }
 
     /// Waits until the last operation of the previous routing has ended, at most until `until`. Returns whether it
@@ -118,7 +220,6 @@ impl std::fmt::Debug for Routing {
 mod tests {
     use std::time::Duration;
 
-    use super::super::permit::WorkPermit;
     use super::*;
 
     fn slots(count: usize) -> Vec<Arc<ActorSlot<ListActor>>> {
@@ -134,25 +235,48 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_that_move_wait_for_what_was_begun_and_no_others_do() {
-        let first = Arc::new(Routing::first(slots(2), 4));
-        let second = Arc::new(first.next(slots(3), 4));
+    async fn a_list_that_moves_waits_for_its_own_operations_alone() {
+        let present = ArcSwap::from_pointee(Routing::first(slots(2), 4));
         let is_moved = |token: &Token| token.bucket(2) != token.bucket(3);
-        let (moved, stays) = (tokens().find(is_moved).unwrap(), tokens().find(|token| !is_moved(token)).unwrap());
-        let seat = &first.seats()[first.place_of(stays)];
-        let place = Arc::clone(&seat.permits).try_acquire_owned().unwrap();
-        let begun = WorkPermit::new(place, None, first.clone(), Arc::default());
-        assert_eq!(first.in_use(), 1);
-        drop(first);
-        assert!(second.settled(stays, soon()).await);
-        assert!(!second.settled(moved, soon()).await);
+        let moved: Vec<_> = tokens().filter(is_moved).take(2).collect();
+        let stays = tokens().find(|token| !is_moved(token)).unwrap();
+        let begun = Admission::enter(&present, moved[..1].iter().copied());
+        let part = begun.part(moved[..1].iter().copied());
+        let second = Arc::new(present.load().next(slots(3), 4));
+        present.store(Arc::clone(&second));
+        for other in [stays, moved[1]] {
+            assert!(second.settled(other, soon()).await);
+        }
+        assert!(!second.settled(moved[0], soon()).await);
+        drop(begun);
+        assert!(!second.settled(moved[0], soon()).await, "a part goes on");
         let later = Instant::now() + Duration::from_secs(60);
-        let (settled, ()) = tokio::join!(second.settled(moved, later), async {
+        let (settled, ()) = tokio::join!(second.settled(moved[0], later), async {
             tokio::task::yield_now().await;
-            drop(begun);
+            drop(part);
         });
         assert!(settled);
-        assert!(second.settled(moved, Instant::now()).await && second.before_ended(Instant::now()).await);
+        assert!(second.settled(moved[0], Instant::now()).await && second.before_ended(Instant::now()).await);
+    }
+
+    /// Otherwise the old and the new actor of a list could work on it at the same time.
+    #[test]
+    fn an_operation_is_admitted_to_the_routing_that_the_next_one_waits_for() {
+        let present = ArcSwap::from_pointee(Routing::first(slots(1), 4));
+        let list = tokens().next().unwrap();
+        std::thread::scope(|scope| {
+            let replacing = scope.spawn(|| {
+                for _ in 0..2_000 {
+                    let next = present.load().next(slots(1), 4);
+                    present.store(Arc::new(next));
+                }
+            });
+            while !replacing.is_finished() {
+                let admission = Admission::enter(&present, std::iter::once(list));
+                let count = admission.routing().in_flight.counts[usize::from(share_of(list))].load(Ordering::SeqCst);
+                assert_eq!(count, 1);
+            }
+        });
     }
 
     #[test]

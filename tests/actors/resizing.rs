@@ -58,6 +58,10 @@ async fn a_list_that_moves_waits_for_what_was_begun_on_it_and_others_go_on() {
         until("the pool has its new size", || pool.view().size.actors == to).await;
         assert_eq!(pool.view().resizing_to.map(|size| size.actors), Some(to));
         assert!(get(&pool, &kept, soon()).await.is_ok(), "{from} to {to}");
+        // Another list that moves does not wait for it.
+        let moves = |list: &ListKey| list.token().bucket(from) != list.token().bucket(to);
+        let other = (0..).map(|i| list(&format!("o-{i}"))).find(moves).unwrap();
+        assert!(get(&pool, &other, soon()).await.is_ok(), "{from} to {to}");
         let begun_before = faults.operations_begun();
         let waits = get(&pool, &moved, Instant::now() + Duration::from_millis(50)).await;
         assert!(matches!(waits, Err(ListError::DeadlineExceeded { outcome_unknown: false })), "{waits:?}");
