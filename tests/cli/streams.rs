@@ -64,7 +64,8 @@ fn a_backup_leaves_in_a_stream_and_a_server_starts_on_what_comes_back() {
     assert!(told.contains("the backup is whole\nrestored "), "{told}");
     let told = run(&["restore", text(&archive), "--data-dir", text(&data)]).failed(1);
     assert!(told.contains("is not empty"), "{told}");
-    run(&["restore", text(&archive), "--data-dir", text(&data), "--set-aside"]).ok();
+    let said = run(&["restore", text(&archive), "--data-dir", text(&data), "--set-aside"]);
+    assert!(said.status == 0 && said.err.contains("the former store is in"), "{said:?}");
     let aside = names(dir.path()).into_iter().find(|name| name.starts_with("data.replaced-")).unwrap();
     run(&["check", "--dir", text(&dir.path().join(aside))]).ok();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
