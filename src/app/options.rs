@@ -115,6 +115,7 @@ pub fn service(settings: &Settings) -> ServiceOptions {
         operation_timeout: Duration::from_millis(settings.items.operation_timeout_ms),
         page_bytes_max: settings.http.response_bytes_max,
         page_cache_bytes: page_cache_bytes(&settings.items),
+        aggregate_items_max: settings.items.aggregate_items_max,
         poll_interval: Duration::from_secs(settings.metadata.poll_interval_secs),
         // A key's lifetime has the bounds of every lifetime.
         key_lifetime_max: Ttl::from_secs(settings.access.keys.lifetime_max_secs).unwrap_or(Ttl::MAX),

@@ -95,6 +95,7 @@ pub struct ItemsSettings {
     pub permit_wait_ms: u64,
     pub operation_timeout_ms: u64,
     pub timestamp_ahead_max: AheadMax,
+    pub aggregate_items_max: u64,
     pub embedded: EmbeddedSettings,
     pub cql: CqlSettings,
 }
@@ -217,6 +218,7 @@ impl Default for ItemsSettings {
             permit_wait_ms: 50,
             operation_timeout_ms: 2_000,
             timestamp_ahead_max: AheadMax::DAY,
+            aggregate_items_max: 100_000,
             embedded: EmbeddedSettings::default(),
             cql: CqlSettings::default(),
         }

@@ -138,6 +138,7 @@ fn read_items(items: &mut ItemsSettings, reader: &mut Reader) {
     reader.read("items.permit_wait_ms", &mut items.permit_wait_ms, number(0..=60_000));
     reader.read("items.operation_timeout_ms", &mut items.operation_timeout_ms, number(1..=HOUR_MS));
     reader.read("items.timestamp_ahead_max", &mut items.timestamp_ahead_max, ahead_max);
+    reader.read("items.aggregate_items_max", &mut items.aggregate_items_max, number(1..=10_000_000));
     let embedded = &mut items.embedded;
     reader.read("items.embedded.dir", &mut embedded.dir, path);
     reader.read("items.embedded.fsync", &mut embedded.fsync, choice);

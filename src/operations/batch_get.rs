@@ -11,8 +11,8 @@ use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::query::form;
 use crate::api::reply::failed;
-use crate::domain::Int64As;
-use crate::service::{Caller, GetItems, ListName, RenderedPage, Service, ServiceError};
+use crate::domain::{Int64As, Limit};
+use crate::service::{Caller, GetItems, ListName, ListRead, RenderedPage, Service, ServiceError};
 use crate::wire::{BatchGetInput, GetRequest};
 
 pub struct BatchGet<'r> {
@@ -37,16 +37,20 @@ impl Operation for BatchGet<'_> {
             let request = request.as_ref().map_err(ServiceError::malformed)?;
             let GetRequest { entity_type, feature, version, entity_id, .. } = request;
             let version = Cow::Borrowed(&**version);
-            Ok(GetItems {
-                list: ListName { entity_type, feature, version, entity_id: entity_id.clone() },
+            let list = ListName { entity_type, feature, version, entity_id: entity_id.clone() };
+            if let Some(input) = &request.aggregate {
+                return Ok(ListRead::Aggregates(list, input, int64_as));
+            }
+            Ok(ListRead::Items(GetItems {
+                list,
                 min_timestamp: request.min_timestamp,
                 max_timestamp: request.max_timestamp,
                 as_of: request.as_of,
                 order: request.order,
-                limit: request.limit,
+                limit: request.limit.unwrap_or(Limit::DEFAULT),
                 page_token: request.page_token.as_deref().map(Cow::Borrowed),
                 int64_as,
-            })
+            }))
         });
         service.batch_get(caller, requests.collect()).await
     }

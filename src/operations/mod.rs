@@ -2,6 +2,7 @@
 //! `docs/reference/api.md` are made from it. A row is the contract's ([`liststore_contract::operations`]).
 
 mod add_items;
+mod aggregate_items;
 mod batch_add;
 mod batch_get;
 mod batch_get_bags;
@@ -78,7 +79,7 @@ const GET_ITEMS: usize = 0;
 const ADD_ITEMS: usize = 1;
 
 /// All operations. The first path is the one that is asked for most.
-pub static OPERATIONS: [Registered; 67] = [
+pub static OPERATIONS: [Registered; 68] = [
     Registered::of::<GetItems>(),
     Registered::of::<AddItems>(),
     Registered::of::<batch_get::BatchGet>(),
@@ -87,6 +88,7 @@ pub static OPERATIONS: [Registered; 67] = [
     Registered::of::<lookup_items::LookupItems>(),
     Registered::of::<contains_items::ContainsItems>(),
     Registered::of::<count_items::CountItems>(),
+    Registered::of::<aggregate_items::AggregateItems>(),
     Registered::of::<remove_all_items::RemoveAllItems>(),
     Registered::of::<list_lists::ListLists>(),
     Registered::of::<list_entities::ListEntities>(),

@@ -4,6 +4,7 @@
 //! parts that operations share, and the long ones. It knows no HTTP, except for the JSON of a page of items, because
 //! the page cache stores rendered pages.
 
+mod aggregate;
 mod bag;
 mod bag_conditions;
 mod bags;
@@ -59,7 +60,7 @@ pub use page_cache::RenderedPage;
 pub(crate) use page_end::{AROUND_BYTES, end_early, json_bytes};
 pub use receipt::{ErasedList, Receipt};
 pub use replay::Repeated;
-pub use requests::{AddItems, FindBags, GetItems, ListName, Purge};
+pub use requests::{AddItems, FindBags, GetItems, ListName, ListRead, Purge};
 
 /// A page of a listing, and the token of the next one if there is one.
 pub type Listed<T> = (Vec<T>, Option<PageToken>);
@@ -70,6 +71,8 @@ pub struct ServiceOptions {
     pub operation_timeout: Duration,
     /// The maximum of a rendered page of items, which ends early instead, but never empty.
     pub page_bytes_max: usize,
+    /// The most items that one aggregation reads.
+    pub aggregate_items_max: u64,
     /// Memory for rendered pages.
     pub page_cache_bytes: u64,
     /// How long other servers may take to learn of a deletion.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 use crate::domain::{EntityId, EntityType, FeatureId, Int64As, Limit, Order, Timestamp, VersionLabel};
-use crate::wire::ItemInput;
+use crate::wire::{AggregateInput, ItemInput};
 
 /// A list, as callers name it.
 ///
@@ -31,6 +31,13 @@ pub struct GetItems<'r> {
     pub page_token: Option<Cow<'r, str>>,
     /// How values are written. None for the form of the feature version.
     pub int64_as: Option<Int64As>,
+}
+
+/// What a call reads of one of its lists.
+#[derive(Debug)]
+pub enum ListRead<'r> {
+    Items(GetItems<'r>),
+    Aggregates(ListName<'r>, &'r AggregateInput, Option<Int64As>),
 }
 
 /// Add List Items.

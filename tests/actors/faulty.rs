@@ -13,9 +13,9 @@ use bytes::Bytes;
 use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
-    ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal,
-    Swapped, ToAwait, enter_one_by_one,
+    Abilities, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, Count, Done, EntityPage, EntityPlace,
+    ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns,
+    StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use tokio::sync::watch;
 
@@ -211,6 +211,16 @@ impl ItemSession for FaultySession {
     async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.faults.meet(list).await;
         self.inner.get(op, list, range).await
+    }
+
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        self.faults.meet(list).await;
+        self.inner.aggregate(op, list, aggregation).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {

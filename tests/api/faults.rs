@@ -14,9 +14,9 @@ use liststore::domain::{
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done, EntityPage, EntityPlace,
-    Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError,
-    SwapJournal, Swapped, ToAwait, enter_one_by_one,
+    Abilities, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done, EntityPage,
+    EntityPlace, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal,
+    RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
@@ -256,6 +256,16 @@ impl ItemSession for FaultySession {
             return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
         }
         self.inner.get(op, list, range).await
+    }
+
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        self.faults.meet().await?;
+        self.inner.aggregate(op, list, aggregation).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {

@@ -6,6 +6,7 @@
 mod access;
 mod adds;
 mod administration;
+mod aggregates;
 mod audit;
 mod bags;
 mod batches;

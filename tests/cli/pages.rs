@@ -221,8 +221,12 @@ fn seen_stories_filter() {
 }
 
 #[test]
+fn velocity_features() {
+    Guide::new("howto/velocity-features.md").follow();
+}
+
+#[test]
 fn velocity_window() {
-    let Some(_) = tool("python3") else { return };
     Guide::new("howto/velocity-window.md").follow();
 }
 

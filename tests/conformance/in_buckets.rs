@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
-    Abilities, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
-    ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
+    Abilities, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
+    ItemSession, ItemStore, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError,
+    SwapJournal, Swapped, ToAwait,
 };
 
 pub struct InBuckets<S> {
@@ -82,6 +83,15 @@ impl ItemSession for Session {
 
     async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.session.lookup(op, &self.list(list), members).await
+    }
+
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        self.session.aggregate(op, &self.list(list), aggregation).await
     }
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {

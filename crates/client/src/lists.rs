@@ -4,13 +4,14 @@ use liststore_contract::domain::{
     EntityId, EntityType, FeatureId, FeatureName, Invalid, Order, Timestamp, VersionLabel,
 };
 use liststore_contract::operations::{
-    add_items, contains_items, count_items, get_items, lookup_items, remove_all_items, remove_items,
+    add_items, aggregate_items, contains_items, count_items, get_items, lookup_items, remove_all_items, remove_items,
 };
 use liststore_contract::row::Row;
 use liststore_contract::wire::parameters::{AS_OF, COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
 use liststore_contract::wire::{
-    AddItemsInput, Added, Contained, ContainsInput, Counted, Found, LookupInput, LookupKeysInput, LookupValuesInput,
-    RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput, RemoveValueInput, Removed,
+    AddItemsInput, Added, AggregateInput, Aggregated, Contained, ContainsInput, Counted, Found, LookupInput,
+    LookupKeysInput, LookupValuesInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput,
+    RemoveValueInput, Removed,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -106,6 +107,11 @@ impl<'c> List<'c> {
     /// How many items are visible. It counts no further than `max`, by default 10,000.
     pub async fn count(&self, bounds: &Within, max: Option<usize>) -> Result<Counted, ClientError> {
         self.client.ask(&within(self.request(&count_items::ROW), bounds).query(&COUNT_MAX, max)).await
+    }
+
+    /// Counts, sums and other aggregates in windows of time.
+    pub async fn aggregate(&self, input: &AggregateInput) -> Result<Aggregated, ClientError> {
+        self.client.ask(&self.request(&aggregate_items::ROW).body(input)?).await
     }
 
     /// When each of these values was last added, in their order. At most 1,000 values.

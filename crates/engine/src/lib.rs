@@ -9,6 +9,7 @@
 //!
 //! It depends on neither actix nor HTTP, and never reads settings or the wall clock.
 
+mod aggregates;
 mod at_rest;
 mod backup;
 mod bags;

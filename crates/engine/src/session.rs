@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use liststore_storage::{
-    BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
-    JoinedAdds, Operation, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError, SwapJournal, Swapped,
-    ToAwait,
+    Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
+    ItemSession, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError,
+    SwapJournal, Swapped, ToAwait,
 };
 
 use super::collect::page::{self, Collect, Counter, Finder, Last, Newest, PageBuilder};
@@ -275,6 +275,16 @@ impl ItemSession for EmbeddedSession {
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.scan(op, list, within.max_timestamp, Counter::new(op, within, max)).await
+    }
+
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        op.begin()?;
+        self.aggregate_items(op, list, aggregation).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {

@@ -11,6 +11,7 @@ use liststore_contract::domain::{MaxItems, Retention, Timestamp, Ttl};
 use tokio::time::Instant;
 
 pub mod abilities;
+pub mod aggregate;
 pub mod bags;
 pub mod collect;
 pub mod error;
@@ -24,6 +25,7 @@ pub use abilities::{
     Abilities, BagSwaps, BoundOf, ByteErasure, Erased, FileBackup, IsUnreachable, ItemBackup, OwnPermits, PermitCounts,
     Reclaim, SchemaMigration,
 };
+pub use aggregate::{AggregateFailure, Aggregation, Aggregator, Outcome, aggregate_pages};
 pub use bags::{
     BagAfter, BagEntries, BagPage, BagRow, BagScan, BagSwap, EntryChange, ReadBag, SwapId, SwapJournal, SwapLook,
     SwapPage, Swapped, UnfinishedSwap, enter_one_by_one,

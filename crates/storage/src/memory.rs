@@ -13,9 +13,10 @@ use liststore_contract::domain::{
 use tokio::time::Instant;
 
 use super::{
-    Abilities, BagAfter, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done, EntityPage,
-    EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Range, ReadBag, Removal,
-    RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
+    Abilities, Aggregation, BagAfter, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done,
+    EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Outcome,
+    Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, aggregate_pages,
+    enter_one_by_one,
 };
 
 #[derive(Debug, Clone)]
@@ -200,6 +201,15 @@ impl ItemSession for MemoryStore {
         let rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
         let items = rows.filter(|(key, _)| within.contain(key.timestamp)).count() as u64;
         Ok(Count { items: items.min(max), exact: items <= max })
+    }
+
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        aggregate_pages(self, op, list, aggregation).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {

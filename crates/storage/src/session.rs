@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::{
-    BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, EntityPage, EntityPlace, ItemPage, Operation, Range, ReadBag,
-    Removal, StoreError, SwapJournal, Swapped,
+    Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, EntityPage, EntityPlace, ItemPage, Operation,
+    Outcome, Range, ReadBag, Removal, StoreError, SwapJournal, Swapped,
 };
 
 /// Called when a write is complete, on any thread: it must not wait.
@@ -72,6 +73,14 @@ pub trait ItemSession: 'static {
     /// How many visible items there are within the bounds; it counts no further than `max`, which is at
     /// least 1.
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError>;
+
+    /// Aggregates over the visible items of windows of time: it reads at most as many items as the aggregation may.
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError>;
 
     /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The same (timestamp,
     /// value) is one item, however often it is added; the last add's `expires_at` applies. In a set an item may

@@ -1,14 +1,15 @@
 //! A session whose operations take turns as in a list actor: for suites that use a store without a pool.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::actors::{ListTurns, Turn};
 use liststore::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::{
-    BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
-    Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
+    Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
+    JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
 };
 
 pub struct InTurn(Rc<ListTurns>);
@@ -45,6 +46,15 @@ impl ItemSession for InTurn {
 
     async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.0.session().count(op, list, within, max).await
+    }
+
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        self.0.session().aggregate(op, list, aggregation).await
     }
 
     async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {

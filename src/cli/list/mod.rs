@@ -1,5 +1,6 @@
 //! `liststore list`: the items of one list, through a server's HTTP API.
 
+mod aggregate;
 mod look;
 mod remove;
 
@@ -27,6 +28,7 @@ Examples:
   liststore list contains user story_presented u-123 story-9 story-10
   liststore list lookup status suspended spam u-17 u-18
   liststore list count user story_presented u-123
+  liststore list aggregate user payment u-123 --window 1h,24h --count --sum /amount
   liststore list remove user story_presented u-123 --value story-9
   liststore list clear user story_presented u-123
   liststore list batch-get requests.ndjson
@@ -48,6 +50,7 @@ enum Command {
     Contains(look::Contains),
     Lookup(look::Lookup),
     Count(look::Count),
+    Aggregate(aggregate::Arguments),
     Remove(remove::Remove),
     Clear(Clear),
     BatchGet(batch_get::Arguments),
@@ -192,6 +195,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Contains(arguments) => look::contains(arguments).await,
             Command::Lookup(arguments) => look::lookup(arguments).await,
             Command::Count(arguments) => look::count(arguments).await,
+            Command::Aggregate(arguments) => aggregate::aggregate(arguments).await,
             Command::Remove(arguments) => remove::remove(arguments).await,
             Command::Clear(arguments) => clear(arguments).await,
             Command::BatchGet(arguments) => batch_get::run(arguments).await,

@@ -16,6 +16,7 @@ use super::call::Call;
 use super::core::Core;
 use super::error::NO_INDEX;
 use super::health::watch::Seen;
+use super::layouts::aggregate::aggregate;
 use super::layouts::bags::unfinished::Noted;
 use super::layouts::bags::{self, unfinished};
 use super::layouts::entities::{self, Told};
@@ -29,9 +30,9 @@ use super::upkeep::lookout::Lookout;
 use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
-    BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession, JoinedAdds,
-    Operation, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapJournal, SwapLook, SwapPage, Swapped,
-    ToAwait,
+    Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
+    JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapJournal, SwapLook,
+    SwapPage, Swapped, ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -189,6 +190,17 @@ impl ItemSession for CqlSession {
         self.core.admit()?;
         let within = *within;
         self.read_of(op, list, |mut call| async move { operations::count(&mut call, &within, max).await }).await
+    }
+
+    async fn aggregate(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        self.core.admit()?;
+        let aggregation = Arc::clone(aggregation);
+        self.read_of(op, list, |mut call| async move { aggregate(&mut call, &aggregation).await }).await
     }
 
     fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {

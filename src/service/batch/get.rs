@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::super::lists::{FIRST_BYTES, PageRead};
 use super::super::page_cache::RenderedPage;
-use super::super::requests::GetItems;
+use super::super::requests::{GetItems, ListRead};
 use super::super::{Caller, Service, ServiceError};
 use super::{BatchPace, SetAside, in_time};
 use crate::access::{ANSWER_BYTES_MIN, Permission};
@@ -30,7 +30,7 @@ const READS_AT_ONCE: usize = 32;
 /// Any budget has room for the reservation of a call before its reads.
 const _: () = assert!(READS_AT_ONCE * FIRST_BYTES <= ANSWER_BYTES_MIN);
 
-type PageAnswer = Result<RenderedPage, ServiceError>;
+pub(super) type PageAnswer = Result<RenderedPage, ServiceError>;
 
 /// The state of a request.
 enum RequestState {
@@ -106,13 +106,27 @@ impl Service {
     pub(crate) async fn batch_get(
         &self,
         caller: &Caller,
-        requests: Vec<Result<GetItems<'_>, ServiceError>>,
+        requests: Vec<Result<ListRead<'_>, ServiceError>>,
     ) -> Result<Vec<PageAnswer>, ServiceError> {
         caller.take_items(requests.len())?;
         let deadline = self.deadline(caller);
         let room = Cell::new(AnswerRoom::of(self.options.page_bytes_max));
         let (requests, refused) = SetAside::sort_out(requests);
-        let pages = self.read_pages(caller, &requests, &room, deadline).await?;
+        let (mut gets, mut aggregates, mut are_gets) = (Vec::with_capacity(requests.len()), Vec::new(), Vec::new());
+        for request in requests {
+            are_gets.push(matches!(request, ListRead::Items(_)));
+            match request {
+                ListRead::Items(get) => gets.push(get),
+                ListRead::Aggregates(list, input, int64_as) => aggregates.push((list, input, int64_as)),
+            }
+        }
+        let mut pages = self.read_pages(caller, &gets, &room, deadline).await?;
+        if !aggregates.is_empty() {
+            let mut aggregated = self.aggregate_lists(caller, &aggregates, &room, deadline).await?.into_iter();
+            let mut read = pages.into_iter();
+            pages =
+                are_gets.iter().filter_map(|is_get| if *is_get { read.next() } else { aggregated.next() }).collect();
+        }
         Ok(refused.put_back(pages))
     }
 
@@ -236,7 +250,7 @@ impl Service {
     }
 
     /// Allots bytes of the answer to a page, and reserves its memory.
-    fn take_room(&self, caller: &Caller, room: &Cell<AnswerRoom>, page: RenderedPage) -> PageAnswer {
+    pub(super) fn take_room(&self, caller: &Caller, room: &Cell<AnswerRoom>, page: RenderedPage) -> PageAnswer {
         let page = AnswerRoom::take(room, page)?;
         self.reserve_room(caller, room)?;
         Ok(page)

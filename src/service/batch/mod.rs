@@ -5,6 +5,7 @@
 //! in parts, between which the thread serves other calls.
 
 mod add;
+mod aggregates;
 mod get;
 mod versions;
 

@@ -7,6 +7,7 @@ use liststore::domain::{Clock, SystemClock, Timestamp};
 use liststore::items::ItemStore;
 
 pub mod adds;
+pub mod aggregates;
 pub mod bags;
 pub mod bounded;
 pub mod durability;
@@ -148,6 +149,11 @@ macro_rules! item_store_suite {
                 contains_finds_few_values_deep_in_a_long_list,
                 counts_are_exact_up_to_their_bound,
             }
+            aggregates {
+                random_aggregates_agree_with_the_model,
+                a_long_list_is_aggregated_whole,
+                aggregates_of_a_missing_list_are_of_nothing,
+            }
             bounded {
                 only_the_newest_items_are_shown_ties_included,
                 bounds_choose_among_the_items_that_are_shown,
@@ -213,6 +219,9 @@ macro_rules! set_suite {
     };
     (@every $attributes:tt $backend:expr) => {
         $crate::items::item_store_suite!(@cases $attributes $backend;
+            aggregates {
+                random_aggregates_of_sets_agree_with_the_model,
+            }
             members {
                 a_value_stands_once_at_its_newest_time,
                 a_value_stands_once_at_its_oldest_time,

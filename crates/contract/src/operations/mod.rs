@@ -4,6 +4,7 @@
 mod parts;
 
 pub mod add_items;
+pub mod aggregate_items;
 pub mod batch_add;
 pub mod batch_get;
 pub mod batch_get_bags;

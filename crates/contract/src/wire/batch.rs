@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::batch_body::count;
 use super::members::{checked, raw};
 use super::refused::want;
-use super::{Added, ItemInput, ItemPage, Problem, ProblemBody, body, members, texts};
+use super::{Added, AggregateInput, Aggregated, ItemInput, ItemPage, Problem, ProblemBody, body, members, texts};
 use crate::domain::{ADD_ITEMS_MAX, EntityId, EntityType, FeatureName, Limit, Order, Timestamp, VersionLabel};
 
 /// The most lists of one call.
@@ -48,9 +48,9 @@ pub struct GetRequest<'a> {
     pub version: Cow<'a, str>,
     #[schema(value_type = String)]
     pub entity_id: EntityId,
-    #[serde(default = "default_limit", deserialize_with = "limit")]
+    #[serde(default, deserialize_with = "limit")]
     #[schema(value_type = u32, minimum = 1, maximum = 10000, default = 100, required = false)]
-    pub limit: Limit,
+    pub limit: Option<Limit>,
     #[serde(default, deserialize_with = "members::some_timestamp")]
     #[schema(value_type = texts::TimestampInput, required = false)]
     pub min_timestamp: Option<Timestamp>,
@@ -67,6 +67,10 @@ pub struct GetRequest<'a> {
     #[serde(borrow, default, deserialize_with = "page_token")]
     #[schema(value_type = String, required = false)]
     pub page_token: Option<Cow<'a, str>>,
+    /// Aggregates of the list, in place of items: without a limit, bounds, `as_of`, order and page token.
+    #[serde(default)]
+    #[schema(value_type = AggregateInput, required = false)]
+    pub aggregate: Option<Box<AggregateInput>>,
 }
 
 /// Items to add to lists of any features.
@@ -120,14 +124,10 @@ fn page_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'
     body::text(deserializer).map(Some)
 }
 
-fn default_limit() -> Limit {
-    Limit::DEFAULT
-}
-
 /// A limit out of bounds refuses the call, as other mistakes of form do.
-fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
     let limit = count(raw(deserializer)?).and_then(|limit| Limit::of_items(limit).ok());
-    limit.ok_or_else(|| want(&format!("a whole number from 1 to {}", Limit::ITEMS_MAX)))
+    limit.map(Some).ok_or_else(|| want(&format!("a whole number from 1 to {}", Limit::ITEMS_MAX)))
 }
 
 fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Order, D::Error> {
@@ -153,7 +153,16 @@ pub struct BatchItem {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "rendered from pages that are rendered already")]
 pub struct BatchGetResults {
-    results: Vec<PageResult>,
+    results: Vec<ReadResult>,
+}
+
+/// A page of items, or the aggregates that were asked for in place of items, or the problem.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum ReadResult {
+    Page(ItemPage),
+    Aggregates(Aggregated),
+    Failed(RequestFailed),
 }
 
 /// A page of items, or the problem.

@@ -33,7 +33,7 @@ impl<'a> BatchAddInput<'a> {
 fn gets(body: &[u8]) -> Result<Requests<GetRequest<'_>>, Problem> {
     let text = text_of(body)?;
     let mut known = Names::default();
-    plain(text, |scanner| plain_get(scanner, &mut known).map(Ok)).map_or_else(|| of_any_form(text, ordered), Ok)
+    plain(text, |scanner| plain_get(scanner, &mut known).map(Ok)).map_or_else(|| of_any_form(text, coherent), Ok)
 }
 
 fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
@@ -144,12 +144,13 @@ fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Get
         feature: feature.into(),
         version: version.into(),
         entity_id: EntityId::new(entity_id?).ok()?,
-        limit: limit.unwrap_or(Limit::DEFAULT),
+        limit,
         min_timestamp,
         max_timestamp,
         as_of,
         order: order.unwrap_or_default(),
         page_token,
+        aggregate: None,
     })
 }
 
@@ -174,8 +175,25 @@ fn plain_add<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Add
     })
 }
 
-fn ordered(request: GetRequest<'_>) -> Result<GetRequest<'_>, Problem> {
-    check_bounds(request.min_timestamp, request.max_timestamp).map(|()| request)
+/// Refuses members that do not go together.
+fn coherent(request: GetRequest<'_>) -> Result<GetRequest<'_>, Problem> {
+    check_bounds(request.min_timestamp, request.max_timestamp)?;
+    if let Some(aggregate) = &request.aggregate {
+        let given = [
+            ("limit", request.limit.is_some()),
+            ("min_timestamp", request.min_timestamp.is_some()),
+            ("max_timestamp", request.max_timestamp.is_some()),
+            ("as_of", request.as_of.is_some()),
+            ("order", request.order != Order::default()),
+            ("page_token", request.page_token.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
+            let detail = format!("aggregate stands in place of items: leave {name} out");
+            return Err(Problem::argument(name, detail));
+        }
+        aggregate.check().map_err(|problem| problem.within("aggregate"))?;
+    }
+    Ok(request)
 }
 
 /// A whole number. A number with too many digits saturates: the bound that follows names the accepted values.
@@ -215,17 +233,38 @@ mod tests {
             feature: "seen".into(),
             version: "v2".into(),
             entity_id: EntityId::new("u").unwrap(),
-            limit: Limit::of_items(7).unwrap(),
+            limit: Limit::of_items(7).ok(),
             min_timestamp: at(1),
             max_timestamp: at(2),
             as_of: at(3),
             order: Order::Oldest,
             page_token: Some("x".into()),
+            aggregate: None,
         };
         assert_eq!(read, [Ok(expected)]);
         let bare = one("");
         let default = gets(bare.as_bytes()).unwrap().remove(0).unwrap();
-        assert_eq!((default.limit, default.order, default.as_of), (Limit::DEFAULT, Order::Newest, None));
+        assert_eq!((default.limit, default.order, default.as_of), (None, Order::Newest, None));
+    }
+
+    #[test]
+    fn aggregates_stand_in_place_of_items() {
+        let aggregate = r#""aggregate":{"windows":["1h"],"aggregates":[{"name":"n","function":"count"}]}"#;
+        let body = one(&format!(",{aggregate}"));
+        let read = gets(body.as_bytes()).unwrap().remove(0).unwrap();
+        assert_eq!(read.aggregate.unwrap().aggregates.len(), 1);
+        for (members, field) in [
+            (format!(r#","limit":100,{aggregate}"#), "limit"),
+            (format!(r#","order":"oldest",{aggregate}"#), "order"),
+            (format!(r#","as_of":1,{aggregate}"#), "as_of"),
+            (format!(r#",{}"#, aggregate.replace(r#"count""#, r#"count","k":1"#)), "aggregate.aggregates[0].k"),
+            (format!(r#",{}"#, aggregate.replace("1h", "0s")), "aggregate.windows[0]"),
+        ] {
+            let problem = gets(one(&members).as_bytes()).unwrap().remove(0).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some(field), "{members}");
+        }
+        assert_eq!(refusal(&one(r#","aggregate":{"windows":["1h"]}"#)).1, "requests[0].aggregate.aggregates");
+        assert_eq!(refusal(&one(r#","aggregate":7"#)).1, "requests[0].aggregate");
     }
 
     #[test]
@@ -361,7 +400,7 @@ mod tests {
             let body = format!(r#"{{"requests":[{}]}}"#, requests.iter().map(request).collect::<Vec<_>>().join(","));
             for text in [body.clone(), [&body[..cut.min(body.len())], &junk, &body[cut.min(body.len())..]].concat()] {
                 if let Some(requests) = plain(&text, |scanner| plain_get(scanner, &mut Names::default()).map(Ok)) {
-                    prop_assert_eq!(of_any_form(&text, ordered), Ok(requests));
+                    prop_assert_eq!(of_any_form(&text, coherent), Ok(requests));
                 }
             }
         }

@@ -7,6 +7,7 @@
 //! operations.
 
 mod add_body;
+mod aggregate;
 mod bags;
 mod batch;
 mod batch_body;
@@ -40,13 +41,17 @@ use std::borrow::Cow;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
+pub use aggregate::{
+    Aggregate, AggregateFunction, AggregateGroupBy, AggregateInput, AggregateResults, AggregateWhere, AggregateWindow,
+    Aggregated, GroupAggregates, WindowAggregates, WindowBounds, WindowLength,
+};
 pub use bags::{
     BATCH_BAGS_MAX, Bag, BagRequest, BagStored, BatchGetBagsInput, BatchGetBagsResults, Properties, read_document,
     read_joined_lists,
 };
 pub use batch::{
     AddRequest, AddResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, BatchAddInput, BatchAddResults, BatchGetInput,
-    BatchGetResults, BatchItem, GetRequest, PageResult, RequestFailed, Requests,
+    BatchGetResults, BatchItem, GetRequest, PageResult, ReadResult, RequestFailed, Requests,
 };
 pub use changes::{Action, Change, HistoryPage};
 pub use entity_types::{EntityType, EntityTypeInput, EntityTypePage, EntityTypePatch, PurgeBagsInput};

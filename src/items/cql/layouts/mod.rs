@@ -7,6 +7,7 @@
 //! | `walk` | the trait of walks, and the collectors over them |
 //! | `partition` | the walk over a partition of items |
 //! | `keys` | slices of a partition: bounds on its keys |
+//! | `aggregate` | aggregates over lists of any layout |
 //! | `buckets` | lists in many partitions |
 //! | `members` | sets |
 //! | `bags` | bags of properties |
@@ -15,6 +16,7 @@
 //! | `deletes`, `settled` | requests that several operations share |
 
 pub mod add;
+pub mod aggregate;
 pub mod bags;
 pub mod buckets;
 pub mod contains;

@@ -47,6 +47,11 @@ impl Pointer {
         &self.text
     }
 
+    /// Its reference tokens, unescaped: at least one.
+    pub fn tokens(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.first).chain(&self.rest).map(|token| &**token)
+    }
+
     /// The value at this place, if there is one.
     pub fn find<'d>(&self, document: &Document<'d>) -> Option<&'d RawValue> {
         let property = document.property(&self.first)?;

@@ -1,0 +1,44 @@
+//! Aggregates over windows of time, in one pass over the packed items of a list.
+
+use std::sync::Arc;
+
+use liststore_contract::domain::ListKey;
+use liststore_storage::collect::Collect;
+use liststore_storage::{Aggregation, Aggregator, Operation, Outcome, StoreError};
+
+use super::collect::page;
+use super::list_id::BorrowedListId;
+use super::read::Scan;
+use super::row::merge;
+use super::row::seek::Start;
+use super::session::{EmbeddedSession, Looked};
+
+/// The longest list in memory that is aggregated on the arbiter itself, in bytes: each item takes work, and other
+/// operations of the arbiter wait for it.
+const INLINE_BYTES_MAX: usize = 32 << 10;
+
+impl EmbeddedSession {
+    pub(super) async fn aggregate_items(
+        &self,
+        op: &Operation,
+        list: &ListKey,
+        aggregation: &Arc<Aggregation>,
+    ) -> Result<Outcome, StoreError> {
+        let engine = &self.engine;
+        let mut aggregator = Aggregator::new(aggregation, op, list.identity());
+        if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {
+            let inline = row.len() <= INLINE_BYTES_MAX;
+            let turn = move || {
+                let collected = page::collect_row(row.clone(), &mut aggregator);
+                Some(collected.map(|_| aggregator.finish()).ok_or_else(merge::broken))
+            };
+            return self.read(op, inline, turn).await;
+        }
+        let start = Start { ceiling: aggregator.bounds().max_timestamp.as_nanos(), below: None };
+        let list = self.list_id(list);
+        let Looked { view, in_memory, inline, .. } = self.look(&list, start.ceiling);
+        let inline = inline && in_memory.bytes <= INLINE_BYTES_MAX;
+        let mut scan = Scan::new(view, in_memory, list, start, aggregator);
+        self.read(op, inline, move || scan.turn().transpose()).await
+    }
+}

@@ -1,0 +1,428 @@
+//! The aggregates of the items that were met so far: those of a window, once all its items were met.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use liststore_contract::wire::{AggregateFunction, AggregateResults, GroupAggregates};
+use serde_json::{Value, json};
+
+use super::AggregateFailure;
+use super::number::{Number, Spread, Sum, Total};
+use super::plan::{Aggregation, Wanted};
+use super::values::{Form, Values};
+
+/// What one item has of a source.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Field<'v> {
+    pub bytes: Option<&'v [u8]>,
+    /// If the source needs it.
+    pub number: Option<Number>,
+    /// The number of its value, if the source needs it.
+    pub identity: u32,
+}
+
+/// The items with one value of what they are grouped by; all items where they are not grouped.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    value: u32,
+    count: u64,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Count(u64),
+    /// Each value is in [`Tally::pairs`].
+    Distinct(u64),
+    Top,
+    Sum(Sum),
+    Mean(Sum),
+    Least(Option<Number>),
+    Greatest(Option<Number>),
+    Spread(Spread),
+    First(Option<Edge>),
+    Last(Option<Edge>),
+}
+
+/// The value of the first or last item.
+#[derive(Debug, Clone)]
+struct Edge {
+    /// How many items came before, newest first.
+    place: u64,
+    value: Vec<u8>,
+}
+
+/// Keys are pairs of small numbers, which no caller chooses.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // An odd factor (Knuth's, of multiplicative hashing); both halves of the product depend on all bits.
+        let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
+type Mixed = BuildHasherDefault<Mixer>;
+
+/// How often each value comes in each group.
+type Pairs = HashMap<u64, u32, Mixed>;
+
+fn pair(group: usize, identity: u32) -> u64 {
+    (group as u64) << 32 | u64::from(identity)
+}
+
+/// The aggregates of a window.
+pub struct Rendered {
+    pub results: Option<AggregateResults>,
+    pub groups: Option<Vec<GroupAggregates>>,
+    pub skipped: u64,
+}
+
+/// Aggregates of items that come newest first.
+pub struct Tally {
+    groups: Vec<Group>,
+    /// The group of each value.
+    by_value: HashMap<u32, u32, Mixed>,
+    /// Of each group, one for each aggregate.
+    states: Vec<State>,
+    /// Of each aggregate; empty if it needs none.
+    pairs: Vec<Pairs>,
+    edge_bytes: usize,
+    skipped: u64,
+}
+
+impl Tally {
+    pub fn new(plan: &Aggregation) -> Self {
+        let mut tally = Self {
+            groups: Vec::new(),
+            by_value: HashMap::default(),
+            states: Vec::new(),
+            pairs: plan.aggregates.iter().map(|_| Pairs::default()).collect(),
+            edge_bytes: 0,
+            skipped: 0,
+        };
+        if plan.group_by.is_none() {
+            tally.begin_group(plan, 0);
+        }
+        tally
+    }
+
+    fn begin_group(&mut self, plan: &Aggregation, value: u32) -> usize {
+        self.groups.push(Group { value, count: 0 });
+        self.states.extend(plan.aggregates.iter().map(|wanted| State::of(wanted.function)));
+        self.groups.len() - 1
+    }
+
+    /// Takes an item. `place` counts the items before it.
+    pub fn add(&mut self, plan: &Aggregation, fields: &[Field<'_>], place: u64) {
+        let group = match plan.group_by {
+            None => 0,
+            Some(by) => {
+                let field = &fields[by.source];
+                if field.bytes.is_none() {
+                    self.skipped += 1;
+                    return;
+                }
+                match self.by_value.get(&field.identity) {
+                    Some(group) => *group as usize,
+                    None => {
+                        let group = self.begin_group(plan, field.identity);
+                        self.by_value.insert(field.identity, u32::try_from(group).unwrap_or(u32::MAX));
+                        group
+                    }
+                }
+            }
+        };
+        self.groups[group].count += 1;
+        let count = plan.aggregates.len();
+        let states = &mut self.states[group * count..(group + 1) * count];
+        let mut is_skipped = false;
+        for ((wanted, state), pairs) in plan.aggregates.iter().zip(states).zip(&mut self.pairs) {
+            let field = &fields[wanted.source];
+            let Some(bytes) = field.bytes else {
+                is_skipped = true;
+                continue;
+            };
+            match state {
+                State::Count(count) => *count += 1,
+                State::Distinct(count) => {
+                    let times = pairs.entry(pair(group, field.identity)).or_insert(0);
+                    *count += u64::from(*times == 0);
+                    *times = 1;
+                }
+                State::Top => *pairs.entry(pair(group, field.identity)).or_insert(0) += 1,
+                State::First(edge) => {
+                    let edge = edge.get_or_insert(Edge { place, value: Vec::new() });
+                    self.edge_bytes += bytes.len().saturating_sub(edge.value.len());
+                    edge.place = place;
+                    edge.value.clear();
+                    edge.value.extend_from_slice(bytes);
+                }
+                State::Last(edge) => {
+                    if edge.is_none() {
+                        self.edge_bytes += bytes.len();
+                        *edge = Some(Edge { place, value: bytes.to_vec() });
+                    }
+                }
+                _ => match field.number {
+                    Some(number) => state.add_number(number),
+                    None => is_skipped = true,
+                },
+            }
+        }
+        self.skipped += u64::from(is_skipped);
+    }
+
+    /// The memory that it takes.
+    pub fn memory(&self) -> usize {
+        const PAIR: usize = 2 * (size_of::<(u64, u32)>() + 1);
+        let pairs: usize = self.pairs.iter().map(Pairs::capacity).sum();
+        self.groups.capacity() * size_of::<Group>()
+            + self.states.capacity() * size_of::<State>()
+            + (pairs + self.by_value.capacity()) * PAIR
+            + self.edge_bytes
+    }
+
+    /// The aggregates of all items so far.
+    pub fn render(&self, plan: &Aggregation, values: &Values) -> Result<Rendered, AggregateFailure> {
+        let Some(by) = plan.group_by else {
+            let shown = Shown { ranks: vec![0], is_cut: false };
+            let results = self.results(plan, values, &shown)?.pop();
+            return Ok(Rendered { results, groups: None, skipped: self.skipped });
+        };
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        let rank = |one: &usize, other: &usize| self.rank(plan.form, values, *one, *other);
+        let shown_count = by.groups_max.min(order.len());
+        if shown_count < order.len() {
+            order.select_nth_unstable_by(shown_count, rank);
+        }
+        order[..shown_count].sort_unstable_by(rank);
+        let mut ranks = vec![shown_count; self.groups.len()];
+        (0..).zip(&order[..shown_count]).for_each(|(rank, group)| ranks[*group] = rank);
+        let is_cut = shown_count < order.len();
+        let results = self.results(plan, values, &Shown { ranks, is_cut })?;
+        let mut groups = Vec::with_capacity(results.len());
+        for (rank, results) in results.into_iter().enumerate() {
+            let (value, count) = if rank < shown_count {
+                let Group { value, count } = self.groups[order[rank]];
+                (Some(plan.form.to_json(values.get(value)).ok_or(AggregateFailure::Damaged)?), count)
+            } else {
+                (None, order[shown_count..].iter().map(|group| self.groups[*group].count).sum())
+            };
+            groups.push(GroupAggregates { other: value.is_none(), value, count, results });
+        }
+        Ok(Rendered { results: None, groups: Some(groups), skipped: self.skipped })
+    }
+
+    /// The group with the most items first, and of equal counts the lowest value.
+    fn rank(&self, form: Form, values: &Values, one: usize, other: usize) -> Ordering {
+        let (one, other) = (self.groups[one], self.groups[other]);
+        let by_value = || form.order(values.get(one.value), values.get(other.value));
+        other.count.cmp(&one.count).then_with(by_value)
+    }
+
+    /// The results of each group that is shown, by rank.
+    fn results(
+        &self,
+        plan: &Aggregation,
+        values: &Values,
+        shown: &Shown,
+    ) -> Result<Vec<AggregateResults>, AggregateFailure> {
+        let ranks = shown.ranks.iter().max().map_or(0, |last| last + 1);
+        let count = plan.aggregates.len();
+        let mut results = vec![AggregateResults::new(); ranks];
+        for (index, (wanted, pairs)) in plan.aggregates.iter().zip(&self.pairs).enumerate() {
+            let mut states = vec![None::<State>; ranks];
+            for (group, rank) in shown.ranks.iter().enumerate() {
+                let state = &self.states[group * count + index];
+                match &mut states[*rank] {
+                    Some(merged) => merged.merge(state),
+                    none => *none = Some(state.clone()),
+                }
+            }
+            let mut values_of = shown.values_of(wanted, pairs, ranks);
+            for (rank, state) in states.into_iter().enumerate() {
+                let Some(state) = state else { continue };
+                let of_rank = values_of.get_mut(rank).map(std::mem::take).unwrap_or_default();
+                let value = state.value(plan.form, wanted, values, of_rank);
+                let value = value.map_err(|why| why.of(index))?;
+                results[rank].insert(wanted.name.clone(), value);
+            }
+        }
+        Ok(results)
+    }
+}
+
+/// Which groups are shown.
+struct Shown {
+    /// The place of each group among the results; all others have the last one together.
+    ranks: Vec<usize>,
+    is_cut: bool,
+}
+
+impl Shown {
+    /// How often each value comes in each result, where that is needed: for `top`, and to count the values of several
+    /// groups together.
+    fn values_of(&self, wanted: &Wanted, pairs: &Pairs, ranks: usize) -> Vec<Vec<(u32, u64)>> {
+        let is_top = wanted.function == AggregateFunction::Top;
+        let is_distinct = wanted.function == AggregateFunction::CountDistinct;
+        if !is_top && !(is_distinct && self.is_cut) {
+            return Vec::new();
+        }
+        let mut values_of = vec![Vec::new(); ranks];
+        let mut together: HashMap<u32, u64, Mixed> = HashMap::default();
+        for (pair, times) in pairs {
+            let (rank, identity, times) = (self.ranks[(pair >> 32) as usize], *pair as u32, u64::from(*times));
+            if self.is_cut && rank + 1 == ranks {
+                *together.entry(identity).or_insert(0) += times;
+            } else if is_top {
+                values_of[rank].push((identity, times));
+            }
+        }
+        if self.is_cut
+            && let Some(others) = values_of.last_mut()
+        {
+            *others = together.into_iter().collect();
+        }
+        values_of
+    }
+}
+
+/// Why a state has no value.
+enum NoValue {
+    OutOfRange,
+    Damaged,
+}
+
+impl NoValue {
+    fn of(self, aggregate: usize) -> AggregateFailure {
+        match self {
+            Self::OutOfRange => AggregateFailure::OutOfRange { aggregate },
+            Self::Damaged => AggregateFailure::Damaged,
+        }
+    }
+}
+
+impl State {
+    fn of(function: AggregateFunction) -> Self {
+        match function {
+            AggregateFunction::Count => Self::Count(0),
+            AggregateFunction::CountDistinct => Self::Distinct(0),
+            AggregateFunction::Sum => Self::Sum(Sum::default()),
+            AggregateFunction::Mean => Self::Mean(Sum::default()),
+            AggregateFunction::Min => Self::Least(None),
+            AggregateFunction::Max => Self::Greatest(None),
+            AggregateFunction::Stddev => Self::Spread(Spread::default()),
+            AggregateFunction::First => Self::First(None),
+            AggregateFunction::Last => Self::Last(None),
+            AggregateFunction::Top => Self::Top,
+        }
+    }
+
+    fn add_number(&mut self, number: Number) {
+        match self {
+            Self::Sum(sum) | Self::Mean(sum) => sum.add(number),
+            Self::Least(least) => {
+                if least.is_none_or(|least| number.order(least).is_lt()) {
+                    *least = Some(number);
+                }
+            }
+            Self::Greatest(greatest) => {
+                if greatest.is_none_or(|greatest| number.order(greatest).is_gt()) {
+                    *greatest = Some(number);
+                }
+            }
+            Self::Spread(spread) => spread.add(number),
+            Self::Count(_) | Self::Distinct(_) | Self::Top | Self::First(_) | Self::Last(_) => {}
+        }
+    }
+
+    /// Takes the state of another group, of the same function.
+    fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Count(own), Self::Count(other)) => *own += other,
+            (Self::Sum(own), Self::Sum(other)) | (Self::Mean(own), Self::Mean(other)) => own.merge(other),
+            (state @ (Self::Least(_) | Self::Greatest(_)), Self::Least(Some(other)) | Self::Greatest(Some(other))) => {
+                state.add_number(*other);
+            }
+            (Self::Spread(own), Self::Spread(other)) => own.merge(other),
+            (Self::First(own), Self::First(Some(other))) => {
+                if own.as_ref().is_none_or(|own| own.place < other.place) {
+                    *own = Some(other.clone());
+                }
+            }
+            (Self::Last(own), Self::Last(Some(other))) => {
+                if own.as_ref().is_none_or(|own| own.place > other.place) {
+                    *own = Some(other.clone());
+                }
+            }
+            // Values are counted from their pairs.
+            _ => {}
+        }
+    }
+
+    /// The result. `of_group` has the values and their counts, where they are needed.
+    fn value(self, form: Form, wanted: &Wanted, values: &Values, of_group: Vec<(u32, u64)>) -> Result<Value, NoValue> {
+        let double = |double: Option<f64>| match double {
+            Some(double) if double.is_finite() => Ok(double.into()),
+            Some(_) => Err(NoValue::OutOfRange),
+            None => Ok(Value::Null),
+        };
+        match self {
+            Self::Count(count) => Ok(count.into()),
+            Self::Distinct(count) if of_group.is_empty() => Ok(count.into()),
+            // Of several groups together.
+            Self::Distinct(_) => Ok(of_group.len().into()),
+            Self::Top => top(form, wanted.k, values, of_group),
+            Self::Sum(sum) => match sum.total() {
+                Total::Int(int) => match i64::try_from(int) {
+                    Ok(int) => Ok(form.int(int)),
+                    // JSON has no other numbers than doubles.
+                    Err(_) if form.is_json() => double(Some(int as f64)),
+                    Err(_) => Err(NoValue::OutOfRange),
+                },
+                Total::Double(sum) => double(Some(sum)),
+            },
+            Self::Mean(sum) => double(sum.mean()),
+            Self::Least(number) | Self::Greatest(number) => {
+                Ok(number.map_or(Value::Null, |number| form.number_to_json(number)))
+            }
+            Self::Spread(spread) => double(spread.deviation()),
+            Self::First(edge) | Self::Last(edge) => match edge {
+                Some(edge) => form.to_json(&edge.value).ok_or(NoValue::Damaged),
+                None => Ok(Value::Null),
+            },
+        }
+    }
+}
+
+/// The most frequent values first, and of equal counts the lowest value.
+fn top(form: Form, k: usize, values: &Values, mut counts: Vec<(u32, u64)>) -> Result<Value, NoValue> {
+    let rank = |(one, ones): &(u32, u64), (other, others): &(u32, u64)| {
+        others.cmp(ones).then_with(|| form.order(values.get(*one), values.get(*other)))
+    };
+    if counts.len() > k {
+        counts.select_nth_unstable_by(k, rank);
+        counts.truncate(k);
+    }
+    counts.sort_unstable_by(rank);
+    let shown = |(value, count): (u32, u64)| {
+        let value = form.to_json(values.get(value)).ok_or(NoValue::Damaged)?;
+        Ok(json!({"value": value, "count": count}))
+    };
+    counts.into_iter().map(shown).collect::<Result<Vec<_>, _>>().map(Value::Array)
+}

@@ -1,0 +1,255 @@
+//! Windows, bounds and groups, without a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use liststore_contract::domain::{Identity, Int64As, JsonForm, MaxItems, Timestamp, Ttl, ValueType, json};
+use liststore_contract::wire::{AggregateInput, Aggregated};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{AggregateFailure, Aggregation, Aggregator, Outcome};
+use crate::Operation;
+use crate::collect::{Collect, Next};
+
+/// Seconds.
+const NOW: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+fn form(value_type: ValueType) -> JsonForm {
+    JsonForm { value_type, int64_as: Int64As::Number }
+}
+
+struct Case {
+    value_type: ValueType,
+    ttl: Ttl,
+    max_items: Option<u64>,
+    items_max: u64,
+    bytes_max: usize,
+}
+
+impl Case {
+    fn of(value_type: ValueType) -> Self {
+        Self { value_type, ttl: Ttl::MAX, max_items: None, items_max: 100_000, bytes_max: usize::MAX }
+    }
+
+    /// Items by their age in seconds, newest first, and their values as JSON.
+    fn run(&self, body: &Value, items: &[(u64, &str)]) -> Outcome {
+        let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
+        let plan = Aggregation::new(&input, form(self.value_type), self.items_max).unwrap().within(self.bytes_max);
+        let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
+        let mut op = Operation::new(now, self.ttl, Instant::now() + Duration::from_secs(60));
+        op.max_items = self.max_items.map(|items| MaxItems::new(items).unwrap());
+        let mut aggregator = Aggregator::new(&Arc::new(plan), &op, Identity::Item);
+        for (age, value) in items {
+            let stored = match self.value_type {
+                ValueType::Json => json::canonicalize(value).unwrap(),
+                other => other.encode(value).unwrap().as_bytes().to_vec(),
+            };
+            let timestamp = (NOW - age) * SECOND;
+            if timestamp >= aggregator.visible_from.max(aggregator.floor)
+                && aggregator.meet(timestamp, &stored) == Next::Done
+            {
+                break;
+            }
+        }
+        aggregator.finish()
+    }
+
+    fn aggregated(&self, body: &Value, items: &[(u64, &str)]) -> Aggregated {
+        self.run(body, items).result.unwrap()
+    }
+
+    /// The results of each window.
+    fn results(&self, body: &Value, items: &[(u64, &str)]) -> Vec<Value> {
+        let windows = self.aggregated(body, items).windows;
+        windows.into_iter().map(|window| serde_json::to_value(window.results).unwrap()).collect()
+    }
+}
+
+fn at(age: u64) -> Value {
+    Timestamp::from_nanos((NOW - age) * SECOND).unwrap().to_string().into()
+}
+
+fn count_in(windows: &Value) -> Value {
+    json!({"windows": windows, "aggregates": [{"name": "n", "function": "count"}]})
+}
+
+#[test]
+fn a_duration_has_its_end_and_not_its_beginning() {
+    let body = count_in(&json!(["10s", "20s", {"min_timestamp": at(20), "max_timestamp": at(10)}, "5s", "10s"]));
+    let items = [(0, "1"), (5, "2"), (9, "3"), (10, "4"), (10, "5"), (19, "6"), (20, "7"), (21, "8")];
+    let windows = Case::of(ValueType::Int64).aggregated(&body, &items).windows;
+    let counts: Vec<_> = windows.iter().map(|window| window.results.as_ref().unwrap()["n"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [3, 6, 4, 1, 3]);
+    assert!(windows.iter().all(|window| window.complete && window.reason.is_none()));
+    assert_eq!(windows[0].window.as_deref(), Some("10s"));
+    assert_eq!(Value::from(windows[0].max_timestamp.clone()), at(0));
+    assert!(windows[0].min_timestamp.ends_with("30.000000001Z"), "{}", windows[0].min_timestamp);
+    assert_eq!((windows[2].window.as_ref(), Value::from(windows[2].min_timestamp.clone())), (None, at(20)));
+}
+
+#[test]
+fn no_item_after_as_of_counts_in_any_window() {
+    let mut body = count_in(&json!(["10s", {"min_timestamp": at(9), "max_timestamp": at(0)}]));
+    body["as_of"] = at(5);
+    let items = [(0, "1"), (4, "2"), (5, "3"), (9, "4"), (14, "5"), (15, "6")];
+    let aggregated = Case::of(ValueType::Int64).aggregated(&body, &items);
+    let counts: Vec<_> =
+        aggregated.windows.iter().map(|window| window.results.as_ref().unwrap()["n"].clone()).collect();
+    assert_eq!((counts, Value::from(aggregated.as_of)), (vec![json!(3), json!(2)], at(5)));
+    assert_eq!(Value::from(aggregated.windows[1].max_timestamp.clone()), at(5));
+}
+
+#[test]
+fn a_window_that_lacks_items_says_why() {
+    let items = [(0, "1"), (5, "2"), (9, "3"), (15, "4"), (25, "5")];
+    let body = count_in(&json!(["6s", "10s", "20s", "30s"]));
+    let shown = |case: &Case| {
+        let aggregated = case.aggregated(&body, &items);
+        let shown = aggregated.windows.iter().map(|window| {
+            (window.results.as_ref().unwrap()["n"].as_u64().unwrap(), window.reason.clone().unwrap_or_default())
+        });
+        (aggregated.items_read, shown.collect::<Vec<_>>())
+    };
+    let told = |pairs: [(u64, &str); 4]| pairs.map(|(count, reason)| (count, reason.to_owned())).to_vec();
+    let case = Case::of(ValueType::Int64);
+    assert_eq!(shown(&case), (5, told([(2, ""), (3, ""), (4, ""), (5, "")])));
+    let case = Case { ttl: Ttl::from_secs(20).unwrap(), ..case };
+    assert_eq!(shown(&case), (4, told([(2, ""), (3, ""), (4, ""), (4, "ttl")])));
+    let case = Case { max_items: Some(3), ..case };
+    assert_eq!(shown(&case), (3, told([(2, ""), (3, "max_items"), (3, "max_items"), (3, "ttl")])));
+    let case = Case { max_items: Some(5), ttl: Ttl::MAX, ..case };
+    assert_eq!(shown(&case).1[3], (5, "max_items".to_owned()));
+    let case = Case { max_items: Some(6), ..case };
+    assert_eq!(shown(&case).1[3], (5, String::new()));
+    let case = Case { items_max: 3, ..case };
+    assert_eq!(shown(&case), (3, told([(2, ""), (3, ""), (3, "items_max"), (3, "items_max")])));
+    let case = Case { items_max: 5, ..case };
+    assert_eq!(shown(&case), (5, told([(2, ""), (3, ""), (4, ""), (5, "")])));
+}
+
+#[test]
+fn every_function_of_integers() {
+    let functions = ["count", "count_distinct", "sum", "mean", "min", "max", "stddev", "first", "last", "top"];
+    let aggregates: Vec<_> = functions.iter().map(|function| json!({"name": function, "function": function})).collect();
+    let body = json!({"windows": ["1h", "2s"], "aggregates": aggregates});
+    let items = [(5, "7"), (6, "-9223372036854775808"), (7, "9223372036854775807"), (8, "7")];
+    let results = Case::of(ValueType::Int64).results(&body, &items);
+    assert_eq!(results[0]["sum"], json!(13));
+    assert_eq!((&results[0]["min"], &results[0]["max"]), (&json!(i64::MIN), &json!(i64::MAX)));
+    assert_eq!((&results[0]["first"], &results[0]["last"]), (&json!(7), &json!(7)));
+    assert_eq!((&results[0]["count"], &results[0]["count_distinct"]), (&json!(4), &json!(3)));
+    assert_eq!(results[0]["mean"], json!(3.25));
+    let top = json!([{"value": 7, "count": 2}, {"value": i64::MIN, "count": 1}, {"value": i64::MAX, "count": 1}]);
+    assert_eq!(results[0]["top"], top);
+    let nothing = json!({"count": 0, "count_distinct": 0, "sum": 0, "mean": null, "min": null, "max": null,
+                         "stddev": null, "first": null, "last": null, "top": []});
+    assert_eq!(results[1], nothing);
+}
+
+#[test]
+fn a_sum_beyond_its_type_is_refused_and_not_wrong() {
+    let body = json!({"windows": ["1h"], "aggregates": [{"name": "n", "function": "count"}, {"name": "s", "function": "sum"}]});
+    let refused = Err(AggregateFailure::OutOfRange { aggregate: 1 });
+    let outcome = |value_type, items: &[(u64, &str)]| Case::of(value_type).run(&body, items).result.map(|_| ());
+    let max = "9223372036854775807";
+    assert_eq!(outcome(ValueType::Int64, &[(1, max), (2, "1")]), refused);
+    assert_eq!(outcome(ValueType::Int64, &[(1, max), (2, "1"), (3, "-1")]), Ok(()));
+    assert_eq!(outcome(ValueType::Double, &[(1, "1e308"), (2, "1e308")]), refused);
+    assert_eq!(outcome(ValueType::Double, &[(1, "1e308"), (2, "1e308"), (3, "-1e308")]), Ok(()));
+    assert_eq!(outcome(ValueType::Json, &[(1, "1e308"), (2, "1e308")]), refused);
+}
+
+#[test]
+fn items_without_the_property_are_skipped_once_each() {
+    let body = json!({"windows": ["1h"], "aggregates": [
+        {"name": "n", "function": "count"},
+        {"name": "a", "function": "count", "property": "/a"},
+        {"name": "s", "function": "sum", "property": "/a"},
+        {"name": "m", "function": "max", "property": "/a"},
+        {"name": "l", "function": "last", "property": "/a"},
+    ]});
+    let items =
+        [(1, "7"), (2, r#"{"a":null}"#), (3, r#"{"a":"x"}"#), (4, r#"{"a":2}"#), (5, r#"{"a":0.5}"#), (6, "{}")];
+    let aggregated = Case::of(ValueType::Json).aggregated(&body, &items);
+    let results = serde_json::to_value(&aggregated.windows[0].results).unwrap();
+    assert_eq!(results, json!({"n": 6, "a": 4, "s": 2.5, "m": 2, "l": null}));
+    assert_eq!(aggregated.windows[0].skipped, 4);
+}
+
+#[test]
+fn filtered_items_are_read_and_do_not_count() {
+    let mut body = count_in(&json!(["1h"]));
+    body["where"] = json!({"property": "/c", "in": ["NO", 1.0, {"y": 2, "x": 1}]});
+    let items =
+        [(1, r#"{"c":"NO"}"#), (2, r#"{"c":"SE"}"#), (3, r#"{"c":1}"#), (4, r#"{"c":{"x":1,"y":2}}"#), (5, "7")];
+    let aggregated = Case::of(ValueType::Json).aggregated(&body, &items);
+    let window = &aggregated.windows[0];
+    assert_eq!((&window.results.as_ref().unwrap()["n"], window.skipped, aggregated.items_read), (&json!(3), 0, 5));
+}
+
+#[test]
+fn groups_beyond_the_bound_are_one() {
+    let body = json!({"windows": ["10s", "1h"], "group_by": {"property": "/g", "max_groups": 2}, "aggregates": [
+        {"name": "d", "function": "count_distinct", "property": "/v"},
+        {"name": "s", "function": "sum", "property": "/v"},
+        {"name": "t", "function": "top", "k": 1, "property": "/v"},
+        {"name": "f", "function": "first", "property": "/v"},
+        {"name": "l", "function": "last", "property": "/v"},
+        {"name": "x", "function": "max", "property": "/v"},
+        {"name": "w", "function": "stddev", "property": "/v"},
+    ]});
+    let items = [
+        (1, r#"{"g":"b","v":1}"#),
+        (2, r#"{"g":"b","v":1}"#),
+        (3, r#"{"g":"a","v":5}"#),
+        (4, r#"{"g":3,"v":7}"#),
+        (11, r#"{"g":"c","v":7}"#),
+        (12, r#"{"v":9}"#),
+        (13, r#"{"g":null,"v":8}"#),
+    ];
+    let windows = Case::of(ValueType::Json).aggregated(&body, &items).windows;
+    let groups = |window: usize| serde_json::to_value(&windows[window].groups).unwrap();
+    let b = json!({"value": "b", "count": 2, "results": {"d": 1, "s": 2, "t": [{"value": 1, "count": 2}], "f": 1, "l": 1, "x": 1, "w": 0.0}});
+    let three = json!({"value": 3, "count": 1, "results": {"d": 1, "s": 7, "t": [{"value": 7, "count": 1}], "f": 7, "l": 7, "x": 7, "w": 0.0}});
+    let a = json!({"other": true, "count": 1, "results": {"d": 1, "s": 5, "t": [{"value": 5, "count": 1}], "f": 5, "l": 5, "x": 5, "w": 0.0}});
+    assert_eq!(groups(0), json!([b, three, a]));
+    // Of equal counts, null comes first, and numbers before strings.
+    let null = json!({"value": null, "count": 1, "results": {"d": 1, "s": 8, "t": [{"value": 8, "count": 1}], "f": 8, "l": 8, "x": 8, "w": 0.0}});
+    let others = groups(1);
+    assert_eq!((&others[0], &others[1]), (&b, &null));
+    let deviation = others[2]["results"]["w"].as_f64().unwrap();
+    assert!((deviation - (8.0_f64 / 9.0).sqrt()).abs() < 1e-12, "{deviation}");
+    assert_eq!(others[2]["count"], json!(3));
+    let results = &others[2]["results"];
+    let shown = json!([results["d"], results["s"], results["t"], results["f"], results["l"], results["x"]]);
+    assert_eq!(shown, json!([2, 19, [{"value": 7, "count": 2}], 7, 5, 7]));
+    assert_eq!((windows[0].skipped, windows[1].skipped), (0, 1));
+    assert!(windows[1].results.is_none());
+}
+
+#[test]
+fn memory_is_bounded() {
+    let body = json!({"windows": ["1h"], "aggregates": [{"name": "d", "function": "count_distinct"}]});
+    let texts: Vec<_> = (0..2_000).map(|n| format!("\"value {n:04}\"")).collect();
+    let items: Vec<_> = texts.iter().map(|text| (1, text.as_str())).collect();
+    let case = Case { bytes_max: 16 << 10, ..Case::of(ValueType::String) };
+    let outcome = case.run(&body, &items);
+    assert_eq!(outcome.result.unwrap_err(), AggregateFailure::TooLarge);
+    assert!((100..2_000).contains(&outcome.items_read), "{}", outcome.items_read);
+    let case = Case { bytes_max: 1 << 20, ..case };
+    assert_eq!(case.results(&body, &items), [json!({"d": 2_000})]);
+}
+
+#[test]
+fn damaged_values_are_an_error() {
+    let body = json!({"windows": ["1h"], "aggregates": [{"name": "d", "function": "sum", "property": "/a"}]});
+    let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
+    let plan = Arc::new(Aggregation::new(&input, form(ValueType::Json), 10).unwrap());
+    let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
+    let op = Operation::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
+    let mut aggregator = Aggregator::new(&plan, &op, Identity::Item);
+    assert_eq!(aggregator.meet(NOW * SECOND, b"{\"a"), Next::Done);
+    assert_eq!(aggregator.finish().result.unwrap_err(), AggregateFailure::Damaged);
+}

@@ -1,0 +1,86 @@
+//! Aggregates over windows of time: of one list of a call or of several.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::{Caller, ListName, Service, ServiceError};
+use crate::access::{ANSWER_BYTES_MIN, SMALL_BYTES};
+use crate::domain::{Int64As, ListKey};
+use crate::items::{AggregateFailure, Aggregation, Outcome};
+use crate::metadata::catalog::CatalogVersion;
+use crate::wire::{AggregateInput, Aggregated, ErrorCode, Problem};
+
+/// An aggregation may take as much memory as this many answers, if there is room.
+const ANSWERS: usize = 4;
+
+impl Service {
+    /// Aggregates items of one list, of a version that is known, to JSON. The caller has taken one item of it.
+    ///
+    /// Nearly all aggregations need little memory, so that it need not be reserved for each: one that needs more is
+    /// begun again. Of those that belong to one call, one at a time has more: they share the `turn`.
+    pub(crate) async fn aggregate(
+        &self,
+        caller: &Caller,
+        list: &ListName<'_>,
+        (found, input, int64_as): (CatalogVersion, &AggregateInput, Option<Int64As>),
+        turn: &Mutex<()>,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, ServiceError> {
+        self.check_moment(input.as_of)?;
+        let form = found.properties.json_form(found.value_type, int64_as);
+        let plan = Aggregation::new(input, form, self.options.aggregate_items_max);
+        let plan = plan.map_err(|problem| ServiceError::malformed(&problem))?;
+        let (list, retention) = (ListKey::new(found.feature_key, list.entity_id.clone()), found.properties.retention());
+        let (lists, answer) = (self.lists_of(caller), self.options.page_bytes_max.max(ANSWER_BYTES_MIN));
+        let (mut taken, mut alone) = (1, None);
+        for bytes_max in [SMALL_BYTES, answer, answer.saturating_mul(ANSWERS)] {
+            if bytes_max > SMALL_BYTES {
+                alone = Some(if let Some(alone) = alone.take() { alone } else { turn.lock().await });
+                self.reserve(caller, bytes_max)?;
+            }
+            let plan = Arc::new(plan.clone().within(bytes_max));
+            let aggregated = lists.read(list.clone(), retention, deadline, async move |session, op, list| {
+                session.aggregate(op, list, &plan).await
+            });
+            let Outcome { items_read, result } = aggregated.await?;
+            caller.owe_items(usize::try_from(items_read).unwrap_or(usize::MAX).saturating_sub(taken));
+            taken = 0;
+            match result {
+                Ok(aggregated) => return self.rendered(&aggregated),
+                Err(AggregateFailure::TooLarge) => {}
+                Err(failure) => return Err(refused(Some(input), failure)),
+            }
+        }
+        Err(refused(None, AggregateFailure::TooLarge))
+    }
+
+    fn rendered(&self, aggregated: &Aggregated) -> Result<Vec<u8>, ServiceError> {
+        let text = serde_json::to_vec(aggregated)
+            .map_err(|error| ServiceError::Damaged(format!("cannot render aggregates: {error}")))?;
+        if text.len() > self.options.page_bytes_max {
+            return Err(refused(None, AggregateFailure::TooLarge));
+        }
+        Ok(text)
+    }
+}
+
+fn refused(input: Option<&AggregateInput>, failure: AggregateFailure) -> ServiceError {
+    let problem = match failure {
+        AggregateFailure::OutOfRange { aggregate } => {
+            let function =
+                input.and_then(|input| input.aggregates.get(aggregate)).map_or("", |of| of.function.as_str());
+            let detail =
+                format!("the {function} is beyond the range of its type: use shorter windows, or smaller values");
+            Problem::new(ErrorCode::OutOfRange, detail).at(format!("aggregates[{aggregate}]"))
+        }
+        AggregateFailure::TooLarge => Problem::new(
+            ErrorCode::AggregateTooLarge,
+            "the distinct values, groups and results need too much memory: use shorter windows, fewer aggregates or a \
+             filter, or group by a property with fewer values",
+        ),
+        AggregateFailure::Damaged => return ServiceError::Damaged("a stored value is not of its type".to_owned()),
+    };
+    ServiceError::malformed(&problem)
+}

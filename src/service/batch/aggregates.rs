@@ -1,0 +1,57 @@
+//! Aggregates of lists among the reads of a call: each list by itself, and together within the bytes of one answer.
+
+use std::cell::Cell;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::super::page_cache::RenderedPage;
+use super::super::requests::ListName;
+use super::super::{Caller, Service, ServiceError};
+use super::get::{AnswerRoom, PageAnswer};
+use super::in_time;
+use crate::access::{ANSWER_BYTES_MIN, Permission, SMALL_BYTES};
+use crate::domain::Int64As;
+use crate::wire::AggregateInput;
+
+/// Lists of one call that are aggregated at once.
+const LISTS_AT_ONCE: usize = 8;
+
+/// What they reserve before they begin has room in any budget.
+const _: () = assert!(LISTS_AT_ONCE * SMALL_BYTES <= ANSWER_BYTES_MIN);
+
+impl Service {
+    /// Aggregates lists. The results are in the order of the requests.
+    pub(super) async fn aggregate_lists(
+        &self,
+        caller: &Caller,
+        requests: &[(ListName<'_>, &AggregateInput, Option<Int64As>)],
+        room: &Cell<AnswerRoom>,
+        deadline: Instant,
+    ) -> Result<Vec<PageAnswer>, ServiceError> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.reserve(caller, requests.len().min(LISTS_AT_ONCE) * SMALL_BYTES)?;
+        let lists = requests.iter().map(|(list, ..)| list);
+        let versions = self.versions(caller, Permission::ListsRead, lists, deadline).await;
+        let turn = Mutex::default();
+        let aggregating = requests.iter().enumerate().map(|(index, (list, input, int64_as))| {
+            let (found, turn) = (versions.of(index).clone(), &turn);
+            async move {
+                AnswerRoom::check(room)?;
+                in_time(deadline)?;
+                let text = self.aggregate(caller, list, (found?, *input, *int64_as), turn, deadline).await?;
+                self.take_room(caller, room, RenderedPage { text: text.into(), tag: Bytes::new(), items: 0 })
+            }
+        });
+        let aggregated: Vec<_> = stream::iter(aggregating).buffered(LISTS_AT_ONCE).collect().await;
+        if aggregated.iter().any(|result| matches!(result, Err(ServiceError::NoMemoryForAnswer))) {
+            return Err(ServiceError::NoMemoryForAnswer);
+        }
+        Ok(aggregated)
+    }
+}
