@@ -2,7 +2,8 @@
 //!
 //! The API takes RFC 3339 and nanoseconds only. This parser also takes dates, times without seconds or a time zone,
 //! times relative to now, and the texts of common databases. It never guesses: an ambiguous text is refused, and the
-//! error contains the accepted forms. `tests/support/typed_times.json` is the table of its spellings.
+//! error contains the accepted forms. `tests/support/typed_times.json` is the table of the spellings of this parser and
+//! of the console (`src/console/static/lib/times.js`).
 
 mod calendar;
 mod format;

@@ -82,7 +82,7 @@ pub async fn a_frozen_server_is_said_to_be(page: Rc<Page>) {
     page.sees_no("Still waiting for the server").await;
 }
 
-/// Without values an axis shows times and numbers that nothing has.
+/// Without values an axis shows times and numbers without a meaning.
 pub async fn graphs_have_no_axes_without_values(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;

@@ -85,7 +85,7 @@ pub async fn keys_alone_are_enough(page: Rc<Page>) {
     page.holds("document.activeElement.innerText === 'Delete'").await;
 }
 
-/// Whatever is scrolled to stands below the head, at any edge.
+/// Every element that is scrolled to stands below the head, at any edge.
 pub async fn the_head_covers_nothing(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;

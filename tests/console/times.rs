@@ -57,7 +57,7 @@ pub async fn times_have_seconds_and_a_zone_and_one_switch(page: Rc<Page>) {
     page.sees("2010-12-01 13:56:00 +05:30").await;
     page.sees_no("08:26:00 UTC").await;
     page.is_accessible().await;
-    // A field takes what the page shows.
+    // A field takes a time in the form that the page shows.
     page.run("document.querySelector('.bounds').open = true").await;
     page.fill("From", "2010-12-05 13:56:00 +05:30").await;
     page.fill("To", "2010-12-31").await;

@@ -1,4 +1,4 @@
-// The console's frame: who is there, where one is, and the page of that place.
+// The console's frame: the caller, the navigation and the page of the address.
 
 import { html, render, useEffect, useState } from "./lib/html.js";
 import { awaited, connection } from "./lib/api.js";
@@ -11,7 +11,7 @@ import { Connection, Loading, Notice, Said, Trouble } from "./ui/parts.js";
 import { SignIn } from "./pages/sign_in.js";
 import { Features } from "./pages/features.js";
 
-/** The page of an address. What is not looked at first is fetched when it is. */
+/** The page of an address. All but the first are fetched when they are opened. */
 const PAGES = [
   [/^\/(console(\/features)?\/?)?$/, async () => Features],
   [/^\/console\/features\/new\/?$/, async () => (await import("./pages/feature_new.js")).FeatureNew],
@@ -50,7 +50,7 @@ function App() {
   useStore(zone);
   const [isMenuOpen, setMenuOpen] = useState(false);
   useEffect(() => setMenuOpen(false), [path]);
-  // The reference is for everybody.
+  // The reference needs no key.
   const isSignInNeeded = state === "out" && !path.startsWith("/docs");
   return html`
     <div class="app" onClick=${followLinks}>

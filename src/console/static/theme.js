@@ -1,9 +1,9 @@
-// Before the first paint: the selected colours, or those of the system.
+// Before the first paint: the selected colours, or the colours of the system.
 (() => {
   try {
     const chosen = localStorage.getItem("liststore.theme");
     if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
   } catch {
-    // A browser that keeps nothing shows the system's colours.
+    // Without storage the page has the system's colours.
   }
 })();

@@ -1,4 +1,4 @@
-// Asks the server's public API, and nothing else.
+// Requests to the server's public API.
 
 import { createStore } from "./store.js";
 
@@ -9,7 +9,7 @@ export const connection = createStore({ online: true, slow: false });
 /** Called when the server asks for a key, or for another one. */
 export const onUnauthenticated = { call: () => {} };
 
-/** What the server refused, or failed with: a problem document. */
+/** A refusal or failure of the server: a problem document. */
 export class Problem extends Error {
   constructor(fields) {
     super(fields.detail || fields.title);
@@ -32,7 +32,7 @@ export const token = {
   },
 };
 
-/** After this, a person is told that an answer is still awaited. */
+/** After this time, a banner says that the page still waits. */
 const SLOW_MS = 5000;
 /** A server that has answered nothing for this long does not respond. */
 const SILENT_MS = 15000;
@@ -91,7 +91,7 @@ async function probe() {
 }
 
 /**
- * Sends a request. `query` leaves out what is undefined or empty, but for `version`, whose empty text is the
+ * Sends a request. `query` leaves out undefined and empty values, except for `version`, whose empty text is the
  * default version. `body` is a text, or a value to be written as JSON.
  */
 export async function send(method, path, { query, body, headers = {}, signal, authorization } = {}) {
@@ -120,7 +120,7 @@ export async function send(method, path, { query, body, headers = {}, signal, au
   return { status: response.status, headers: response.headers, text: content, took: performance.now() - began };
 }
 
-/** Sends a request, and reads the JSON of its answer. Throws a Problem for whatever is no success. */
+/** Sends a request, and reads the JSON of its answer. Throws a Problem unless it succeeds. */
 export async function call(method, path, options = {}) {
   const answer = await send(method, path, options);
   const type = answer.headers.get("content-type") ?? "";
@@ -149,7 +149,7 @@ function queryText(query) {
   return text ? `?${text}` : "";
 }
 
-/** JSON in which a whole number that a double cannot hold stays what it is, as a BigInt. */
+/** Reads JSON. A whole number that a double cannot hold becomes a BigInt. */
 export function parse(text) {
   return JSON.parse(text, (_, value, context) => {
     const isRounded = typeof value === "number" && !Number.isSafeInteger(value) && context?.source;

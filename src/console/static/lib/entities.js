@@ -34,7 +34,7 @@ export async function loadType(type, signal) {
   return { definition: data, etag };
 }
 
-/** How long the bags of a type live; null for who may not know. */
+/** How long the bags of a type live; null without the permission to read it. */
 export const ttlOf = async (type, signal) =>
   (refusal("features:read", type, "") ? null : (await loadType(type, signal)).definition.ttl);
 

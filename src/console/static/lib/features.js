@@ -4,7 +4,7 @@ import { call, get } from "./api.js";
 import { readTtl } from "./format.js";
 import { path } from "./router.js";
 
-/** As many as are looked through in memory; beyond that, one asks the server for fewer. */
+/** The most features that the page searches in memory. Beyond that, the API searches. */
 export const FEATURES_MAX = 20000;
 
 export const TYPES = {
@@ -16,7 +16,7 @@ export const TYPES = {
   json: ["JSON", '{"id": 7, "shown": true}', "Stored in the canonical form of RFC 8785, so that equal values are identical."],
 };
 
-/** What tells the items of a list from each other, where a feature says so. */
+/** The property that distinguishes the items of a list. */
 export const IDENTITIES = {
   item: ["Time and value", "A list of events."],
   value: ["Value", "A set: each value occurs once."],
@@ -25,7 +25,7 @@ export const IDENTITIES = {
 /** The periods whose items can share a partition. */
 export const BUCKETS = { "": "none: one partition per list", day: "day", week: "week", month: "month", year: "year" };
 export const KEEPS = { newest: "the newest item is kept", oldest: "the oldest item is kept" };
-/** What it is of a version; of servers that know no other it is that of items. */
+/** The identity of a version. Older servers know only `item`. */
 export const identityOf = (feature, version) => version?.identity ?? feature.identity ?? "item";
 /** A bound on the items of a list that are shown. */
 export const MAX_ITEMS_MAX = 100000;
@@ -59,14 +59,14 @@ export const isDeprecation = (key) => key === DEPRECATED || key.startsWith(`${DE
 /** Why a version cannot be marked; null if it can. */
 export const deprecationError = (version = "") =>
   deprecationLabel(version).length > LABEL_KEY_CHARS_MAX ? "The version's name is too long for a label." : null;
-/** What is said of the whole feature, or of a version alone; undefined where that is not deprecated. */
+/** The note of a deprecated feature, or of one version; undefined if that is not deprecated. */
 export const deprecationOf = (feature, version) => ownLabel(feature, deprecationLabel(version));
-/** What is said of a version, by its own label or by its feature's. */
+/** The note of a deprecated version, by its own label or by the feature's label. */
 export const deprecation = (feature, version) => deprecationOf(feature, version) ?? deprecationOf(feature);
 export const deprecatedVersions = (feature) =>
   feature.versions.filter(({ version }) => deprecation(feature, version) !== undefined);
 
-/** All features, page by page, up to FEATURES_MAX. `onSome` is told as they come. */
+/** All features, page by page, up to FEATURES_MAX. `onSome` gets the features so far. */
 export async function loadFeatures(filter, onSome, signal) {
   const features = [];
   let token;

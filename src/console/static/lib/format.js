@@ -49,7 +49,7 @@ export const millisOf = (text) => {
 };
 export const nowNanos = () => BigInt(Date.now()) * 1000000n;
 
-/** A bound as people write it; none is no bound. */
+/** Reads a bound as people write it. An empty text is no bound. */
 export const readMoment = (text, now = nowNanos()) => (text.trim() ? readTime(text, now) : { ns: null });
 
 const ZONE = "liststore.times";

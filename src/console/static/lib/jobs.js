@@ -21,7 +21,7 @@ export const purge = async (entityType, feature, input) =>
 export const purgeBags = async (entityType, input) => (await call("POST", `${typePath(entityType)}/purge`, { body: input })).data;
 /** Checks the entries of an index against all bags, or those of all indexes. */
 export const cleanIndexes = async (entityType, input) => (await call("POST", `${typePath(entityType)}/clean`, { body: input })).data;
-/** `what` is pause, resume or cancel. */
+/** `what` is `pause`, `resume` or `cancel`. */
 export const tellJob = async (job, what) => (await call("POST", `/v1/jobs${path(job.id, what)}`, { body: {} })).data;
 export const isOver = (job) => job.state === "done" || job.state === "cancelled";
 

@@ -1,4 +1,4 @@
-// Explains why an item is missing, as far as a client can find out.
+// Explains why an item is missing, from the information that a client can read.
 
 import { get, parse } from "./api.js";
 import { featurePath, identityOf, versionName } from "./features.js";
@@ -15,7 +15,7 @@ const around = (ns, by) =>
   ({ min_timestamp: rfc3339(ns > by ? ns - by : 0n), max_timestamp: rfc3339(ns + by), limit: LOOKED_AT });
 const millis = (ns) => Number(ns / 1000000n);
 
-/** What is said of an item of a moment, and of a value (JSON) and a key if they are known: { kind, title, points }. */
+/** Explains an item of a moment, with its value (JSON) and key if they are known: { kind, title, points }. */
 export async function explain(list, feature, ttl, ns, json, key) {
   const end = millis(ns) + readTtl(ttl).secs * 1000;
   if (end <= Date.now()) return expired(ns, ttl, end);
@@ -63,7 +63,7 @@ const there = (item, secs, end) => ({ kind: "good", title: secs === 0 ? "It exis
     "version or another entity ID.",
 ] });
 
-/** Of a member of a set one item stays: it may be another one. */
+/** A set keeps one item per member: it may have kept another item. */
 async function otherOfMember(list, feature, ns, json, key) {
   const version = feature.versions.find(({ version }) => version === list.version);
   const identity = identityOf(feature, version);
@@ -76,7 +76,7 @@ async function otherOfMember(list, feature, ns, json, key) {
     `Each ${identity} occurs once in this list, and its ${stays} item is kept: the item of ${dayTime(millisOf(found.timestamp))} (${found.timestamp}).` ] };
 }
 
-/** A version may show so many items and no more: whatever is older than those is hidden. */
+/** A version may limit its number of items: older items are hidden. */
 async function beyondNewest(list, feature, ns) {
   const max = feature.versions.find(({ version }) => version === list.version)?.max_items;
   if (!max) return null;
@@ -108,7 +108,7 @@ async function whatHistoryTells({ type, feature, version }, ns) {
   return said;
 }
 
-/** Erasures of the entity and purges of the feature since then, for those who may see them. */
+/** Erasures of the entity and purges of the feature since then, for callers who may read the trail. */
 async function whatTrailTells({ type, feature, id }, ns) {
   if (refusal("keys:write")) return [];
   const asked = [["erase_entity", `entity:${type}/${id}`, "erased the entity"], ["purge", `${type}.${feature}`, "purged the feature"]];
@@ -122,7 +122,7 @@ async function whatTrailTells({ type, feature, id }, ns) {
   return found.filter(Boolean);
 }
 
-/** The last change that fits: null if there is none, undefined if so much of the trail does not tell. */
+/** The last change that fits: null if there is none, undefined if the search ended before the trail did. */
 async function lastChange(filter) {
   let token;
   for (let pages = 0; pages < TRAIL_PAGES_LOOKED_AT; pages++) {

@@ -13,7 +13,7 @@ export const providers = async (signal) =>
 
 export const nameOfProvider = ({ label, issuer }) => label ?? new URL(issuer).host;
 
-/** Why this browser cannot do it here; null if it can. */
+/** Why this browser cannot sign in here; null if it can. */
 export const unable = () =>
   globalThis.crypto?.subtle ? null : "Browsers allow this sign-in only over https or on the server's machine.";
 
@@ -22,7 +22,7 @@ const text64 = (bytes) =>
   btoa(String.fromCharCode(...new Uint8Array(bytes))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 const random = () => text64(crypto.getRandomValues(new Uint8Array(32)));
 
-/** Asks the provider, and nobody whom it points to. */
+/** Asks the provider. Redirects are refused. */
 async function ask(url, options) {
   let response;
   let data;
@@ -48,7 +48,7 @@ async function described(issuer) {
 
 const here = () => location.origin + BACK;
 
-/** Leaves for the provider. One comes back to `back`. */
+/** Leaves for the provider, which returns to `back`. */
 export async function leave(provider, back) {
   const { authorization_endpoint } = await described(provider.issuer);
   const pending = { issuer: provider.issuer, state: random(), nonce: random(), verifier: random(), back };
@@ -68,11 +68,11 @@ export async function leave(provider, back) {
   location.assign(url);
 }
 
-/** What came of it: the token that is to be shown to the server, and where one was. */
+/** The result of a sign-in: the token for the server, and the page to return to. */
 export async function arrive(query) {
   const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null");
   sessionStorage.removeItem(PENDING);
-  // A foreign link to this page would sign a person in as somebody else: it is refused.
+  // A foreign link to this page would sign a person in under another identity: it is refused.
   if (!pending || query.get("state") !== pending.state) throw failed("The sign-in was not started in this tab. Sign in again.");
   if (query.has("iss") && query.get("iss") !== pending.issuer) throw failed("The response came from another identity provider.");
   if (!query.get("code")) throw failed(query.get("error_description") ?? query.get("error") ?? "The response has no code.");

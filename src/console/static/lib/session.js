@@ -25,7 +25,7 @@ export async function refresh() {
   }
 }
 
-/** Finds out who is there, who may just have come back from an identity provider. */
+/** Loads the caller, and completes a sign-in with an identity provider. */
 export async function start() {
   if (location.pathname !== BACK) return refresh();
   const query = new URLSearchParams(location.search);
@@ -71,7 +71,7 @@ const ABOUT = {
 export const permissions = Object.keys(ABOUT);
 export const aboutPermission = (permission) => ABOUT[permission] ?? permission;
 
-/** Somebody's name, without who vouches for it. */
+/** The name of a caller, without the kind of its credentials. */
 export const nameOf = (me) => me.name.replace(/^(key|jwt|cert):/, "");
 
 /**

@@ -11,7 +11,7 @@ const COUNT_MAX = 1000000;
 const COUNTED_AT_ONCE = 8;
 
 /**
- * Counts the lists of some versions and their items. `onSome` is told as it goes: { lists, isWhole, items, isExact }.
+ * Counts the lists of some versions and their items. `onSome` gets the counts so far: { lists, isWhole, items, isExact }.
  * Both numbers are lower bounds until `isWhole` and `isExact`. It stops after so many pages of lists of each version,
  * and so many lists whose items are counted.
  */

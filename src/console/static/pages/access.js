@@ -1,4 +1,4 @@
-// Who one is, which keys there are, and who did what.
+// The caller, the API keys and the audit trail.
 
 import { html } from "../lib/html.js";
 import { aboutPermission, isOpen, nameOf, permissions, refusal, session, signOut } from "../lib/session.js";

@@ -16,8 +16,8 @@ const only = (fields, definition) => Object.fromEntries(fields.map((field) => [f
 const asDraft = (state) => ({ ...state, ...drafted(state), labels: labelsText(state.labels) });
 
 /**
- * `fields` may change, and `about` says what of it never does. `load` gives { definition, etag } as they are now, and
- * `change` makes a patch of the definition that has an entity tag. `consequence` says what a change of the TTL does.
+ * `fields` can change, and `about` names the fixed parts. `load` gives { definition, etag } as they are now, and
+ * `change` makes a patch of the definition that has an entity tag. `consequence` describes a change of the TTL.
  */
 export function EditDefinition({ definition, etag, refused, fields, title, page, about, ttlWhat, consequence, load, change, onSaved }) {
   const [based, setBased] = useState({ definition, etag });

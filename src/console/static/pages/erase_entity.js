@@ -26,7 +26,7 @@ export function EraseEntity() {
 
 function What({ type, id }) {
   const [isAsking, setAsking] = useState(false);
-  // Only who may change all lists of the type may erase.
+  // An erasure needs the permission for all lists of the type.
   const refused = refusal("lists:write", type, "*");
   const mayRead = !refusal("lists:read", type, "*");
   const loaded = useLoad(async (signal) => (mayRead ? listsOf(type, id, signal) : null), [type, id, mayRead]);

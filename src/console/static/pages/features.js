@@ -22,7 +22,7 @@ const COLUMNS = [
   ["updated", "Changed", (feature) => millisOf(feature.updated_at)],
 ];
 
-/** What was read last, for whoever comes back: it is read again meanwhile. */
+/** The features of the last visit. They are shown while the page reads them again. */
 let remembered = null;
 
 function useFeatures() {

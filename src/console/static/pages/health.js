@@ -33,7 +33,7 @@ export function Health() {
         action=${html`<${LinkButton} kind="small" href="/console/access">Create an API key</${LinkButton}>`}>
         <p>Creating the first API key ends this.</p>
       </${Notice}>`}
-    ${!refused && html`<${Pool}/>`}
+    ${!refusal("pools:write") && html`<${Pool}/>`}
     ${refused ? html`
       <${Empty} icon="health" title="You may not read the metrics"><p>${refused}</p></${Empty}>`
       : unread && !readings.length ? html`<${Notice} kind="warn" title="There are no metrics."><p>${unread}</p></${Notice}>`

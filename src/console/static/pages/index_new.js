@@ -16,7 +16,7 @@ export function NewIndex({ type, indexes, onClose, onDone }) {
   const [order, setOrder] = useState("");
   const task = useTask();
   const mayRead = !refusal("lists:read", type, "");
-  // What bags hold is a hint: who gets none types it.
+  // The paths that bags have are suggestions.
   const paths = useLoad((signal) => (mayRead ? sampledPaths(type, signal) : Promise.resolve([])), [type]).data ?? [];
   const pointers = readPointers(properties);
   const taken = indexes.some((index) => index.name === name && index.state !== "dropping") ? "This name is already in use." : null;

@@ -66,7 +66,7 @@ function Row({ type, index, refused, onControl, onClean, onDrop }) {
   const isPaused = job?.state === "paused";
   const find = `${pageOfType(type, "find")}?${new URLSearchParams({ index: name })}`;
   const facts = [
-    index.entries !== undefined && `${group(index.entries)} entries`,
+    index.entries !== undefined && `${group(index.entries)} ${index.entries === 1 ? "entry" : "entries"}`,
     index.lag !== undefined && `behind by ${typeof index.lag === "object" ? JSON.stringify(index.lag) : index.lag}`,
     index.bags_left_out && `${group(index.bags_left_out)} bags left out because they have too many values`,
   ].filter(Boolean);

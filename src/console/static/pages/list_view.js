@@ -1,7 +1,7 @@
 // The items of one list, over time and in a table, and the actions on them.
 
 import { html, useState } from "../lib/html.js";
-import { group, millisOf, readTtl, relative, rfc3339, ttlWords, dayTime } from "../lib/format.js";
+import { group, millisOf, nanos, readTtl, relative, rfc3339, ttlWords } from "../lib/format.js";
 import { deprecation, identityOf, pageOf, titleOf, versionName } from "../lib/features.js";
 import { asCommand, asCurl, getItems } from "../lib/lists.js";
 import { go, usePlace, withQuery } from "../lib/router.js";
@@ -132,8 +132,8 @@ const Items = ({ items, feature, isKeyed, ttl, now, refused, onRemove }) => {
                 <div class="fine">${relative(millis, now)}</div></td>
               ${isKeyed && html`<td class="value-cell" data-title="Key"><${Value} type="string" value=${item.key}/></td>`}
               <td class="value-cell"><${Value} type=${feature.value_type} value=${item.value}/></td>
-              <td class="nowrap" data-title="Expires"><span title=${dayTime(end)}
-                class=${end - now < secs * 50 ? "soon" : ""}>${relative(end, now)}</span></td>
+              <td class="nowrap" data-title="Expires"><span class=${end - now < secs * 50 ? "soon" : ""}><${Time}
+                at=${rfc3339(nanos(item.timestamp) + BigInt(secs) * 1000000000n)} kind="relative"/></span></td>
               <td class="row-actions">
                 <${Copy} kind="small quiet" label="Copy value" text=${valueJson(item.value)}/>
                 <${Button} kind="small quiet" icon="bin" label="Remove this value" refused=${refused}

@@ -11,7 +11,7 @@ import { useLoad } from "../ui/use.js";
 import { Entities } from "./list_entities.js";
 import { ListView } from "./list_view.js";
 
-/** What the address says. */
+/** The list and bounds in the address. */
 const asked = (query) => Object.fromEntries(
   ["type", "feature", "version", "id", "min", "max", "order", "limit"].map((name) => [name, query.get(name) ?? ""]),
 );
@@ -82,7 +82,7 @@ function Choice({ wanted, features, feature }) {
     go(`/console/lists?${query}`);
   };
   const shown = (field) => (tried ? errors[field] : null);
-  // What a text is read as, unless it says so itself.
+  // The moment that a text means, unless it is that moment already.
   const readAs = (text, bound) => (bound.ns && text !== rfc3339(bound.ns) ? `That is ${dayTime(Number(bound.ns / 1000000n))}.` : "");
   return html`
     <form class="card choice" onSubmit=${submit} novalidate aria-label="Which list">

@@ -29,7 +29,7 @@ export const BagRows = ({ type, bags, order, caption }) => html`
       </tr>`)}</tbody>
   </table>`;
 
-/** When a bag is gone if nobody changes it: by the TTL of its type. */
+/** When a bag expires unless it is changed, by the TTL of its type. */
 export const Expiry = ({ updatedAt, ttl }) => {
   const end = millisOf(updatedAt) + readTtl(ttl).secs * 1000;
   return html`<time datetime=${new Date(end).toISOString()}>${dayTime(end)} <span class="muted nowrap">· ${relative(end)}</span></time>`;

@@ -65,7 +65,7 @@ const isNumber = (value) => value !== null && value !== undefined;
 export function Graph({ title, times, series, show, empty = "No values yet." }) {
   const dark = useDark();
   const now = series.map(([name, values]) => [name, values.findLast(isNumber)]);
-  // Axes without values would show times and numbers that nothing has.
+  // Axes without values would show times and numbers without a meaning.
   const isEmpty = times.length < 2 || !series.some(([, values]) => values.some(isNumber));
   const words = ([name, value]) => `${name} ${isNumber(value) ? show(value) : "unknown"}`;
   const colours = COLOURS[dark ? "dark" : "light"];

@@ -54,7 +54,7 @@ export const LinkButton = ({ kind = "", icon, href, children, refused }) =>
 export const Badge = ({ kind = "", children }) => html`<span class=${`badge ${kind}`}>${children}</span>`;
 export const TypeBadge = ({ type }) => html`<span class="badge type" data-type=${type}>${type}</span>`;
 
-/** What the state of the connection is, if it is not good. A dialog repeats it, since it covers the page. */
+/** A banner while the server is slow or does not respond. A dialog repeats it, because it covers the page. */
 export function Connection() {
   const { online, slow } = useStore(connection);
   if (!online) {
@@ -140,7 +140,7 @@ export function Dialog({ title, onClose, children, actions, kind = "" }) {
     </dialog>`;
 }
 
-/** What went wrong, as the server says it. */
+/** A problem, in the server's words. */
 export function Trouble({ problem, onRetry, children }) {
   if (!problem) return null;
   return html`
@@ -172,7 +172,7 @@ export const Notice = ({ kind = "info", title, children, action }) => html`
     ${action}
   </div>`;
 
-/** What is shown where there is nothing: what one does first. */
+/** An empty state, with the first step. */
 export const Empty = ({ icon, title, children, actions }) => html`
   <div class="empty">
     <span class="empty-icon"><${Icon} name=${icon} size="28"/></span>
@@ -184,7 +184,7 @@ export const Empty = ({ icon, title, children, actions }) => html`
 export const Loading = ({ what = "Loading" }) => html`
   <p class="loading" role="status"><span class="spinner" aria-hidden="true"/>${what}…</p>`;
 
-/** A row of views, of which one is shown. They are links: each has an address. */
+/** Links to the views of a page. Each view has an address. */
 export const Tabs = ({ label, tabs, current }) => html`
   <nav class="tabs" aria-label=${label}>
     ${tabs.map(([id, text, href]) => html`

@@ -12,8 +12,8 @@ const muted = (words) => html`<span class="muted">${words}</span>`;
 const aheadWords = (ahead) => (ahead === "none" ? "any time" : `${ttlWords(ahead)} at most`);
 
 /**
- * `read` makes the value of a text, `error` says what is wrong with a text, and `option` sets it on the command line.
- * `title` stands beside what `cell` shows of a version in a table, and beside what `fact` shows of a feature that has it.
+ * `read` makes the value of a text, `error` explains an invalid text, and `option` sets it on the command line.
+ * `title` labels the output of `cell` in a table of versions, and the output of `fact` on a feature's page.
  */
 export const PROPERTIES = [
   {

@@ -1,11 +1,11 @@
-// What pages do again and again: load something, and carry something out.
+// Hooks of pages: loads, tasks and the present time.
 
 import { useCallback, useEffect, useRef, useState } from "../lib/html.js";
 import { connection } from "../lib/api.js";
 
 /**
  * Loads when `keys` change, and again when the server is back. `load` gets a signal that ends it.
- * What was there stays while more is on its way.
+ * The previous data stays until the new data is loaded.
  */
 export function useLoad(load, keys) {
   const [state, setState] = useState({ data: undefined, problem: null, loading: true });
@@ -34,7 +34,7 @@ export function useLoad(load, keys) {
   return { ...state, again };
 }
 
-/** Carries something out, once at a time. `run` resolves to whether it went well. */
+/** Runs one task at a time. `run` resolves to whether it succeeded. */
 export function useTask() {
   const [state, setState] = useState({ busy: false, problem: null });
   const run = async (task) => {
@@ -51,7 +51,7 @@ export function useTask() {
   return { ...state, run, clear: () => setState({ busy: false, problem: null }) };
 }
 
-/** Draws again every so often, for times that are told from now. */
+/** Draws again at intervals, for times relative to now. */
 export function useNow(millis = 10000) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {

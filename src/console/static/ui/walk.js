@@ -5,7 +5,7 @@ import { go, usePlace, withQuery } from "../lib/router.js";
 import { Button } from "./parts.js";
 import { Icon } from "./icons.js";
 
-/** Where one is: the token of the page, which stands in the address, and the ways on and back. They stay through a reload. */
+/** The place in a walk: the token of the page, which the address has, and the ways on and back. A reload keeps them. */
 export function useWalk() {
   const { query, state } = usePlace();
   const token = query.get("token") ?? undefined;
