@@ -60,6 +60,7 @@ pub(super) const FILES: Embedded = embed![
     "pages/index_new.js",
     "pages/indexes.js",
     "pages/keys.js",
+    "pages/list_aggregate.js",
     "pages/list_changes.js",
     "pages/list_entities.js",
     "pages/list_lookup.js",

@@ -28,6 +28,9 @@ export async function operations() {
   return all.sort((a, b) => placeOf(a) - placeOf(b));
 }
 
+/** Whether the server has an operation. */
+export const hasOperation = async (id) => (await operations()).some((operation) => operation.id === id);
+
 export async function takesParameter(id, name) {
   const operation = (await operations()).find((operation) => operation.id === id);
   return Boolean(operation?.parameters?.some((parameter) => parameter.name === name));

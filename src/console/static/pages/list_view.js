@@ -6,7 +6,7 @@ import { deprecation, identityOf, pageOf, titleOf, versionName } from "../lib/fe
 import { asCommand, asCurl, getItems } from "../lib/lists.js";
 import { go, usePlace, withQuery } from "../lib/router.js";
 import { isOpen, refusal } from "../lib/session.js";
-import { takesParameter } from "../lib/document.js";
+import { hasOperation, takesParameter } from "../lib/document.js";
 import { valueJson } from "../lib/values.js";
 import { Badge, Button, Copy, Empty, Loading, Time, Trouble, TypeBadge, say } from "../ui/parts.js";
 import { Timeline } from "../ui/timeline.js";
@@ -14,6 +14,7 @@ import { Icon } from "../ui/icons.js";
 import { Value } from "../ui/value.js";
 import { useLoad, useNow } from "../ui/use.js";
 import { Deprecated } from "./deprecate.js";
+import { Aggregate } from "./list_aggregate.js";
 import { AddItem, RemoveAll, RemoveValue } from "./list_changes.js";
 import { LookUp } from "./list_lookup.js";
 import { WhyMissing } from "./list_missing.js";
@@ -29,6 +30,7 @@ export function ListView({ wanted, feature }) {
   const list = { type: wanted.type, feature: wanted.feature, version: wanted.version, id: wanted.id };
   const limit = Math.min(1000, Math.max(1, Number(wanted.limit) || LIMIT));
   const hasOrder = useLoad(() => takesParameter("get_items", "order"), []).data;
+  const hasAggregates = useLoad(() => hasOperation("aggregate_items"), []).data;
   const bounds = {
     min_timestamp: wanted.min || undefined, max_timestamp: wanted.max || undefined,
     order: (hasOrder && wanted.order) || undefined,
@@ -107,6 +109,7 @@ export function ListView({ wanted, feature }) {
       </div>
     </section>
     ${identity !== "item" && html`<${LookUp} key=${`lookup ${keys[0]}`} list=${list} feature=${feature} isKeyed=${identity === "key"}/>`}
+    ${hasAggregates && html`<${Aggregate} key=${`aggregate ${keys[0]}`} list=${list} feature=${feature}/>`}
     <${WhyMissing} key=${keys[0]} list=${list} feature=${feature} ttl=${ttl} isKeyed=${identity === "key"}/>
     ${open?.[0] === "add" && html`<${AddItem} list=${list} feature=${feature} ttl=${ttl} isKeyed=${identity === "key"} onClose=${close} onDone=${done}/>`}
     ${open?.[0] === "value" && html`
