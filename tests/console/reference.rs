@@ -48,6 +48,7 @@ pub async fn calls_stand_in_the_order_of_their_use(page: Rc<Page>) {
     let api = Api::start().await;
     page.open(&api.url("/docs")).await;
     page.the("heading", "API reference").await;
+    page.holds("document.querySelectorAll('.calls a').length > 4").await;
     let titles = page.run("return [...document.querySelectorAll('.calls a')].map((a) => a.innerText)").await;
     let titles: Vec<_> = titles.as_array().unwrap().iter().map(|title| title.as_str().unwrap()).collect();
     assert_eq!(titles[..4], ["Get list items", "Add list items", "Get items of many lists", "Add items to many lists"]);

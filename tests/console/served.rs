@@ -95,8 +95,10 @@ pub async fn the_head_covers_nothing(page: Rc<Page>) {
         .run(
             "const head = document.querySelector('.top').getBoundingClientRect().bottom;
              const targets = [...document.querySelectorAll('main :is(input, textarea, select, button, a, h1, h2, h3)')];
-             const ways = [(it) => it.scrollIntoView(true), (it) => it.scrollIntoView(false), (it) => it.focus()];
-             return targets.filter((it) => it.getClientRects().length).flatMap((it) => ways.map((way) => {
+             const ways = [(it) => it.scrollIntoView(true), (it) => it.scrollIntoView(false)];
+             const focus = (it) => { document.activeElement.blur(); it.focus(); };
+             const waysTo = (it) => (/^H/.test(it.tagName) ? ways : [...ways, focus]);
+             return targets.filter((it) => it.getClientRects().length).flatMap((it) => waysTo(it).map((way) => {
                document.getElementById('below').scrollTo(0, 100000);
                way(it);
                const { top } = it.getBoundingClientRect();
