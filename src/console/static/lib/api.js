@@ -80,7 +80,7 @@ async function probe() {
   if (isProbing || !connection.get().online) return;
   isProbing = true;
   const silentSince = Math.max(heard, Math.min(...[...awaiting].map(({ at }) => at)));
-  const patience = Math.max(1000, silentSince + SILENT_MS - performance.now());
+  const patience = Math.max(PROBE_MS, silentSince + SILENT_MS - performance.now());
   try {
     await fetch("/livez", { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(patience) });
     heard = performance.now();
