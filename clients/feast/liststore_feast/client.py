@@ -14,7 +14,7 @@ CONNECTIONS_MAX = 16
 
 
 class ListstoreError(RuntimeError):
-    """What the server refused, or failed with: the problem document that it sent."""
+    """A refusal or a failure, with the problem document of the server."""
 
     def __init__(self, status: int, problem: dict):
         super().__init__(f"{problem.get('code', status)}: {problem.get('detail', problem.get('title', ''))}")

@@ -1,10 +1,12 @@
 """Liststore as an online store of Feast.
 
-A feature view is an entity type, `PROJECT.VIEW`, and a row of it is the bag of one entity: what the features are by
-their names, and when the row happened. A field whose tags say `liststore: list` is a list feature instead: what is
-written is added to the list, and what is read are its newest items, the newest first.
+A feature view is an entity type, `PROJECT.VIEW`. A row is the bag of one entity: its features by their names, and the
+time of the row. A field with the tag `liststore: list` is a list feature instead: a write adds items to the list, and a
+read returns its newest items, newest first.
 """
 
+import hashlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, Dict, List, Literal, Optional, Sequence, Tuple
@@ -17,19 +19,28 @@ from feast.protos.feast.types.Value_pb2 import Value
 from feast.repo_config import FeastConfigBaseModel, RepoConfig
 
 from .client import CONNECTIONS_MAX, Client, path
-from .values import from_json, list_type, to_json
+from .values import from_json, list_type, to_json, types_of
 
-# Where a row's time stands in its bag. Feast has no feature of this name.
+# Properties of a bag besides the features: the time of the row, and the types that JSON does not tell. Feast has no
+# features with such names.
 EVENT_TIMESTAMP = "__event_timestamp"
+TYPES = "__types"
 TAG = "liststore"
 TAG_LIMIT = "liststore_limit"
 LIMIT = 100
+LIMIT_MAX = 10_000
 TTL_MAX = timedelta(days=7300)
 # Bounds of one call.
 ENTITIES_MAX = 1000
 LISTS_MAX = 1000
 ITEMS_MAX = 1000
-# How often a bag is written again that somebody else changed meanwhile.
+# Lists that come along with a bag in one call.
+JOINED_LISTS_MAX = 16
+# Bounds of names and IDs.
+NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,128}", re.ASCII)
+ID_BYTES_MAX = 512
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# How often a bag is written again that another writer changed at the same time.
 TURNS_MAX = 10
 
 Row = Tuple[EntityKey, Dict[str, Value], datetime, Optional[datetime]]
@@ -51,6 +62,9 @@ class ListstoreOnlineStore(OnlineStore):
     def update(self, config: RepoConfig, tables_to_delete: Sequence[FeatureView], tables_to_keep: Sequence[FeatureView],
                entities_to_delete: Sequence[Entity], entities_to_keep: Sequence[Entity], partial: bool) -> None:
         client = self._connected(config)
+        # Nothing is changed before all is known to be possible.
+        for view in tables_to_keep:
+            _check(client, config, view)
         for view in tables_to_delete:
             _forget(client, config, view)
         for view in tables_to_keep:
@@ -68,9 +82,10 @@ class ListstoreOnlineStore(OnlineStore):
         client = self._connected(config)
         kind, lists = entity_type(config, table), _lists_of(table)
         for part in _parts(data, ENTITIES_MAX):
-            # Items first: whoever sees the new bag sees them, too.
-            _add_items(client, kind, lists, part)
-            _put_bags(client, kind, lists, part)
+            # Items first, so that a reader of the new bag finds them.
+            since = _oldest_item(table)
+            _add_items(client, kind, lists, part, since)
+            _put_bags(client, kind, lists, part, since)
             if progress:
                 progress(len(part))
 
@@ -84,8 +99,8 @@ class ListstoreOnlineStore(OnlineStore):
         ids = [entity_id(key) for key in entity_keys]
         oldest = datetime.now(timezone.utc) - table.ttl if table.ttl else None
         rows = []
-        for part in _parts(ids, max(1, min(ENTITIES_MAX, LISTS_MAX // max(1, len(limits))))):
-            for bag in _bags(client, kind, part, limits):
+        for part in _parts(ids, min(ENTITIES_MAX, LISTS_MAX // max(1, min(JOINED_LISTS_MAX, len(limits))))):
+            for bag in _bags_with_lists(client, kind, part, limits):
                 rows.append((None, None) if bag is None else _row(bag, fields, limits, oldest))
         return rows
 
@@ -102,17 +117,30 @@ def entity_type(config: RepoConfig, view: FeatureView) -> str:
 
 
 def entity_id(key: EntityKey) -> str:
-    """The only key as it is; of several, `key=value&…` in the order of their names."""
-    values = [str(to_json(value)) for value in key.entity_values]
-    if len(values) == 1:
-        return values[0]
-    pairs = sorted(zip(key.join_keys, values))
-    return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
+    """The only key as it is, if it is a valid ID. Otherwise `key=value&…` in the order of the names, each encoded as in
+    a URL; or its hash, if that is too long. No two keys have the same ID."""
+    pairs = [(quote(name, safe=""), value) for name, value in zip(key.join_keys, key.entity_values)]
+    if len(pairs) == 1:
+        (name, value), = pairs
+        plain = str(to_json(value))
+        is_valid = plain not in ("", ".", "..") and "\0" not in plain and len(plain.encode()) <= ID_BYTES_MAX
+        if is_valid and value.WhichOneof("val") and not plain.startswith(f"{name}="):
+            return plain
+    whole = "&".join(f"{name}={_quoted(value)}" for name, value in sorted(pairs, key=lambda pair: pair[0]))
+    if len(whole) <= ID_BYTES_MAX:
+        return whole or "="
+    # No encoded text has this sign.
+    first = sorted(name for name, _ in pairs)[0][:ID_BYTES_MAX // 2]
+    return f"{first}=#{hashlib.sha256(whole.encode()).hexdigest()}"
+
+
+def _quoted(value: Value) -> str:
+    return quote(str(to_json(value)), safe="") if value.WhichOneof("val") else "#null"
 
 
 def _lists_of(view: FeatureView) -> Dict[str, int]:
-    """The fields that are lists, and how many items of each are read."""
-    return {field.name: int(field.tags.get(TAG_LIMIT, LIMIT)) for field in view.features
+    """The fields that are lists, with the number of items that a read returns of each."""
+    return {field.name: _limit(field) for field in view.features
             if field.tags.get(TAG) == "list"}
 
 
@@ -124,8 +152,44 @@ def _ttl(view: FeatureView) -> str:
     return f"{int(min(view.ttl or TTL_MAX, TTL_MAX).total_seconds()) or 1}s"
 
 
+def _check(client: Client, config: RepoConfig, view: FeatureView) -> None:
+    """Refuses a view that cannot be stored."""
+    kind = entity_type(config, view)
+    if not NAME.fullmatch(kind):
+        raise ValueError(
+            f"feature view {view.name}: its entity type in Liststore, {kind!r}, has {len(kind)} characters, and must have "
+            "1 to 128 characters of A-Z a-z 0-9 _ . -: shorten the name of the view or of the project"
+        )
+    for field in view.features:
+        if field.tags.get(TAG) != "list":
+            continue
+        place = f"feature view {view.name}, field {field.name}"
+        wanted = list_type(field.dtype.to_value_type())
+        if wanted is None:
+            raise ValueError(f"{place}: {field.dtype} is not a list of scalars: remove the tag {TAG}=list")
+        if not NAME.fullmatch(field.name):
+            raise ValueError(
+                f"{place}: the name of a list has 1 to 128 characters of A-Z a-z 0-9 _ . -, and this one has "
+                f"{len(field.name)}: rename the field, or remove the tag {TAG}=list"
+            )
+        if not str(field.tags.get(TAG_LIMIT, LIMIT)).isascii() or not 1 <= _limit(field) <= LIMIT_MAX:
+            raise ValueError(f"{place}: the tag {TAG_LIMIT} must be a number from 1 to {LIMIT_MAX}")
+        feature = client.call("GET", path("v1", "features", kind, field.name), accept=["feature_not_found"])
+        if feature and feature["value_type"] != wanted:
+            raise ValueError(
+                f"{place}: its list has elements of the type {feature['value_type']}, and {field.dtype} needs {wanted}, "
+                f"which cannot be changed: use a new field name, or delete the list with "
+                f"liststore feature delete {kind} {field.name}"
+            )
+
+
+def _limit(field: Any) -> int:
+    text = str(field.tags.get(TAG_LIMIT, LIMIT))
+    return int(text) if text.isdigit() else 0
+
+
 def _declare(client: Client, config: RepoConfig, view: FeatureView) -> None:
-    """Creates what a view needs, or brings its time to live to that of the view."""
+    """Creates what a view needs, or sets its time to live to that of the view."""
     kind, ttl = entity_type(config, view), _ttl(view)
     made = {"entity_type": kind, "ttl": ttl, "description": view.description, "owner": view.owner}
     if client.call("POST", "/v1/entity-types", made, accept=["entity_type_exists"]) is None:
@@ -145,6 +209,18 @@ def _forget(client: Client, config: RepoConfig, view: FeatureView) -> None:
         client.call("DELETE", path("v1", "features", kind, name), accept=["feature_not_found"])
 
 
+def _bags_with_lists(client: Client, kind: str, ids: Sequence[str], limits: Dict[str, int]) -> List[Optional[dict]]:
+    """The same with items of any number of lists, some in each call."""
+    parts = list(_parts(list(limits.items()), JOINED_LISTS_MAX)) or [[]]
+    bags = _bags(client, kind, ids, dict(parts[0]))
+    for part in parts[1:]:
+        for bag, further in zip(bags, _bags(client, kind, ids, dict(part))):
+            if bag is not None:
+                # A bag that was deleted in between has no items.
+                bag["lists"].update(further["lists"] if further else {name: {"items": []} for name, _ in part})
+    return bags
+
+
 def _bags(client: Client, kind: str, ids: Sequence[str], limits: Dict[str, int]) -> List[Optional[dict]]:
     """The bags of some entities, each with items of its lists; None where there is none."""
     if not ids:
@@ -152,10 +228,12 @@ def _bags(client: Client, kind: str, ids: Sequence[str], limits: Dict[str, int])
     asked = {"requests": [{"entity_type": kind, "entity_id": one} for one in ids]}
     lists = ",".join(f"{name}:{limit}" for name, limit in limits.items())
     found = []
-    for number, bag in enumerate(client.call("POST", "/v1/entities:batchGet", asked, {"lists": lists} if lists else None)["results"]):
+    # However the features are defined.
+    params = {"lists": lists, "int64_as": "number"} if lists else None
+    for number, bag in enumerate(client.call("POST", "/v1/entities:batchGet", asked, params)["results"]):
         code = bag.get("problem", {}).get("code")
         if code == "response_too_large" and number > 0:
-            # The others did not fit into one answer.
+            # The remaining ones did not fit into one answer.
             return found + _bags(client, kind, ids[number:], limits)
         if code not in (None, "bag_not_found"):
             raise RuntimeError(f"the bag of {ids[number]} was not read: {bag['problem']}")
@@ -164,8 +242,13 @@ def _bags(client: Client, kind: str, ids: Sequence[str], limits: Dict[str, int])
 
 
 def _row(bag: dict, fields, limits: Dict[str, int], oldest: Optional[datetime]):
-    """A row as Feast takes it; nothing of one that has outlived its view's time to live."""
-    happened = datetime.fromisoformat(bag["properties"][EVENT_TIMESTAMP])
+    """A row as Feast takes it; nothing if it is older than the view's time to live."""
+    properties = bag["properties"]
+    written_at = _event_timestamp(bag)
+    by_feast = written_at is not None
+    happened = written_at or datetime.fromisoformat(bag["updated_at"][:26] + "+00:00")
+    types = properties.get(TYPES)
+    types = types if isinstance(types, dict) else {}
     if oldest is not None and happened < oldest:
         return None, None
     values = {}
@@ -175,18 +258,39 @@ def _row(bag: dict, fields, limits: Dict[str, int], oldest: Optional[datetime]):
             if "problem" in items:
                 raise RuntimeError(f"the list {field.name} was not read: {items['problem']}")
             read = [item["value"] for item in items["items"]]
+            older = properties.get(field.name)
+            read = (read + (older if isinstance(older, list) else []))[:limits[field.name]]
+            values[field.name] = from_json(read, None, field.dtype.to_value_type(), by_feast=False)
         else:
-            read = bag["properties"].get(field.name)
-        values[field.name] = from_json(read, field.dtype.to_value_type())
+            recorded = types.get(field.name)
+            recorded = recorded if isinstance(recorded, str) else None
+            values[field.name] = from_json(properties.get(field.name), recorded, field.dtype.to_value_type(), by_feast)
     return happened, values
+
+
+def _event_timestamp(bag: dict) -> Optional[datetime]:
+    """The time of a row; none if another program put the bag."""
+    text = bag["properties"].get(EVENT_TIMESTAMP)
+    try:
+        return _utc(datetime.fromisoformat(text))
+    except (TypeError, ValueError):
+        return None
+
+
+def _oldest_item(view: FeatureView) -> datetime:
+    """The oldest time that an item of a list can have: after 1970, and visible for a day at least."""
+    if view.ttl and view.ttl < TTL_MAX:
+        return EPOCH
+    return max(EPOCH, datetime.now(timezone.utc) - TTL_MAX + timedelta(days=1))
 
 
 def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
 
-def _add_items(client: Client, kind: str, lists: Dict[str, int], rows: Sequence[Row]) -> None:
-    """Adds what rows have of lists: each element an item, in their order, a nanosecond after the one before."""
+def _add_items(client: Client, kind: str, lists: Dict[str, int], rows: Sequence[Row], since: datetime) -> None:
+    """Adds the elements of lists as items, in their order, each a nanosecond after the previous one. Rows of before
+    `since` have none."""
     requests, count = [], 0
 
     def send():
@@ -197,6 +301,8 @@ def _add_items(client: Client, kind: str, lists: Dict[str, int], rows: Sequence[
 
     for key, values, happened, _ in rows:
         moment = _utc(happened)
+        if moment < since:
+            continue
         nanos = int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
         for name in lists:
             elements = to_json(values.get(name, Value())) or []
@@ -210,13 +316,19 @@ def _add_items(client: Client, kind: str, lists: Dict[str, int], rows: Sequence[
     send()
 
 
-def _put_bags(client: Client, kind: str, lists: Dict[str, int], rows: Sequence[Row]) -> None:
-    """Puts each row as a bag, but never an older row in the place of a newer one."""
+def _put_bags(client: Client, kind: str, lists: Dict[str, int], rows: Sequence[Row], since: datetime) -> None:
+    """Puts each row as a bag, but never an older row in place of a newer one. The bag of a row from before `since` has
+    the elements of its lists, too."""
     newest: Dict[str, Tuple[datetime, dict]] = {}
     for key, values, happened, _ in rows:
         one, moment = entity_id(key), _utc(happened)
         if one not in newest or newest[one][0] <= moment:
-            bag = {name: to_json(value) for name, value in values.items() if name not in lists}
+            plain = {name: value for name, value in values.items() if name not in lists}
+            bag = {name: to_json(value) for name, value in plain.items()}
+            if moment < since:
+                bag.update({name: (to_json(values[name]) or [])[::-1] for name in lists if name in values})
+            if types := types_of(plain):
+                bag[TYPES] = types
             newest[one] = (moment, {**bag, EVENT_TIMESTAMP: moment.isoformat()})
     with ThreadPoolExecutor(CONNECTIONS_MAX) as pool:
         for _ in range(TURNS_MAX):
@@ -226,13 +338,15 @@ def _put_bags(client: Client, kind: str, lists: Dict[str, int], rows: Sequence[R
             newest = {one: newest[one] for one, attempt in zip(ids, tries) if not attempt.result()}
             if not newest:
                 return
-    raise RuntimeError(f"{len(newest)} rows were not written: others changed them at the same time, again and again")
+    raise RuntimeError(f"{len(newest)} rows were not written, because other writers changed them {TURNS_MAX} times")
 
 
 def _put_newer(client: Client, kind: str, one: str, row: Tuple[datetime, dict], present: Optional[dict]) -> bool:
-    """Whether the row stands, or a newer one; not if somebody else was faster."""
+    """Whether the row or a newer one is stored; not if another writer was faster. A bag that another program put has no
+    time of a row, and is replaced."""
     moment, bag = row
-    if present is not None and datetime.fromisoformat(present["properties"][EVENT_TIMESTAMP]) > moment:
+    written_at = _event_timestamp(present) if present else None
+    if written_at is not None and written_at > moment:
         return True
     condition = {"If-Match": present["etag"]} if present else {"If-None-Match": "*"}
     return client.call("PUT", path("v1", "entities", kind, one), bag, headers=condition, accept=["etag_mismatch"]) is not None
