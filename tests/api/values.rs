@@ -84,6 +84,85 @@ async fn a_zero_with_a_minus_is_the_same_value_as_one_without() {
     assert_eq!(api.values(&list).await.len(), 1);
 }
 
+/// The value that every reply on lists shows of one item, as it is asked for.
+async fn shown_everywhere(api: &Api, value: Value, query: &str) -> Vec<Value> {
+    let query = if query.is_empty() { String::new() } else { format!("?int64_as={query}") };
+    let list = items("n", "u");
+    let page = api.get(&format!("{list}{query}")).await.expect(200);
+    let contained = api.post(&format!("{list}:contains{query}"), json!({"values": [value]})).await.expect(200);
+    let found = api.post(&format!("{}:lookup{query}", items("set", "u")), json!({"keys": ["k"]})).await.expect(200);
+    let request = json!({"requests": [{"entity_type": "user", "feature": "n", "entity_id": "u"}]});
+    let pages = api.post(&format!("/v1/lists:batchGet{query}"), request).await.expect(200);
+    let joined = if query.is_empty() { "?lists=n".to_owned() } else { format!("{query}&lists=n") };
+    let bag = api.get(&format!("/v1/entities/user/u{joined}")).await.expect(200);
+    let request = json!({"requests": [{"entity_type": "user", "entity_id": "u"}]});
+    let bags = api.post(&format!("/v1/entities:batchGet{joined}"), request).await.expect(200);
+    let values = [
+        &page["items"][0]["value"],
+        &contained["results"][0]["value"],
+        &found["results"][0]["value"],
+        &pages["results"][0]["items"][0]["value"],
+        &bag["lists"]["n"]["items"][0]["value"],
+        &bags["results"][0]["lists"]["n"]["items"][0]["value"],
+    ];
+    values.into_iter().cloned().collect()
+}
+
+#[tokio::test]
+async fn integers_are_strings_of_digits_on_request() {
+    let api = api().await;
+    let number = json!(9_007_199_254_740_993_i64);
+    let text = json!("9007199254740993");
+    api.feature("n", "int64", "30d").await;
+    let set = json!({"entity_type": "user", "name": "set", "value_type": "int64", "ttl": "30d", "identity": "key"});
+    api.post("/v1/features", set).await.expect(201);
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    api.send(reqwest::Method::PUT, "/v1/entities/user/u", &[], b"{}").await.expect(201);
+    api.add(&items("n", "u"), &[(ago(5), text.clone())]).await;
+    let keyed = json!({"timestamp": ago(5), "value": number, "key": "k"});
+    api.post(&items("set", "u"), json!({"items": [keyed]})).await.expect(200);
+    // In turn, so that no page of another form is remembered.
+    for _ in 0..2 {
+        for (query, expected) in [("", &number), ("string", &text), ("number", &number)] {
+            let shown = shown_everywhere(&api, text.clone(), query).await;
+            assert!(shown.iter().all(|value| value == expected), "{query}: {shown:?}");
+        }
+    }
+    // As the feature is defined, unless a call asks for another form.
+    for name in ["n", "set"] {
+        let feature = format!("/v1/features/user/{name}");
+        let changed = api.patch(&feature, json!({"int64_as": "string"})).await.expect(200);
+        assert_eq!((&changed["int64_as"], &changed["versions"][0]["int64_as"]), (&json!("string"), &json!("string")));
+    }
+    for (query, expected) in [("", &text), ("string", &text), ("number", &number)] {
+        let shown = shown_everywhere(&api, number.clone(), query).await;
+        assert!(shown.iter().all(|value| value == expected), "{query}: {shown:?}");
+    }
+    let lines = api.send(reqwest::Method::GET, &items("n", "u"), &[("Accept", "application/x-ndjson")], b"").await;
+    assert!(lines.text().ends_with("\"value\":\"9007199254740993\"}\n"), "{}", lines.text());
+    let version = api.post("/v1/features/user/n/versions", json!({"version": "v2"})).await.expect(201);
+    assert_eq!(version["int64_as"], "string", "a version inherits it");
+    api.patch("/v1/features/user/n", json!({"int64_as": "number"})).await.expect(200);
+    assert_eq!(api.values(&items("n", "u")).await, [number]);
+}
+
+#[tokio::test]
+async fn the_form_of_integers_is_refused_where_it_means_nothing() {
+    let api = api().await;
+    api.feature("n", "int64", "30d").await;
+    api.feature("s", "string", "30d").await;
+    api.get(&format!("{}?int64_as=text", items("n", "u"))).await.refused("invalid_argument", "int64_as");
+    api.patch("/v1/features/user/n", json!({"int64_as": "text"})).await.refused("invalid_argument", "int64_as");
+    api.patch("/v1/features/user/s", json!({"int64_as": "string"})).await.refused("invalid_argument", "int64_as");
+    let new = json!({"entity_type": "user", "name": "t", "value_type": "json", "ttl": "30d", "int64_as": "string"});
+    api.post("/v1/features", new).await.refused("invalid_argument", "int64_as");
+    let version = json!({"version": "v2", "int64_as": "string"});
+    api.post("/v1/features/user/s/versions", version).await.refused("invalid_argument", "int64_as");
+    // The other values of a call are as they are.
+    api.add(&items("s", "u"), &[(ago(5), json!("7"))]).await;
+    assert_eq!(api.values(&format!("{}?int64_as=string", items("s", "u"))).await, [json!("7")]);
+}
+
 #[tokio::test]
 async fn values_of_another_type_are_refused() {
     let api = api().await;
