@@ -23,11 +23,7 @@ func must[T any](value T, err error) T {
 }
 
 func item(nanoseconds int64, value string) api.ItemInput {
-	var timestamp api.ItemInput_Timestamp
-	if err := timestamp.FromItemInputTimestamp1(uint64(nanoseconds)); err != nil {
-		log.Fatal(err)
-	}
-	return api.ItemInput{Timestamp: timestamp, Value: value}
+	return api.ItemInput{Timestamp: nanoseconds, Value: value}
 }
 
 func main() {

@@ -88,6 +88,9 @@ fn json_values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 
 fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let raw = raw(deserializer)?;
+    if raw == "null" {
+        return Ok(None);
+    }
     if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return Ok(Some(raw.to_owned()));
     }

@@ -165,6 +165,12 @@ impl<'a> RemoveItemsInput<'a> {
             ["keys"] => body::read(body).map(Self::Keys),
             ["min_timestamp" | "max_timestamp"] | ["min_timestamp", "max_timestamp"] => {
                 let between: RemoveBetweenInput = body::read(body)?;
+                // Without a bound it would remove everything.
+                if between.min_timestamp.or(between.max_timestamp).is_none() {
+                    let detail = "name min_timestamp, max_timestamp or both; to remove all items of the list, send \
+                                  DELETE to its items";
+                    return Err(Problem::argument("min_timestamp", detail));
+                }
                 check_bounds(between.min_timestamp, between.max_timestamp)?;
                 Ok(Self::Between(between))
             }
@@ -225,6 +231,8 @@ mod tests {
             let sent = serde_json::to_vec(&removal).unwrap();
             assert_eq!(RemoveItemsInput::read(&sent).unwrap(), removal);
         }
+        let open = RemoveItemsInput::read(br#"{"min_timestamp":7,"max_timestamp":null}"#).unwrap();
+        assert_eq!(open, RemoveItemsInput::Between(bounds(Some(at(7)), None)));
         let contains = ContainsInput { values: vec!["1.50", "\"a\"", "null"] };
         assert_eq!(ContainsInput::read(&serde_json::to_vec(&contains).unwrap()).unwrap(), contains);
     }
@@ -247,6 +255,7 @@ mod tests {
             (r#"{"items":[{"timestamp":1}]}"#, "invalid_argument", "items[0].value"),
             (r#"{"items":[{"timestamp":"x","value":1}]}"#, "invalid_timestamp", "items[0].timestamp"),
             (r#"{"min_timestamp":null}"#, "invalid_argument", "min_timestamp"),
+            (r#"{"min_timestamp":null,"max_timestamp":null}"#, "invalid_argument", "min_timestamp"),
             (r#"{"max_timestamp":"soon"}"#, "invalid_timestamp", "max_timestamp"),
             (r#"{"min_timestamp":2,"max_timestamp":1}"#, "invalid_argument", "min_timestamp"),
         ] {

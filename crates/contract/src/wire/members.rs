@@ -150,15 +150,23 @@ pub(crate) fn parsed_or_null<'de, T, D: Deserializer<'de>>(
 
 /// A text in either form, or an integer.
 pub(crate) fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    Timestamp::from_json(raw(deserializer)?).map_err(|invalid| match invalid.code {
+    timestamp_of(raw(deserializer)?)
+}
+
+/// `null` stands for no bound, because generated clients write it for a bound that is left out.
+pub(crate) fn some_timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    match raw(deserializer)? {
+        "null" => Ok(None),
+        raw => timestamp_of(raw).map(Some),
+    }
+}
+
+fn timestamp_of<E: serde::de::Error>(raw: &str) -> Result<Timestamp, E> {
+    Timestamp::from_json(raw).map_err(|invalid| match invalid.code {
         // JSON of another type.
         Code::InvalidArgument => want(&format!("a string or an integer; {}", FORMS)),
         _ => refuse(invalid),
     })
-}
-
-pub(crate) fn some_timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    timestamp(deserializer).map(Some)
 }
 
 #[cfg(test)]

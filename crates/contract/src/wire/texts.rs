@@ -154,7 +154,7 @@ impl PartialSchema for BucketOrNull {
 
 impl ToSchema for BucketOrNull {}
 
-/// How integers are written.
+/// How integers are written. Its schema stands in place: in Go, constants of two named types would have one name.
 pub struct Int64As;
 
 impl PartialSchema for Int64As {
@@ -163,7 +163,8 @@ impl PartialSchema for Int64As {
             .schema_type(SchemaType::Type(Type::String))
             .description(Some(
                 "How values of the type `int64` are written: as a JSON number (`number`) or as a string of decimal \
-                 digits (`string`). Many clients read numbers as doubles, which changes integers beyond 2^53.",
+                 digits (`string`); default `number`, and for a further version the feature's. Many clients read numbers \
+                 as doubles, which changes integers beyond 2^53.",
             ))
             .enum_values(Some(domain::Int64As::ALL.map(domain::Int64As::as_str)))
             .into()

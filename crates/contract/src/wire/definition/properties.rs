@@ -229,12 +229,10 @@ properties! {
     }
     {
         shown:
-            /// How replies write values of the type `int64`; absent for `number`.
             #[serde(default, skip_serializing_if = "Int64As::is_number")]
-            #[schema(value_type = texts::Int64As, required = false)]
+            #[schema(value_type = texts::Int64As, inline, required = false)]
         given:
-            /// How replies write values of the type `int64`; default `number`, and for a further version the feature's.
-            #[schema(value_type = texts::Int64As, required = false)]
+            #[schema(value_type = texts::Int64As, inline, required = false)]
         int64_as: Int64As, changeable
     }
     {
