@@ -253,3 +253,27 @@ pub async fn values_of_each_type_are_shown(page: Rc<Page>) {
     page.sees("Show more of 2,001 members").await;
     page.is_accessible().await;
 }
+
+pub async fn a_list_is_aggregated_in_windows(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("paid", "int64", "1d").await;
+    api.add("paid", &[(30, json!(5)), (1_800, json!(7)), (7_200, json!(30))]).await;
+    page.open(&api.url("/console/lists?type=user&feature=paid&id=u-1")).await;
+    page.sees("Aggregate").await;
+    page.run("document.querySelector('.aggregate').open = true").await;
+    page.fill("Windows", "10m, 1h, 7d").await;
+    page.choose("Function", "sum").await;
+    page.click("button", "Aggregate").await;
+    page.sees("3 items read").await;
+    page.is_accessible().await;
+    let rows = "[...document.querySelectorAll('.aggregates tbody tr')]";
+    let sums = page.run(&format!("return {rows}.map((row) => row.children[1].innerText.trim())")).await;
+    assert_eq!(sums, json!(["5", "12", "42"]));
+    // The bars are to scale.
+    let widths = page.run(&format!("return {rows}.map((row) => row.querySelector('.window-bar').style.width)")).await;
+    assert_eq!(widths[2], json!("100%"));
+    // No window says more than the list has.
+    page.sees("Not complete: older items have expired.").await;
+    page.fill("Windows", "1 hour").await;
+    page.sees("is no duration such as 10m, 1h or 7d.").await;
+}

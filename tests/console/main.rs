@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         lists::what_happened_long_ago_is_told,
         lists::what_happened_since_is_told,
         lists::values_of_each_type_are_shown,
+        lists::a_list_is_aggregated_in_windows,
         times::fields_take_what_commands_take,
         times::times_have_seconds_and_a_zone_and_one_switch,
         times::the_timeline_fits_its_items,

@@ -11,7 +11,7 @@ pub const QUERY: [Parameter; 2] = [VERSION, INT64_AS];
 
 pub static ROW: Row = Row {
     name: "aggregate_items",
-    summary: "Aggregate List Items",
+    summary: "Aggregate list items",
     description: "Returns counts, sums and other aggregates of the visible items in each of 1 to 16 windows of time. \
                   A window whose items are not all visible has `complete` false and a `reason`. A call reads at most \
                   `items.aggregate_items_max` items.",
