@@ -6,7 +6,8 @@ use bytes::Bytes;
 use liststore_contract::domain::{Identity, Timestamp};
 
 use super::{Collect, Next, Offered, is_visible};
-use crate::{Bounds, Count, Operation};
+use crate::Operation;
+use crate::request::{Bounds, Count};
 
 /// The items that an operation sees between two moments.
 struct Within {

@@ -4,7 +4,8 @@
 use liststore_contract::domain::{Item, ItemKey, MaxItems, Timestamp, ValueDigest};
 
 use super::{Collect, Next, Offered, is_visible};
-use crate::{ItemPage, Operation, Range};
+use crate::Operation;
+use crate::request::{ItemPage, Range};
 
 /// Collects a page from items that are offered in the list's order.
 pub struct PageBuilder {
@@ -42,8 +43,7 @@ impl PageBuilder {
         }
     }
 
-    /// The first moment at which an item that was offered and was visible is so no longer, in nanoseconds since the Unix
-    /// epoch.
+    /// The first moment at which one of the offered visible items expires, in nanoseconds since the Unix epoch.
     pub fn holds_until(&self) -> u64 {
         self.holds_until
     }

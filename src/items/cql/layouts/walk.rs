@@ -148,8 +148,8 @@ impl Collect for Keys {
     }
 }
 
-/// Finds the last item that a list shows, if the list has more. `walk` begins at the newest item and reads one item more
-/// than are shown. Gives the permit back afterwards: callers that wait for one come next.
+/// Finds the last item that a list shows, if the list has more. `walk` begins at the newest item, and reads one item
+/// more than are shown. Gives the permit back afterwards: callers that wait for one come next.
 pub async fn last_shown(call: &mut Call, max_items: MaxItems, walk: impl Walk) -> Result<Option<ItemKey>, StoreError> {
     let shown = max_items.as_u64();
     let keys = collect(call, walk, Keys::new(shown + 1, shown)).await?;

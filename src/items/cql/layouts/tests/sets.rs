@@ -4,11 +4,11 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn pages_have_each_member_once_wherever_the_cluster_cuts_them() {
-    let (server, all) = (Server::new(), items(150));
+    let (server, all) = (Server::new(), items(60));
     server.add(&set(Keep::Newest), &all).await.unwrap();
     for limits in cuts() {
         server.cluster.set_limits(limits);
-        for limit in [1, 74, 75, 149, 150, 151] {
+        for limit in [1, 29, 30, 59, 60, 61] {
             let newest = server.walk(&set(Keep::Newest), &Bounds::ALL, Order::Newest, limit).await;
             assert_eq!(told(&newest), all, "{limits:?} {limit}");
             let mut oldest = told(&server.walk(&set(Keep::Newest), &Bounds::ALL, Order::Oldest, limit).await);

@@ -1,6 +1,6 @@
 //! A small cluster in memory for unit tests. It is deterministic: it answers at once, and fails where a test says so.
 //!
-//! It knows each statement by its name, and merges writes as the databases do: by write timestamps, TTLs and tombstones.
+//! It knows each statement by its name. It merges writes as the databases do: by write timestamps, TTLs and tombstones.
 //! Its pages can be cut short, and it can refuse reads that pass too many tombstones. Lists of entities, and swaps that
 //! are noted, are not simulated.
 
@@ -71,7 +71,7 @@ impl Default for Limits {
 #[derive(Default)]
 struct State {
     partitions: BTreeMap<(Table, String, String), Partition>,
-    bags: HashMap<(String, String), BagRow>,
+    bags: HashMap<(String, String), StoredBag>,
     limits: Limits,
     faults: VecDeque<Fault>,
     /// The statement of each attempt.
@@ -80,7 +80,7 @@ struct State {
     rows_sent: usize,
 }
 
-struct BagRow {
+struct StoredBag {
     put: Arc<BagPut>,
     expires: u64,
 }
@@ -148,7 +148,7 @@ impl Simulated {
                 Err(write_timeout())
             }
         };
-        async { answer }.boxed()
+        async move { answer }.boxed()
     }
 }
 
@@ -185,7 +185,7 @@ impl Partitions for Simulated {
                 found.page(&mut state, &from, usize::try_from(rows_max).unwrap()).map(Some)
             }
         };
-        async { answer }.boxed()
+        async move { answer }.boxed()
     }
 
     fn write(self: Arc<Self>, query: &Query<'_>, _: Attempt) -> Answer<()> {
@@ -323,7 +323,7 @@ impl State {
         let is_applied = state == put.before.state && states == put.before.states;
         if is_applied {
             let expires = now + u64::try_from(put.ttl_secs).unwrap();
-            self.bags.insert(place, BagRow { put, expires });
+            self.bags.insert(place, StoredBag { put, expires });
         }
         SwapAnswer { is_applied, state, states }
     }
@@ -411,7 +411,7 @@ impl Found {
             Name::Bag(BagStatement::Read) => {
                 let [feature_key, entity_id] = query.partition.unwrap();
                 let row = state.bags.get(&(feature_key.to_owned(), entity_id.to_owned()));
-                if let Some(BagRow { put, .. }) = row.filter(|row| row.expires > now) {
+                if let Some(StoredBag { put, .. }) = row.filter(|row| row.expires > now) {
                     let bag = put.bag.as_ref();
                     let long = |of: Option<u64>| Column::Long(of.map(u64::cast_signed));
                     found.rows.push((
@@ -495,6 +495,7 @@ impl Found {
     }
 
     /// A page from a place on, and the next place.
+    #[expect(clippy::result_large_err, reason = "it is the driver's error")]
     fn page(
         self,
         state: &mut State,

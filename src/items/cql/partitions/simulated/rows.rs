@@ -70,7 +70,7 @@ fn encoded(row: &[Column]) -> Bytes {
             Column::Blob(bytes) => put(&mut into, bytes.as_deref()),
             Column::Long(long) => put(&mut into, long.map(i64::to_be_bytes).as_ref().map(|bytes| &bytes[..])),
             Column::Id(id) => put(&mut into, id.as_ref().map(|id| &id.as_bytes()[..])),
-            Column::Items(items) => put(&mut into, Some(&encoded_items(items))),
+            Column::Items(items) => put(&mut into, Some(&encoded_items(items)[..])),
         }
     }
     into.freeze()
@@ -80,7 +80,7 @@ fn encoded_items(items: &[(i32, EntryItem)]) -> Bytes {
     let mut into = BytesMut::new();
     into.put_i32(i32::try_from(items.len()).unwrap());
     for (writer, EntryItem { key, written, expires_at, value }) in items {
-        put(&mut into, Some(&writer.to_be_bytes()));
+        put(&mut into, Some(&writer.to_be_bytes()[..]));
         let (written, expires_at) = (Some(*written), Some(expires_at.cast_signed()));
         let item = [
             Column::Text(key.clone()),
@@ -88,7 +88,7 @@ fn encoded_items(items: &[(i32, EntryItem)]) -> Bytes {
             Column::Long(expires_at),
             Column::Blob(Some(value.clone())),
         ];
-        put(&mut into, Some(&encoded(&item)));
+        put(&mut into, Some(&encoded(&item)[..]));
     }
     into.freeze()
 }
