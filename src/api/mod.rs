@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use liststore_contract::operations::list_audit::Audited;
 use prometheus::Registry;
 
 use crate::access::{Access, Budget, Principal};
@@ -20,7 +21,7 @@ use crate::backup::Backups;
 use crate::domain::Clock;
 use crate::service::{Repeated, Service, ServiceError, ServiceHandles, ServiceOptions};
 use crate::telemetry::Log;
-use crate::wire::{Audited, ErrorCode, Problem};
+use crate::wire::{ErrorCode, Problem};
 
 pub(crate) mod admission;
 pub(crate) mod body;
@@ -49,8 +50,8 @@ pub(crate) mod response;
 pub(crate) mod tls;
 pub(crate) mod tls_clients;
 
-pub use crate::wire::{IdentityProvider, SignIn};
 pub use health::is_ready;
+pub use liststore_contract::operations::get_sign_in::{IdentityProvider, SignIn};
 pub use operation::{OperationId, Registered};
 pub use tls::{Tls, TlsError, TlsOptions};
 pub use tls_clients::ClientTls;

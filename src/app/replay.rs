@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use liststore_contract::operations::list_audit::Audited;
 use tokio::time::{Instant, sleep};
 
 use super::{READY_LOOK_INTERVAL, StartError};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::api::{self, ApiState};
 use crate::service::Repeated;
-use crate::wire::Audited;
 
 /// The file's name in the data directory.
 const NAME: &str = "replay.ndjson";

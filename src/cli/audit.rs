@@ -2,6 +2,7 @@
 
 use clap::Args;
 use liststore_contract::operations::list_audit;
+use liststore_contract::operations::list_audit::Audited;
 
 use super::block_on;
 use super::failure::Failure;
@@ -10,7 +11,6 @@ use super::pages::entries;
 use super::parse::{self, ServerOptions};
 use crate::client::Request;
 use crate::domain::Timestamp;
-use crate::wire::Audited;
 use crate::wire::parameters::{AUDIT_ACTION, AUDIT_BY, AUDIT_TARGET, PAGE_SIZE, SINCE, UNTIL};
 
 const EXAMPLES: &str = "\

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use liststore_contract::operations::create_backup;
+use liststore_contract::operations::create_backup::{Backup, BackupInput};
 use serde::Serialize;
 
 use super::archive::{self, Extent};
@@ -18,7 +19,6 @@ use super::parse::Author;
 use crate::backup::{OUTGOING, note_finished};
 use crate::client::{Client, Request, Response, Retries, read};
 use crate::domain::{Clock, SystemClock, Timestamp};
-use crate::wire::{Backup, BackupInput};
 
 /// A backup to another file system copies everything, so this is long, but bounded.
 const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);

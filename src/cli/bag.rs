@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::Args;
+use liststore_contract::operations::batch_get_bags::{BagRequest, BatchGetBagsInput};
 use liststore_contract::operations::{batch_get_bags, delete_bag, get_bag, patch_bag, put_bag};
 use liststore_contract::row::Row;
 use serde::Deserialize;
@@ -19,7 +20,7 @@ use crate::client::{Request, Response, printable, read};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{EntityId, EntityType};
 use crate::wire::parameters::JOINED_LISTS;
-use crate::wire::{Bag, BagRequest, BagStored, BatchGetBagsInput, Item, ProblemBody, read_joined_lists};
+use crate::wire::{Bag, BagStored, Item, ProblemBody, read_joined_lists};
 
 /// An entity.
 #[derive(Debug, Args)]

@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 
 use clap::Args;
 use liststore_contract::operations::clean_indexes;
+use liststore_contract::operations::clean_indexes::CleanInput;
 
 use super::definitions::{ChangeOptions, entity_type_names};
 use super::failure::Failure;
 use super::jobs::{Wait, begin};
 use crate::client::Request;
 use crate::domain::{EntityType, VersionLabel};
-use crate::wire::CleanInput;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! Shared arguments of the commands for definitions: features and their versions, entity types, indexes.
 
 use clap::Args;
+use liststore_contract::operations::list_indexes::IndexList;
 use liststore_contract::operations::{get_feature, list_entity_types, list_indexes};
 use liststore_contract::row::Row;
 use serde_json::value::RawValue;
@@ -12,7 +13,7 @@ use super::parse::{self, Author, ServerOptions};
 use crate::client::{Client, Request, read};
 use crate::domain::{Description, EntityType, FeatureId, Labels, Owner, VersionLabel};
 use crate::wire::parameters::PAGE_SIZE;
-use crate::wire::{self, Feature, IndexList};
+use crate::wire::{self, Feature};
 
 /// An entity type.
 #[derive(Debug, Clone, Args)]

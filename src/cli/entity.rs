@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use liststore_contract::operations::erase_entity;
+use liststore_contract::operations::erase_entity::{EntityErased, ErasedBag, ErasedList};
 
 use super::confirm::Yes;
 use super::failure::Failure;
@@ -11,7 +12,7 @@ use super::parse::{Author, ServerOptions};
 use super::{bag, bag_files, block_on};
 use crate::client::{Request, printable, read};
 use crate::domain::{EntityId, EntityType};
-use crate::wire::{EntityErased, ErasedBag, ErasedList, ProblemBody};
+use crate::wire::ProblemBody;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,9 @@
 use std::num::NonZeroU32;
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::create_entity_type::EntityTypeInput;
+use liststore_contract::operations::purge_entity_type::PurgeBagsInput;
+use liststore_contract::operations::update_entity_type::EntityTypePatch;
 use liststore_contract::operations::{
     create_entity_type, delete_entity_type, get_entity_type, get_entity_type_history, list_entity_types,
     purge_entity_type, update_entity_type,
@@ -20,8 +23,8 @@ use super::parse::{self, ServerOptions};
 use super::{block_on, extent};
 use crate::client::{Client, Request, Response, read};
 use crate::domain::Ttl;
+use crate::wire::EntityType;
 use crate::wire::parameters::{PAGE_SIZE, TYPE_TEXT};
-use crate::wire::{EntityType, EntityTypeInput, EntityTypePatch, PurgeBagsInput};
 
 const EXAMPLES: &str = "\
 Examples:

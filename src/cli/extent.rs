@@ -1,13 +1,14 @@
 //! The extent of a deletion, in numbers for the question before it. All counts are bounded.
 
+use liststore_contract::operations::count_items::Counted;
 use liststore_contract::operations::{count_items, list_bags, list_entities};
 
 use super::failure::Failure;
 use super::output::counted;
 use crate::client::{Client, ClientError, Request};
 use crate::domain::{EntityId, EntityType, FeatureId, Limit, VersionLabel};
+use crate::wire::EntityPage;
 use crate::wire::parameters::{COUNT_MAX, PAGE_SIZE, PAGE_TOKEN, VERSION};
-use crate::wire::{Counted, EntityPage};
 
 /// Pages of a listing that are counted.
 const PAGES_MAX: usize = 10;

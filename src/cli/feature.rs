@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::create_feature::FeatureInput;
+use liststore_contract::operations::update_feature::FeaturePatch;
 use liststore_contract::operations::{
     create_feature, delete_feature, get_feature, get_history, list_features, update_feature,
 };
@@ -18,7 +20,7 @@ use crate::client::{Request, Response, read};
 use crate::definition::VersionProperties;
 use crate::domain::{EntityType, Ttl, ValueType};
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, TEXT};
-use crate::wire::{Change, Deleted, Feature, FeatureInput, FeaturePatch, FeatureVersion};
+use crate::wire::{Change, Deleted, Feature, FeatureVersion};
 
 const HISTORY_DEFAULT: &str = "100";
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use liststore_contract::operations::create_index::IndexInput;
 use liststore_contract::operations::{create_index, delete_index, get_index, list_indexes};
 use liststore_contract::row::Row;
 use serde::Deserialize;
@@ -19,7 +20,7 @@ use super::{block_on, clean, extent};
 use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::VersionLabel;
 use crate::domain::index::Pointer;
-use crate::wire::{Index, IndexInput, IndexState};
+use crate::wire::{Index, IndexState};
 
 /// The interval between checks of an index that the user waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use liststore_contract::operations::update_job::JobPatch;
 use liststore_contract::operations::{cancel_job, get_job, list_jobs, pause_job, resume_job, update_job};
 
 use super::block_on;
@@ -14,8 +15,8 @@ use super::pages::entries;
 use super::parse::{Author, ServerOptions};
 use crate::client::{Client, Request, Response, printable, read};
 use crate::domain::JobId;
+use crate::wire::Job;
 use crate::wire::parameters::PAGE_SIZE;
-use crate::wire::{Job, JobPatch};
 
 /// The interval between checks of a job that the user waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,6 +1,8 @@
 //! `liststore key`: API keys, through a server's HTTP API or the socket in its data directory.
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::create_key::KeyInput;
+use liststore_contract::operations::rotate_key::KeyRotation;
 use liststore_contract::operations::{create_key, get_key, list_keys, revoke_key, rotate_key};
 use serde_json::json;
 
@@ -14,7 +16,7 @@ use crate::access::token::Secret;
 use crate::client::{Request, Response, printable, read};
 use crate::domain::{EntityType, KeyId, KeyName, Role, Scope, Ttl};
 use crate::wire::parameters::{CREATED_KEYS, PAGE_SIZE};
-use crate::wire::{CreatedKey, Key, KeyInput, KeyMade, KeyRotation};
+use crate::wire::{CreatedKey, Key, KeyMade};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! `liststore log`: the log configuration of a running server.
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::change_log::LogInput;
 use liststore_contract::operations::{change_log, get_log};
 
 use super::block_on;
@@ -9,7 +10,7 @@ use super::output::show;
 use super::parse::{Author, Way};
 use crate::client::{Request, read};
 use crate::domain::{self, AccessLog};
-use crate::wire::{LogInput, LogState};
+use crate::wire::LogState;
 
 /// Show and change the log configuration of a running server
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::resize_pool::PoolInput;
 use liststore_contract::operations::{get_pool, resize_pool};
 
 use super::block_on;
@@ -11,7 +12,7 @@ use super::output::show;
 use super::parse::{Author, ServerOptions};
 use crate::client::{Request, read};
 use crate::domain;
-use crate::wire::{Pool, PoolInput};
+use crate::wire::Pool;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use clap::Args;
 use liststore_contract::operations::purge_feature;
+use liststore_contract::operations::purge_feature::PurgeInput;
 
 use super::confirm::Yes;
 use super::definitions::{ChangeOptions, labels};
@@ -13,7 +14,6 @@ use super::jobs::{Wait, begin};
 use super::parse::FeatureArguments;
 use crate::client::Request;
 use crate::domain::VersionLabel;
-use crate::wire::PurgeInput;
 
 const EXAMPLES: &str = "\
 Examples:

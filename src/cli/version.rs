@@ -1,6 +1,8 @@
 //! `liststore version`: the versions of a list feature, through a server's HTTP API.
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::create_version::VersionInput;
+use liststore_contract::operations::update_version::VersionPatch;
 use liststore_contract::operations::{create_version, delete_version, get_feature, get_version, update_version};
 use liststore_contract::row::Row;
 use serde::Deserialize;
@@ -15,7 +17,7 @@ use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, extent};
 use crate::client::{Request, Response, read};
 use crate::domain::{Description, Ttl, VersionLabel};
-use crate::wire::{FeatureVersion, VersionInput, VersionPatch};
+use crate::wire::FeatureVersion;
 
 const EXAMPLES: &str = "\
 Examples:

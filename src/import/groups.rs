@@ -6,11 +6,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use liststore_contract::operations::add_items::AddItemsInput;
 use tokio::time::Instant;
 
 use super::row::{RawRow, Row};
 use crate::domain::EntityId;
-use crate::wire::AddItemsInput;
 
 pub const GROUP_ITEMS_MAX: usize = AddItemsInput::ITEMS_MAX;
 /// Well below the server's default body limit.

@@ -15,7 +15,8 @@ use crate::domain::{
     Author, Description, EntityType, FeatureId, Generation, IndexSpec, JobId, Labels, Limit, Owner, Revision,
     Timestamp, Ttl, ValueType, VersionLabel,
 };
-pub use crate::wire::{FeaturePatch, VersionPatch};
+pub use liststore_contract::operations::update_feature::FeaturePatch;
+pub use liststore_contract::operations::update_version::VersionPatch;
 
 mod applied;
 mod audit;

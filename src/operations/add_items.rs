@@ -1,6 +1,6 @@
 //! Add List Items.
 
-use liststore_contract::operations::add_items::{QUERY, ROW};
+use liststore_contract::operations::add_items::{AddItemsInput, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::actors::AddOutcome;
@@ -11,7 +11,6 @@ use crate::api::reply;
 use crate::domain::ListKey;
 use crate::service::members::encode;
 use crate::service::{AddItems, Caller, Service, ServiceError};
-use crate::wire::AddItemsInput;
 
 impl Operation for AddItems<'_> {
     const ROW: &'static Row = &ROW;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::batch_add::ROW;
+use liststore_contract::operations::batch_add::{AddRequest, AddResult, BatchAddInput, BatchAddResults, ROW};
 use liststore_contract::row::Row;
 
 use crate::actors::AddOutcome;
@@ -11,7 +11,6 @@ use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::reply::{self, failed};
 use crate::service::{AddItems, Caller, ListName, Service, ServiceError};
-use crate::wire::{AddRequest, AddResult, BatchAddInput, BatchAddResults};
 
 pub struct BatchAdd;
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::batch_get::{QUERY, ROW};
+use liststore_contract::operations::batch_get::{BatchGetInput, GetRequest, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -13,7 +13,6 @@ use crate::api::query::form;
 use crate::api::reply::failed;
 use crate::domain::{Int64As, Limit};
 use crate::service::{Caller, GetItems, ListName, ListRead, RenderedPage, Service, ServiceError};
-use crate::wire::{BatchGetInput, GetRequest};
 
 pub struct BatchGet<'r> {
     input: BatchGetInput<'r>,

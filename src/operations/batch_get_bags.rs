@@ -1,6 +1,6 @@
 //! Get many bags.
 
-use liststore_contract::operations::batch_get_bags::{QUERY, ROW};
+use liststore_contract::operations::batch_get_bags::{BagRequest, BatchGetBagsInput, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -10,8 +10,8 @@ use crate::api::problem::Problem;
 use crate::api::query::joined_lists;
 use crate::api::reply::bag_texts;
 use crate::service::{Bag, Caller, EntityName, JoinedLists, Service, ServiceError};
+use crate::wire::BATCH_BAGS_MAX;
 use crate::wire::parameters::JOINED_LISTS;
-use crate::wire::{BATCH_BAGS_MAX, BagRequest, BatchGetBagsInput};
 
 /// Get many bags.
 pub struct BatchGetBags {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use liststore_contract::operations::change_log::ROW;
+use liststore_contract::operations::change_log::{LogInput, ROW};
 use liststore_contract::row::Row;
 use serde_json::{Value as Json, json};
 use tokio::time::{Instant, timeout_at};
@@ -15,7 +15,6 @@ use crate::domain::Invalid;
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::service::{Caller, Service, ServiceError};
 use crate::telemetry::{LogState, check_filter};
-use crate::wire::LogInput;
 
 /// The longest wait for a change of the log.
 const LOG_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use liststore_contract::operations::clean_indexes::ROW;
+use liststore_contract::operations::clean_indexes::{CleanInput, ROW};
 use liststore_contract::row::Row;
 use serde_json::json;
 
@@ -16,7 +16,6 @@ use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Job, Target, Task, TaskKind};
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::service::{Caller, Changes, Service, ServiceError, StepFailure, to_its_end, within};
-use crate::wire::CleanInput;
 
 /// Which indexes of an entity type to clean.
 pub struct CleanIndexes {

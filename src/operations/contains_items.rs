@@ -1,7 +1,7 @@
 //! Find values in a list.
 
 use bytes::Bytes;
-use liststore_contract::operations::contains_items::{QUERY, ROW};
+use liststore_contract::operations::contains_items::{Contained, ContainedValue, ContainsInput, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -11,7 +11,6 @@ use crate::api::query::{bounds, form};
 use crate::domain::{Int64As, JsonForm, ListKey, Timestamp, Value};
 use crate::items::Bounds;
 use crate::service::{Caller, ListName, Service, ServiceError};
-use crate::wire::{Contained, ContainedValue, ContainsInput};
 
 /// Find values in a list, within bounds.
 pub struct ContainsItems<'r> {

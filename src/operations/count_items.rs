@@ -1,6 +1,6 @@
 //! Count List Items.
 
-use liststore_contract::operations::count_items::{QUERY, ROW};
+use liststore_contract::operations::count_items::{Counted, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -10,7 +10,6 @@ use crate::api::query::{bounds, count};
 use crate::domain::{Limit, ListKey};
 use crate::items::{Bounds, Count};
 use crate::service::{Caller, ListName, Service, ServiceError};
-use crate::wire::Counted;
 use crate::wire::parameters::COUNT_MAX;
 
 /// Count the items of a list within bounds.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use liststore_contract::operations::create_backup::ROW;
+use liststore_contract::operations::create_backup::{self, BackupInput, ROW};
 use liststore_contract::row::Row;
 use serde_json::{Value as Json, json};
 
@@ -12,7 +12,6 @@ use crate::api::problem::Problem;
 use crate::backup::Backup;
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::service::{Caller, Service, ServiceError, broke_off};
-use crate::wire::{self, BackupInput};
 
 pub struct CreateBackup;
 
@@ -51,7 +50,7 @@ impl Operation for CreateBackup {
 
     fn reply(call: &Call<'_>, backup: Backup) -> HandlerResult {
         let items = backup.items;
-        call.json(&wire::Backup {
+        call.json(&create_backup::Backup {
             dir: backup.dir.display().to_string(),
             data_files: items.data_files,
             data_bytes: items.data_bytes,

@@ -1,7 +1,7 @@
 //! Create an entity type.
 
 use actix_web::http::header::LOCATION;
-use liststore_contract::operations::create_entity_type::ROW;
+use liststore_contract::operations::create_entity_type::{EntityTypeInput, ROW};
 use liststore_contract::operations::get_entity_type;
 use liststore_contract::row::Row;
 
@@ -13,7 +13,6 @@ use crate::api::reply;
 use crate::definition::Feature;
 use crate::metadata::{Change, NewFeature};
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::EntityTypeInput;
 
 pub struct CreateEntityType;
 

@@ -1,7 +1,7 @@
 //! Create List Feature.
 
 use actix_web::http::header::LOCATION;
-use liststore_contract::operations::create_feature::ROW;
+use liststore_contract::operations::create_feature::{FeatureInput, ROW};
 use liststore_contract::operations::get_feature;
 use liststore_contract::row::Row;
 
@@ -15,7 +15,6 @@ use crate::definition::VersionProperties;
 use crate::domain::FeatureId;
 use crate::metadata::{Change, NewFeature};
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::FeatureInput;
 
 pub struct CreateFeature;
 

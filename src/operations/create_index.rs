@@ -1,7 +1,7 @@
 //! Create an index of bags.
 
 use actix_web::http::header::LOCATION;
-use liststore_contract::operations::create_index::ROW;
+use liststore_contract::operations::create_index::{IndexInput, ROW};
 use liststore_contract::operations::get_index;
 use liststore_contract::row::Row;
 
@@ -12,7 +12,6 @@ use crate::api::reply;
 use crate::domain::{EntityType, FeatureId, IndexSpec, VersionLabel};
 use crate::metadata::{Change, NewVersion, VersionChanged};
 use crate::service::{Caller, Changes, IndexView, Service, ServiceError, within};
-use crate::wire::IndexInput;
 
 /// Create an index of bags.
 pub struct CreateIndex {

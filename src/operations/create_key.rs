@@ -1,7 +1,7 @@
 //! Create an API key.
 
 use actix_web::http::header::LOCATION;
-use liststore_contract::operations::create_key::ROW;
+use liststore_contract::operations::create_key::{KeyInput, ROW};
 use liststore_contract::operations::get_key;
 use liststore_contract::row::Row;
 
@@ -13,7 +13,6 @@ use crate::api::reply;
 use crate::domain::{ApiKey, KeyName, RateLimits, Role, Scope, Ttl};
 use crate::metadata::keys::KeyChange;
 use crate::service::{Caller, Changes, Service, ServiceError, within};
-use crate::wire::KeyInput;
 
 /// Create an API key.
 pub struct CreateKey {

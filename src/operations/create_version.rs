@@ -1,7 +1,7 @@
 //! Create List Feature Version.
 
 use actix_web::http::header::LOCATION;
-use liststore_contract::operations::create_version::ROW;
+use liststore_contract::operations::create_version::{ROW, VersionInput};
 use liststore_contract::operations::get_version;
 use liststore_contract::row::Row;
 
@@ -12,7 +12,6 @@ use crate::api::reply;
 use crate::domain::FeatureId;
 use crate::metadata::{Change, NewVersion, VersionChanged};
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::VersionInput;
 
 /// Create a version of a feature.
 pub struct CreateVersion {

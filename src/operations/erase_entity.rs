@@ -1,6 +1,6 @@
 //! Erase an entity.
 
-use liststore_contract::operations::erase_entity::ROW;
+use liststore_contract::operations::erase_entity::{self, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -9,7 +9,6 @@ use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::reply::failed;
 use crate::service::{BagConditions, Caller, EntityName, ErasedList, Receipt, Service, ServiceError};
-use crate::wire;
 
 /// Erase an entity, if its bag meets the conditions.
 pub struct EraseEntity {
@@ -36,7 +35,7 @@ impl Operation for EraseEntity {
         let (bags, lists): (Vec<_>, Vec<_>) = lists.into_iter().enumerate().partition(|(_, list)| list.id.is_of_bags());
         let problem =
             |index, outcome: Result<(), ServiceError>| outcome.err().map(|error| failed(call, index, error).problem);
-        let list = |(index, list): (usize, ErasedList)| wire::ErasedList {
+        let list = |(index, list): (usize, ErasedList)| erase_entity::ErasedList {
             feature: list.id.name.to_string(),
             version: list.version.to_string(),
             generation: list.generation.as_u64(),
@@ -44,13 +43,13 @@ impl Operation for EraseEntity {
             cleared: list.outcome.is_ok(),
             problem: problem(index, list.outcome),
         };
-        let bag = |(index, bag): (usize, ErasedList)| wire::ErasedBag {
+        let bag = |(index, bag): (usize, ErasedList)| erase_entity::ErasedBag {
             generation: bag.generation.as_u64(),
             deleted: !bag.is_present,
             cleared: bag.outcome.is_ok(),
             problem: problem(index, bag.outcome),
         };
-        call.json(&wire::EntityErased {
+        call.json(&erase_entity::EntityErased {
             entity_type: entity_type.to_string(),
             entity_id: entity_id.as_str().to_owned(),
             erased_at: at.to_string(),

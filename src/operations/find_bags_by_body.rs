@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::find_bags_by_body::ROW;
+use liststore_contract::operations::find_bags_by_body::{FindBagsInput, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -12,7 +12,6 @@ use crate::api::problem::Problem;
 use crate::api::reply::found_text;
 use crate::domain::Limit;
 use crate::service::{BagsFound, Caller, FindBags, Service, ServiceError};
-use crate::wire::FindBagsInput;
 use crate::wire::parameters::{BAGS_LIMIT, VALUE};
 
 /// The same query as that of a URL, which the body holds.

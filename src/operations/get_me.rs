@@ -1,6 +1,6 @@
 //! Get the caller's identity and permissions.
 
-use liststore_contract::operations::get_me::ROW;
+use liststore_contract::operations::get_me::{Me, PrincipalKind, ROW};
 use liststore_contract::row::Row;
 
 use crate::access::Principal;
@@ -9,7 +9,6 @@ use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::domain::Scope;
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::{Me, PrincipalKind};
 
 pub struct GetMe;
 

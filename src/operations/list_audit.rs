@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::list_audit::{QUERY, ROW};
+use liststore_contract::operations::list_audit::{AuditPage, Audited, QUERY, ROW};
 use liststore_contract::row::Row;
 use serde_json::json;
 
@@ -16,8 +16,8 @@ use crate::domain::page::AuditWalk;
 use crate::domain::{Limit, Revision, Timestamp};
 use crate::metadata::keys::{self, AuditEntry, AuditFilter};
 use crate::service::{AROUND_BYTES, Caller, Changes, Listed, Service, ServiceError, end_early, json_bytes, within};
+use crate::wire::Action;
 use crate::wire::parameters::{SINCE, UNTIL};
-use crate::wire::{Action, AuditPage, Audited};
 
 /// The action that stands for refusals.
 const REFUSE: &str = "refuse";

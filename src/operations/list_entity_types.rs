@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::list_entity_types::{QUERY, ROW};
+use liststore_contract::operations::list_entity_types::{EntityTypePage, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -14,7 +14,7 @@ use crate::definition::Feature;
 use crate::domain::Limit;
 use crate::metadata::FeatureFilter;
 use crate::service::{Caller, Listed, Service, ServiceError};
-use crate::wire::{self, EntityTypePage};
+use crate::wire::{self};
 
 /// List entity types.
 pub struct ListEntityTypes<'r> {

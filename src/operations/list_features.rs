@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::list_features::{QUERY, ROW};
+use liststore_contract::operations::list_features::{FeaturePage, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -15,7 +15,7 @@ use crate::domain::{EntityType, Limit};
 use crate::metadata::FeatureFilter;
 use crate::service::{Caller, Listed, Service, ServiceError};
 use crate::wire::parameters::ENTITY_TYPE;
-use crate::wire::{self, FeaturePage};
+use crate::wire::{self};
 
 /// List features.
 pub struct ListFeatures<'r> {

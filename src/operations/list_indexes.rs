@@ -1,6 +1,6 @@
 //! List the indexes of an entity type.
 
-use liststore_contract::operations::list_indexes::ROW;
+use liststore_contract::operations::list_indexes::{IndexList, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -9,7 +9,6 @@ use crate::api::problem::Problem;
 use crate::api::reply;
 use crate::domain::EntityType;
 use crate::service::{Caller, IndexView, Service, ServiceError};
-use crate::wire::IndexList;
 
 pub struct ListIndexes;
 

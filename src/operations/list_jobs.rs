@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use liststore_contract::operations::list_jobs::{QUERY, ROW};
+use liststore_contract::operations::list_jobs::{JobPage, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -15,7 +15,6 @@ use crate::domain::Limit;
 use crate::domain::page::JobWalk;
 use crate::metadata::jobs::{Job, TaskKind};
 use crate::service::{Caller, Changes, Listed, Service, ServiceError, end_early, json_bytes, may, within};
-use crate::wire::JobPage;
 
 /// The jobs of features that the caller may see, the newest first.
 pub struct ListJobs<'r> {

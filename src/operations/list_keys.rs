@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use liststore_contract::operations::list_keys::{QUERY, ROW};
+use liststore_contract::operations::list_keys::{KeyPage, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -13,7 +13,7 @@ use crate::api::reply;
 use crate::domain::page::KeyWalk;
 use crate::domain::{ApiKey, Limit};
 use crate::service::{Caller, Changes, Listed, Service, ServiceError, end_early, json_bytes, within};
-use crate::wire::{self, Key, KeyPage};
+use crate::wire::{self, Key};
 
 /// In the order of their names, revoked ones too.
 pub struct ListKeys<'r> {

@@ -1,6 +1,6 @@
 //! Look up members of a set.
 
-use liststore_contract::operations::lookup_items::{QUERY, ROW};
+use liststore_contract::operations::lookup_items::{LookupInput, QUERY, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -11,7 +11,6 @@ use crate::api::query::form;
 use crate::domain::{Int64As, Item, JsonForm, ListKey};
 use crate::service::members::looked_up;
 use crate::service::{Caller, ListName, Service, ServiceError, render};
-use crate::wire::LookupInput;
 
 /// Look up members of a set.
 pub struct LookupItems<'r> {

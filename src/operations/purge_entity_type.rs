@@ -1,6 +1,6 @@
 //! Purge the bags of an entity type.
 
-use liststore_contract::operations::purge_entity_type::ROW;
+use liststore_contract::operations::purge_entity_type::{PurgeBagsInput, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -10,7 +10,6 @@ use crate::api::reply;
 use crate::domain::FeatureId;
 use crate::metadata::jobs::Job;
 use crate::service::{Caller, Purge, Service, ServiceError};
-use crate::wire::PurgeBagsInput;
 
 pub struct PurgeEntityType;
 

@@ -1,6 +1,6 @@
 //! Purge a feature.
 
-use liststore_contract::operations::purge_feature::ROW;
+use liststore_contract::operations::purge_feature::{PurgeInput, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -9,7 +9,6 @@ use crate::api::problem::Problem;
 use crate::api::reply;
 use crate::metadata::jobs::Job;
 use crate::service::{Caller, Purge, Service, ServiceError};
-use crate::wire::PurgeInput;
 
 pub struct PurgeFeature;
 

@@ -1,6 +1,9 @@
 //! Remove List Items.
 
-use liststore_contract::operations::remove_items::{QUERY, ROW};
+use liststore_contract::operations::remove_items::{
+    QUERY, ROW, RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput,
+    RemoveValueInput, Removed,
+};
 use liststore_contract::row::Row;
 
 use crate::actors::Turn;
@@ -11,9 +14,6 @@ use crate::domain::{ListKey, Value};
 use crate::items::{Bounds, Removal};
 use crate::service::members::{encode, removal_of_key, removal_of_keys, removal_of_value};
 use crate::service::{Caller, ListName, Service, ServiceError};
-use crate::wire::{
-    RemoveBetweenInput, RemoveItemsInput, RemoveKeyInput, RemoveKeysInput, RemoveNamedInput, RemoveValueInput, Removed,
-};
 
 /// Remove items of a list.
 pub struct RemoveItems<'r> {

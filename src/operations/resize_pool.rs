@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use liststore_contract::operations::resize_pool::ROW;
+use liststore_contract::operations::resize_pool::{PoolInput, ROW};
 use liststore_contract::row::Row;
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
@@ -14,7 +14,6 @@ use crate::api::problem::Problem;
 use crate::api::reply;
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::PoolInput;
 
 /// The longest wait for a change of the pool: sessions with a cluster take time to open.
 const RESIZE_TIMEOUT: Duration = Duration::from_secs(50);

@@ -1,6 +1,6 @@
 //! Rotate an API key.
 
-use liststore_contract::operations::rotate_key::ROW;
+use liststore_contract::operations::rotate_key::{KeyRotation, ROW};
 use liststore_contract::row::Row;
 
 use crate::access::token::Secret;
@@ -11,7 +11,6 @@ use crate::api::reply;
 use crate::domain::{ApiKey, KeyId, Ttl};
 use crate::metadata::keys::KeyChange;
 use crate::service::{Caller, Changes, Service, ServiceError, within};
-use crate::wire::KeyRotation;
 
 /// Give an API key another secret.
 pub struct RotateKey {

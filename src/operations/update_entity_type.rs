@@ -1,6 +1,6 @@
 //! Change an entity type.
 
-use liststore_contract::operations::update_entity_type::ROW;
+use liststore_contract::operations::update_entity_type::{EntityTypePatch, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -13,7 +13,6 @@ use crate::definition::GivenProperties;
 use crate::domain::{EntityType, FeatureId};
 use crate::metadata::{Change, FeaturePatch, Precondition};
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::EntityTypePatch;
 
 /// Change an entity type.
 pub struct UpdateEntityType {

@@ -1,6 +1,6 @@
 //! Change a feature.
 
-use liststore_contract::operations::update_feature::ROW;
+use liststore_contract::operations::update_feature::{FeaturePatch, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -12,7 +12,6 @@ use crate::definition::Feature;
 use crate::domain::FeatureId;
 use crate::metadata::{self, Change, Precondition};
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::FeaturePatch;
 
 /// Change a feature.
 pub struct UpdateFeature {

@@ -1,6 +1,6 @@
 //! Change the rate of a job.
 
-use liststore_contract::operations::update_job::ROW;
+use liststore_contract::operations::update_job::{JobPatch, ROW};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -11,7 +11,6 @@ use crate::background::Command;
 use crate::domain::JobId;
 use crate::metadata::jobs::Job;
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::JobPatch;
 
 /// Change the rate of a job.
 pub struct UpdateJob {

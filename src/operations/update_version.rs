@@ -1,6 +1,6 @@
 //! Change a version.
 
-use liststore_contract::operations::update_version::ROW;
+use liststore_contract::operations::update_version::{ROW, VersionPatch};
 use liststore_contract::row::Row;
 
 use crate::api::call::{Call, HandlerResult};
@@ -12,7 +12,6 @@ use crate::definition::FeatureVersion;
 use crate::domain::{FeatureId, VersionLabel};
 use crate::metadata::{self, Change, Precondition};
 use crate::service::{Caller, Service, ServiceError};
-use crate::wire::VersionPatch;
 
 /// Change a version of a feature.
 pub struct UpdateVersion {

@@ -2,12 +2,13 @@
 //! in sets.
 
 use bytes::Bytes;
+use liststore_contract::operations::lookup_items::LookupInput;
 
 use super::ServiceError;
 use crate::domain::{IdentityKind, Invalid, MemberKey, Timestamp, Value};
 use crate::items::Removal;
 use crate::metadata::catalog::CatalogVersion;
-use crate::wire::{ItemInput, LookupInput, member_key};
+use crate::wire::{ItemInput, member_key};
 
 /// Encodes items for the store.
 pub(crate) fn encode(

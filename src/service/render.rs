@@ -65,7 +65,8 @@ pub(crate) fn page(
     Ok(RenderedPage { text: both.slice(..bytes), tag: both.slice(bytes..), items: rendered })
 }
 
-/// The found members, as the JSON of [`crate::wire::Found`]. Several items that exceed `bytes_max` are refused.
+/// The found members, as the JSON of [`Found`](liststore_contract::operations::lookup_items::Found). Several items that
+/// exceed `bytes_max` are refused.
 pub(crate) fn found(
     list: &ListKey,
     form: JsonForm,

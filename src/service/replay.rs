@@ -1,6 +1,7 @@
 //! Repeats erasures, purges and revocations that a restored backup lacks: the entries of the former store's audit trail
 //! that are not in this store's trail.
 
+use liststore_contract::operations::list_audit::Audited;
 use serde_json::Value as Json;
 
 use super::bag::EntityName;
@@ -12,7 +13,6 @@ use crate::metadata::MetadataError;
 use crate::metadata::jobs::{Target, Task, TaskKind};
 use crate::metadata::keys::erasures::{Erasure, ErasureAction};
 use crate::metadata::keys::{AuditFilter, KeyAction};
-use crate::wire::Audited;
 
 /// The outcome of one entry of the former trail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

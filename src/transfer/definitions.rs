@@ -1,5 +1,7 @@
 //! Creates the missing definitions of one server on another.
 
+use liststore_contract::operations::create_feature::FeatureInput;
+use liststore_contract::operations::create_version::VersionInput;
 use liststore_contract::operations::{create_feature, create_version, get_feature, list_features};
 
 use crate::client::{Client, ClientError, Failure, RawPage, Request, read};
@@ -8,7 +10,7 @@ use crate::domain::{
     Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Limit, MaxItems, Owner, Ttl, VersionLabel,
 };
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN};
-use crate::wire::{ErrorCode, Feature, FeatureInput, FeatureVersion, VersionInput};
+use crate::wire::{ErrorCode, Feature, FeatureVersion};
 
 /// A feature version, and how long its items live.
 #[derive(Debug, Clone)]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use liststore_contract::operations::create_index::IndexInput;
+use liststore_contract::operations::list_indexes::IndexList;
 use liststore_contract::operations::{list_entity_types, list_indexes};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +11,7 @@ use crate::client::{Client, Failure, Request};
 use crate::domain::index::Pointer;
 use crate::domain::{Description, EntityType, Invalid, Labels, Limit, Owner, Ttl, VersionLabel};
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN};
-use crate::wire::{self, IndexInput, IndexList, IndexState};
+use crate::wire::{self, IndexState};
 
 /// An entity type of a file.
 #[derive(Debug, Serialize, Deserialize)]

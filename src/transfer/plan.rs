@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+use liststore_contract::operations::create_entity_type::EntityTypeInput;
+use liststore_contract::operations::create_feature::FeatureInput;
+use liststore_contract::operations::create_version::VersionInput;
+use liststore_contract::operations::update_entity_type::EntityTypePatch;
+use liststore_contract::operations::update_feature::FeaturePatch;
+use liststore_contract::operations::update_version::VersionPatch;
 use liststore_contract::operations::{
     create_entity_type, create_feature, create_index, create_version, delete_entity_type, delete_feature, delete_index,
     delete_version, get_entity_type, get_feature, get_version, update_entity_type, update_feature, update_version,
@@ -15,9 +21,7 @@ use super::entity_types::{self, DeclaredType, EntityTypes};
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
 use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{EntityType, FeatureId, VersionLabel};
-use crate::wire::{
-    self, EntityTypeInput, EntityTypePatch, FeatureInput, FeaturePatch, FeatureVersion, VersionInput, VersionPatch,
-};
+use crate::wire::{self, FeatureVersion};
 
 /// The steps in their order, and the definitions that only the server has.
 #[derive(Debug, Default)]

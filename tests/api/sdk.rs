@@ -1,9 +1,11 @@
 //! The typed calls of the package `liststore-client`, against a server.
 
 use liststore::domain::{Clock, EntityId, EntityType, Order, SystemClock, Timestamp};
-use liststore::wire::{ErrorCode, FeatureInput, FeaturePatch};
+use liststore::wire::ErrorCode;
 use liststore_client::operations::create_entity_type;
 use liststore_client::{Client, ClientError, Condition, Get, ListName, NewItem, Request, Retries, ServerUrl, Within};
+use liststore_contract::operations::create_feature::FeatureInput;
+use liststore_contract::operations::update_feature::FeaturePatch;
 use serde::{Deserialize, Serialize};
 
 use super::support::{TestServer, settings, spawn_server};

@@ -132,7 +132,7 @@ const CONFINED: [(&str, &[&str]); 10] = [
     ("actix_web", &["actors/", "api/", "app/", "http/", "operations/"]),
     ("actix_http", &["api/", "http/"]),
     ("actix_service", &["http/"]),
-    ("utoipa", &["wire/", "operations/openapi/"]),
+    ("utoipa", &["wire/", "operations/"]),
     ("scylla", &["items/cql/"]),
     ("sqlx", &["metadata/postgres/"]),
     ("jiff", &["typed_times/"]),

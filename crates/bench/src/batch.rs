@@ -93,7 +93,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("POST /v1/lists:batchGet HTTP/1.1\r\nHost: h:1\r\nContent-Type"), "{head}");
-        let input = liststore_contract::wire::BatchGetInput::read(body.as_bytes()).unwrap();
+        let input = liststore_contract::operations::batch_get::BatchGetInput::read(body.as_bytes()).unwrap();
         let requests: Vec<_> = input.requests.into_iter().map(|request| request.unwrap()).collect();
         assert_eq!((requests.len(), requests[0].entity_id.as_str()), (20, "list-00009999"));
         let distinct: std::collections::BTreeSet<_> = requests.iter().map(|r| r.entity_id.as_str()).collect();

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use liststore_client::{Client, ClientError, Failure, Request, Retries, ServerUrl, Token};
 use liststore_contract::definition::GivenProperties;
 use liststore_contract::domain::{self, EntityType, FeatureId, FeatureName, Invalid, Labels, Ttl, ValueType};
+use liststore_contract::operations::create_feature::FeatureInput;
+use liststore_contract::operations::update_feature::FeaturePatch;
 use liststore_contract::operations::{batch_get, create_feature, get_feature, get_items, update_feature};
-use liststore_contract::wire::{ErrorCode, Feature, FeatureInput, FeaturePatch};
+use liststore_contract::wire::{ErrorCode, Feature};
 
 use super::connection::Connection;
 use super::dataset::{Description, Found};

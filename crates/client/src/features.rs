@@ -1,9 +1,11 @@
 //! Definitions of list features.
 
 use liststore_contract::domain::FeatureId;
+use liststore_contract::operations::create_feature::FeatureInput;
+use liststore_contract::operations::update_feature::FeaturePatch;
 use liststore_contract::operations::{create_feature, delete_feature, get_feature, list_features, update_feature};
 use liststore_contract::wire::parameters::{ENTITY_TYPE, PAGE_TOKEN};
-use liststore_contract::wire::{Deleted, ErrorCode, Feature, FeatureInput, FeaturePatch};
+use liststore_contract::wire::{Deleted, ErrorCode, Feature};
 use serde::Deserialize;
 
 use super::error::ClientError;

@@ -3,16 +3,19 @@
 use liststore_contract::domain::{
     EntityId, EntityType, FeatureId, FeatureName, Invalid, Order, Timestamp, VersionLabel,
 };
+use liststore_contract::operations::add_items::AddItemsInput;
+use liststore_contract::operations::contains_items::{Contained, ContainsInput};
+use liststore_contract::operations::count_items::Counted;
+use liststore_contract::operations::lookup_items::{Found, LookupInput, LookupKeysInput, LookupValuesInput};
+use liststore_contract::operations::remove_items::{
+    RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput, RemoveValueInput, Removed,
+};
 use liststore_contract::operations::{
     add_items, aggregate_items, contains_items, count_items, get_items, lookup_items, remove_all_items, remove_items,
 };
 use liststore_contract::row::Row;
 use liststore_contract::wire::parameters::{AS_OF, COUNT_MAX, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
-use liststore_contract::wire::{
-    AddItemsInput, Added, AggregateInput, Aggregated, Contained, ContainsInput, Counted, Found, LookupInput,
-    LookupKeysInput, LookupValuesInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput,
-    RemoveValueInput, Removed,
-};
+use liststore_contract::wire::{Added, AggregateInput, Aggregated};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

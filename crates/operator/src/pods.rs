@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use liststore_client::{Client, ClientError, Request, Retries, ServerUrl, Tls, Token};
+use liststore_contract::operations::resize_pool::PoolInput;
 use liststore_contract::operations::{get_pool, readyz, resize_pool};
-use liststore_contract::wire::{HealthRead, Pool, PoolInput};
+use liststore_contract::wire::{HealthRead, Pool};
 
 use super::decide::PodPool;
 use super::resource::ListActorPoolSpec;

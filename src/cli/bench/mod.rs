@@ -5,6 +5,7 @@ mod print;
 
 pub(super) use arguments::Arguments;
 
+use liststore_contract::operations::purge_feature::PurgeInput;
 use liststore_contract::operations::{delete_feature, get_feature, purge_feature};
 
 use super::block_on;
@@ -13,7 +14,7 @@ use super::jobs;
 use crate::client::Request;
 use crate::domain::FeatureId;
 use crate::loadgen::{self, Finding};
-use crate::wire::{Feature, PurgeInput};
+use crate::wire::Feature;
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let options = arguments.options().map_err(Failure::Usage)?;

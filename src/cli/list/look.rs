@@ -1,6 +1,9 @@
 //! `liststore list contains`, `lookup` and `count`: queries on a list.
 
 use clap::Args;
+use liststore_contract::operations::contains_items::{Contained, ContainedValue, ContainsInput};
+use liststore_contract::operations::count_items::Counted;
+use liststore_contract::operations::lookup_items::{LookupInput, LookupKeysInput, LookupValuesInput};
 use liststore_contract::operations::{contains_items, count_items, get_feature, lookup_items};
 use serde::Deserialize;
 use serde_json::json;
@@ -11,8 +14,8 @@ use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 use crate::client::{Request, printable};
 use crate::domain::{IdentityKind, Limit};
+use crate::wire::Feature;
 use crate::wire::parameters::COUNT_MAX;
-use crate::wire::{Contained, ContainsInput, Counted, Feature, LookupInput, LookupKeysInput, LookupValuesInput};
 
 /// Show when each of the given values was last added
 #[derive(Debug, Args)]
@@ -89,7 +92,7 @@ pub(super) async fn contains(arguments: Contains) -> Result<(), Failure> {
     let mut output = Output::open();
     match arguments.options.output {
         Format::Table => {
-            let row = |found: &crate::wire::ContainedValue| {
+            let row = |found: &ContainedValue| {
                 vec![found.timestamp.clone().unwrap_or_else(|| "-".to_owned()), found.value.get().to_owned()]
             };
             output.table(&["TIMESTAMP", "VALUE"], &results.iter().map(row).collect::<Vec<_>>())?;

@@ -5,6 +5,7 @@ mod look;
 mod remove;
 
 use clap::{Args, Subcommand};
+use liststore_contract::operations::add_items::AddItemsInput;
 use liststore_contract::operations::{add_items, get_feature, get_items, remove_all_items};
 use liststore_contract::row::Row;
 use serde_json::json;
@@ -19,7 +20,7 @@ use super::{batch_get, block_on};
 use crate::client::{Client, RawPage, Request, printable, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, Order, SystemClock, Timestamp, ValueType};
 use crate::wire::parameters::{AS_OF, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
-use crate::wire::{AddItemsInput, Added, Feature, Item, ItemInput};
+use crate::wire::{Added, Feature, Item, ItemInput};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,6 +2,9 @@
 
 use clap::Args;
 use liststore_contract::operations::remove_items;
+use liststore_contract::operations::remove_items::{
+    RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput, RemoveValueInput, Removed,
+};
 use serde_json::json;
 
 use super::{ListArguments, ServerOptions, Values, typed};
@@ -9,10 +12,7 @@ use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 use crate::cli::parse;
 use crate::domain::{NAMED_ITEMS_MAX, Timestamp};
-use crate::wire::{
-    ItemInput, RemoveBetweenInput, RemoveItemsInput, RemoveKeysInput, RemoveNamedInput, RemoveValueInput, Removed,
-    check_bounds,
-};
+use crate::wire::{ItemInput, check_bounds};
 
 /// Remove items by value, by key or by time range
 #[derive(Debug, Args)]

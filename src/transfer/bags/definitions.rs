@@ -1,5 +1,8 @@
 //! Creates the missing entity type and indexes of one server on another.
 
+use liststore_contract::operations::create_entity_type::EntityTypeInput;
+use liststore_contract::operations::create_index::IndexInput;
+use liststore_contract::operations::list_indexes::IndexList;
 use liststore_contract::operations::{create_entity_type, create_index, get_entity_type, list_indexes};
 use serde::Serialize;
 
@@ -7,7 +10,7 @@ use crate::client::{Client, ClientError, Failure, Request};
 use crate::domain::index::Pointer;
 use crate::domain::{Description, EntityType, Invalid, Labels, Owner, Ttl, VersionLabel};
 use crate::transfer::definitions::create;
-use crate::wire::{self, EntityTypeInput, ErrorCode, Index, IndexInput, IndexList, IndexState};
+use crate::wire::{self, ErrorCode, Index, IndexState};
 
 /// The created definitions.
 #[derive(Debug, Clone, Default, Serialize)]

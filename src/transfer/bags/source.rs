@@ -1,6 +1,7 @@
 //! The bags of an entity type, read from a server part by part, and written to one.
 
 use futures_util::stream::{self, TryStreamExt};
+use liststore_contract::operations::batch_get_bags::{BagRequest, BatchGetBagsInput};
 use liststore_contract::operations::{batch_get_bags, list_bags, put_bag};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::client::{Client, ClientError, Failure, Request};
 use crate::domain::{EntityId, EntityType, Limit};
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN};
-use crate::wire::{BagRequest, BatchGetBagsInput, EntityPage, ErrorCode, ProblemBody};
+use crate::wire::{EntityPage, ErrorCode, ProblemBody};
 
 /// Entities of a part.
 const PART_ENTITIES: usize = 500;

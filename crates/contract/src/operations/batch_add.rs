@@ -1,9 +1,21 @@
 //! Add List Items to many lists.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, WRITE, json};
+use crate::domain::{ADD_ITEMS_MAX, EntityId};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::{BatchAddInput, BatchAddResults, Type};
+use crate::wire::body::text_of;
+use crate::wire::many::of_any_form;
+use crate::wire::plain_requests::{Names, each_member, once, plain, unquoted};
+use crate::wire::scanner::Scanner;
+use crate::wire::{
+    Added, BATCH_ITEMS_MAX, ItemInput, Problem, RequestFailed, Requests, Type, members, plain_add, texts,
+};
 
 pub static ROW: Row = Row {
     name: "batch_add",
@@ -23,3 +35,114 @@ pub static ROW: Row = Row {
     counts_items: true,
     ..Row::DEFAULT
 };
+
+/// The usual number of items for one list, for which memory is reserved.
+const ITEMS: usize = 16;
+
+/// Items to add to lists of any features.
+#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[schema(example = json!({"requests": [{
+    "entity_type": "user",
+    "feature": "story_presented",
+    "entity_id": "u-123",
+    "items": [{"timestamp": "2024-08-29T16:44:05.43Z", "value": "story-17"}],
+}]}))]
+#[serde(deny_unknown_fields)]
+pub struct BatchAddInput<'a> {
+    /// At most 10,000 items in total.
+    #[schema(value_type = Vec<AddRequest<'a>>, min_items = 1, max_items = 1000)]
+    pub requests: Requests<AddRequest<'a>>,
+}
+
+/// Items to add to one list, all or none. An invalid name, ID, key or timestamp is a problem of this request only.
+#[derive(Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddRequest<'a> {
+    #[serde(borrow, deserialize_with = "members::entity_type")]
+    #[schema(value_type = String)]
+    pub entity_type: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "members::feature")]
+    #[schema(value_type = String)]
+    pub feature: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "members::version")]
+    #[schema(value_type = String, required = false)]
+    pub version: Cow<'a, str>,
+    #[schema(value_type = String)]
+    pub entity_id: EntityId,
+    #[serde(borrow, deserialize_with = "members::many::<ADD_ITEMS_MAX, _, _>")]
+    #[schema(value_type = Vec<BatchItem>, min_items = 1, max_items = 1000)]
+    pub items: Vec<ItemInput<'a>>,
+}
+
+/// An item to add, as in Add List Items.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read as an item of one add")]
+pub struct BatchItem {
+    #[schema(value_type = texts::TimestampInput)]
+    timestamp: (),
+    /// The JSON of the feature's value type.
+    #[schema(value_type = serde_json::Value)]
+    value: (),
+    /// Required if the feature has the identity `key`, refused otherwise.
+    #[schema(value_type = String, required = false)]
+    key: (),
+}
+
+/// One result for each request, in order.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BatchAddResults {
+    pub results: Vec<AddResult>,
+}
+
+/// The result of one add, or the problem.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum AddResult {
+    Added(Added),
+    Failed(RequestFailed),
+}
+
+impl<'a> BatchAddInput<'a> {
+    pub fn read(body: &'a [u8]) -> Result<Self, Problem> {
+        adds(body).map(|requests| Self { requests })
+    }
+}
+
+fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
+    let text = text_of(body)?;
+    let mut known = Names::default();
+    let plain = plain(text, |scanner| plain_add(scanner, &mut known).map(Ok))
+        .filter(|requests| items(requests) <= BATCH_ITEMS_MAX);
+    let requests = plain.map_or_else(|| of_any_form(text, Ok), Ok)?;
+    if items(&requests) > BATCH_ITEMS_MAX {
+        let detail = format!("a call takes at most {BATCH_ITEMS_MAX} items in total: split the request");
+        return Err(Problem::argument("requests", detail));
+    }
+    Ok(requests)
+}
+
+fn items(requests: &Requests<AddRequest<'_>>) -> usize {
+    requests.iter().flatten().map(|request| request.items.len()).sum()
+}
+
+fn plain_add<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<AddRequest<'a>> {
+    let (mut entity_type, mut feature, mut version, mut entity_id, mut items) = (None, None, None, None, None);
+    each_member(scanner, |name, scanner| match name {
+        r#""entity_type""# => once(&mut entity_type, unquoted(scanner)?),
+        r#""feature""# => once(&mut feature, unquoted(scanner)?),
+        r#""version""# => once(&mut version, unquoted(scanner)?),
+        r#""entity_id""# => once(&mut entity_id, unquoted(scanner)?),
+        r#""items""# => once(&mut items, plain_add::items(scanner, ITEMS)?),
+        _ => None,
+    })?;
+    let (entity_type, feature, version) = (entity_type?, feature?, version.unwrap_or_default());
+    known.check(entity_type, feature, version)?;
+    Some(AddRequest {
+        entity_type: entity_type.into(),
+        feature: feature.into(),
+        version: version.into(),
+        entity_id: EntityId::new(entity_id?).ok()?,
+        items: items?,
+    })
+}

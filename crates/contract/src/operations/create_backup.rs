@@ -1,9 +1,17 @@
 //! Make a backup of the embedded stores.
 
+use std::path::PathBuf;
+
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{BODY, CREATION, WRITE, json};
+use crate::domain::Invalid;
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::{Backup, BackupInput, ErrorCode, Type};
+use crate::wire::members::parsed;
+use crate::wire::{ErrorCode, Problem, Type, body};
 
 pub static ROW: Row = Row {
     name: "create_backup",
@@ -43,3 +51,45 @@ pub static ROW: Row = Row {
     ],
     ..Row::DEFAULT
 };
+
+/// The destination of a backup.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"dir": "/var/backups/liststore/2024-08-29"}))]
+#[serde(deny_unknown_fields)]
+pub struct BackupInput {
+    /// An absolute path on the server's machine: an empty directory, or a new one in an existing directory.
+    #[serde(deserialize_with = "absolute")]
+    #[schema(value_type = String, pattern = "^/")]
+    pub dir: PathBuf,
+}
+
+impl BackupInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        body::read(body)
+    }
+}
+
+fn absolute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    parsed(deserializer, |text| {
+        let dir = PathBuf::from(text);
+        if !dir.is_absolute() || text.contains('\0') {
+            return Err(Invalid::argument("dir must be an absolute path on the server's machine"));
+        }
+        Ok(dir)
+    })
+}
+
+/// A backup that was made.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Backup {
+    pub dir: String,
+    pub data_files: u64,
+    pub data_bytes: u64,
+    /// The data files that were copied because hard links to them were impossible.
+    pub copied_files: u64,
+    pub log_segments: u64,
+    pub log_bytes: u64,
+    /// Whether the backup includes the definitions. If they are in Postgres, dump that database after this backup.
+    pub definitions: bool,
+    pub seconds: f64,
+}

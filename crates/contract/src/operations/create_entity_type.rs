@@ -1,9 +1,13 @@
 //! Create an entity type.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, CREATION, ETAG_OF_ENTITY_TYPE, WRITE, json};
+use crate::domain::{self, Description, Labels, Owner, Ttl};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::{EntityType, EntityTypeInput, ErrorCode, Type};
+use crate::wire::{EntityType, ErrorCode, Problem, Type, body, texts};
 
 pub static ROW: Row = Row {
     name: "create_entity_type",
@@ -26,3 +30,31 @@ pub static ROW: Row = Row {
     errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeExists, ErrorCode::TtlTooLong]],
     ..Row::DEFAULT
 };
+
+/// The definition of a new entity type.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"entity_type": "user", "ttl": "365d", "owner": "feed team"}))]
+#[serde(deny_unknown_fields)]
+pub struct EntityTypeInput {
+    #[schema(value_type = texts::Name, inline)]
+    pub entity_type: domain::EntityType,
+    // How long a bag lives after it was changed last: 20 years if it is not given, the longest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub ttl: Option<Ttl>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
+    pub owner: Option<Owner>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Labels, inline, required = false)]
+    pub labels: Option<Labels>,
+}
+
+impl EntityTypeInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        body::read(body)
+    }
+}

@@ -1,9 +1,15 @@
 //! Create an index of bags.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, CREATION, ETAG_OF_INDEX, WRITE, json};
+use crate::domain::index::{PROPERTIES_MAX, Pointer};
+use crate::domain::{IndexSpec, VersionLabel};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::{ErrorCode, Index, IndexInput, Type};
+use crate::wire::members::few;
+use crate::wire::{ErrorCode, Index, Problem, Type, body, members, texts};
 
 pub static ROW: Row = Row {
     name: "create_index",
@@ -25,3 +31,33 @@ pub static ROW: Row = Row {
     errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeNotFound, ErrorCode::IndexExists, ErrorCode::TooManyIndexes]],
     ..Row::DEFAULT
 };
+
+/// What an index is created from.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"name": "by_country", "properties": ["/country"], "order_by": "/score"}))]
+#[serde(deny_unknown_fields)]
+pub struct IndexInput {
+    #[serde(deserialize_with = "members::index_name")]
+    #[schema(value_type = texts::IndexName, inline)]
+    pub name: VersionLabel,
+    /// JSON Pointers (RFC 6901) to the indexed properties, without duplicates.
+    #[serde(deserialize_with = "few::<PROPERTIES_MAX, _, _>")]
+    #[schema(value_type = Vec<texts::Pointer>, min_items = 1, max_items = 8)]
+    pub properties: Vec<Pointer>,
+    // A JSON Pointer to a property that is a number or a time in RFC 3339. If it is left out, bags are ordered by
+    // when they were updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Pointer, inline, required = false)]
+    pub order_by: Option<Pointer>,
+}
+
+impl IndexInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        body::read(body)
+    }
+
+    pub fn spec(self) -> Result<(VersionLabel, IndexSpec), Problem> {
+        let spec = IndexSpec::new(self.properties, self.order_by);
+        Ok((self.name, spec.map_err(|invalid| Problem::from(invalid).at("properties"))?))
+    }
+}

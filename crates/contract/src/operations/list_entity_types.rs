@@ -1,10 +1,13 @@
 //! List entity types.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::parts::{ANY, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, Parameter, TYPE_TEXT};
-use crate::wire::{EntityTypePage, ErrorCode, Type};
+use crate::wire::{EntityType, ErrorCode, Type};
 
 /// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 3] = [TYPE_TEXT, PAGE_SIZE, PAGE_TOKEN];
@@ -24,3 +27,12 @@ pub static ROW: Row = Row {
     errors: &[ANY, &[ErrorCode::InvalidPageToken]],
     ..Row::DEFAULT
 };
+
+/// A page of entity types, ordered by their names.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EntityTypePage {
+    pub entity_types: Vec<EntityType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    pub next_page_token: Option<String>,
+}

@@ -1,9 +1,12 @@
 //! List the indexes of an entity type.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::{ErrorCode, IndexList, Type};
+use crate::wire::{ErrorCode, Index, Type};
 
 pub static ROW: Row = Row {
     name: "list_indexes",
@@ -19,3 +22,9 @@ pub static ROW: Row = Row {
     errors: &[ANY, &[ErrorCode::EntityTypeNotFound]],
     ..Row::DEFAULT
 };
+
+/// All indexes of an entity type, by name.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct IndexList {
+    pub indexes: Vec<Index>,
+}

@@ -1,10 +1,13 @@
 //! List jobs.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN, Parameter};
-use crate::wire::{ErrorCode, JobPage, Type};
+use crate::wire::{ErrorCode, Job, Type};
 
 /// The parameters of its query, in the order in which the server reads them.
 pub const QUERY: [Parameter; 2] = [PAGE_SIZE, PAGE_TOKEN];
@@ -24,3 +27,12 @@ pub static ROW: Row = Row {
     errors: &[ANY, &[ErrorCode::InvalidPageToken]],
     ..Row::DEFAULT
 };
+
+/// A page of jobs, the newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobPage {
+    pub jobs: Vec<Job>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub next_page_token: Option<String>,
+}

@@ -1,9 +1,14 @@
 //! Purge the bags of an entity type.
 
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, CREATION, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::{ErrorCode, Job, PurgeBagsInput, Type};
+use crate::wire::{ErrorCode, Job, Problem, Type, body, members};
 
 pub static ROW: Row = Row {
     name: "purge_entity_type",
@@ -23,3 +28,24 @@ pub static ROW: Row = Row {
     errors: &[ANY, WRITE, BODY, &[ErrorCode::EntityTypeNotFound, ErrorCode::TooManyJobs]],
     ..Row::DEFAULT
 };
+
+/// Which bags of an entity type to purge.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"deleted_only": true}))]
+#[serde(deny_unknown_fields)]
+pub struct PurgeBagsInput {
+    /// Whether to purge only bags of deleted generations; default `false`.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub deleted_only: bool,
+    /// Maximum number of bags to clear per second.
+    #[serde(default, deserialize_with = "members::lists_per_second", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
+impl PurgeBagsInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        body::read(body)
+    }
+}

@@ -1,9 +1,15 @@
 //! Purge a feature.
 
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, CREATION, WRITE, json};
+use crate::domain::VersionLabel;
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::{ErrorCode, Job, PurgeInput, Type};
+use crate::wire::{ErrorCode, Job, Problem, Type, body, members, texts};
 
 pub static ROW: Row = Row {
     name: "purge_feature",
@@ -23,3 +29,28 @@ pub static ROW: Row = Row {
     errors: &[ANY, WRITE, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::VersionNotFound, ErrorCode::TooManyJobs]],
     ..Row::DEFAULT
 };
+
+/// What to purge of a feature.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"deleted_only": true}))]
+#[serde(deny_unknown_fields)]
+pub struct PurgeInput {
+    // All versions if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Label, inline, required = false)]
+    pub version: Option<VersionLabel>,
+    /// Whether to purge only deleted versions and generations; default `false`.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub deleted_only: bool,
+    /// Maximum number of lists to clear per second.
+    #[serde(default, deserialize_with = "members::lists_per_second", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
+    pub lists_per_second: Option<NonZeroU32>,
+}
+
+impl PurgeInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        body::read(body)
+    }
+}

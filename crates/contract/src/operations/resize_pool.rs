@@ -1,9 +1,13 @@
 //! Change the size of the pool of list actors.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, CREATION, WRITE, json};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::{ErrorCode, Pool, PoolInput, Type};
+use crate::wire::members::whole;
+use crate::wire::{ErrorCode, Pool, Problem, Type, body};
 
 pub static ROW: Row = Row {
     name: "resize_pool",
@@ -25,3 +29,29 @@ pub static ROW: Row = Row {
     errors: &[ANY, WRITE, BODY, &[ErrorCode::PoolResizing, ErrorCode::StoreUnavailable, ErrorCode::Draining]],
     ..Row::DEFAULT
 };
+
+/// The new size of the pool. Absent fields remain unchanged.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"actors": 4}))]
+#[serde(deny_unknown_fields)]
+pub struct PoolInput {
+    /// List actors, each with one thread and one session with the item store.
+    #[serde(default, deserialize_with = "whole::<1_024, _, _>", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, minimum = 1, maximum = 1024, required = false)]
+    pub actors: Option<usize>,
+    /// Maximum number of operations in flight per actor; with a CQL cluster, of unfinished requests per session.
+    #[serde(default, deserialize_with = "whole::<1_000_000, _, _>", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, minimum = 1, maximum = 1_000_000, required = false)]
+    pub permits_per_actor: Option<usize>,
+}
+
+impl PoolInput {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let input: Self = body::read(body)?;
+        if input.actors.is_none() && input.permits_per_actor.is_none() {
+            let detail = "send actors, permits_per_actor, or both";
+            return Err(Problem::argument("actors", detail));
+        }
+        Ok(input)
+    }
+}

@@ -1,9 +1,13 @@
 //! Rotate an API key.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, CREATION, WRITE, json};
+use crate::domain::Ttl;
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::{ErrorCode, KeyMade, KeyRotation, Type};
+use crate::wire::{ErrorCode, KeyMade, Problem, Type, body, texts};
 
 pub static ROW: Row = Row {
     name: "rotate_key",
@@ -28,3 +32,24 @@ pub static ROW: Row = Row {
     ],
     ..Row::DEFAULT
 };
+
+/// How to rotate a key.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"overlap": "12h"}))]
+#[serde(deny_unknown_fields)]
+pub struct KeyRotation {
+    // How long the present secret holds yet; 1d if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub overlap: Option<Ttl>,
+    // How long the key holds from now on; as before if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Ttl, inline, required = false)]
+    pub expires: Option<Ttl>,
+}
+
+impl KeyRotation {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        body::read(body)
+    }
+}

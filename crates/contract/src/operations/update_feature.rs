@@ -1,9 +1,15 @@
 //! Change a feature.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::parts::{ANY, BODY, CHANGE, FEATURE, WRITE};
+use crate::definition::GivenProperties;
+use crate::domain::{Description, Labels, Owner};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::{ErrorCode, FeaturePatch, Type};
+use crate::wire::with_properties::change_with_properties;
+use crate::wire::{ErrorCode, Problem, Type, texts};
 
 pub static ROW: Row = Row {
     name: "update_feature",
@@ -24,3 +30,48 @@ pub static ROW: Row = Row {
     errors: &[ANY, WRITE, BODY, &[ErrorCode::FeatureNotFound, ErrorCode::EtagMismatch, ErrorCode::TtlTooLong]],
     ..Row::DEFAULT
 };
+
+/// The changes. Absent fields remain unchanged.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"ttl": "7d", "owner": "feed team"}))]
+#[serde(deny_unknown_fields)]
+pub struct FeaturePatch {
+    // The properties of the default version.
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
+    pub properties: GivenProperties,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
+    pub description: Option<Description>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
+    pub owner: Option<Owner>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = texts::Labels, inline, required = false)]
+    pub labels: Option<Labels>,
+}
+
+/// Why these cannot be changed, in addition to [`GivenProperties::FIXED`].
+const FIXED_OF_FEATURE: [(&str, &str); 3] = [
+    ("value_type", "the value type of a feature cannot be changed: create another feature"),
+    ("entity_type", "the entity type of a feature cannot be changed: create another feature"),
+    ("name", "a feature cannot be renamed: create another feature"),
+];
+
+impl FeaturePatch {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let (patch, properties): (Self, _) = change_with_properties(body, &FIXED_OF_FEATURE)?;
+        Ok(Self { properties, ..patch })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let Self { properties, description, owner, labels } = self;
+        properties.is_empty() && description.is_none() && owner.is_none() && labels.is_none()
+    }
+}
+
+impl From<GivenProperties> for FeaturePatch {
+    fn from(properties: GivenProperties) -> Self {
+        Self { properties, ..Self::default() }
+    }
+}

@@ -8,11 +8,10 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::body::{check_syntax, text_of};
-use super::many::of_any_form;
 use super::texts::{self, JOINED_LISTS_MAX};
-use super::{ErrorCode, PageResult, Problem, RequestFailed, Requests};
+use super::{ErrorCode, PageResult, Problem};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
-use crate::domain::{Document, EntityId, EntityType, FeatureName, Limit};
+use crate::domain::{Document, FeatureName, Limit};
 
 /// The largest number of entities of one call, and of lists that are returned with all of them.
 pub const BATCH_BAGS_MAX: usize = 1_000;
@@ -83,50 +82,6 @@ pub struct BagStored {
     pub updated_at: String,
 }
 
-/// Bags to read, of any entity types.
-#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(example = json!({"requests": [
-    {"entity_type": "user", "entity_id": "u-123"},
-    {"entity_type": "user", "entity_id": "u-124"},
-]}))]
-#[serde(deny_unknown_fields)]
-pub struct BatchGetBagsInput {
-    #[schema(min_items = 1, max_items = 1000)]
-    pub requests: Vec<BagRequest>,
-}
-
-/// A bag to read. An invalid name or ID is a problem of this request only.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BagRequest {
-    #[schema(value_type = String)]
-    pub entity_type: EntityType,
-    #[schema(value_type = String)]
-    pub entity_id: EntityId,
-}
-
-impl BatchGetBagsInput {
-    pub fn read(body: &[u8]) -> Result<Requests<BagRequest>, Problem> {
-        of_any_form(text_of(body)?, Ok)
-    }
-}
-
-/// One result for each request, in order.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "rendered from bags as they were kept")]
-pub struct BatchGetBagsResults {
-    results: Vec<BagResult>,
-}
-
-/// A bag, or the problem.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "rendered from bags as they were kept")]
-pub enum BagResult {
-    Bag(Bag),
-    Failed(RequestFailed),
-}
-
 /// Parses the lists to return with bags: `story_presented:10,purchase`. A number is the largest number of items.
 pub fn read_joined_lists(text: &str) -> Result<Vec<(FeatureName, Limit)>, Problem> {
     let field = super::parameters::JOINED_LISTS.name;
@@ -186,31 +141,5 @@ mod tests {
         for bad in ["", ",", "a,", "a:", "a:0", "a:10001", "a:x", "a:-1", "a:1:2", "a:1,a:2", "a b", &many.join(",")] {
             assert_eq!(read(bad), Err("lists".to_owned()), "{bad}");
         }
-    }
-
-    #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
-        let request = |id: &str| BagRequest {
-            entity_type: EntityType::new("user").unwrap(),
-            entity_id: EntityId::new(id).unwrap(),
-        };
-        let input = BatchGetBagsInput { requests: vec![request("u\"1"), request("é/2")] };
-        let read = BatchGetBagsInput::read(&serde_json::to_vec(&input).unwrap()).unwrap();
-        assert_eq!(read.into_iter().collect::<Result<Vec<_>, _>>(), Ok(input.requests));
-        for (body, field) in [
-            ("{}", "requests"),
-            (r#"{"requests":[]}"#, "requests"),
-            (r#"{"requests":[{"entity_type":"user"}]}"#, "requests[0].entity_id"),
-            (r#"{"requests":[{"entity_type":"..","entity_id":7}]}"#, "requests[0].entity_id"),
-            (r#"{"requests":[{"entity_type":"user","entity_id":"a","x":1}]}"#, "requests[0].x"),
-        ] {
-            let problem = BatchGetBagsInput::read(body.as_bytes()).unwrap_err();
-            assert_eq!(problem.field.as_deref(), Some(field), "{body}");
-        }
-        let odd = r#"{"requests":[{"entity_type":"user","entity_id":"a"},{"entity_type":"u r","entity_id":"a"},
-            {"entity_type":"user","entity_id":""},{"entity_type":"user","entity_id":"\ud800"}]}"#;
-        let read = BatchGetBagsInput::read(odd.as_bytes()).unwrap();
-        let fields: Vec<_> = read.iter().map(|read| read.as_ref().err().and_then(|e| e.field.as_deref())).collect();
-        assert_eq!(fields, [None, Some("entity_type"), Some("entity_id"), Some("entity_id")]);
     }
 }

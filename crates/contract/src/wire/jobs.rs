@@ -1,70 +1,9 @@
 //! The bodies of purges and jobs.
 
-use std::num::NonZeroU32;
-
-use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::members::{whole, whole_or_null};
-use super::{Problem, body, texts};
-use crate::domain::VersionLabel;
-
-/// What to purge of a feature.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"deleted_only": true}))]
-#[serde(deny_unknown_fields)]
-pub struct PurgeInput {
-    // All versions if it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::Label, inline, required = false)]
-    pub version: Option<VersionLabel>,
-    /// Whether to purge only deleted versions and generations; default `false`.
-    #[serde(default)]
-    #[schema(required = false)]
-    pub deleted_only: bool,
-    /// Maximum number of lists to clear per second.
-    #[serde(default, deserialize_with = "lists_per_second", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u32, minimum = 1, maximum = 1_000_000, required = false)]
-    pub lists_per_second: Option<NonZeroU32>,
-}
-
-/// The most lists per second that a job can be limited to.
-const LISTS_PER_SECOND_MAX: u64 = 1_000_000;
-
-impl PurgeInput {
-    pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        body::read(body)
-    }
-}
-
-/// The speed limit of every job.
-pub(super) fn lists_per_second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
-    let lists: Option<u32> = whole::<LISTS_PER_SECOND_MAX, _, _>(deserializer)?;
-    Ok(lists.and_then(NonZeroU32::new))
-}
-
-fn lists_per_second_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
-    let lists: Option<u32> = whole_or_null::<LISTS_PER_SECOND_MAX, _, _>(deserializer)?;
-    Ok(lists.and_then(NonZeroU32::new))
-}
-
-/// What to change of a job.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"lists_per_second": 500}))]
-#[serde(deny_unknown_fields)]
-pub struct JobPatch {
-    /// Maximum number of lists to clear, or of bags and entries to check, per second; `null` for no limit.
-    #[serde(deserialize_with = "lists_per_second_or_null")]
-    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000, required = true)]
-    pub lists_per_second: Option<NonZeroU32>,
-}
-
-impl JobPatch {
-    pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        body::read(body)
-    }
-}
+use super::texts;
 
 /// A background job and its progress.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -125,13 +64,4 @@ pub struct Job {
     pub created_by: String,
     #[schema(value_type = texts::Timestamp, inline)]
     pub updated_at: String,
-}
-
-/// A page of jobs, the newest first.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct JobPage {
-    pub jobs: Vec<Job>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub next_page_token: Option<String>,
 }

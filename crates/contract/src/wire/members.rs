@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::body;
 use super::refused::{refuse, want};
+use super::{Problem, body};
 use crate::domain::timestamp::FORMS;
-use crate::domain::{Code, Invalid, Timestamp, json};
+use crate::domain::{Code, EntityType, FeatureName, Invalid, Timestamp, VersionLabel, json};
 
 /// The most entries of a set of words.
 const SET_MAX: usize = 100;
@@ -167,6 +168,45 @@ fn timestamp_of<E: serde::de::Error>(raw: &str) -> Result<Timestamp, E> {
         Code::InvalidArgument => want(&format!("a string or an integer; {}", FORMS)),
         _ => refuse(invalid),
     })
+}
+
+/// The name of an index.
+pub(crate) fn index_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<VersionLabel, D::Error> {
+    parsed(deserializer, VersionLabel::of_index)
+}
+
+/// The most lists per second that a job can be limited to.
+pub(crate) const LISTS_PER_SECOND_MAX: u64 = 1_000_000;
+
+/// The speed limit of every job.
+pub(crate) fn lists_per_second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
+    let lists: Option<u32> = whole::<LISTS_PER_SECOND_MAX, _, _>(deserializer)?;
+    Ok(lists.and_then(NonZeroU32::new))
+}
+
+/// The well-formed name of an entity type, as it is written.
+pub(crate) fn entity_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    checked(deserializer, EntityType::new)
+}
+
+/// The well-formed name of a feature.
+pub(crate) fn feature<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    checked(deserializer, FeatureName::new)
+}
+
+/// The well-formed label of a version.
+pub(crate) fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    checked(deserializer, VersionLabel::new)
+}
+
+/// Refuses bounds that contain no moment.
+pub fn check_bounds(min: Option<Timestamp>, max: Option<Timestamp>) -> Result<(), Problem> {
+    match (min, max) {
+        (Some(min), Some(max)) if min > max => {
+            Err(Problem::argument("min_timestamp", "min_timestamp must not be after max_timestamp"))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, SchemaType, Type};
-use utoipa::openapi::{Ref, Schema};
 
 use super::texts;
 use crate::definition::{self, VersionProperties};
@@ -37,21 +35,6 @@ pub struct Item {
     pub value: Box<RawValue>,
 }
 
-/// One result for each requested member, in order.
-#[derive(Debug, Deserialize, ToSchema)]
-#[schema(example = json!({"results": [{"timestamp": "2024-08-29T16:44:05.430000000Z", "key": "u-17", "value": "spam"}, null]}))]
-pub struct Found {
-    #[schema(schema_with = found_items)]
-    pub results: Vec<Option<Item>>,
-}
-
-/// Generators make an optional item of this choice.
-fn found_items() -> Schema {
-    let no_item = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Null));
-    let item = AnyOfBuilder::new().item(Ref::from_schema_name("Item")).item(no_item);
-    ArrayBuilder::new().items(item).description(Some("`null` if there is no visible item.")).into()
-}
-
 /// The result of an add. The counts add up to the number of items sent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"added": 1, "already_expired": 0}))]
@@ -76,41 +59,6 @@ impl Added {
         let warnings = mistaken_unit.map(warning).into_iter().collect();
         Self { added: added as u64, already_expired: already_expired as u64, warnings }
     }
-}
-
-/// How many visible items were removed.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"removed": 1}))]
-pub struct Removed {
-    pub removed: u64,
-}
-
-/// One result for each requested value, in order.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct Contained {
-    pub results: Vec<ContainedValue>,
-}
-
-/// Whether a list contains a value.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"value": "story-17", "timestamp": "2024-08-29T16:44:05.430000000Z"}))]
-pub struct ContainedValue {
-    /// The value as a get returns it.
-    #[schema(value_type = serde_json::Value)]
-    pub value: Box<RawValue>,
-    /// The timestamp of its newest visible item; `null` if there is none.
-    #[schema(value_type = Option<String>, min_length = 30, max_length = 30, required = true)]
-    pub timestamp: Option<String>,
-}
-
-/// How many visible items there are.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"count": 42, "exact": true}))]
-pub struct Counted {
-    /// At most the requested `max`.
-    pub count: u64,
-    /// Whether the count is exact: `false` if there are more items.
-    pub exact: bool,
 }
 
 /// A page of the entities that have lists of a feature version.
@@ -212,36 +160,12 @@ impl From<&definition::FeatureVersion> for FeatureVersion {
     }
 }
 
-/// A page of features, ordered by entity type, then by name.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct FeaturePage {
-    pub features: Vec<Feature>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
-    pub next_page_token: Option<String>,
-}
-
 /// The result of a deletion.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"items_expire_by": "2024-09-28T16:44:10.430000000Z"}))]
 pub struct Deleted {
     #[schema(value_type = texts::ExpiryEstimate, inline)]
     pub items_expire_by: String,
-}
-
-/// A backup that was made.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct Backup {
-    pub dir: String,
-    pub data_files: u64,
-    pub data_bytes: u64,
-    /// The data files that were copied because hard links to them were impossible.
-    pub copied_files: u64,
-    pub log_segments: u64,
-    pub log_bytes: u64,
-    /// Whether the backup includes the definitions. If they are in Postgres, dump that database after this backup.
-    pub definitions: bool,
-    pub seconds: f64,
 }
 
 /// Health: the worst of its checks.

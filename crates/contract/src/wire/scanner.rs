@@ -4,7 +4,7 @@
 //! Any other form ends it, and a complete reader parses the text and reports mistakes.
 
 /// Stands in a text, always between two characters.
-pub(super) struct Scanner<'a> {
+pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }

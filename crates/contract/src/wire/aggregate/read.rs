@@ -8,8 +8,8 @@ use super::{Aggregate, AggregateFunction, AggregateInput, AggregateWindow, Windo
 use crate::domain::{Invalid, NAMED_ITEMS_MAX, json};
 use crate::wire::Problem;
 use crate::wire::body::{self, read_part};
-use crate::wire::lists::check_bounds;
-use crate::wire::members::{many, parsed, raw};
+
+use crate::wire::members::{check_bounds, many, parsed, raw};
 use crate::wire::refused::{Mistake, Refused, refuse, want};
 
 impl AggregateInput {
@@ -20,7 +20,7 @@ impl AggregateInput {
     }
 
     /// Refuses members that do not go together.
-    pub(in crate::wire) fn check(&self) -> Result<(), Problem> {
+    pub(crate) fn check(&self) -> Result<(), Problem> {
         for (index, window) in self.windows.iter().enumerate() {
             if let AggregateWindow::Between(bounds) = window {
                 let checked = check_bounds(Some(bounds.min_timestamp), Some(bounds.max_timestamp));
