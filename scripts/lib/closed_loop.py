@@ -15,7 +15,7 @@ from functools import partial
 from measure import Failed, cpu_secs
 
 RECEIVE_BYTES = 256 << 10
-# Whoever answers nothing for so long hangs.
+# A server without an answer for this long hangs.
 PATIENCE_SECS = 60
 
 
@@ -25,7 +25,7 @@ class Exchange:
     def __init__(self, request, is_whole, units=1):
         self.request = request
         self.is_whole = is_whole
-        # What it counts for: an add of ten items counts ten.
+        # Its weight: an add of ten items counts ten.
         self.units = units
 
 
@@ -201,7 +201,7 @@ def run(pid, port, exchanges, connections=50, seconds=None, opened=None):
             else:
                 connection.send(exchange)
     done = Done(requests, units, time.monotonic() - began, cpu_secs(pid) - server_began)
-    # Not before: Postgres has a process for each, which ends with it.
+    # Not before: Postgres has a process for each connection, which ends with it.
     for connection in ready:
         connection.socket.close()
     return done

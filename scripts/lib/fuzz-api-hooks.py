@@ -5,6 +5,6 @@ import schemathesis
 
 @schemathesis.hook
 def filter_case(context, case):
-    # It takes a header that the document does not name for a mistake of the caller. In HTTP anybody
-    # on the way may add some (RFC 9110, section 5.1), and what is not known must be ignored.
+    # It treats an undocumented header as a mistake of the caller. In HTTP any intermediary may add headers (RFC 9110,
+    # section 5.1), and unknown ones must be ignored.
     return not any("schemathesis-unknown-property" in name.lower() for name in case.headers or {})

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts share that build an image from the Dockerfile with a program that is already there. Source it after
+# Shared functions of the scripts that build an image from the Dockerfile with an existing program. Source it after
 # common.sh. It needs root, podman and readelf, and a directory of the caller's in $work.
 
 # image_options: sets podman, the command, and limits, its options for a container.
@@ -7,14 +7,14 @@
 image_options() {
   # crun refuses machines with both kinds of control groups.
   podman=(podman --runtime runc)
-  # podman would ask for higher limits than root has here where root has no CAP_SYS_RESOURCE.
+  # Without CAP_SYS_RESOURCE, podman would request higher limits than root has.
   limits=(--ulimit nofile=4096:4096 --ulimit nproc=4096:4096)
-  # One overlay cannot lie on another, as in a container.
+  # One overlay cannot be on another, as in a container.
   [ "$(stat --file-system --format %T /var/lib)" != overlayfs ] || export STORAGE_DRIVER=${STORAGE_DRIVER:-vfs}
 }
 
-# build_image NAME PROGRAM IMAGE [OPTION…]: builds the image IMAGE of liststore or liststore-operator. PROGRAM takes the
-# place of the Dockerfile's stage `compile`. The options go on to `podman build`.
+# build_image NAME PROGRAM IMAGE [OPTION…]: builds the image IMAGE of liststore or liststore-operator. PROGRAM replaces
+# the Dockerfile's stage `compile`. The options are passed to `podman build`.
 build_image() {
   local name=$1 program=$2 image=$3 stage=compile target=() base=scratch context library of_names
   local authorities=/etc/ssl/certs/ca-certificates.crt
@@ -23,14 +23,14 @@ build_image() {
   # shellcheck disable=SC2154  # the caller sets it
   context=$(mktemp -d "$work/context.XXXXXX")
   mkdir -p "$context"/image/{data,usr/local/bin,etc/ssl/certs}
-  # Programs of other machines have no debug information, which `strip` of this one could not remove.
+  # Programs of other architectures have no debug information, which `strip` of this machine could not remove.
   strip -o "$context/image/usr/local/bin/$name" "$program" 2>/dev/null ||
     cp "$program" "$context/image/usr/local/bin/$name"
   [ -e "$authorities" ] || authorities=/dev/null
   cp "$authorities" "$context/image/etc/ssl/certs/ca-certificates.crt"
   echo 'hosts: files dns' >"$context/image/etc/nsswitch.conf"
   if readelf --program-headers "$program" | grep -q INTERP; then
-    # At their own places, where the loader looks; older C libraries have names' resolution in files of their own.
+    # At their own places, where the loader searches. Older C libraries have name resolution in separate files.
     base=libraries
     mkdir "$context/libraries"
     ldd "$program" | grep -o '/[^ ]*' | while IFS= read -r library; do
@@ -49,7 +49,7 @@ build_image() {
       -e '1i FROM scratch AS libraries\nCOPY libraries /' "$context/Dockerfile"
   grep -q '^COPY image /image$' "$context/Dockerfile" || die "the Dockerfile has no stage named $stage"
   [ "$stage" = compile ] || sed -i "/^FROM $base\$/,\$d" "$context/Dockerfile"
-  # Only that format knows a health check. No image of each step is kept.
+  # Only that format supports a health check. No image of each step is kept.
   "${podman[@]}" build --format docker --no-cache --layers=false --force-rm --quiet "${target[@]}" --network none \
     --tag "$image" "$@" "$context" >/dev/null
   rm -rf "$context"

@@ -2,7 +2,7 @@
 standard library."""
 
 LINES = 20
-# So that each has some hundreds of bags, as real customers of a shop have.
+# So that each has some hundreds of bags, like real customers of a shop.
 BAGS_PER_CUSTOMER = 400
 ARTICLES = 4_000
 COUNTRIES = ["United Kingdom", "France", "Germany", "EIRE", "Norway", "Portugal", "Japan", "Iceland"]

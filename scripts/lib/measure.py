@@ -44,7 +44,7 @@ def run_script(main):
         note(failure)
         sys.exit(1)
     except BrokenPipeError:
-        # Nobody reads any more, as after `| head`.
+        # The reader has closed the output, as `| head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -205,7 +205,7 @@ class Redis(Started):
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         options = ["--bind", "127.0.0.1", "--port", self.port, "--dir", folder, "--daemonize", "no"]
-        # The append-only file is what makes it durable: snapshots would be work on top.
+        # The append-only file makes it durable. Snapshots would be additional work.
         options += ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
         super().__init__(["redis-server", *options], folder / "redis.log")
         self.await_true(self.is_ready, "redis-server")
@@ -260,7 +260,7 @@ def migrate(binary, settings, folder):
 def install_redis():
     if shutil.which("redis-server"):
         return
-    # RUNLEVEL=1 keeps Debian from starting a Redis of its own.
+    # RUNLEVEL=1 prevents Debian from starting a Redis.
     command = f'. "{SCRIPTS}/lib/common.sh"; RUNLEVEL=1 apt_install redis-server'
     if subprocess.run(["bash", "-euo", "pipefail", "-c", command], stdout=sys.stderr).returncode != 0:
         raise Failed("redis-server could not be installed")

@@ -33,7 +33,7 @@ def run(port, kinds, goes_on, connections=64):
     """Sends requests of each kind, {name: (so many a second, exchanges)}, for as long as `goes_on(seconds)` says, which
     is asked twice a second. Returns the latencies of each kind, in seconds. Every request that was due is answered
     before that."""
-    # The one that has rested longest is next: a server closes those that rest for long.
+    # The one that has been idle longest is next, because a server closes idle connections.
     free = deque(_Connection(port) for _ in range(connections))
     everyone, waiting = list(free), deque()
     latencies = {kind: [] for kind in kinds}
@@ -53,7 +53,7 @@ def run(port, kinds, goes_on, connections=64):
             free.popleft().send(kind, at, next(kinds[kind][1]))
         if now - answered > ANSWER_SECONDS_MAX:
             raise Failed("the server answers nothing")
-        # Sockets that nothing is awaited from are silent, so all may be looked at.
+        # Sockets without an awaited answer are silent, so all may be polled.
         pause = 0.01 if is_over else max(0.0, min(due.values()) - time.perf_counter())
         for connection in select.select(everyone, [], [], pause)[0]:
             received = connection.socket.recv(RECEIVE_BYTES)

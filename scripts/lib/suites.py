@@ -27,20 +27,20 @@ import tempfile
 import threading
 import time
 
-# The slowest first, so that no lane ends long before the others. A suite that is not named here runs last.
+# The slowest first, so that no lane ends long before the others. An unlisted suite runs last.
 SLOWEST_FIRST = ["cql", "console", "consistency", "api", "cli", "conformance", "postgres", "engine", "lib"]
 SLOWEST_TESTS = 10
 CRATES = pathlib.Path(__file__).parents[2] / "crates"
 LIBRARIES = {"lib"} | {f"lib {folder.name}" for folder in CRATES.iterdir()}
-# These only compute, so they take as long as it takes. A suite whose operations have deadlines is none of them: next to
-# busy lanes, the idle time may not come within a deadline.
+# These only compute, so they may take long. A suite with deadlines is not among them: next to busy lanes, the idle time
+# may not come within a deadline.
 IDLE_TIME = LIBRARIES | {"engine", "operator", "tidy", "bin liststore", "bin liststore-operator"}
-# The nice values of suites; 0 for others. Only root gets a negative one. Servers treat their threads differently if they
-# find another value than 0, so most suites run with 0.
+# The nice values of suites; 0 for others. Only root gets a negative one. Servers treat their threads differently with
+# another value than 0, so most suites run with 0.
 NICE = {"cql": -5} | dict.fromkeys(IDLE_TIME, 19)
-# Suites with a harness of their own, which does not know `--report-time`.
+# Suites with a separate harness, which does not support `--report-time`.
 OWN_HARNESS = {"console", "consistency"}
-# What a test prints itself stands between its name and its result.
+# The output of a test is between its name and its result.
 BEGAN = re.compile(rb"^test (?P<name>\S+)\s+\.\.\.")
 ENDED = re.compile(rb"(?:^|\.\.\. )(?:ok|FAILED)(?: <(?P<seconds>[\d.]+)s>)?\s*$")
 
@@ -58,7 +58,7 @@ def programs(messages):
             is_bin = "bin" in target["kind"]
             name = target["name"]
             if is_lib:
-                # The server's is `lib`, and that of crates/contract is `lib contract`.
+                # The server's is `lib`, and crates/contract's is `lib contract`.
                 name = name.replace("liststore", "lib", 1).replace("_", " ")
             elif is_bin:
                 name = f"bin {name}"

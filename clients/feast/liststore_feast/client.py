@@ -7,7 +7,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-# What was refused with these was not carried out, or may be sent again: every write here may.
+# Requests refused with these statuses had no effect, or may be repeated, like every write here.
 _RETRIED = Retry(total=4, status_forcelist=(429, 503), backoff_factor=0.1, respect_retry_after_header=True,
                  allowed_methods=None, raise_on_status=False)
 CONNECTIONS_MAX = 16

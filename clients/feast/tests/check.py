@@ -83,19 +83,19 @@ def direct(store: FeatureStore, view, rows):
     same([two[name] for name in ("visits", "score", "city", "digest", "tags", "stories")],
          [-(2**62) - 1, 1e300, "Ⓡome", b"", [], []], "values at their edges")
     same((three["visits"], three["stories"], none["visits"]), (None, None, None), "what has expired, and what never was")
-    # Newer rows take the place of older ones, and never the other way round; lists grow.
+    # Newer rows replace older ones, never the reverse. Lists grow.
     store.push("push", pushed(rows, 1, visits=8, stories=["s-3", "s-4"]), to=PushMode.ONLINE)
     store.push("push", pushed(rows, 3, visits=6, stories=["s-0"]), to=PushMode.ONLINE)
     one = read(store, 1)[0]
     same((one["visits"], one["stories"]), (8, ["s-4", "s-3", "s-2"]), "after two pushes")
-    # Of several who write at the same time, the newest row stays.
+    # Among concurrent writers, the newest row stays.
     with ThreadPoolExecutor(8) as pool:
         stores = [FeatureStore(repo_path=str(store.repo_path)) for _ in range(8)]
         rows_of = [pushed(rows, 0, visits=100 + number).assign(event_timestamp=NOW - timedelta(seconds=60 - number)) for number in range(8)]
         list(pool.map(lambda one, row: one.write_to_online_store("user_stats", row), stores, rows_of))
     same(read(store, 1)[0]["visits"], 107, "after eight writes at once")
     store.push("push", pushed(rows, 0, visits=8, stories=["s-3", "s-4"]), to=PushMode.ONLINE)
-    # It is there for whoever knows nothing of Feast.
+    # Clients without Feast can read it.
     with urllib.request.urlopen(f"{URL}/v1/entities/shop.user_stats/1?lists=stories:1") as answer:
         bag = json.load(answer)
     same((bag["properties"]["city"], bag["lists"]["stories"]["items"][0]["value"]), ("Paris", "s-4"), "over HTTP")
