@@ -1,8 +1,8 @@
 //! The handle for list operations. It routes each list to its actor, and bounds the operations in flight.
 //!
 //! Backpressure is a permit, not the mailbox: actix's mailbox capacity is no bound, because every cloned address has a
-//! free slot in it, and `send` ignores it. An operation waits a short, bounded time for a permit of its actor, and keeps
-//! the permit until the store has finished.
+//! free slot in it, and `send` ignores it. An operation waits a short, bounded time for a permit of its actor, and
+//! keeps the permit until the store has finished.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -108,8 +108,8 @@ impl ListPool {
         }
     }
 
-    /// Changes the pool's size, and returns when it has that size. A change continues after its caller has left. It lasts
-    /// until the process ends: a pool starts with the size in the settings.
+    /// Changes the pool's size, and returns when it has that size. A change continues after its caller has left. It
+    /// lasts until the process ends: a pool starts with the size in the settings.
     pub async fn resize(&self, resize: Resize, deadline: Instant) -> Result<(), ListError> {
         self.resizer.resize(resize, deadline).await
     }

@@ -179,8 +179,8 @@ impl MetadataHandle {
         if self.store.is_shared() { self.age_of(snapshot.synced_at()) } else { Duration::ZERO }
     }
 
-    /// Whether the catalog was read recently enough. A server that makes a change waits until every other server has read
-    /// it, or knows by this function that it may not have, before it relies on the change.
+    /// Whether the catalog was read recently enough. A server that makes a change waits until every other server has
+    /// read it, or knows by this function that it may not have, before it relies on the change.
     pub fn is_in_step(&self) -> bool {
         let in_step_for = self.options.in_step_for;
         !self.store.is_shared() || self.refresher.succeeded().is_some_and(|began| began.elapsed() <= in_step_for)
@@ -199,8 +199,8 @@ impl MetadataHandle {
     /// The definition of a feature version for a list operation: from the catalog, if it is there.
     ///
     /// If it is not, and other servers change definitions too, one reading of the store serves all waiting operations,
-    /// at most a few times a second, and until `deadline`. A definition counts as missing only by an answer of the store
-    /// that it gave after this call or, if there are too many look-ups, up to 200 ms before.
+    /// at most a few times a second, and until `deadline`. A definition counts as missing only by an answer of the
+    /// store that it gave after this call or, if there are too many look-ups, up to 200 ms before.
     pub async fn resolve(
         &self,
         entity_type: &str,

@@ -151,8 +151,8 @@ impl Refresher {
         self.wake.notify_one();
     }
 
-    /// Returns once the catalog has all that the store had when this was called or, if too many operations wait for that,
-    /// at most an interval before. Otherwise returns the reason.
+    /// Returns once the catalog has all that the store had when this was called or, if too many operations wait for
+    /// that, at most an interval before. Otherwise returns the reason.
     pub async fn look_up(&self, deadline: Instant) -> Result<(), String> {
         let Ok(_place) = self.waiting.try_acquire() else {
             return Err("too many operations wait for the metadata store".to_owned());

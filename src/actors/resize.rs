@@ -5,9 +5,9 @@
 //! 1. New actors open their sessions. If one cannot, all new actors are stopped again, and nothing has changed.
 //! 2. The routing changes. A list that moves to another actor waits until its operations in the old actor have ended
 //!    (see `routing`). The operations of other lists continue.
-//! 3. When the last operation of the previous routing has ended, actors without lists are stopped. The next change waits
-//!    for that. A list waits only for the routing before its present one, so with a second change in progress it could
-//!    have two sessions.
+//! 3. When the last operation of the previous routing has ended, actors without lists are stopped. The next change
+//!    waits for that. A list waits only for the routing before its present one, so with a second change in progress it
+//!    could have two sessions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -151,8 +151,8 @@ impl Routing {
         Self { seats, permits_per_actor, before: None, in_flight: InFlight::new(), ended: watch::Sender::new(()) }
     }
 
-    /// The next routing, for these slots. If the number of permits changes, operations of this routing keep their permits,
-    /// in addition to the permits of the next one.
+    /// The next routing, for these slots. If the number of permits changes, operations of this routing keep their
+    /// permits, in addition to the permits of the next one.
     pub fn next(&self, slots: Vec<Arc<ActorSlot<ListActor>>>, permits_per_actor: usize) -> Self {
         let mut next = Self::first(slots, permits_per_actor);
         if permits_per_actor == self.permits_per_actor {
@@ -190,8 +190,8 @@ impl Routing {
         list.bucket(self.seats.len())
     }
 
-    /// Waits until no operation runs on a list in its previous actor, at most until the deadline. Returns whether that is
-    /// so.
+    /// Waits until no operation runs on a list in its previous actor, at most until the deadline. Returns whether that
+    /// is so.
     pub async fn settled(&self, list: Token, deadline: Instant) -> bool {
         let Some(before) = self.before.as_ref().filter(|before| !before.is_over()) else { return true };
         if list.bucket(before.seats) == list.bucket(self.seats.len()) {

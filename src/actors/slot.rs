@@ -88,8 +88,8 @@ impl Openings {
         failures.said.len() < REASONS_MAX && failures.said.insert(reason.to_owned())
     }
 
-    /// Records that a slot has opened its session after a failure. If it was the last such slot, returns how many attempts
-    /// had failed, and for how long.
+    /// Records that a slot has opened its session after a failure. If it was the last such slot, returns how many
+    /// attempts had failed, and for how long.
     fn opened(&self) -> Option<(u64, Duration)> {
         let mut failures = self.ongoing();
         failures.slots = failures.slots.saturating_sub(1);

@@ -52,8 +52,8 @@ impl StoredCatalog {
         self.wake.notify_one();
     }
 
-    /// Publishes the catalog of an earlier process, if none was read yet. Tried once in a process, because a refused file
-    /// stays refused.
+    /// Publishes the catalog of an earlier process, if none was read yet. Tried once in a process, because a refused
+    /// file stays refused.
     pub async fn stand_in(&self, catalog: &Catalog, ring: &KeyRing, now: Timestamp) {
         if catalog.snapshot().is_some() || self.tried.swap(true, Ordering::Relaxed) {
             return;

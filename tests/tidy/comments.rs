@@ -8,7 +8,6 @@ use crate::sources::{root, rust_files};
 
 /// A room may have this many banned phrases per 1,000 words of comments.
 const PHRASES_PER_THOUSAND_WORDS: usize = 2;
-const LINE_CHARS_MAX: usize = 120;
 /// Small rooms may have this many.
 const PHRASES_MIN: usize = 1;
 
@@ -31,9 +30,9 @@ impl Room {
     }
 }
 
-/// Rooms whose comments have more banned phrases than allowed, and comments that are too long for a line.
+/// Rooms whose comments have more banned phrases than allowed.
 pub fn unclear() -> Vec<String> {
-    let (rooms, mut found) = read();
+    let rooms = read();
     if std::env::var_os(WRITE_VARIABLE).is_some() {
         let owing = rooms.iter().filter(|(_, room)| room.phrases > room.allowed());
         let lines = owing.map(|(name, room)| format!("{} {name}\n", room.phrases));
@@ -41,6 +40,7 @@ pub fn unclear() -> Vec<String> {
     }
     let text = std::fs::read_to_string(root().join(DEBT)).unwrap();
     let debt: BTreeMap<_, usize> = text.lines().map(known_debt).collect();
+    let mut found = Vec::new();
     for (name, room) in &rooms {
         let allowed = room.allowed().max(debt.get(name.as_str()).copied().unwrap_or_default());
         if room.phrases > allowed {
@@ -51,9 +51,9 @@ pub fn unclear() -> Vec<String> {
     found
 }
 
-/// The rooms by name, and the complaints about single lines.
-fn read() -> (BTreeMap<String, Room>, Vec<String>) {
-    let (mut rooms, mut found) = (BTreeMap::<String, Room>::new(), Vec::new());
+/// The rooms by name.
+fn read() -> BTreeMap<String, Room> {
+    let mut rooms = BTreeMap::<String, Room>::new();
     for source in ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files) {
         let room = rooms.entry(room_of(&source.path)).or_default();
         for (i, line) in source.text.lines().enumerate() {
@@ -65,13 +65,10 @@ fn read() -> (BTreeMap<String, Room>, Vec<String>) {
                     room.examples.push(format!("{}:{}: `{phrase}` (write {instead})", source.path, i + 1));
                 }
             }
-            if line.chars().count() > LINE_CHARS_MAX && !line.contains("://") {
-                found.push(format!("{}:{}: a comment of more than {LINE_CHARS_MAX} characters", source.path, i + 1));
-            }
         }
     }
     assert!(rooms.len() > 20, "the walk found {} rooms", rooms.len());
-    (rooms, found)
+    rooms
 }
 
 /// The first two parts of a path: `src/api`, `crates/engine`, `tests/cli`. Single files of `src` are one room.

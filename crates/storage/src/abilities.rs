@@ -23,9 +23,9 @@ pub struct Abilities {
 /// How a store changes a bag together with its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BagSwaps {
-    /// In one write of several lists, so that a bag and its entries change at one moment. No entry contradicts its state
-    /// of the bag, as long as no two indexes write to one list, which belongs to one generation. Such a store also reads
-    /// and enters many bags in few steps.
+    /// In one write of several lists, so that a bag and its entries change at one moment. No entry contradicts its
+    /// state of the bag, as long as no two indexes write to one list, which belongs to one generation. Such a store
+    /// also reads and enters many bags in few steps.
     Atomic,
     /// The bag first, and then its entries. A swap may be left unfinished, and the sessions of the store have a
     /// [`SwapJournal`](super::SwapJournal) of such swaps.
@@ -119,8 +119,8 @@ pub trait ByteErasure: Send + Sync + 'static {
     /// everything.
     fn erase_removed(&self) -> Result<Erased, StoreError>;
 
-    /// Schedules that these bytes leave the store's files, and returns the date until which they do. `None` if the store
-    /// makes no such promise.
+    /// Schedules that these bytes leave the store's files, and returns the date until which they do. `None` if the
+    /// store makes no such promise.
     fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError>;
 }
 

@@ -71,8 +71,8 @@ impl Operation {
     }
 }
 
-/// The rule of visibility: `now < timestamp + ttl` and `now < expires_at`. The times of the item are in nanoseconds since
-/// the Unix epoch.
+/// The rule of visibility: `now < timestamp + ttl` and `now < expires_at`. The times of the item are in nanoseconds
+/// since the Unix epoch.
 #[inline]
 pub fn is_visible(ttl: Ttl, now: Timestamp, timestamp: u64, expires_at: u64) -> bool {
     now.as_nanos() < expires_at && timestamp >= ttl.visible_from(now).as_nanos()

@@ -107,7 +107,8 @@ pub trait ItemSession: 'static {
     /// The visible bag of a list of bags, if there is one: all that was acknowledged before is seen.
     async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError>;
 
-    /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see [`bags`](super::bags).
+    /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see
+    /// [`bags`](super::bags).
     async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
 
     /// Adds entries for bags that are still the ones that were read, each bag once, and returns the outcomes in their

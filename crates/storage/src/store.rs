@@ -17,9 +17,9 @@ use super::{Abilities, ItemSession, StoreError};
 /// finds or counts is among the items that are visible at one moment of it. Bounds, limits and page tokens select among
 /// these.
 ///
-/// An item beyond `max_items`, by any operation or by the answer of [`Reclaim::bound`](super::Reclaim::bound), may be reclaimed from then
-/// on. As long as it is not reclaimed, it becomes visible again when items before it are removed or expire, or when
-/// `max_items` is raised. An item that was never beyond the bound is never reclaimed for it.
+/// An item beyond `max_items`, by any operation or by the answer of [`Reclaim::bound`](super::Reclaim::bound), may be
+/// reclaimed from then on. As long as it is not reclaimed, it becomes visible again when items before it are removed or
+/// expire, or when `max_items` is raised. An item that was never beyond the bound is never reclaimed for it.
 ///
 /// # Sets A list whose identity ([`ListKey::identity`](liststore_contract::domain::ListKey::identity)) is not `item` is
 /// a set. Its items are members ([`Identity::member`](liststore_contract::domain::Identity::member)), and for every
@@ -29,9 +29,8 @@ use super::{Abilities, ItemSession, StoreError};
 /// add's `now` and `ttl` counts as missing. It is never shown again once its member was added again, with any later
 /// TTL. After a removal, a member is as if it had never been there.
 ///
-/// Items of sets are stored and ordered by their stored bytes
-/// ([`Identity`](liststore_contract::domain::Identity)): everywhere here an item's `value`, and the digest in its item
-/// key, refer to these.
+/// Items of sets are stored and ordered by their stored bytes ([`Identity`](liststore_contract::domain::Identity)):
+/// everywhere here an item's `value`, and the digest in its item key, refer to these.
 ///
 /// # Bags
 /// A list that can hold one item, which a [swap](super::BagSwap) puts there: see [`bags`](super::bags).

@@ -1,7 +1,7 @@
 //! Finds properties in stored JSON by their pointers (RFC 6901), without building a tree.
 //!
-//! Values are stored in the canonical form (RFC 8785): without white space, and with one spelling of each string. So the
-//! name of a member is found by its bytes.
+//! Values are stored in the canonical form (RFC 8785): without white space, and with one spelling of each string. So
+//! the name of a member is found by its bytes.
 
 use liststore_contract::domain::index::Pointer;
 

@@ -174,8 +174,8 @@ impl Aggregator {
         usize::try_from(wanted).unwrap_or(usize::MAX)
     }
 
-    /// Takes the next visible item by its timestamp, in nanoseconds, and its stored bytes. These may be empty if it needs
-    /// no values.
+    /// Takes the next visible item by its timestamp, in nanoseconds, and its stored bytes. These may be empty if it
+    /// needs no values.
     fn meet(&mut self, timestamp: u64, stored: &[u8]) -> Next {
         if self.failure.is_some() {
             return Next::Done;
@@ -319,7 +319,8 @@ impl Collect for Aggregator {
     }
 }
 
-/// The first and last nanosecond of a window. `bound` is the moment after which no item counts, if the caller named one.
+/// The first and last nanosecond of a window. `bound` is the moment after which no item counts, if the caller named
+/// one.
 fn bounds_of(window: &AggregateWindow, as_of: Timestamp, bound: Option<Timestamp>) -> (u64, u64) {
     match window {
         AggregateWindow::Last(length) => {

@@ -53,7 +53,8 @@ impl Number {
     }
 }
 
-/// A sum of doubles by Neumaier's method (Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, 1974).
+/// A sum of doubles by Neumaier's method (Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen,
+/// 1974).
 #[derive(Debug, Clone, Copy, Default)]
 struct Compensated {
     sum: f64,
@@ -163,8 +164,8 @@ impl Sum {
     }
 }
 
-/// How far numbers lie apart: their standard deviation, by Welford's method, and merged by that of Chan, Golub and LeVeque
-/// (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).
+/// How far numbers lie apart: their standard deviation, by Welford's method, and merged by that of Chan, Golub and
+/// LeVeque (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).
 #[derive(Debug, Clone)]
 pub struct Spread {
     count: u64,
