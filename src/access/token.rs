@@ -102,7 +102,7 @@ impl<'t> Presented<'t> {
         hmac::verify(&hash_key(self.id), self.text, hash.as_bytes()).is_ok()
     }
 
-    /// What the server stores of it.
+    /// Its stored form.
     pub fn hash(&self) -> SecretHash {
         hash(self.id, self.text)
     }

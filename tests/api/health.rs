@@ -58,7 +58,7 @@ impl Clock for StuckClock {
     }
 }
 
-/// Kubernetes restarts a server whose probe fails: nothing else ends a thread that waits for ever.
+/// Kubernetes restarts a server whose probe fails. Nothing else ends a thread that waits permanently.
 #[tokio::test]
 async fn a_server_whose_actor_hangs_is_not_alive() {
     let clock = Arc::new(StuckClock::default());

@@ -36,7 +36,7 @@ pub fn refused_at_once(answer: &str, status: &str, code: &str) {
     assert_eq!(problem["code"], code, "{answer}");
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let held = async {
         while !holds().await {

@@ -220,7 +220,7 @@ fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
     });
 }
 
-/// That the answer to a change was given up is for a machine alone that is so slow that it was held for long.
+/// A change may give up its answer only on a machine so slow that the answer was held for long.
 fn is_given_up(error: &MetadataError, held_for: Duration) -> bool {
     error.outcome_unknown() && held_for > Duration::from_secs(1)
 }

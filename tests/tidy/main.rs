@@ -13,7 +13,7 @@ mod vendored;
 use liststore_testkit::language as phrases;
 use sources::{Source, package_files, packages, rust_files};
 
-/// What each module of the server may name of its siblings: `main → cli → app → http → operations → api
+/// The siblings that each module of the server may name: `main → cli → app → http → operations → api
 /// → service → {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
 const MAY_USE: [(&str, &[&str]); 30] = [
     ("domain", &[]),

@@ -16,7 +16,7 @@ pub fn lists_of(first: u64, count: u64, data: &DataSet) -> impl Iterator<Item = 
     (0..count).map(move |i| (first + i * STRIDE) % lists)
 }
 
-/// What requests for several lists are made of.
+/// The parts of requests for several lists.
 #[derive(Debug)]
 pub struct BatchGet {
     /// How many lists.

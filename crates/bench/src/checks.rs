@@ -51,7 +51,7 @@ impl RecentAdds {
 /// The rules for every answer of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Expectations {
-    /// None if the lists hold something else than a data set of this generator.
+    /// `None` if the lists do not hold a data set of this generator.
     pub data: Option<DataSet>,
     /// Items that every list has at least.
     pub items_min: u64,

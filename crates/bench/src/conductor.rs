@@ -144,7 +144,7 @@ impl Threads {
         Ok(())
     }
 
-    /// What all threads have measured so far.
+    /// The measurements of all threads so far.
     fn gather(&self) -> Result<Stats, Failure> {
         let mut all = Stats::new().map_err(Failure::failed)?;
         for stats in &self.stats {

@@ -1,4 +1,4 @@
-//! When requests are due.
+//! The due times of requests.
 //!
 //! Open loop: requests are due at fixed moments, regardless of the server, and their latency counts from those
 //! moments. A generator that waits for an answer before the next request would omit the waits of all requests that it

@@ -20,8 +20,8 @@
 //! # }
 //! ```
 //!
-//! It speaks the documented API and nothing else. It must never send a request a second time whose
-//! first sending may have changed something, unless the request says that repeating it is safe.
+//! It uses only the documented API. It must never repeat a request that may have had an effect, unless the request is
+//! marked as safe to repeat.
 
 mod bags;
 mod error;

@@ -46,7 +46,7 @@ impl ServerUrl {
         Self { tls, ..self }
     }
 
-    /// The same, at this address whatever the name resolves to, and never through a proxy. A certificate is still
+    /// Connects to this address instead of the resolved name, and never through a proxy. A certificate is still
     /// checked for the name.
     pub fn at(self, address: SocketAddr) -> Self {
         Self { address: Some(address), ..self }

@@ -37,7 +37,7 @@ fn as_returned(value_type: ValueType, json: &Value) -> Value {
     }
 }
 
-/// What is asked for, and of what.
+/// A request, and its items.
 #[derive(Debug)]
 struct Case {
     value_type: ValueType,
@@ -86,7 +86,7 @@ impl Model<'_> {
         }
     }
 
-    /// What each window has, and why it lacks items.
+    /// The items of each window, and the reason of missing ones.
     fn windows(&self) -> Vec<(Vec<&Known>, Option<&'static str>)> {
         let asked: Vec<_> = self.case.body["windows"].as_array().unwrap().iter().map(|w| self.bounds(w)).collect();
         let visible_from = 1 - self.case.ttl as i64 * SECOND;

@@ -1,4 +1,4 @@
-//! Feature versions: creation, change, deletion, and what each does to its feature.
+//! Feature versions: creation, change, deletion, and the effect of each on its feature.
 
 use liststore::definition::{GivenProperties, VersionProperties};
 use liststore::domain::{AheadMax, Bucket, Generation, IdentityKind, Keep, MaxItems};

@@ -1,4 +1,4 @@
-//! Whether a count fits what can have been there: of a removal, and of Count List Items.
+//! Checks counts of removals, and of Count List Items, against the possible items.
 //!
 //! Counts of removals of a value, or of some items, on a linearizable list are judged exactly ([`super::clusters`]).
 //! All other counts concern items that are judged separately: at some instant of the call there were at least the

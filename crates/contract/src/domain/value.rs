@@ -79,7 +79,7 @@ impl ValueType {
 }
 
 impl JsonForm {
-    /// Appends the JSON of a stored value, or says that the stored bytes are none of its type.
+    /// Appends the JSON of a stored value. Fails if the stored bytes do not have its type.
     pub fn write_json(self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), UndecodableValue> {
         let Self { value_type, int64_as } = self;
         let undecodable = || UndecodableValue { value_type };
@@ -128,7 +128,7 @@ impl JsonForm {
                 Ok(())
             }
             ValueType::Json => {
-                // Canonical when it was stored; checked again, lest a damaged row break the answer.
+                // Canonical when it was stored. Checked again, so that a damaged row does not break the answer.
                 serde_json::from_slice::<serde::de::IgnoredAny>(stored).map_err(|_| undecodable())?;
                 out.extend_from_slice(stored);
                 Ok(())

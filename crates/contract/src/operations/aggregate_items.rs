@@ -30,6 +30,6 @@ pub static ROW: Row = Row {
     ..Row::DEFAULT
 };
 
-/// What aggregates may fail with, besides what every read of a list may.
+/// The errors of aggregates, in addition to the errors of every read of a list.
 const AGGREGATION: [ErrorCode; 4] =
     [ErrorCode::ValueTypeMismatch, ErrorCode::InvalidTimestamp, ErrorCode::OutOfRange, ErrorCode::AggregateTooLarge];

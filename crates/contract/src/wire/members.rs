@@ -43,7 +43,7 @@ pub(crate) fn few<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'d
     deserializer.deserialize_seq(Entries::<T> { max: MAX, remedy: "", entry: PhantomData })
 }
 
-/// Reads an array, and stores no more entries than it may have.
+/// Reads an array, and stores at most as many entries as it may have.
 struct Entries<T> {
     max: usize,
     remedy: &'static str,

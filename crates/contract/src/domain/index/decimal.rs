@@ -16,8 +16,8 @@ pub struct Decimal {
 const PLAIN_DIGITS_MAX: usize = 20;
 
 impl Decimal {
-    /// Reads a JSON number (RFC 8259, section 6). None of any other text, and of an exponent beyond all reason,
-    /// of more than 18 digits.
+    /// Reads a JSON number (RFC 8259, section 6). `None` for any other text, and for an exponent of more than 18
+    /// digits.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, scale) = match rest.split_once(['e', 'E']) {

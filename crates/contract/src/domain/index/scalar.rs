@@ -15,7 +15,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// None of arrays and objects, and of numbers beyond all reason.
+    /// `None` for arrays and objects, and for numbers with a huge exponent.
     pub(super) fn of(value: &RawValue) -> Option<Self> {
         let raw = value.get();
         match raw.as_bytes().first()? {

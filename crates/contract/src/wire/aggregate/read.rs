@@ -1,4 +1,4 @@
-//! Reads what a request asks for. Every refusal names the wrong member, such as `aggregates[2].function`.
+//! Reads the requested aggregates. Every refusal names the wrong member, such as `aggregates[2].function`.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};

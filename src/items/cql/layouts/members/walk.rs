@@ -32,8 +32,8 @@ pub struct Standing {
     pub others: Vec<Held>,
 }
 
-/// Such a walk. It offers a member once. A member that moves during the walk is offered where it was first found, or not
-/// at all.
+/// Such a walk. It offers a member once. A member that moves during the walk is offered where it was first found, or
+/// not at all.
 pub struct SetWalk {
     rows: Rows,
     /// The last row that was read.
