@@ -56,7 +56,7 @@ impl Operation for BatchGet<'_> {
 
     /// The pages are rendered already.
     fn reply(call: &Call<'_>, pages: Self::Reply) -> HandlerResult {
-        /// Of what stands between pages, and of a problem, about.
+        /// The approximate size of the text between pages, and of a problem.
         const AROUND_PAGE: usize = 1;
         const PROBLEM_BYTES: usize = 256;
         let bytes = pages.iter().map(|page| page.as_ref().map_or(PROBLEM_BYTES, |page| AROUND_PAGE + page.text.len()));

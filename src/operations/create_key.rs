@@ -20,7 +20,7 @@ pub struct CreateKey {
     roles: Vec<Role>,
     scopes: Vec<Scope>,
     limits: RateLimits,
-    /// How long it is valid. For ever if there is none.
+    /// How long it is valid. Permanently if `None`.
     lifetime: Option<Ttl>,
 }
 

@@ -49,7 +49,7 @@ impl Operation for FindBags<'_> {
         Ok(json_text(call.response(), found_text(&found)?))
     }
 
-    /// Only the index tells how a text is read, so a plus that was not encoded is noticed here.
+    /// Only the index determines how a text is read, so this detects a plus that was not encoded.
     fn refused(call: &Call<'_>, problem: Problem) -> Problem {
         let given = call.repeated_query(&QUERY).unwrap_or_default();
         let given = QUERY.iter().zip(&given).find(|(parameter, _)| problem.field.as_deref() == Some(parameter.name));

@@ -14,7 +14,7 @@ use crate::domain::Limit;
 use crate::service::{BagsFound, Caller, FindBags, Service, ServiceError};
 use crate::wire::parameters::{BAGS_LIMIT, VALUE};
 
-/// The same query as that of a URL, which the body holds.
+/// The same query as in a URL, in the body.
 pub struct FindBagsByBody;
 
 impl Operation for FindBagsByBody {

@@ -35,8 +35,8 @@ impl Operation for GetBag {
         service.get_bag(caller, request.entity, request.joined).await
     }
 
-    /// With lists the reply is more than a state of the bag. Its tag tells the text from any other, as that of a page
-    /// does, and no write could name it.
+    /// With lists the reply is more than a state of the bag. Its tag identifies the text, like the tag of a page, and
+    /// no write can use it.
     fn reply(call: &Call<'_>, bag: Bag) -> HandlerResult {
         let (updated_at, has_lists) = (bag.updated_at, !bag.lists.is_empty());
         let text = bag_text(call, bag)?;

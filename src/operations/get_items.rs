@@ -41,7 +41,7 @@ impl Operation for GetItems<'_> {
     async fn run(service: &Service, caller: &Caller, request: GetItems<'_>) -> Result<RenderedPage, ServiceError> {
         caller.take_items(1)?;
         service.check_moment(request.as_of)?;
-        // What is known and kept costs no look at the time.
+        // A cached page needs no clock.
         let mut deadline = None;
         let found = match service.known(&request.list) {
             Some(found) => found,
@@ -57,7 +57,7 @@ impl Operation for GetItems<'_> {
         let range = read.range(service.options.page_bytes_max);
         let (page, validity) = match service.lists.get_from_memory(&read.list, read.retention, &range, deadline) {
             Some(found) => found,
-            // On the heap: what is in memory does not need it.
+            // Boxed, because pages in memory do not need it.
             None => (Box::pin(service.read_page(caller, &read, deadline)).await?, None),
         };
         let page = service.render_page(caller, &read, &page, validity)?;
@@ -73,7 +73,7 @@ impl Operation for GetItems<'_> {
         let (name, value) = BY_FORM;
         if has_already {
             let mut response = Response::new(StatusCode::NOT_MODIFIED).with_text(ETAG, tag)?.with(name, value);
-            // What the page would have said, a cache is told with its confirmation too.
+            // The confirmation has the same headers as the page.
             if text.len() >= call.state.options.compression_bytes_min {
                 let (name, value) = BY_CODING;
                 response.add(name, value);
@@ -81,7 +81,7 @@ impl Operation for GetItems<'_> {
             return Ok(response);
         }
         call.state.metrics.items_read.inc_by(items as u64);
-        // Both forms say so: a cache that has one must not give it to those who ask for the other.
+        // Both forms have `Vary`, so that a cache never returns one form for the other.
         let response = call.response().with_text(ETAG, tag)?.with(name, value);
         if in_lines {
             return Ok(response.with(CONTENT_TYPE, HeaderValue::from_static(LINES)).body(text));

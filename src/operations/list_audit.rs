@@ -84,7 +84,7 @@ pub enum Entry {
     Refusal(Refusal),
 }
 
-/// What was refused before a moment, and before which one others were.
+/// The refusals before a moment, and the moment before which more exist.
 fn refused(
     service: &Service,
     filter: &AuditFilter,

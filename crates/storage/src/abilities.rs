@@ -37,7 +37,7 @@ pub enum BagSwaps {
 pub struct PermitCounts {
     /// The most that there can be at once.
     pub bound: usize,
-    /// The most at present.
+    /// The current maximum.
     pub limit: usize,
     pub in_use: usize,
     /// Operations that wait for one.
@@ -56,7 +56,7 @@ pub trait OwnPermits: Send + Sync + 'static {
     fn set_permits_per_session(&self, permits: usize);
 }
 
-/// Returns the visible part of the lists of a feature key at present, if that is known for certain and is bounded by
+/// Returns the currently visible part of the lists of a feature key, if that is known for certain and is bounded by
 /// more than a TTL.
 pub type BoundOf = Arc<dyn Fn(&str) -> Option<(Ttl, MaxItems)> + Send + Sync>;
 
@@ -103,7 +103,7 @@ pub trait FileBackup: Send + Sync + 'static {
 /// Whether the bytes of removed items are gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Erased {
-    /// No file of the store holds them any more.
+    /// No file of the store holds them now.
     Now,
     /// The store frees them later.
     Later,

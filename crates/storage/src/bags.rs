@@ -105,7 +105,7 @@ pub struct BagSwap {
 pub enum BagAfter {
     /// Another one takes its place, with a greater stamp.
     Put(NewItem),
-    /// There is none any more.
+    /// It was deleted.
     Gone,
     /// It stays as it is, with its expiry. Only entries change, if it is still the bag that was read.
     Same,

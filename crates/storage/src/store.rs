@@ -53,7 +53,7 @@ pub trait ItemStore: Send + Sync + 'static {
     /// Persists all acknowledged writes and releases the store's resources. No session may be used during or after it.
     async fn close(&self) -> Result<(), StoreError>;
 
-    /// The writes that the store refuses at present, and the reason, if it refuses any. Reads continue.
+    /// The writes that the store currently refuses, and the reason, if it refuses any. Reads continue.
     fn read_only(&self) -> Option<String>;
 
     /// A condition that an operator should fix although operations succeed: for `/readyz`.

@@ -69,7 +69,7 @@ fn document() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
         },
         "tags": tags,
-        // The paths have no order. The table begins with what is used most.
+        // The paths have no order. The table begins with the most frequent operations.
         "x-order": OPERATIONS.iter().map(|operation| operation.row.name).collect::<Vec<_>>(),
         "paths": paths,
         "components": {"schemas": schemas.0, "securitySchemes": security_schemes()},
@@ -100,7 +100,7 @@ fn security_schemes() -> Value {
 struct Schemas(BTreeMap<String, Value>);
 
 impl Schemas {
-    /// The schema of a body: a reference, unless it has no name of its own.
+    /// The schema of a body: a reference if it has a name.
     fn reference(&mut self, body: &Type) -> Value {
         let name = (body.name)().into_owned();
         let RefOr::T(schema) = (body.schema)() else { return rendered((body.schema)()) };
@@ -144,7 +144,7 @@ impl Schemas {
         self.0.retain(|name, _| !joined.contains(name));
     }
 
-    /// Bodies of requests have no other members than those that are named.
+    /// Bodies of requests have only the named members.
     fn close_requests(&mut self) {
         for (name, schema) in &mut self.0 {
             let is_request = name.ends_with("Input") || name.ends_with("Patch");

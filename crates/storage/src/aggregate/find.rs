@@ -138,7 +138,7 @@ fn behind_string(json: &[u8], at: usize) -> Result<usize, NoJson> {
         if rest[len] == b'"' {
             return Ok(at);
         }
-        // What is escaped is one byte, or begins with one.
+        // An escaped character is one byte, or begins with one.
         at += 1;
     }
 }

@@ -4,9 +4,9 @@
 //! Windows that end at one moment share their work: an item is taken once, and a window has what was taken until the
 //! first item before its beginning came. So four windows cost as much as the longest one.
 //!
-//! | file | what it owns |
+//! | file | content |
 //! | --- | --- |
-//! | `plan` | what is to be aggregated, checked against the type of the values |
+//! | `plan` | the requested aggregates, checked against the type of the values |
 //! | `mod` | windows, bounds, and why a window is not complete |
 //! | `tally` | groups and the state of each aggregate |
 //! | `number` | arithmetic |
@@ -39,7 +39,7 @@ use values::Values;
 pub use pages::aggregate_pages;
 pub use plan::Aggregation;
 
-/// What came of an aggregation.
+/// The outcome of an aggregation.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The visible items that were looked at.

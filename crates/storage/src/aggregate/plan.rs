@@ -1,4 +1,4 @@
-//! What is to be aggregated, checked against the type of the values.
+//! The requested aggregates, checked against the type of the values.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use liststore_contract::wire::{
 use super::find::{NoJson, Way};
 use super::values::Form;
 
-/// What is to be aggregated of a list.
+/// The requested aggregates of a list.
 #[derive(Debug, Clone)]
 pub struct Aggregation {
     pub(super) windows: Vec<AggregateWindow>,
@@ -151,7 +151,7 @@ fn encode(value_type: ValueType, raw: &str) -> Result<Vec<u8>, Invalid> {
 }
 
 impl Source {
-    /// The bytes of what it names, if an item has it.
+    /// The bytes of the named member, if an item has it.
     pub fn find<'v>(&self, value: &'v [u8]) -> Result<Option<&'v [u8]>, NoJson> {
         self.way.as_ref().map_or(Ok(Some(value)), |way| way.find(value))
     }

@@ -1,4 +1,4 @@
-//! The aggregates of the items that were met so far: those of a window, once all its items were met.
+//! The aggregates of the encountered items. They are the result of a window once they include all its items.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use super::number::{Number, Spread, Sum, Total};
 use super::plan::{Aggregation, Wanted};
 use super::values::{Form, Values};
 
-/// What one item has of a source.
+/// The value of a source in one item.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Field<'v> {
     pub bytes: Option<&'v [u8]>,
@@ -22,7 +22,7 @@ pub struct Field<'v> {
     pub identity: u32,
 }
 
-/// The items with one value of what they are grouped by; all items where they are not grouped.
+/// The items with one value of the grouping source; all items without grouping.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     value: u32,
@@ -269,7 +269,7 @@ impl Tally {
 
 /// Which groups are shown.
 struct Shown {
-    /// The place of each group among the results; all others have the last one together.
+    /// The place of each group among the results. The remaining groups share the last place.
     ranks: Vec<usize>,
     is_cut: bool,
 }

@@ -204,7 +204,7 @@ impl Aggregate {
     }
 }
 
-/// What is computed.
+/// The computed value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AggregateFunction {
     Count,
@@ -288,7 +288,7 @@ impl PartialSchema for AggregateFunction {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
-            .description(Some("What is computed; `stddev` is of the population."))
+            .description(Some("The computed value; `stddev` is of the population."))
             .enum_values(Some(Self::ALL.map(Self::as_str)))
             .into()
     }

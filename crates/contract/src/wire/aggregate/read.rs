@@ -29,7 +29,7 @@ impl AggregateInput {
         }
         for (index, Aggregate { name, function, k, .. }) in self.aggregates.iter().enumerate() {
             if self.aggregates[..index].iter().any(|before| before.name == *name) {
-                let detail = "another aggregate has this name: give each a name of its own";
+                let detail = "another aggregate has this name: give each a different name";
                 return Err(Problem::argument(format!("aggregates[{index}].name"), detail));
             }
             if k.is_some() && *function != AggregateFunction::Top {
