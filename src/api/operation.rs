@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use bytes::Bytes;
 use liststore_contract::row::Row;
 
 use super::call::{Call, HandlerResult};
@@ -36,7 +37,7 @@ pub(crate) trait Operation {
 }
 
 /// Answers a call of an operation.
-pub(crate) async fn answer<O: Operation>(call: Call<'_>) -> HandlerResult {
+pub(crate) async fn answer<O: Operation>(mut call: Call<'_>) -> HandlerResult {
     if O::ROW.query.is_empty() {
         let [] = call.query(&[])?;
     }
@@ -46,6 +47,8 @@ pub(crate) async fn answer<O: Operation>(call: Call<'_>) -> HandlerResult {
         Ok(reply) => reply,
         Err(error) => return Err(O::refused(&call, error.into())),
     };
+    // The request may borrow from its body until here.
+    call.body = Bytes::new();
     Ok(O::reply(&call, reply)?.reserving(caller.reservation.take()))
 }
 

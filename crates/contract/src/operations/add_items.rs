@@ -7,9 +7,10 @@ use super::parts::{ANY, BODY, LIST, WRITE, json};
 use crate::domain::ADD_ITEMS_MAX;
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::body::{Others, read_text, text_of};
+use crate::wire::body::{read_text, text_of};
 use crate::wire::members::many;
 use crate::wire::parameters::{Parameter, VERSION};
+use crate::wire::refused::Others;
 use crate::wire::{Added, ErrorCode, ItemInput, Problem, Type, plain_add};
 
 /// The parameters of its query, in the order in which the server reads them.

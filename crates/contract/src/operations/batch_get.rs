@@ -285,7 +285,7 @@ mod tests {
             (r#","page_token":1"#, "page_token"),
             (r#","order":"up""#, "order"),
             (r#","order":null"#, "order"),
-            (r#","as_of":null"#, "as_of"),
+            (r#","as_of":[]"#, "as_of"),
             (r#","min_timestamp":true,"version":".""#, "min_timestamp"),
         ] {
             assert_eq!(refusal(&one(members)), ("invalid_argument", format!("requests[0].{field}")), "{members}");

@@ -9,9 +9,8 @@ use crate::definition::{GivenProperties, VersionProperties};
 use crate::domain::{Description, EntityType, FeatureName, Labels, Owner, ValueType};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::body::Others;
 use crate::wire::members::parsed;
-use crate::wire::refused::{Mistake, Refused};
+use crate::wire::refused::{Mistake, Others, Refused};
 use crate::wire::with_properties::with_properties;
 use crate::wire::{ErrorCode, Feature, Problem, Type, texts};
 

@@ -7,7 +7,7 @@ use super::parts::{ANY, BODY, CHANGE, ENTITY_TYPE_REPLY, WRITE};
 use crate::domain::{Description, Labels, Owner, Ttl};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::body::Others;
+use crate::wire::refused::Others;
 use crate::wire::{ErrorCode, Problem, Type, body, texts};
 
 pub static ROW: Row = Row {

@@ -16,7 +16,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use super::refused::{Mistake, Refused, echo};
+use super::refused::{Mistake, Others, Refused, echo};
 use super::{ErrorCode, Problem};
 use crate::domain::{Invalid, json};
 
@@ -34,15 +34,6 @@ pub(crate) fn check_syntax(text: &str) -> Result<(), Problem> {
         let detail = format!("the body is not valid JSON: error at line {} column {}", error.line(), error.column());
         Problem::new(ErrorCode::InvalidJson, detail)
     })
-}
-
-/// Members of a body that its type does not declare.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Others<'n> {
-    /// They are allowed, and not read here.
-    pub passed: &'n [&'n str],
-    /// They exist, but cannot be given in this body, for the reason next to them.
-    pub fixed: &'n [(&'static str, &'static str)],
 }
 
 /// Reads a body.

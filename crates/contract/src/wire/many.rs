@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::body::{Others, read_part, read_text};
+use super::body::{read_part, read_text};
 use super::members;
-use super::refused::{Mistake, Refused};
+use super::refused::{Mistake, Others, Refused};
 use super::{BATCH_LISTS_MAX, Problem, Requests};
 
 #[derive(Deserialize)]

@@ -5,11 +5,19 @@ use std::fmt::{self, Display};
 use serde::de::{self, Expected, Unexpected};
 
 use super::Problem;
-use super::body::Others;
 use crate::domain::{Code, Invalid};
 
 /// The most characters of a caller's own word that an answer repeats.
 const ECHO_CHARS_MAX: usize = 64;
+
+/// Members of a body that its type does not declare.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Others<'n> {
+    /// They are allowed, and not read here.
+    pub passed: &'n [&'n str],
+    /// They exist, but cannot be given in this body, for the reason next to them.
+    pub fixed: &'n [(&'static str, &'static str)],
+}
 
 /// A mistake in a body.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::Problem;
-use super::body::{self, Others};
+use super::body;
+use super::refused::Others;
 use crate::definition::{GivenProperties, VersionProperties};
 
 /// Why a version, or a change of one, cannot have a value type.

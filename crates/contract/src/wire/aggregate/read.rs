@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn every_other_refusal_names_the_member() {
         for (member, field) in [
-            (r#""as_of":null"#, "as_of"),
+            (r#""as_of":true"#, "as_of"),
             (r#""where":[]"#, "where"),
             (r#""where":{}"#, "where.in"),
             (r#""where":{"in":[]}"#, "where.in"),

@@ -8,7 +8,8 @@ use super::property::VersionProperty;
 use crate::domain::{
     AheadMax, Bucket, Identity, IdentityKind, Int64As, Invalid, JsonForm, Keep, MaxItems, Retention, Ttl, ValueType,
 };
-use crate::wire::body::{self, Others};
+use crate::wire::body;
+use crate::wire::refused::Others;
 use crate::wire::{Problem, texts};
 
 /// Makes the types of properties from one row for each: the shown value, the requested value, the name and type, and
