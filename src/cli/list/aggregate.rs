@@ -25,8 +25,8 @@ Examples:
     --count --where /country=NO --group-by /category
   liststore list aggregate user score u-1 --window -7d..now --mean --stddev
 
-A POINTER is a JSON Pointer into JSON values. Without it, the option is about the whole value. A window that may lack
-items has the reason in parentheses.")]
+A POINTER is a JSON Pointer into JSON values. Without it, the whole value counts.
+A window that may lack items has the reason in parentheses.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     list: ListArguments,
@@ -46,15 +46,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NUMBER", requires = "group_by")]
     max_groups: Option<usize>,
     #[command(flatten)]
-    functions: Functions,
-    #[command(flatten)]
     options: ServerOptions,
+    #[command(flatten)]
+    functions: Functions,
 }
 
 /// What is computed. Each option may be given several times.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Aggregates")]
-#[group(required = true, multiple = true)]
 struct Functions {
     /// Number of items
     #[arg(long, value_name = "POINTER", num_args = 0..=1, default_missing_value = "")]
@@ -118,6 +117,9 @@ impl Functions {
             let k =
                 k.parse().map_err(|_| format!("--top: expected a number such as 5, or 5:/merchant, not {top:?}"))?;
             aggregates.push(named(AggregateFunction::Top, property, Some(k))?);
+        }
+        if aggregates.is_empty() {
+            return Err("no aggregate given: pass --count, --sum or another option under Aggregates".to_owned());
         }
         Ok(aggregates)
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use liststore_contract::domain::{ListKey, Order};
 
+use super::super::{Bounds, ItemSession, Operation, Range, StoreError};
 use super::{Aggregation, Aggregator, Outcome};
 use crate::collect::{Collect, Next};
-use crate::{Bounds, ItemSession, Operation, Range, StoreError};
 
 /// Items of a page, and bytes of their values.
 const PAGE_ITEMS: usize = 1_000;

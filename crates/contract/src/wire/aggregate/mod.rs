@@ -36,7 +36,7 @@ pub struct AggregateInput {
     #[serde(deserialize_with = "few::<16, _, _>")]
     #[schema(min_items = 1, max_items = 16)]
     pub windows: Vec<AggregateWindow>,
-    /// The end of durations, and no later items count; not in the future. Default: the server's clock.
+    // The end of durations, and no later items count. It must not be in the future. Default: the server's clock.
     #[serde(default, deserialize_with = "members::some_timestamp", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::TimestampInput, inline, required = false)]
     pub as_of: Option<Timestamp>,

@@ -22,7 +22,7 @@ pub type AggregateResults = BTreeMap<String, Value>;
     "skipped": 0,
 }], "items_read": 12}))]
 pub struct Aggregated {
-    /// The moment at which durations end.
+    // The moment at which durations end.
     #[schema(value_type = texts::Timestamp, inline)]
     pub as_of: String,
     pub windows: Vec<WindowAggregates>,
@@ -37,10 +37,10 @@ pub struct WindowAggregates {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub window: Option<String>,
-    /// Inclusive.
+    // Inclusive.
     #[schema(value_type = texts::Timestamp, inline)]
     pub min_timestamp: String,
-    /// Inclusive.
+    // Inclusive.
     #[schema(value_type = texts::Timestamp, inline)]
     pub max_timestamp: String,
     /// Whether the results have all items of the window that were ever added and not removed.
