@@ -47,8 +47,7 @@ assert removed.removed == 1, removed
 
 patched = features.update_feature("generated", "numbers", api.FeaturePatch.from_dict({"max_items": 5, "int64_as": "string"}))
 assert (patched.max_items, patched.int64_as) == (5, "string"), patched
-patched = features.update_feature("generated", "numbers", api.FeaturePatch.from_dict({"max_items": None, "bucket": None} | {"max_items": None})
-                                  if False else api.FeaturePatch.from_dict({"max_items": None}))
+patched = features.update_feature("generated", "numbers", api.FeaturePatch.from_dict({"max_items": None}))
 assert patched.max_items is None, patched
 history = features.get_history("generated", "numbers").history
 assert [change.action for change in history] == ["update_feature", "update_feature", "create_feature"], history

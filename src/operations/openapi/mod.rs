@@ -348,6 +348,41 @@ mod tests {
         }
     }
 
+    /// openapi-generator 7.14 escapes a backslash twice in Go, and then refuses replies that match.
+    #[test]
+    fn no_pattern_of_a_schema_has_a_backslash_except_against_nul() {
+        let mut patterns = Vec::new();
+        strings(&document()["components"]["schemas"], "pattern", &mut patterns);
+        assert!(patterns.len() > 10, "{patterns:?}");
+        for pattern in patterns {
+            assert!(!pattern.contains('\\') || pattern == r"^[^\x00]*$", "{pattern}");
+        }
+    }
+
+    /// Generators make a class of a choice with null that does not compile.
+    #[test]
+    fn no_schema_is_a_choice_of_one_with_null() {
+        fn check(value: &Value) {
+            if let Some(choices) = value["oneOf"].as_array() {
+                assert!(choices.iter().all(|choice| choice["type"] != "null"), "{value}");
+            }
+            match value {
+                Value::Object(members) => members.values().for_each(check),
+                Value::Array(entries) => entries.iter().for_each(check),
+                _ => {}
+            }
+        }
+        let document = document();
+        check(&document);
+        assert!(document["components"]["schemas"]["Timestamp"]["pattern"].is_string());
+        let forms = document["components"]["schemas"]["RemoveItemsInput"]["anyOf"].as_array().unwrap();
+        let required = forms.iter().map(|form| {
+            let name = form["$ref"].as_str().unwrap().rsplit('/').next().unwrap();
+            document["components"]["schemas"][name]["required"].to_string()
+        });
+        assert_eq!(required.collect::<BTreeSet<_>>().len(), forms.len());
+    }
+
     /// In Go, a constructor of `Item` is called `NewItem`.
     #[test]
     fn no_schema_has_the_name_of_another_ones_constructor() {

@@ -40,7 +40,7 @@ pub static ROW: Row = Row {
 pub struct EntityErased {
     #[schema(value_type = texts::Name, inline)]
     pub entity_type: String,
-    #[schema(value_type = texts::EntityId, inline)]
+    #[schema(value_type = texts::EntityIdShown, inline)]
     pub entity_id: String,
     // When it was noted in the audit trail, after the last list.
     #[schema(value_type = texts::Timestamp, inline)]

@@ -33,6 +33,6 @@ pub static ROW: Row = Row {
 pub struct EntityTypePage {
     pub entity_types: Vec<EntityType>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_-]+$", required = false)]
     pub next_page_token: Option<String>,
 }

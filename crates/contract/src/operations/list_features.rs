@@ -33,6 +33,6 @@ pub static ROW: Row = Row {
 pub struct FeaturePage {
     pub features: Vec<Feature>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_-]+$", required = false)]
     pub next_page_token: Option<String>,
 }

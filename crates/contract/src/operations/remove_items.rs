@@ -2,7 +2,8 @@
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::parts::{ANY, BODY, LIST, WRITE, json};
@@ -55,7 +56,19 @@ pub enum RemoveItemsInput<'a> {
 
 impl PartialSchema for RemoveItemsInput<'_> {
     fn schema() -> RefOr<Schema> {
-        RemovalForms::schema()
+        // The form with a value is last: a value can be anything, so that some clients see one in every form.
+        let forms = [
+            "RemoveKeyInput",
+            "RemoveKeysInput",
+            "RemoveNamedInput",
+            "RemoveSinceInput",
+            "RemoveUntilInput",
+            "RemoveValueInput",
+        ];
+        let any = forms.into_iter().fold(AnyOfBuilder::new(), |any, form| any.item(Ref::from_schema_name(form)));
+        any.description(Some("The items to remove: by value, by timestamp and value, by key, or by time range."))
+            .example(Some(serde_json::json!({"value": "story-17"})))
+            .into()
     }
 }
 
@@ -65,12 +78,10 @@ impl ToSchema for RemoveItemsInput<'_> {
     }
 }
 
-// Each form has a required member of its own, so that clients can tell the forms apart.
-/// The items to remove: by value, by timestamp and value, by key, or by time range.
+/// The forms of a removal. Each has a required member of its own, so that clients can tell them apart.
 #[derive(ToSchema)]
-#[schema(example = json!({"value": "story-17"}))]
 #[serde(untagged)]
-#[expect(dead_code, reason = "the schema of RemoveItemsInput")]
+#[expect(dead_code, reason = "the schemas that RemoveItemsInput refers to")]
 enum RemovalForms<'a> {
     Value(RemoveValueInput<'a>),
     Items(RemoveNamedInput<'a>),
@@ -86,9 +97,9 @@ enum RemovalForms<'a> {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the schema of one form of RemoveBetweenInput")]
 struct RemoveSinceInput {
-    #[schema(value_type = texts::TimestampInput)]
+    #[schema(value_type = texts::RemovalBound)]
     min_timestamp: (),
-    #[schema(value_type = texts::TimestampInput, required = false)]
+    #[schema(value_type = texts::RemovalBound, required = false)]
     max_timestamp: (),
 }
 
@@ -98,7 +109,7 @@ struct RemoveSinceInput {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the schema of one form of RemoveBetweenInput")]
 struct RemoveUntilInput {
-    #[schema(value_type = texts::TimestampInput)]
+    #[schema(value_type = texts::RemovalBound)]
     max_timestamp: (),
 }
 

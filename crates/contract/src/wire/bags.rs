@@ -55,7 +55,7 @@ pub fn read_document(body: &[u8]) -> Result<Document, Problem> {
 pub struct Bag {
     #[schema(value_type = texts::Name, inline)]
     pub entity_type: String,
-    #[schema(value_type = texts::EntityId, inline)]
+    #[schema(value_type = texts::EntityIdShown, inline)]
     pub entity_id: String,
     // When it was changed last: greater after every change.
     #[schema(value_type = texts::Timestamp, inline)]
@@ -76,7 +76,7 @@ pub struct Bag {
 pub struct BagStored {
     #[schema(value_type = texts::Name, inline)]
     pub entity_type: String,
-    #[schema(value_type = texts::EntityId, inline)]
+    #[schema(value_type = texts::EntityIdShown, inline)]
     pub entity_id: String,
     #[schema(value_type = texts::Timestamp, inline)]
     pub updated_at: String,

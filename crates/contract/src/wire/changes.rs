@@ -12,7 +12,7 @@ use super::{EntityType, Feature, FeatureVersion, Index, texts};
 pub struct HistoryPage {
     pub history: Vec<Change>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_-]+$", required = false)]
     pub next_page_token: Option<String>,
 }
 

@@ -60,7 +60,7 @@ pub struct Index {
 pub struct FoundBags {
     entities: Vec<Bag>,
     /// Present if more bags may follow. A page may have few bags, or none, without being the last.
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_-]+$", required = false)]
     next_page_token: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::domain::{TimestampUnit, ValueType};
 pub struct ItemPage {
     items: Vec<Item>,
     /// Present if and only if more items followed at the time of the read.
-    #[schema(pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    #[schema(pattern = "^[A-Za-z0-9_-]+$", required = false)]
     next_page_token: String,
 }
 
@@ -65,10 +65,10 @@ impl Added {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"entities": ["u-123", "u-17"]}))]
 pub struct EntityPage {
-    #[schema(value_type = Vec<texts::EntityId>)]
+    #[schema(value_type = Vec<texts::EntityIdShown>)]
     pub entities: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_-]+$", required = false)]
     pub next_page_token: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct EntityLists {
     /// By feature and version.
     pub lists: Vec<EntityList>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9_\\-]+$", required = false)]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_-]+$", required = false)]
     pub next_page_token: Option<String>,
 }
 

@@ -1,26 +1,26 @@
 //! The schemas of texts and numbers with a special form.
 //!
 //! Patterns are valid in both ECMA-262 and RE2, without look-ahead, so that generated clients can use them in any
-//! language.
+//! language. Patterns of replies have no backslash: openapi-generator 7.14 escapes it twice in Go.
 
 use std::borrow::Cow;
 
 use serde_json::json;
-use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain;
 
 /// 1 to 128 characters, but neither `.` nor `..`.
-const NAME: &str = r"^([A-Za-z0-9_\-]|\.[A-Za-z0-9_\-]|\.\.[A-Za-z0-9_.\-])[A-Za-z0-9_.\-]*$";
+const NAME: &str = r"^([A-Za-z0-9_-]|[.][A-Za-z0-9_-]|[.][.][A-Za-z0-9_.-])[A-Za-z0-9_.-]*$";
 /// 0 to 64 characters, but neither `.` nor `..`.
-const LABEL: &str = r"^(([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*)?$";
+const LABEL: &str = r"^(([A-Za-z0-9_/:-]|[.][A-Za-z0-9_/:-]|[.][.][A-Za-z0-9_./:-])[A-Za-z0-9_./:-]*)?$";
 /// The same, of 1 character at least.
-const INDEX_NAME: &str = r"^([A-Za-z0-9_/:\-]|\.[A-Za-z0-9_/:\-]|\.\.[A-Za-z0-9_./:\-])[A-Za-z0-9_./:\-]*$";
+const INDEX_NAME: &str = r"^([A-Za-z0-9_/:-]|[.][A-Za-z0-9_/:-]|[.][.][A-Za-z0-9_./:-])[A-Za-z0-9_./:-]*$";
 /// `*`, or two names, of which each may end with a star, and be only a star. A slash is between names with dots.
 const SCOPE: &str =
-    r"^(\*|([A-Za-z0-9_\-]+\*?|\*)\.([A-Za-z0-9_\-]+\*?|\*)|([A-Za-z0-9_.\-]+\*?|\*)/([A-Za-z0-9_.\-]+\*?|\*))$";
+    r"^([*]|([A-Za-z0-9_-]+[*]?|[*])[.]([A-Za-z0-9_-]+[*]?|[*])|([A-Za-z0-9_.-]+[*]?|[*])/([A-Za-z0-9_.-]+[*]?|[*]))$";
 /// RFC 6901, section 3.
 const POINTER: &str = r"^(/([^/~]|~[01])*)+$";
 /// 1 to 512 bytes without NUL, but neither `.` nor `..`.
@@ -32,10 +32,10 @@ fn ahead_max_pattern() -> String {
     format!("^(none|{})$", TTL.trim_start_matches('^').trim_end_matches('$'))
 }
 
-const TIMESTAMP: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$";
+const TIMESTAMP: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$";
 /// RFC 3339 with up to nine decimals, or digits.
 const TIMESTAMP_INPUT: &str =
-    r"^([0-9]{1,19}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+\-][0-9]{2}:[0-9]{2}))$";
+    r"^([0-9]{1,19}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$";
 
 /// Text for people: anything except NUL, which databases reject. (Derived schemas require a literal.)
 const NO_NUL: &str = r"^[^\x00]*$";
@@ -193,12 +193,13 @@ fn text_or_null() -> SchemaType {
     SchemaType::Array(vec![Type::String, Type::Null])
 }
 
+/// An empty pattern is none.
 fn text(chars: (usize, usize), pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(SchemaType::Type(Type::String))
         .min_length(Some(chars.0))
         .max_length(Some(chars.1))
-        .pattern(Some(pattern))
+        .pattern((!pattern.is_empty()).then_some(pattern))
         .description(Some(description))
         .examples([json!(example)])
         .into()
@@ -231,15 +232,17 @@ texts! {
     Pointer => (1, 512), POINTER, "A JSON Pointer (RFC 6901) to a property.", "/country";
     /// An entity.
     EntityId => (1, 512), ENTITY_ID, "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
+    /// The same in a reply. A pattern against NUL needs a backslash.
+    EntityIdShown => (1, 512), "", "1 to 512 bytes of UTF-8 without NUL, not \".\" or \"..\".", "u-123";
     /// What identifies a keyed item.
-    MemberKey => (1, 512), r"^[^\x00]+$", "Identifies an item if the feature has the identity key (and only then): 1 \
+    MemberKey => (1, 512), "", "Identifies an item if the feature has the identity key (and only then): 1 \
                                            to 512 bytes of UTF-8 without NUL.", "u-123";
     /// The public part of an API key.
     KeyIdText => (12, 12), "^[0-9a-z]{12}$", "12 characters of 0-9 a-z.", "4k7p2m9x0qzr";
     /// What names a job.
     JobIdText => (32, 32), "^[0-9a-f]{32}$", "32 digits of 0-9 a-f.", "01a204fa8a3770468e3f40d93b3ec28c";
     /// What an API key is called.
-    KeyName => (1, 64), r"^[A-Za-z0-9_.\-]+$", "1 to 64 characters of A-Z a-z 0-9 _ . -.", "feed";
+    KeyName => (1, 64), r"^[A-Za-z0-9_.-]+$", "1 to 64 characters of A-Z a-z 0-9 _ . -.", "feed";
     /// Features that a key is limited to.
     Scope => (1, 259), SCOPE, "*, or an entity type and a feature, such as user.*, customer.purchase or user.story_*. \
                                Use a slash instead of the dot if a name contains dots.", "user.*";
@@ -308,6 +311,28 @@ impl ToSchema for TimestampInput {
     }
 }
 
+/// A bound of a removal. It has a type, so that a removal without it is another form in Python, too.
+pub struct RemovalBound;
+
+impl PartialSchema for RemovalBound {
+    fn schema() -> RefOr<Schema> {
+        const MAX: usize = 9_223_372_036_854_775_807;
+        let integer = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Integer))
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0_usize))
+            .maximum(Some(MAX))
+            .description(Some("Nanoseconds since the Unix epoch. Send later times as digits."));
+        OneOfBuilder::new()
+            .item(TimestampText::schema())
+            .item(integer)
+            .description(Some("Inclusive: RFC 3339, or nanoseconds since the Unix epoch."))
+            .into()
+    }
+}
+
+impl ToSchema for RemovalBound {}
+
 /// Labels of a feature.
 pub struct Labels;
 
@@ -341,7 +366,7 @@ pub struct JoinedLists;
 
 impl PartialSchema for JoinedLists {
     fn schema() -> RefOr<Schema> {
-        let list = "[A-Za-z0-9_.\\-]{1,128}(:[0-9]{1,5})?";
+        let list = "[A-Za-z0-9_.-]{1,128}(:[0-9]{1,5})?";
         let more = JOINED_LISTS_MAX - 1;
         ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
