@@ -9,8 +9,9 @@ use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::reply;
 use crate::domain::ListKey;
+pub(super) use crate::service::AddItems;
 use crate::service::members::encode;
-use crate::service::{AddItems, Caller, Service, ServiceError};
+use crate::service::{Caller, Service, ServiceError};
 
 impl Operation for AddItems<'_> {
     const ROW: &'static Row = &ROW;

@@ -10,7 +10,8 @@ use crate::api::problem::Problem;
 use crate::api::query::{about_plus, count};
 use crate::api::reply::found_text;
 use crate::domain::{Limit, Order};
-use crate::service::{BagsFound, Caller, FindBags, Service, ServiceError};
+pub(super) use crate::service::FindBags;
+use crate::service::{BagsFound, Caller, Service, ServiceError};
 use crate::wire::parameters::{BAGS_LIMIT, MAX, MIN, ORDER, VALUE};
 
 impl Operation for FindBags<'_> {

@@ -16,7 +16,8 @@ use crate::api::problem::Problem;
 use crate::api::query::{bounds, count, form, moment};
 use crate::api::response::Response;
 use crate::domain::{Limit, Order};
-use crate::service::{Caller, GetItems, PageRead, RenderedPage, Service, ServiceError};
+pub(super) use crate::service::GetItems;
+use crate::service::{Caller, PageRead, RenderedPage, Service, ServiceError};
 use crate::wire::parameters::{AS_OF, LIMIT, ORDER};
 
 impl Operation for GetItems<'_> {
