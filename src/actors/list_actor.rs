@@ -40,14 +40,15 @@ impl Actor for ListActor {
     }
 }
 
-impl<F, T> Handler<Work<F, T>> for ListActor
+impl<F, T, P> Handler<Work<F, T, P>> for ListActor
 where
     F: AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
     T: Send + 'static,
+    P: Send + 'static,
 {
     type Result = ResponseFuture<Result<T, ListError>>;
 
-    fn handle(&mut self, Work { terms, permit, run, .. }: Work<F, T>, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, Work { terms, permit, run, .. }: Work<F, T, P>, _: &mut Self::Context) -> Self::Result {
         let WorkTerms { retention, deadline, turns, .. } = terms;
         let lists = Rc::clone(&self.lists);
         let op = Operation::new(self.clock.now(), retention, deadline);
@@ -64,10 +65,10 @@ where
     }
 }
 
-impl Handler<AddWork> for ListActor {
+impl<P: Send + 'static> Handler<AddWork<P>> for ListActor {
     type Result = ();
 
-    fn handle(&mut self, add: AddWork, _: &mut Self::Context) {
+    fn handle(&mut self, add: AddWork<P>, _: &mut Self::Context) {
         let AddWork { list, retention, deadline, permit, items, ahead_max, reply } = add;
         let op = Operation::new(self.clock.now(), retention, deadline);
         let sent = items.len();

@@ -13,7 +13,7 @@ pub enum ListError {
     /// The server is stopping and takes no more operations. Nothing was done.
     #[error("the server is stopping")]
     Draining,
-    /// The list's actor has no session at present. Nothing was done.
+    /// The list's actor currently has no session. Nothing was done.
     #[error("no item-store session: {reason}")]
     NoSession { reason: String },
     /// A new actor could not open its session. The pool is unchanged.

@@ -119,7 +119,7 @@ impl ListPool {
         self.inner.staff.pulse()
     }
 
-    /// The writes that the item store refuses at present, and the reason, if it refuses any.
+    /// The writes that the item store currently refuses, and the reason, if it refuses any.
     pub fn read_only(&self) -> Option<String> {
         self.inner.store.read_only()
     }

@@ -4,11 +4,12 @@
 //! It makes changes in the order of their arrival, waiting changes together, so that the catalog follows them in order.
 //! A change that has begun is completed and published, even if its caller has left.
 
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
-use futures_util::future::{LocalBoxFuture, select_all};
+use futures_util::future::select_all;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -92,28 +93,31 @@ impl Handler<Apply> for MetadataActor {
     }
 }
 
-/// MetadataWork with the store that begins, and is completed, on the actor's arbiter.
-type Working<T> = dyn FnOnce(Arc<dyn MetadataStore>) -> LocalBoxFuture<'static, Result<T, MetadataError>> + Send;
-
-/// Asks the actor to do something with the store.
-pub(super) struct MetadataWork<T> {
-    pub work: Box<Working<T>>,
+/// Runs work with the store, on the actor's arbiter.
+pub(super) struct MetadataWork<F, T> {
+    /// An async function of the store.
+    pub run: F,
     /// Released when the work is done, not when the caller leaves.
     pub permit: OwnedSemaphorePermit,
+    pub answer: PhantomData<fn() -> T>,
 }
 
-impl<T: Send + 'static> Message for MetadataWork<T> {
+impl<F, T: 'static> Message for MetadataWork<F, T> {
     type Result = Result<T, MetadataError>;
 }
 
-impl<T: Send + 'static> Handler<MetadataWork<T>> for MetadataActor {
+impl<F, T> Handler<MetadataWork<F, T>> for MetadataActor
+where
+    F: AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
+    T: Send + 'static,
+{
     type Result = ResponseFuture<Result<T, MetadataError>>;
 
-    fn handle(&mut self, MetadataWork { work, permit }: MetadataWork<T>, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, MetadataWork { run, permit, .. }: MetadataWork<F, T>, _: &mut Self::Context) -> Self::Result {
         let state = Rc::clone(&self.state);
         Box::pin(async move {
             let _permit = permit;
-            let result = work(Arc::clone(&state.store)).await;
+            let result = run(&*state.store).await;
             state.note(&result);
             result
         })

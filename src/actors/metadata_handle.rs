@@ -1,6 +1,7 @@
 //! The handle for the control plane: typed calls to the metadata actor, bounded and with a deadline.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -322,10 +323,7 @@ impl MetadataHandle {
         effect: CallEffect,
         work: impl AsyncFnOnce(&dyn MetadataStore) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
-        let message = |permit| MetadataWork::<T> {
-            work: Box::new(|store: Arc<dyn MetadataStore>| Box::pin(async move { work(&*store).await })),
-            permit,
-        };
+        let message = |permit| MetadataWork { run: work, permit, answer: PhantomData };
         self.send(effect, message).await
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::routing::Admission;
 use crate::access::AtWork;
 
-/// HoldTime by an operation until the store has finished: its place in its actor, and its part in the routing.
+/// Held by an operation until the store has finished: its place in its actor, and its part in the routing.
 #[derive(Debug)]
 pub(super) struct WorkPermit {
     _place: OwnedSemaphorePermit,

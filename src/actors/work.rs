@@ -7,21 +7,20 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::list_error::ListError;
-use super::permit::WorkPermit;
 use super::turns::Turn;
 use crate::domain::{AheadMax, ListKey, Retention, Timestamp, TimestampUnit, Value};
 
 /// Runs an operation with the session of its actor, on its arbiter.
-pub(super) struct Work<F, T> {
+pub(super) struct Work<F, T, P> {
     pub terms: WorkTerms,
     /// Released when the store has finished, not when the caller leaves: it bounds the work, not the waiting.
-    pub permit: WorkPermit,
+    pub permit: P,
     /// An async function of the session and of the operation's moment.
     pub run: F,
     pub answer: PhantomData<fn() -> T>,
 }
 
-impl<F, T: 'static> Message for Work<F, T> {
+impl<F, T: 'static, P> Message for Work<F, T, P> {
     type Result = Result<T, ListError>;
 }
 
@@ -62,11 +61,11 @@ pub(super) enum WantedTurns {
 /// Adds items. The store's thread that completes the add answers the caller, without waking the actor again.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub(super) struct AddWork {
+pub(super) struct AddWork<P> {
     pub list: ListKey,
     pub retention: Retention,
     pub deadline: Instant,
-    pub permit: WorkPermit,
+    pub permit: P,
     pub items: Vec<(Timestamp, Value)>,
     pub ahead_max: AheadBound,
     pub reply: oneshot::Sender<Result<AddOutcome, ListError>>,

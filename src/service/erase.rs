@@ -140,7 +140,7 @@ impl Service {
     }
 }
 
-/// The date from which no file holds the cleared items. `None` also if the store cannot promise one at present.
+/// The date from which no file holds the cleared items. `None` also if the store currently cannot promise one.
 async fn erase_in_time(lists: &ListPool) -> Option<Timestamp> {
     let pool = lists.clone();
     match tokio::task::spawn_blocking(move || pool.erase_in_time()).await {

@@ -180,7 +180,7 @@ impl Service {
         validity: Option<Validity>,
     ) -> Result<RenderedPage, ServiceError> {
         let bytes_max = self.options.page_bytes_max;
-        // Checked first, so that no large page is rendered in vain.
+        // Checked first, so that no large page is rendered for nothing.
         self.reserve_if_long(caller, render::bytes_of(page).min(bytes_max))?;
         let rendered = render::page(page, read.form, &read.walk(), bytes_max)?;
         self.reserve_if_long(caller, rendered.text.len())?;

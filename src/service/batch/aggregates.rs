@@ -1,4 +1,5 @@
-//! Aggregates of lists among the reads of a call: each list by itself, and together within the bytes of one answer.
+//! Aggregates of lists among the reads of a call: each list with a separate result, together within the bytes of one
+//! answer.
 
 use std::cell::Cell;
 
@@ -20,7 +21,7 @@ use crate::wire::AggregateInput;
 /// Lists of one call that are aggregated at once.
 const LISTS_AT_ONCE: usize = 8;
 
-/// What they reserve before they begin has room in any budget.
+/// Any budget has room for their reservation.
 const _: () = assert!(LISTS_AT_ONCE * SMALL_BYTES <= ANSWER_BYTES_MIN);
 
 impl Service {
