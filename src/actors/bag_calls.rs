@@ -92,7 +92,7 @@ impl ListPool {
         deadline: Instant,
     ) -> Result<Vec<Swapped>, ListError> {
         let admission = Admission::enter(&self.inner.routing, bags.iter().map(|bag| bag.bag.token()));
-        let routing = admission.routing();
+        let routing = &admission.routing;
         let mut of_seats: Vec<(Vec<usize>, Vec<BagEntries>)> =
             routing.seats().iter().map(|_| Default::default()).collect();
         let mut swapped = vec![Swapped::Lost; bags.len()];

@@ -299,10 +299,10 @@ impl ListPool {
     /// Finds the seat of a token.
     async fn route(&self, token: Token, deadline: Instant) -> Result<(Admission, usize), ListError> {
         let admission = Admission::enter(&self.inner.routing, std::iter::once(token));
-        if !admission.routing().settled(token, deadline).await {
+        if !admission.routing.settled(token, deadline).await {
             return Err(ListError::DeadlineExceeded { outcome_unknown: false });
         }
-        let seat = admission.routing().place_of(token);
+        let seat = admission.routing.place_of(token);
         Ok((admission, seat))
     }
 
@@ -313,10 +313,10 @@ impl ListPool {
         seat: usize,
         deadline: Instant,
     ) -> Result<(Arc<ActorSlot<ListActor>>, Arc<Addr<ListActor>>, WorkPermit), ListError> {
-        let routing = admission.routing();
+        let Admission { routing, counted } = admission;
         let seat = &routing.seats()[seat];
         // The caller's share is held as long as the permit.
-        let permits = self.inner.permits_per_actor(routing);
+        let permits = self.inner.permits_per_actor(&routing);
         let share = self.limiter.as_ref().map_or(Ok(None), |limiter| limiter.begin(permits))?;
         let place = self.place(seat, deadline).await?;
         let slot = Arc::clone(&seat.slot);
@@ -324,7 +324,7 @@ impl ListPool {
             slot.look();
             return Err(ListError::NoSession { reason: reason_of(&slot.state()) });
         };
-        Ok((slot, address, WorkPermit::new(place, share, admission, Arc::clone(&self.inner.held))))
+        Ok((slot, address, WorkPermit::new(place, share, routing, counted, Arc::clone(&self.inner.held))))
     }
 
     async fn place(&self, seat: &Seat, deadline: Instant) -> Result<OwnedSemaphorePermit, ListError> {

@@ -5,6 +5,7 @@
 
 mod bag_calls;
 mod definition_changes;
+mod in_flight;
 mod key_calls;
 mod key_uses;
 mod list_actor;

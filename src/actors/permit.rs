@@ -1,12 +1,13 @@
 //! The permit of a list operation.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::routing::Admission;
+use super::in_flight::Counted;
 use crate::access::AtWork;
 
 /// Held by an operation until the store has finished: its place in its actor, and its part in the routing.
@@ -15,8 +16,10 @@ pub(super) struct WorkPermit {
     _place: OwnedSemaphorePermit,
     /// Its share of the caller's limit, if there is one.
     _share: Option<AtWork>,
-    /// To the routing, which lasts as long.
-    _admission: Admission,
+    /// The routing that admitted it, which lasts as long.
+    _routing: Arc<dyn Debug + Send + Sync>,
+    /// The next actor of a moved list waits for it.
+    _counted: Counted,
     taken_at: Instant,
     held: Arc<HoldTime>,
 }
@@ -32,8 +35,14 @@ impl HoldTime {
 }
 
 impl WorkPermit {
-    pub fn new(place: OwnedSemaphorePermit, share: Option<AtWork>, admission: Admission, held: Arc<HoldTime>) -> Self {
-        Self { _place: place, _share: share, _admission: admission, taken_at: Instant::now(), held }
+    pub fn new(
+        place: OwnedSemaphorePermit,
+        share: Option<AtWork>,
+        routing: Arc<dyn Debug + Send + Sync>,
+        counted: Counted,
+        held: Arc<HoldTime>,
+    ) -> Self {
+        Self { _place: place, _share: share, _routing: routing, _counted: counted, taken_at: Instant::now(), held }
     }
 }
 

@@ -5,110 +5,45 @@
 //! an operation keeps its [`Admission`] to a routing until the store has finished, and the operations of a moved list
 //! wait until its operations of the previous routing have ended.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use arc_swap::ArcSwap;
-use smallvec::SmallVec;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::in_flight::{Counted, InFlight};
 use super::list_actor::ListActor;
 use super::slot::ActorSlot;
 use crate::domain::Token;
 
-/// Operations are counted by this many shares of the lists. Two lists of one share wait for each other when they move.
-const SHARES: usize = 4_096;
-
-fn share_of(list: Token) -> u16 {
-    // The token is a hash: its low bits are as good as others.
-    (list.as_i64() as u64 % SHARES as u64) as u16
-}
-
-/// The operations of one routing.
-struct InFlight {
-    counts: Box<[AtomicU32]>,
-    /// Whether an operation of the next routing has waited for a share.
-    is_awaited: AtomicBool,
-    ended: Notify,
-}
-
-impl InFlight {
-    fn new() -> Arc<Self> {
-        let counts = (0..SHARES).map(|_| AtomicU32::new(0)).collect();
-        Arc::new(Self { counts, is_awaited: AtomicBool::new(false), ended: Notify::new() })
-    }
-
-    fn begin(&self, share: u16) {
-        self.counts[usize::from(share)].fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn end(&self, share: u16) {
-        let was_last = self.counts[usize::from(share)].fetch_sub(1, Ordering::SeqCst) == 1;
-        if was_last && self.is_awaited.load(Ordering::SeqCst) {
-            self.ended.notify_waiters();
-        }
-    }
-
-    /// Waits until no operation of a share runs, at most until `until`. Returns whether that is so.
-    async fn share_ended(&self, share: u16, until: Instant) -> bool {
-        self.is_awaited.store(true, Ordering::SeqCst);
-        loop {
-            let mut ended = pin!(self.ended.notified());
-            ended.as_mut().enable();
-            // Pairs with the fence in `Admission::enter`.
-            fence(Ordering::SeqCst);
-            if self.counts[usize::from(share)].load(Ordering::SeqCst) == 0 {
-                return true;
-            }
-            if timeout_at(until, ended).await.is_err() {
-                return false;
-            }
-        }
-    }
-}
-
-/// The part of an operation in a routing. The routing lasts as long, and so does the wait of the lists' next actors.
+/// The part of an operation in a routing.
 #[derive(Debug)]
 pub(super) struct Admission {
-    routing: Arc<Routing>,
-    shares: SmallVec<[u16; 2]>,
+    /// Lasts as long as the operation.
+    pub routing: Arc<Routing>,
+    /// The next actors of its lists wait until it is dropped.
+    pub counted: Counted,
 }
 
 impl Admission {
     /// Takes part in the present routing with operations on these lists.
     pub fn enter(present: &ArcSwap<Routing>, lists: impl Iterator<Item = Token> + Clone) -> Self {
         loop {
-            let admission = Self::to(present.load_full(), lists.clone());
-            // Pairs with the fence in `InFlight::share_ended`. If the routing is replaced at this moment, either this
+            let routing = present.load_full();
+            let counted = routing.in_flight.count(lists.clone());
+            // Pairs with the fence in `InFlight::ended`. If the routing is replaced at this moment, either this
             // operation sees the next routing, or the operations of the next routing see the counts.
             fence(Ordering::SeqCst);
-            if Arc::ptr_eq(&admission.routing, &present.load()) {
-                return admission;
+            if Arc::ptr_eq(&routing, &present.load()) {
+                return Self { routing, counted };
             }
         }
     }
 
-    fn to(routing: Arc<Routing>, lists: impl Iterator<Item = Token>) -> Self {
-        let shares: SmallVec<_> = lists.map(share_of).collect();
-        shares.iter().for_each(|share| routing.in_flight.begin(*share));
-        Self { routing, shares }
-    }
-
     /// The same for some of the lists, which can last longer.
     pub fn part(&self, lists: impl Iterator<Item = Token>) -> Self {
-        Self::to(Arc::clone(&self.routing), lists)
-    }
-
-    pub fn routing(&self) -> &Routing {
-        &self.routing
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        self.shares.iter().for_each(|share| self.routing.in_flight.end(*share));
+        Self { routing: Arc::clone(&self.routing), counted: self.routing.in_flight.count(lists) }
     }
 }
 
@@ -198,7 +133,7 @@ impl Routing {
             return true;
         }
         // On the heap, so that every other operation has no room for it.
-        Box::pin(before.in_flight.share_ended(share_of(list), deadline)).await
+        Box::pin(before.in_flight.ended(list, deadline)).await
     }
 
     /// Waits until the last operation of the previous routing has ended, at most until `until`. Returns whether it
@@ -273,8 +208,7 @@ mod tests {
             });
             while !replacing.is_finished() {
                 let admission = Admission::enter(&present, std::iter::once(list));
-                let count = admission.routing().in_flight.counts[usize::from(share_of(list))].load(Ordering::SeqCst);
-                assert_eq!(count, 1);
+                assert_eq!(admission.routing.in_flight.of(list), 1);
             }
         });
     }

@@ -19,7 +19,8 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// Creates an admin key with the secret in a file, if no key was ever created. Without the metadata store it is tried
 /// again until the store is available.
-pub(super) async fn create_first_key(path: &Path, metadata: &MetadataHandle) -> Result<(), StartError> {
+pub(super) async fn create_first_key(path: Option<&Path>, metadata: &MetadataHandle) -> Result<(), StartError> {
+    let Some(path) = path else { return Ok(()) };
     let change = read(path).map_err(|reason| StartError::BootstrapKey { path: path.to_owned(), reason })?;
     let Err(error) = attempt(&change, metadata).await else { return Ok(()) };
     tracing::warn!(%error, "cannot create the first API key yet: retrying");

@@ -40,7 +40,7 @@ use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiState, Handles, Tls};
 use crate::background::{Answered, Cleaner, Jobs, Settle, Worker};
-use crate::backup::Backups;
+use crate::backup::{Backups, Scope};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
@@ -203,17 +203,13 @@ impl Application {
             timestamp_ahead_max: settings.items.timestamp_ahead_max,
         };
         let scope = stores::backup_scope(settings, data_dir.as_ref());
-        let backup = Arc::clone(&items).abilities().backup;
-        let backups = Backups::new(scope, backup, Arc::clone(&metadata), Arc::clone(&clock));
-        backups.register(&registry).map_err(StartError::Metrics)?;
+        let backups = backups(scope, &items, &metadata, &clock, &registry)?;
         let entrance = access::entrance(settings, &*metadata).await?;
         let definitions = Arc::clone(&metadata);
         let metadata = MetadataHandle::start(metadata, Arc::clone(&clock), options::metadata(&settings.metadata)?)
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
-        if let Some(path) = &settings.access.bootstrap_key_file {
-            bootstrap::create_first_key(path, &metadata).await?;
-        }
+        bootstrap::create_first_key(settings.access.bootstrap_key_file.as_deref(), &metadata).await?;
         bounds::tell(&items, metadata.catalog(), &definitions);
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
@@ -363,6 +359,20 @@ impl Application {
         drop(data_dir);
         tracing::info!("stopped");
     }
+}
+
+/// Backups of the stores, with the metric of their age.
+fn backups(
+    scope: Scope,
+    items: &Arc<dyn crate::items::ItemStore>,
+    metadata: &Arc<dyn crate::metadata::MetadataStore>,
+    clock: &Arc<dyn Clock>,
+    registry: &prometheus::Registry,
+) -> Result<Backups, StartError> {
+    let backup = Arc::clone(items).abilities().backup;
+    let backups = Backups::new(scope, backup, Arc::clone(metadata), Arc::clone(clock));
+    backups.register(registry).map_err(StartError::Metrics)?;
+    Ok(backups)
 }
 
 /// The address where this machine or container reaches a server that listens on all addresses.
