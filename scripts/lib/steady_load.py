@@ -18,7 +18,7 @@ import time
 import urllib.parse
 from datetime import UTC, datetime
 
-KINDS = {"busy": (6, 0.0), "fresh": (3, 0.02), "idle": (6, 2.0), "writer": (3, 0.01)}
+KINDS = {"busy": (6, 0.0), "fresh": (3, 0.02), "idle": (6, 2.0), "writer": (3, 0.1)}
 
 headers = {"Authorization": f"Bearer {os.environ['LISTSTORE_TOKEN']}"} if "LISTSTORE_TOKEN" in os.environ else {}
 url = urllib.parse.urlsplit(sys.argv[1])
