@@ -38,7 +38,7 @@ pub struct AggregateInput {
     pub windows: Vec<AggregateWindow>,
     // The end of durations, and no later items count. It must not be in the future. Default: the server's clock.
     #[serde(default, deserialize_with = "members::some_timestamp", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::TimestampInput, inline, required = false)]
+    #[schema(value_type = texts::TimestampInput, required = false)]
     pub as_of: Option<Timestamp>,
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = AggregateWhere, required = false)]
@@ -128,10 +128,10 @@ impl Serialize for WindowLength {
 #[serde(deny_unknown_fields)]
 pub struct WindowBounds {
     #[serde(deserialize_with = "members::timestamp")]
-    #[schema(value_type = texts::TimestampInput, inline)]
+    #[schema(value_type = texts::TimestampInput)]
     pub min_timestamp: Timestamp,
     #[serde(deserialize_with = "members::timestamp")]
-    #[schema(value_type = texts::TimestampInput, inline)]
+    #[schema(value_type = texts::TimestampInput)]
     pub max_timestamp: Timestamp,
 }
 
