@@ -15,9 +15,9 @@ import kubernetes_validate
 import yaml
 
 VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
-# Their schemas come with what they belong to, not with Kubernetes.
+# Their schemas are separate from Kubernetes's.
 OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule", "ListActorPool"}
-# Metrics of what the server which was asked does not have: databases, issuers of tokens, TLS.
+# Metrics of parts that the tested server lacks: databases, issuers of tokens, TLS.
 ELSEWHERE = re.compile(r"liststore_(access_issuer|cql|metadata_postgres|http_tls|operator)_")
 METRIC = re.compile(r"\b(?:liststore|process)_[a-z0-9_]+\b")
 
@@ -51,7 +51,7 @@ def environment(container, config_maps):
 def held_to_our_rules(file, documents):
     config_maps = {d["metadata"]["name"]: d.get("data", {}) for d in documents if d["kind"] == "ConfigMap"}
     for document in documents:
-        # One, as there is no election among them: it is no server.
+        # One, because there is no election among them: it is no server.
         if document["metadata"]["name"] == "liststore-operator":
             continue
         if document["kind"] in ("Deployment", "ListActorPool") and "replicas" in document["spec"]:

@@ -51,7 +51,7 @@ class ListstoreOnlineStoreConfig(FeastConfigBaseModel):
 
     type: Literal["liststore_feast.ListstoreOnlineStore"] = "liststore_feast.ListstoreOnlineStore"
     url: str = "http://127.0.0.1:8080"
-    # An API key; with a server that is open none is needed.
+    # An API key. An open server needs none.
     token: Optional[str] = None
     timeout_secs: float = 10.0
 
