@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::refused::{refuse, want};
@@ -78,8 +78,11 @@ impl<T> Entries<T> {
 
 /// A set of 1 to 100 words, without duplicates and in their order.
 pub(crate) fn set<'de, T: Deserialize<'de> + Ord, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let words: Vec<T> = few::<SET_MAX, T, D>(deserializer)?;
-    Ok(words.into_iter().collect::<BTreeSet<T>>().into_iter().collect())
+    // A wrong word is a mistake of the whole set.
+    let words = few::<SET_MAX, String, D>(deserializer)?.into_iter();
+    let words: BTreeSet<T> =
+        words.map(|word| T::deserialize(word.into_deserializer())).collect::<Result<_, D::Error>>()?;
+    Ok(words.into_iter().collect())
 }
 
 /// A whole number from 1 to `MAX`.
