@@ -25,18 +25,18 @@ Examples:
     --count --where /country=NO --group-by /category
   liststore list aggregate user score u-1 --window -7d..now --mean --stddev
 
-A POINTER is a JSON Pointer into JSON values. Without it, the whole value counts.
+A POINTER is a JSON Pointer. Without it, the whole value counts.
 A window that may lack items has the reason in parentheses.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     list: ListArguments,
-    /// Windows, such as 10m or 24h up to now, or two times such as 2024-08-01..2024-08-02
+    /// Windows up to now such as 10m or 24h, or two times: 2024-08-01..now
     #[arg(long = "window", value_name = "WINDOW", required = true, value_delimiter = ',', allow_hyphen_values = true)]
     windows: Vec<String>,
-    /// The end of windows that are a duration, and the last time whose items count [default: now]
+    /// The end of durations, and the last time that counts [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     as_of: Option<Timestamp>,
-    /// Only items with this property or value; several values of one property may be given
+    /// Only items with this property or value; several values are allowed
     #[arg(long = "where", value_name = "POINTER=VALUE")]
     filters: Vec<String>,
     /// One line for each value

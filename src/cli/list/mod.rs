@@ -29,7 +29,7 @@ Examples:
   liststore list contains user story_presented u-123 story-9 story-10
   liststore list lookup status suspended spam u-17 u-18
   liststore list count user story_presented u-123
-  liststore list aggregate user payment u-123 --window 1h,24h --count --sum /amount
+  liststore list aggregate user payment u-123 --window 1h,24h --count
   liststore list remove user story_presented u-123 --value story-9
   liststore list clear user story_presented u-123
   liststore list batch-get requests.ndjson
