@@ -7,6 +7,7 @@ import org.openapitools.client.api.ListsApi;
 import org.openapitools.client.model.AddItemsInput;
 import org.openapitools.client.model.FeatureInput;
 import org.openapitools.client.model.ItemInput;
+import org.openapitools.client.model.RemovalBound;
 import org.openapitools.client.model.RemoveItemsInput;
 import org.openapitools.client.model.RemoveSinceInput;
 import org.openapitools.client.model.RemoveUntilInput;
@@ -41,8 +42,8 @@ public class Generated {
             .getItems().get(0).getValue();
         expect("the value", read, value);
         List<RemoveItemsInput> forms = List.of(
-            new RemoveItemsInput(new RemoveUntilInput().maxTimestamp("2026-11-26T00:00:00Z")),
-            new RemoveItemsInput(new RemoveSinceInput().minTimestamp(now).maxTimestamp(now)),
+            new RemoveItemsInput(new RemoveUntilInput().maxTimestamp(new RemovalBound("2026-11-26T00:00:00Z"))),
+            new RemoveItemsInput(new RemoveSinceInput().minTimestamp(new RemovalBound(now)).maxTimestamp(new RemovalBound(now))),
             new RemoveItemsInput(new RemoveValueInput().value(value)));
         for (RemoveItemsInput form : forms) {
             expect("removed", lists.removeItems(type, name, entity, form, null, null, null).getRemoved(), 1);

@@ -66,11 +66,12 @@ func main() {
 	expect("the found item", found[0].Value, "v")
 	expect("no item", found[1] == nil, true)
 
-	until := api.RemoveUntilInputAsRemoveItemsInput(api.NewRemoveUntilInput("2026-11-26T00:00:00Z"))
-	since := api.NewRemoveSinceInput(now)
-	since.SetMaxTimestamp(now)
-	between := api.RemoveSinceInputAsRemoveItemsInput(since)
-	ofValue := api.RemoveValueInputAsRemoveItemsInput(api.NewRemoveValueInput(value))
+	early := "2026-11-26T00:00:00Z"
+	until := api.RemoveItemsInput{RemoveUntilInput: api.NewRemoveUntilInput(api.StringAsRemovalBound(&early))}
+	since := api.NewRemoveSinceInput(api.Int64AsRemovalBound(&now))
+	since.SetMaxTimestamp(api.Int64AsRemovalBound(&now))
+	between := api.RemoveItemsInput{RemoveSinceInput: since}
+	ofValue := api.RemoveItemsInput{RemoveValueInput: api.NewRemoveValueInput(value)}
 	for _, form := range []api.RemoveItemsInput{until, between, ofValue} {
 		removed := must(lists.RemoveItems(ctx, "generated", "numbers", entity).RemoveItemsInput(form).Execute())
 		expect("removed", removed.Removed, 1)
