@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{Invalid, ValueType};
+use super::Invalid;
 
 /// How replies write the values of an `int64` feature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -41,11 +41,4 @@ impl fmt::Display for Int64As {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// How the stored values of a list become JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JsonForm {
-    pub value_type: ValueType,
-    pub int64_as: Int64As,
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::{Int64As, Invalid, JsonForm, MemberKey, json};
+use super::{Int64As, Invalid, MemberKey, json};
 
 /// The type of a feature's values. It never changes: stored bytes are read by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,6 +76,13 @@ impl ValueType {
     pub fn write_json(self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), UndecodableValue> {
         JsonForm { value_type: self, int64_as: Int64As::Number }.write_json(stored, out)
     }
+}
+
+/// How the stored values of a list become JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JsonForm {
+    pub value_type: ValueType,
+    pub int64_as: Int64As,
 }
 
 impl JsonForm {
