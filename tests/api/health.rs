@@ -1,23 +1,16 @@
 //! Probes, and the OpenAPI document.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
-use liststore::app::Stores;
-use liststore::domain::{Clock, SystemClock, Timestamp};
 use liststore::items::StoreError;
-use liststore::items::memory::MemoryStore;
 use liststore::metadata::MetadataError;
-use liststore::metadata::memory::memory_store;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{Api, ago, api, items, one};
+use super::client::{ago, api, items, one};
 use super::faults::{faulty, faulty_from_the_start, refuse_sessions};
 use super::language::banned;
 use super::sockets::until;
-use super::support::{settings, spawn_with};
 
 #[tokio::test]
 async fn a_server_that_can_do_its_work_says_so() {
@@ -28,64 +21,6 @@ async fn a_server_that_can_do_its_work_says_so() {
         "checks": {"item_store": "pass", "catalog": "pass", "metadata_store": "pass", "access": "pass", "accepting": "pass"},
     });
     assert_eq!(api.get("/readyz").await.expect(200), expected);
-}
-
-/// Holds up the threads of actors that ask for the time, while it is stuck.
-#[derive(Default)]
-struct StuckClock {
-    is_stuck: Mutex<bool>,
-    freed: Condvar,
-}
-
-impl StuckClock {
-    fn set_stuck(&self, is_stuck: bool) {
-        *self.is_stuck.lock().unwrap() = is_stuck;
-        self.freed.notify_all();
-    }
-}
-
-impl Clock for StuckClock {
-    fn now(&self) -> Timestamp {
-        let is_actor = std::thread::current().name().is_some_and(|name| name.contains("arbiter"));
-        if is_actor {
-            drop(self.freed.wait_while(self.is_stuck.lock().unwrap(), |is_stuck| *is_stuck).unwrap());
-        }
-        SystemClock.now()
-    }
-
-    fn uptime(&self) -> Duration {
-        SystemClock.uptime()
-    }
-}
-
-/// Kubernetes restarts a server whose probe fails. Nothing else ends a thread that waits permanently.
-#[tokio::test]
-async fn a_server_whose_actor_hangs_is_not_alive() {
-    let clock = Arc::new(StuckClock::default());
-    let stores = Stores {
-        items: Arc::new(MemoryStore::default()),
-        metadata: Arc::new(memory_store()),
-        registry: prometheus::Registry::new(),
-        data_dir: None,
-    };
-    let mut server = spawn_with(settings(&[("items.actors", "1")]), Arc::clone(&clock) as _, stores).await;
-    server.ready().await;
-    let api = Api::of(server).await;
-    api.feature("seen", "string", "30d").await;
-    clock.set_stuck(true);
-    api.send(Method::GET, &items("seen", "u"), &[("liststore-timeout-ms", "200")], b"").await.expect(504);
-    assert_eq!(api.get("/livez").await.expect(200)["status"], "pass");
-    let hangs = async {
-        while api.get("/livez").await.status == 200 {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), hangs).await.expect("a thread has been silent for 30 s");
-    let told = api.get("/livez").await.expect(503);
-    assert_eq!((&told["status"], &told["checks"]["threads"]), (&json!("fail"), &json!("fail")));
-    assert!(told["reasons"]["threads"].as_str().unwrap().contains("threads hang"), "{told}");
-    clock.set_stuck(false);
-    until("it runs again", async || api.get("/livez").await.status == 200).await;
 }
 
 #[tokio::test]
