@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     /// One line for each value
     #[arg(long, value_name = "POINTER", num_args = 0..=1, default_missing_value = "")]
     group_by: Option<String>,
-    /// Number of groups; all others are one [default: 100]
+    /// Number of groups; the rest is one group [default: 100]
     #[arg(long, value_name = "NUMBER", requires = "group_by")]
     max_groups: Option<usize>,
     #[command(flatten)]

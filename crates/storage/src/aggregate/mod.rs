@@ -1,8 +1,8 @@
 //! Aggregates over windows of time, in one pass over a list, newest first. Every store offers its items to an
 //! [`Aggregator`], which knows no store.
 //!
-//! Windows that end at one moment share their work. Each item is taken once, and the results of a window are rendered at
-//! the first item before its beginning. So four windows cost as much as the longest one.
+//! Windows that end at one moment share their work. Each item is taken once, and the results of a window are rendered
+//! at the first item before its beginning. So four windows cost as much as the longest one.
 //!
 //! | file | content |
 //! | --- | --- |
