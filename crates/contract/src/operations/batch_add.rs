@@ -79,7 +79,7 @@ pub struct AddRequest<'a> {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "read as an item of one add")]
 pub struct BatchItem {
-    #[schema(value_type = texts::TimestampInput)]
+    #[schema(value_type = texts::AnyTimestamp, inline)]
     timestamp: (),
     /// The JSON of the feature's value type.
     #[schema(value_type = serde_json::Value)]

@@ -77,13 +77,13 @@ pub struct GetRequest<'a> {
     #[schema(value_type = u32, minimum = 1, maximum = 10000, default = 100, required = false)]
     pub limit: Option<Limit>,
     #[serde(default, deserialize_with = "members::some_timestamp")]
-    #[schema(value_type = texts::TimestampInput, required = false)]
+    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub min_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "members::some_timestamp")]
-    #[schema(value_type = texts::TimestampInput, required = false)]
+    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub max_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "members::some_timestamp")]
-    #[schema(value_type = texts::TimestampInput, required = false)]
+    #[schema(value_type = texts::AnyTimestamp, inline, required = false)]
     pub as_of: Option<Timestamp>,
     #[serde(default, deserialize_with = "order")]
     #[schema(value_type = texts::Order, inline, required = false)]

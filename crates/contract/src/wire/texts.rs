@@ -311,6 +311,21 @@ impl ToSchema for TimestampInput {
     }
 }
 
+/// A moment of a batch: an invalid one is a problem of its request only, so the schema allows any text.
+pub struct AnyTimestamp;
+
+impl PartialSchema for AnyTimestamp {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::AnyValue)
+            .description(Some("As in other requests. An invalid one is a problem of its request only."))
+            .examples([json!("2024-08-29T16:44:05.43Z")])
+            .into()
+    }
+}
+
+impl ToSchema for AnyTimestamp {}
+
 /// A bound of a removal. It has a type, so that a removal without it is another form in Python, too.
 pub struct RemovalBound;
 
