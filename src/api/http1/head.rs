@@ -7,7 +7,7 @@
 //! - a coding other than `chunked`
 //! - a target that is no path
 //! - a host that is missing, duplicate or invalid
-//! .
+//!
 //! A server may ignore `Upgrade`, and this one does, because it has no other protocol.
 
 use std::ops::Range;

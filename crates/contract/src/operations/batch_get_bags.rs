@@ -73,7 +73,6 @@ pub struct BatchGetBagsResults {
 /// A bag, or the problem.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "rendered from bags as they were kept")]
 pub enum BagResult {
     Bag(Bag),
     Failed(RequestFailed),

@@ -67,7 +67,7 @@ impl PartialSchema for RemoveItemsInput<'_> {
         ];
         let any = forms.into_iter().fold(AnyOfBuilder::new(), |any, form| any.item(Ref::from_schema_name(form)));
         any.description(Some("The items to remove: by value, by timestamp and value, by key, or by time range."))
-            .example(Some(serde_json::json!({"value": "story-17"})))
+            .examples([serde_json::json!({"value": "story-17"})])
             .into()
     }
 }

@@ -280,7 +280,7 @@ impl Shown {
     fn values_of(&self, wanted: &Wanted, pairs: &Pairs, ranks: usize) -> Vec<Vec<(u32, u64)>> {
         let is_top = wanted.function == AggregateFunction::Top;
         let is_distinct = wanted.function == AggregateFunction::CountDistinct;
-        if !is_top && !(is_distinct && self.is_cut) {
+        if !(is_top || is_distinct && self.is_cut) {
             return Vec::new();
         }
         let mut values_of = vec![Vec::new(); ranks];
@@ -360,15 +360,11 @@ impl State {
                 state.add_number(*other);
             }
             (Self::Spread(own), Self::Spread(other)) => own.merge(other),
-            (Self::First(own), Self::First(Some(other))) => {
-                if own.as_ref().is_none_or(|own| own.place < other.place) {
-                    *own = Some(other.clone());
-                }
+            (Self::First(own), Self::First(Some(other))) if own.as_ref().is_none_or(|own| own.place < other.place) => {
+                *own = Some(other.clone());
             }
-            (Self::Last(own), Self::Last(Some(other))) => {
-                if own.as_ref().is_none_or(|own| own.place > other.place) {
-                    *own = Some(other.clone());
-                }
+            (Self::Last(own), Self::Last(Some(other))) if own.as_ref().is_none_or(|own| own.place > other.place) => {
+                *own = Some(other.clone());
             }
             // Values are counted from their pairs.
             _ => {}

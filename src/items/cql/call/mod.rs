@@ -22,7 +22,7 @@ pub use pages::Pages;
 
 use super::core::Core;
 use super::error::damaged_row;
-use super::partitions::{Answer, Attempt, BagPut, Page, Partitions, SwapAnswer};
+use super::partitions::{Answer, Attempt, BagPut, Page, SwapAnswer};
 use super::pressure::permits::Permit;
 use super::pressure::retry::Request;
 use super::statements::{Query, Statement, Writes};

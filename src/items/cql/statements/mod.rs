@@ -22,7 +22,7 @@ use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
 
-pub use query::{EntryItem, Query, VALUES_MAX, Value, Writes};
+pub use query::{EntryItem, Query, Value, Writes};
 pub use statement::Statement;
 
 use self::bags::BagStatement;

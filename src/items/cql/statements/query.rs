@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{Name, Statement};
 
 /// The most values that a statement has besides its partition, its write timestamp and its time.
-pub const VALUES_MAX: usize = 8;
+const VALUES_MAX: usize = 8;
 const ALL_VALUES_MAX: usize = VALUES_MAX + 4;
 
 /// A value of a statement.

@@ -329,9 +329,12 @@ impl State {
     }
 }
 
+/// The partition, in the order of the read, and the row in it.
+type Spot = (usize, String);
+
 /// All rows that a read finds, in its order. A row without columns is a tombstone.
 struct Found {
-    rows: Vec<((usize, String), Option<Vec<Column>>)>,
+    rows: Vec<(Spot, Option<Vec<Column>>)>,
     order: Order,
     limit: usize,
     limit_of_each: usize,
