@@ -28,7 +28,6 @@ use std::sync::Arc;
 
 use liststore_contract::domain::{Identity, MaxItems, Timestamp};
 use liststore_contract::wire::{AggregateWindow, Aggregated, WindowAggregates, WindowBounds};
-use serde_json::Value;
 use smallvec::SmallVec;
 
 use super::collect::{Collect, Next, Offered, is_visible};
@@ -177,11 +176,8 @@ impl Aggregator {
     /// Takes the next visible item by its timestamp, in nanoseconds, and its stored bytes. These may be empty if it
     /// needs no values.
     fn meet(&mut self, timestamp: u64, stored: &[u8]) -> Next {
-        if self.failure.is_some() {
-            return Next::Done;
-        }
         self.close(Some(timestamp));
-        if self.is_over() {
+        if self.failure.is_some() || self.is_over() {
             return Next::Done;
         }
         if self.items_read >= self.plan.items_max {
@@ -206,18 +202,26 @@ impl Aggregator {
 
     /// Gives windows their results that begin after the next item; all of them if there is none.
     fn close(&mut self, next: Option<u64>) {
+        if self.failure.is_some() {
+            return;
+        }
         for chain in &mut self.chains {
             while let Some(place) = chain.windows.get(chain.closed) {
                 let window = &mut self.windows[*place];
                 if next.is_some_and(|next| next >= window.min) {
                     break;
                 }
-                let rendered = chain.tally.render(&self.plan, &self.values);
-                self.result_bytes += rendered.as_ref().map_or(0, bytes_of);
-                if self.result_bytes > self.plan.bytes_max {
-                    self.failure = Some(AggregateFailure::TooLarge);
+                let room = self.plan.bytes_max.saturating_sub(self.result_bytes);
+                match chain.tally.render(&self.plan, &self.values, room) {
+                    Err(AggregateFailure::TooLarge) => {
+                        self.failure = Some(AggregateFailure::TooLarge);
+                        return;
+                    }
+                    rendered => {
+                        self.result_bytes += rendered.as_ref().map_or(0, |rendered| rendered.bytes);
+                        window.rendered = Some(rendered);
+                    }
                 }
-                window.rendered = Some(rendered);
                 chain.closed += 1;
             }
         }
@@ -270,7 +274,7 @@ impl Aggregator {
         let mut windows = Vec::with_capacity(self.windows.len());
         for (asked, Window { min, max, reason, rendered }) in self.plan.windows.iter().zip(&mut self.windows) {
             let Some(rendered) = rendered.take() else { continue };
-            let Rendered { results, groups, skipped } = rendered?;
+            let Rendered { results, groups, skipped, .. } = rendered?;
             let reason = if *min < self.visible_from { Some(Reason::Ttl) } else { *reason };
             let length = match asked {
                 AggregateWindow::Last(length) => Some(length.as_str().to_owned()),
@@ -332,23 +336,4 @@ fn bounds_of(window: &AggregateWindow, as_of: Timestamp, bound: Option<Timestamp
             (min_timestamp.as_nanos(), max.as_nanos())
         }
     }
-}
-
-/// The memory of the results of a window, about.
-fn bytes_of(rendered: &Rendered) -> usize {
-    let groups = rendered.groups.iter().flatten().map(|group| &group.results);
-    let results = rendered.results.iter().chain(groups).flatten();
-    results.map(|(name, value)| name.len() + bytes_of_value(value)).sum()
-}
-
-fn bytes_of_value(value: &Value) -> usize {
-    /// Of a value in a map, with its place there.
-    const VALUE: usize = 64;
-    VALUE
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(values) => values.iter().map(bytes_of_value).sum(),
-            Value::Object(members) => members.iter().map(|(name, value)| name.len() + bytes_of_value(value)).sum(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        }
 }

@@ -90,6 +90,35 @@ pub struct Rendered {
     pub results: Option<AggregateResults>,
     pub groups: Option<Vec<GroupAggregates>>,
     pub skipped: u64,
+    /// The memory of the results, about.
+    pub bytes: usize,
+}
+
+/// The memory that results may take: a few values of a tally can be in the results of many aggregates and groups.
+struct Room {
+    bytes: usize,
+    taken: usize,
+}
+
+impl Room {
+    /// After each value, so that at most one is too much.
+    fn take(&mut self, value: &Value) -> Result<(), NoValue> {
+        self.taken += bytes_of(value);
+        if self.taken > self.bytes { Err(NoValue::TooLarge) } else { Ok(()) }
+    }
+}
+
+/// The memory of a value, about.
+fn bytes_of(value: &Value) -> usize {
+    /// Of a value in a map, with its place there.
+    const VALUE: usize = 64;
+    VALUE
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(values) => values.iter().map(bytes_of).sum(),
+            Value::Object(members) => members.iter().map(|(name, value)| name.len() + bytes_of(value)).sum(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
 }
 
 /// Aggregates of items that come newest first.
@@ -197,12 +226,13 @@ impl Tally {
             + self.edge_bytes
     }
 
-    /// The aggregates of all items so far.
-    pub fn render(&self, plan: &Aggregation, values: &Values) -> Result<Rendered, AggregateFailure> {
+    /// The aggregates of all items so far, if they have at most so many bytes.
+    pub fn render(&self, plan: &Aggregation, values: &Values, bytes_max: usize) -> Result<Rendered, AggregateFailure> {
+        let mut room = Room { bytes: bytes_max, taken: 0 };
         let Some(by) = plan.group_by else {
             let shown = Shown { ranks: vec![0], is_cut: false };
-            let results = self.results(plan, values, &shown)?.pop();
-            return Ok(Rendered { results, groups: None, skipped: self.skipped });
+            let results = self.results(plan, values, &shown, &mut room)?.pop();
+            return Ok(Rendered { results, groups: None, skipped: self.skipped, bytes: room.taken });
         };
         let mut order: Vec<usize> = (0..self.groups.len()).collect();
         let rank = |one: &usize, other: &usize| self.rank(plan.form, values, *one, *other);
@@ -214,18 +244,20 @@ impl Tally {
         let mut ranks = vec![shown_count; self.groups.len()];
         (0..).zip(&order[..shown_count]).for_each(|(rank, group)| ranks[*group] = rank);
         let is_cut = shown_count < order.len();
-        let results = self.results(plan, values, &Shown { ranks, is_cut })?;
+        let results = self.results(plan, values, &Shown { ranks, is_cut }, &mut room)?;
         let mut groups = Vec::with_capacity(results.len());
         for (rank, results) in results.into_iter().enumerate() {
             let (value, count) = if rank < shown_count {
                 let Group { value, count } = self.groups[order[rank]];
-                (Some(plan.form.to_json(values.get(value)).ok_or(AggregateFailure::Damaged)?), count)
+                let value = plan.form.to_json(values.get(value)).ok_or(AggregateFailure::Damaged)?;
+                room.take(&value).map_err(|_| AggregateFailure::TooLarge)?;
+                (Some(value), count)
             } else {
                 (None, order[shown_count..].iter().map(|group| self.groups[*group].count).sum())
             };
             groups.push(GroupAggregates { other: value.is_none(), value, count, results });
         }
-        Ok(Rendered { results: None, groups: Some(groups), skipped: self.skipped })
+        Ok(Rendered { results: None, groups: Some(groups), skipped: self.skipped, bytes: room.taken })
     }
 
     /// The group with the most items first, and of equal counts the lowest value.
@@ -241,6 +273,7 @@ impl Tally {
         plan: &Aggregation,
         values: &Values,
         shown: &Shown,
+        room: &mut Room,
     ) -> Result<Vec<AggregateResults>, AggregateFailure> {
         let ranks = shown.ranks.iter().max().map_or(0, |last| last + 1);
         let count = plan.aggregates.len();
@@ -258,8 +291,9 @@ impl Tally {
             for (rank, state) in states.into_iter().enumerate() {
                 let Some(state) = state else { continue };
                 let of_rank = values_of.get_mut(rank).map(std::mem::take).unwrap_or_default();
-                let value = state.value(plan.form, wanted, values, of_rank);
+                let value = state.value(plan.form, wanted, values, of_rank, room);
                 let value = value.map_err(|why| why.of(index))?;
+                room.taken += wanted.name.len();
                 results[rank].insert(wanted.name.clone(), value);
             }
         }
@@ -305,6 +339,7 @@ impl Shown {
 /// Why a state has no value.
 enum NoValue {
     OutOfRange,
+    TooLarge,
     Damaged,
 }
 
@@ -312,6 +347,7 @@ impl NoValue {
     fn of(self, aggregate: usize) -> AggregateFailure {
         match self {
             Self::OutOfRange => AggregateFailure::OutOfRange { aggregate },
+            Self::TooLarge => AggregateFailure::TooLarge,
             Self::Damaged => AggregateFailure::Damaged,
         }
     }
@@ -372,42 +408,52 @@ impl State {
     }
 
     /// The result. `of_group` has the values and their counts, where they are needed.
-    fn value(self, form: Form, wanted: &Wanted, values: &Values, of_group: Vec<(u32, u64)>) -> Result<Value, NoValue> {
+    fn value(
+        self,
+        form: Form,
+        wanted: &Wanted,
+        values: &Values,
+        of_group: Vec<(u32, u64)>,
+        room: &mut Room,
+    ) -> Result<Value, NoValue> {
         let double = |double: Option<f64>| match double {
             Some(double) if double.is_finite() => Ok(double.into()),
             Some(_) => Err(NoValue::OutOfRange),
             None => Ok(Value::Null),
         };
-        match self {
-            Self::Count(count) => Ok(count.into()),
-            Self::Distinct(count) if of_group.is_empty() => Ok(count.into()),
+        let value = match self {
+            // Takes room for each of its values.
+            Self::Top => return top(form, wanted.k, values, of_group, room),
+            Self::Count(count) => count.into(),
+            Self::Distinct(count) if of_group.is_empty() => count.into(),
             // Of several groups together.
-            Self::Distinct(_) => Ok(of_group.len().into()),
-            Self::Top => top(form, wanted.k, values, of_group),
+            Self::Distinct(_) => of_group.len().into(),
             Self::Sum(sum) => match sum.total() {
                 Total::Int(int) => match i64::try_from(int) {
-                    Ok(int) => Ok(form.int(int)),
+                    Ok(int) => form.int(int),
                     // JSON has no other numbers than doubles.
-                    Err(_) if form.is_json() => double(Some(int as f64)),
-                    Err(_) => Err(NoValue::OutOfRange),
+                    Err(_) if form.is_json() => double(Some(int as f64))?,
+                    Err(_) => return Err(NoValue::OutOfRange),
                 },
-                Total::Double(sum) => double(Some(sum)),
+                Total::Double(sum) => double(Some(sum))?,
             },
-            Self::Mean(sum) => double(sum.mean()),
+            Self::Mean(sum) => double(sum.mean())?,
             Self::Least(number) | Self::Greatest(number) => {
-                Ok(number.map_or(Value::Null, |number| form.number_to_json(number)))
+                number.map_or(Value::Null, |number| form.number_to_json(number))
             }
-            Self::Spread(spread) => double(spread.deviation()),
+            Self::Spread(spread) => double(spread.deviation())?,
             Self::First(edge) | Self::Last(edge) => match edge {
-                Some(edge) => form.to_json(&edge.value).ok_or(NoValue::Damaged),
-                None => Ok(Value::Null),
+                Some(edge) => form.to_json(&edge.value).ok_or(NoValue::Damaged)?,
+                None => Value::Null,
             },
-        }
+        };
+        room.take(&value)?;
+        Ok(value)
     }
 }
 
 /// The most frequent values first, and of equal counts the lowest value.
-fn top(form: Form, k: usize, values: &Values, mut counts: Vec<(u32, u64)>) -> Result<Value, NoValue> {
+fn top(form: Form, k: usize, values: &Values, mut counts: Vec<(u32, u64)>, room: &mut Room) -> Result<Value, NoValue> {
     let rank = |(one, ones): &(u32, u64), (other, others): &(u32, u64)| {
         others.cmp(ones).then_with(|| form.order(values.get(*one), values.get(*other)))
     };
@@ -418,7 +464,9 @@ fn top(form: Form, k: usize, values: &Values, mut counts: Vec<(u32, u64)>) -> Re
     counts.sort_unstable_by(rank);
     let shown = |(value, count): (u32, u64)| {
         let value = form.to_json(values.get(value)).ok_or(NoValue::Damaged)?;
-        Ok(json!({"value": value, "count": count}))
+        let shown = json!({"value": value, "count": count});
+        room.take(&shown)?;
+        Ok(shown)
     };
     counts.into_iter().map(shown).collect::<Result<Vec<_>, _>>().map(Value::Array)
 }

@@ -243,6 +243,24 @@ fn memory_is_bounded() {
 }
 
 #[test]
+fn results_that_repeat_values_are_bounded_as_they_are_made() {
+    let top = |n: usize| json!({"name": n.to_string(), "function": "top", "k": 1_000});
+    let body = json!({"windows": vec!["1h"; 16], "aggregates": (0..16).map(top).collect::<Vec<_>>()});
+    let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
+    let plan = Arc::new(Aggregation::new(&input, form(ValueType::String), 1_000).unwrap().within(1 << 20));
+    let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
+    let op = Operation::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
+    let mut aggregator = Aggregator::new(&plan, &op, Identity::Item);
+    for n in 0..100 {
+        assert_eq!(aggregator.meet(NOW * SECOND, format!("{n:01000}").as_bytes()), Next::Wanted);
+    }
+    // The values have 100 kB, the results of each window 1.6 MB.
+    aggregator.close(None);
+    assert!(aggregator.windows.iter().all(|window| window.rendered.is_none()));
+    assert_eq!(aggregator.finish().result.unwrap_err(), AggregateFailure::TooLarge);
+}
+
+#[test]
 fn damaged_values_are_an_error() {
     let body = json!({"windows": ["1h"], "aggregates": [{"name": "d", "function": "sum", "property": "/a"}]});
     let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
