@@ -196,7 +196,10 @@ async fn aggregates_come_along_with_items_of_other_lists() {
     let mut limited = with("u-1", body.clone());
     limited["limit"] = 5.into();
     let sum = json!({"windows": ["24h"], "aggregates": [{"name": "s", "function": "sum", "k": 1}]});
-    let requests = json!({"requests": [with("u-1", body.clone()), of("u-1"), limited, with("u-1", sum), with("u-2", body.clone())]});
+    let (mut later, mut unlike) = (body.clone(), body.clone());
+    later["as_of"] = json!(ago(0) + 3_600_000_000_000);
+    unlike["where"] = json!({"in": [9_007_199_254_740_993_i64]});
+    let requests = json!({"requests": [with("u-1", body.clone()), of("u-1"), limited, with("u-1", sum), with("u-2", body.clone()), with("u-1", later), with("u-1", unlike)]});
     let answer = api.post("/v1/lists:batchGet", requests).await.expect(200);
     let results = &answer["results"];
     assert_eq!(results[0]["windows"][0]["results"]["n"], 4);
@@ -204,6 +207,8 @@ async fn aggregates_come_along_with_items_of_other_lists() {
     assert_eq!(results[2]["problem"]["field"], "requests[2].limit");
     assert_eq!(results[3]["problem"]["field"], "requests[3].aggregate.aggregates[0].k");
     assert_eq!(results[4]["windows"][0]["results"]["n"], 0);
+    assert_eq!(results[5]["problem"]["field"], "requests[5].aggregate.as_of");
+    assert_eq!(results[6]["problem"]["field"], "requests[6].aggregate.where.in[0]");
     let alone = aggregate(&api, &list, body).await;
     assert_eq!(alone["windows"][0]["results"], results[0]["windows"][0]["results"]);
 }

@@ -16,7 +16,7 @@ use super::get::{AnswerRoom, PageAnswer};
 use super::in_time;
 use crate::access::{ANSWER_BYTES_MIN, Permission, SMALL_BYTES};
 use crate::domain::Int64As;
-use crate::wire::AggregateInput;
+use crate::wire::{AggregateInput, Problem};
 
 /// Lists of one call that are aggregated at once.
 const LISTS_AT_ONCE: usize = 8;
@@ -45,7 +45,8 @@ impl Service {
             async move {
                 AnswerRoom::check(room)?;
                 in_time(deadline)?;
-                let text = self.aggregate(caller, list, (found?, *input, *int64_as), turn, deadline).await?;
+                let text = self.aggregate(caller, list, (found?, *input, *int64_as), turn, deadline).await;
+                let text = text.map_err(of_member)?;
                 self.take_room(caller, room, RenderedPage { text: text.into(), tag: Bytes::new(), items: 0 })
             }
         });
@@ -55,4 +56,14 @@ impl Service {
         }
         Ok(aggregated)
     }
+}
+
+/// A refusal of the member `aggregate` names it.
+fn of_member(error: ServiceError) -> ServiceError {
+    let problem = match error {
+        ServiceError::Invalid { field, invalid } => Problem::from(invalid).at(field),
+        ServiceError::Malformed(problem) if problem.field.is_some() => *problem,
+        other => return other,
+    };
+    ServiceError::malformed(&problem.within("aggregate"))
 }
