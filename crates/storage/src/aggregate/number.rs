@@ -31,8 +31,9 @@ impl Number {
             return None;
         }
         let text = std::str::from_utf8(raw).ok()?;
-        if let Ok(int) = text.parse() {
-            return Some(Self::Int(int));
+        if let Ok(int) = text.parse::<i64>() {
+            // The canonical form has the digits that tell a double from others, and zeros. This is the double's integer.
+            return Some(Self::Int(int as f64 as i64));
         }
         text.parse().ok().filter(|double: &f64| double.is_finite()).map(Self::Double)
     }
@@ -273,6 +274,9 @@ mod tests {
         for (raw, number) in [
             ("0", Some(Number::Int(0))),
             ("-9007199254740992", Some(Number::Int(-9_007_199_254_740_992))),
+            ("1152921504606847000", Some(Number::Int(1 << 60))),
+            ("-1152921504606846700", Some(Number::Int(256 - (1 << 60)))),
+            ("9223372036854775000", Some(Number::Int(i64::MAX - 1_023))),
             ("9223372036854775808", Some(Number::Double(9_223_372_036_854_775_808.0))),
             ("0.002", Some(Number::Double(0.002))),
             ("1e+30", Some(Number::Double(1e30))),
