@@ -12,9 +12,11 @@ const fn power(exponent: i64) -> f64 {
 const LARGE: f64 = power(900);
 const LARGE_DOWN: f64 = power(-200);
 const LARGE_UP: f64 = power(200);
-/// Squares of doubles from here on could overflow.
-const WIDE: f64 = power(500);
-const WIDE_DOWN: f64 = power(-600);
+/// The scales in which deviations are squared, and the double from which on the next one is needed: squares could
+/// overflow in a larger scale, and be 0 in a smaller one.
+const SCALES: [(f64, f64); 3] = [(power(600), power(-150)), (1.0, power(500)), (power(-600), f64::INFINITY)];
+/// From one scale to the next.
+const SCALE_DOWN: f64 = power(-600);
 
 /// A number that an item has.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -174,35 +176,33 @@ pub struct Spread {
     pivot: Option<Number>,
     mean: f64,
     squares: f64,
-    /// What numbers are multiplied with: less than 1 once one is large.
-    scale: f64,
+    /// The place of the scale that numbers are multiplied with.
+    scale: usize,
 }
 
 impl Default for Spread {
     fn default() -> Self {
-        Self { count: 0, pivot: None, mean: 0.0, squares: 0.0, scale: 1.0 }
+        Self { count: 0, pivot: None, mean: 0.0, squares: 0.0, scale: 0 }
     }
 }
 
 impl Spread {
     pub fn add(&mut self, number: Number) {
-        if number.as_f64().abs() >= WIDE {
+        while number.as_f64().abs() >= SCALES[self.scale].1 {
             self.scale_down();
         }
         let pivot = *self.pivot.get_or_insert(number);
         self.count += 1;
-        let deviation = between(pivot, number, self.scale);
+        let deviation = between(pivot, number, SCALES[self.scale].0);
         let before = deviation - self.mean;
         self.mean += before / self.count as f64;
         self.squares += before * (deviation - self.mean);
     }
 
     fn scale_down(&mut self) {
-        if self.scale == 1.0 {
-            self.mean *= WIDE_DOWN;
-            self.squares = self.squares * WIDE_DOWN * WIDE_DOWN;
-            self.scale = WIDE_DOWN;
-        }
+        self.mean *= SCALE_DOWN;
+        self.squares = self.squares * SCALE_DOWN * SCALE_DOWN;
+        self.scale += 1;
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -212,12 +212,14 @@ impl Spread {
             return;
         };
         let mut other = other.clone();
-        if self.scale != other.scale {
+        while self.scale < other.scale {
             self.scale_down();
+        }
+        while other.scale < self.scale {
             other.scale_down();
         }
         let (own, added) = (self.count as f64, other.count as f64);
-        let apart = other.mean + between(pivot, others, self.scale) - self.mean;
+        let apart = other.mean + between(pivot, others, SCALES[self.scale].0) - self.mean;
         self.count += other.count;
         self.mean += apart * (added / (own + added));
         self.squares += other.squares + apart * apart * (own * added / (own + added));
@@ -226,7 +228,7 @@ impl Spread {
     /// Of all of them, not of a sample of more. None of no numbers.
     pub fn deviation(&self) -> Option<f64> {
         self.pivot?;
-        Some((self.squares / self.count as f64).max(0.0).sqrt() / self.scale)
+        Some((self.squares / self.count as f64).max(0.0).sqrt() / SCALES[self.scale].0)
     }
 }
 
@@ -340,17 +342,22 @@ mod tests {
         assert!(is_close(spread(&shifted).deviation().unwrap(), 22.5_f64.sqrt()));
         assert_eq!(spread(&doubles(&[1e308, -1e308])).deviation(), Some(1e308));
         assert_eq!(spread(&doubles(&[f64::MAX, -f64::MAX])).deviation(), Some(f64::MAX));
+        assert!(is_close(spread(&doubles(&[1e-200, 3e-200])).deviation().unwrap(), 1e-200));
+        assert!(is_close(spread(&doubles(&[1e-160, 2e-160])).deviation().unwrap(), 5e-161));
+        assert_eq!(spread(&doubles(&[5e-324, 15e-324])).deviation(), Some(5e-324));
         assert_eq!(spread(&doubles(&[7.0])).deviation(), Some(0.0));
         assert_eq!(spread(&[]).deviation(), None);
     }
 
     #[test]
     fn deviations_of_parts_are_merged() {
-        let numbers = doubles(&[1.0, 2.5, -3.0, 1e200, 1e200, 7.0, 1e199]);
-        for at in 0..=numbers.len() {
-            let mut parts = spread(&numbers[..at]);
-            parts.merge(&spread(&numbers[at..]));
-            assert!(is_close(parts.deviation().unwrap(), spread(&numbers).deviation().unwrap()), "{at}");
+        for numbers in [&[1e-200, 1.0, 2.5, -3.0, 1e200, 1e200, 7.0, 1e199][..], &[1e-200, 0.0, -2e-190, 1e-100, 3.0]] {
+            let numbers = doubles(numbers);
+            for at in 0..=numbers.len() {
+                let mut parts = spread(&numbers[..at]);
+                parts.merge(&spread(&numbers[at..]));
+                assert!(is_close(parts.deviation().unwrap(), spread(&numbers).deviation().unwrap()), "{at}");
+            }
         }
     }
 }
