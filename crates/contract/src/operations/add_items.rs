@@ -135,6 +135,13 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_no_text_is_refused_with_its_reason() {
+        let problem = parse(br#"{"items":[{"timestamp":1,"value":1,"\ud800":1}]}"#).unwrap_err();
+        assert_eq!(problem.field.as_deref(), Some("items[0]"));
+        assert!(problem.detail.contains("surrogate"), "{}", problem.detail);
+    }
+
+    #[test]
     fn what_is_not_json_is_said_first() {
         for body in
             ["", "{", r#"{"items":[{"timestamp":"soon","value":1}]"#, r#"{"item":[],}"#, "{} {}", r#"{"items":[}"#]

@@ -254,7 +254,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, 'de, A> {
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Refused> {
         loop {
-            let name = self.object.next_key_seed(TextSeed).map_err(|_| Refused::wanted("a name of a member"))?;
+            // A name of a JSON text that is not a text has a half of a surrogate pair.
+            let wanted = "an object whose names have no unpaired surrogates";
+            let name = self.object.next_key_seed(TextSeed).map_err(|_| Refused::wanted(wanted))?;
             let Some(name) = name else { return Ok(None) };
             let is_passed = self.passed.contains(&&*name);
             if is_passed && self.seen.is_none() {
