@@ -3,15 +3,17 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::parts::{ANY, BODY, WRITE, json};
 use crate::domain::{ADD_ITEMS_MAX, EntityId};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::body::text_of;
-use crate::wire::many::of_any_form;
+use crate::wire::body::{read_part, text_of};
+use crate::wire::many::{Checks, of_any_form, of_one};
 use crate::wire::plain_requests::{Names, each_member, once, plain, unquoted};
+use crate::wire::refused::Refused;
 use crate::wire::scanner::Scanner;
 use crate::wire::{
     Added, BATCH_ITEMS_MAX, ItemInput, Problem, RequestFailed, Requests, Type, members, plain_add, texts,
@@ -114,12 +116,28 @@ fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
     let mut known = Names::default();
     let plain = plain(text, |scanner| plain_add(scanner, &mut known).map(Ok))
         .filter(|requests| items(requests) <= BATCH_ITEMS_MAX);
-    let requests = plain.map_or_else(|| of_any_form(text, Ok), Ok)?;
+    let requests = plain.map_or_else(|| of_any_form(text, Checks { form: form_of_items, ..Checks::default() }), Ok)?;
     if items(&requests) > BATCH_ITEMS_MAX {
         let detail = format!("a call takes at most {BATCH_ITEMS_MAX} items in total: split the request");
         return Err(Problem::argument("requests", detail));
     }
     Ok(requests)
+}
+
+/// Items without their form refuse the call, also next to a refused value.
+fn form_of_items(request: &str) -> Result<(), Refused> {
+    let Entries { items } = read_part(request, &[])?;
+    items.into_iter().enumerate().try_for_each(|(index, item)| {
+        let read = of_one::<ItemInput<'_>>(item.get(), |_| Ok(()));
+        read.map(drop).map_err(|refused| refused.at_index(index).at_member("items"))
+    })
+}
+
+/// The items of a request. The other members have been read.
+#[derive(Deserialize)]
+struct Entries<'a> {
+    #[serde(borrow, deserialize_with = "members::many::<ADD_ITEMS_MAX, _, _>")]
+    items: Vec<&'a RawValue>,
 }
 
 fn items(requests: &Requests<AddRequest<'_>>) -> usize {

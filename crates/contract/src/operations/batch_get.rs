@@ -11,7 +11,7 @@ use crate::domain::{EntityId, Limit, Order, Timestamp};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::body::text_of;
-use crate::wire::many::of_any_form;
+use crate::wire::many::{Checks, of_any_form};
 use crate::wire::members::raw;
 use crate::wire::parameters::{INT64_AS, Parameter};
 use crate::wire::plain_requests::{Names, count, each_member, once, plain, unquoted};
@@ -137,7 +137,11 @@ impl<'a> BatchGetInput<'a> {
 fn gets(body: &[u8]) -> Result<Requests<GetRequest<'_>>, Problem> {
     let text = text_of(body)?;
     let mut known = Names::default();
-    plain(text, |scanner| plain_get(scanner, &mut known).map(Ok)).map_or_else(|| of_any_form(text, coherent), Ok)
+    plain(text, |scanner| plain_get(scanner, &mut known).map(Ok)).map_or_else(|| gets_of_any_form(text), Ok)
+}
+
+fn gets_of_any_form(text: &str) -> Result<Requests<GetRequest<'_>>, Problem> {
+    of_any_form(text, Checks { coherence: coherent, ..Checks::default() })
 }
 
 fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<GetRequest<'a>> {
@@ -364,6 +368,24 @@ mod tests {
     }
 
     #[test]
+    fn items_without_their_form_refuse_the_call_also_next_to_a_refused_value() {
+        for (items, field) in [
+            (r#"[{"timestamp":"soon"}]"#, "items[0].value"),
+            (r#"[{"timestamp":"soon","value":1,"x":1}]"#, "items[0].x"),
+            (r#"[{"timestamp":"soon","value":1,"value":2}]"#, "items[0].value"),
+            (r#"[{"timestamp":"soon","value":1,"key":7}]"#, "items[0].key"),
+            (r#"[{"timestamp":"soon","value":1},{"value":1}]"#, "items[1].timestamp"),
+            (r#"[{"timestamp":1,"value":1,"key":""},7]"#, "items[1]"),
+        ] {
+            let list = r#""entity_type":"a","feature":"b","entity_id":"u""#;
+            let body = format!(r#"{{"requests":[{{{list},"items":{items}}}]}}"#);
+            let problem = adds(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.code.name(), "invalid_argument", "{items}");
+            assert_eq!(problem.field.as_deref(), Some(format!("requests[0].{field}").as_str()), "{items}");
+        }
+    }
+
+    #[test]
     fn the_number_of_requests_and_of_items_is_bounded() {
         let get = r#"{"entity_type":"user","feature":"seen","entity_id":"u"}"#;
         let body = |request: &str, n: usize| format!(r#"{{"requests":[{}]}}"#, vec![request; n].join(","));
@@ -403,7 +425,7 @@ mod tests {
             let body = format!(r#"{{"requests":[{}]}}"#, requests.iter().map(request).collect::<Vec<_>>().join(","));
             for text in [body.clone(), [&body[..cut.min(body.len())], &junk, &body[cut.min(body.len())..]].concat()] {
                 if let Some(requests) = plain(&text, |scanner| plain_get(scanner, &mut Names::default()).map(Ok)) {
-                    prop_assert_eq!(of_any_form(&text, coherent), Ok(requests));
+                    prop_assert_eq!(gets_of_any_form(&text), Ok(requests));
                 }
             }
         }

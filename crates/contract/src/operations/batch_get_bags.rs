@@ -8,7 +8,7 @@ use crate::domain::{EntityId, EntityType};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::body::text_of;
-use crate::wire::many::of_any_form;
+use crate::wire::many::{Checks, of_any_form};
 use crate::wire::parameters::{INT64_AS, JOINED_LISTS, Parameter};
 use crate::wire::{Bag, ErrorCode, Problem, RequestFailed, Requests, Type};
 
@@ -59,7 +59,7 @@ pub struct BagRequest {
 
 impl BatchGetBagsInput {
     pub fn read(body: &[u8]) -> Result<Requests<BagRequest>, Problem> {
-        of_any_form(text_of(body)?, Ok)
+        of_any_form(text_of(body)?, Checks::default())
     }
 }
 

@@ -23,13 +23,28 @@ struct Elements<'a> {
     requests: Vec<&'a RawValue>,
 }
 
-/// The requests of a body of any form. `check` refuses members that do not go together.
+/// How one request is checked beyond its own members.
+pub(crate) struct Checks<T> {
+    /// Refuses mistakes of form within its members, if a value is refused.
+    pub form: fn(&str) -> Result<(), Refused>,
+    /// Refuses members that do not go together.
+    pub coherence: fn(T) -> Result<T, Problem>,
+}
+
+impl<T> Default for Checks<T> {
+    fn default() -> Self {
+        Self { form: |_| Ok(()), coherence: Ok }
+    }
+}
+
+/// The requests of a body of any form.
 pub(crate) fn of_any_form<'a, T: Deserialize<'a> + PartialSchema>(
     text: &'a str,
-    check: fn(T) -> Result<T, Problem>,
+    checks: Checks<T>,
 ) -> Result<Requests<T>, Problem> {
+    let Checks { form, coherence: check } = checks;
     let Elements { requests } = read_text(text, Others::default())?;
-    let read = |(index, request): (usize, &'a RawValue)| match of_one(request.get()) {
+    let read = |(index, request): (usize, &'a RawValue)| match of_one(request.get(), form) {
         Ok(Ok(request)) => Ok(check(request)),
         // The answer names the place.
         Ok(Err(problem)) => Ok(Err(problem)),
@@ -39,8 +54,11 @@ pub(crate) fn of_any_form<'a, T: Deserialize<'a> + PartialSchema>(
 }
 
 /// Reads one request. An error within is a refused value. It counts only if the request has no mistake of form, so the
-/// other members are read, too.
-fn of_one<'a, T: Deserialize<'a> + PartialSchema>(text: &'a str) -> Result<Result<T, Problem>, Refused> {
+/// other members are read, too, and `form` reads what is within the member of the refused value.
+pub(crate) fn of_one<'a, T: Deserialize<'a> + PartialSchema>(
+    text: &'a str,
+    form: fn(&str) -> Result<(), Refused>,
+) -> Result<Result<T, Problem>, Refused> {
     let mut refused: Vec<Refused> = Vec::new();
     loop {
         let passed: Vec<&str> = refused.iter().map(Refused::member).collect();
@@ -58,7 +76,7 @@ fn of_one<'a, T: Deserialize<'a> + PartialSchema>(text: &'a str) -> Result<Resul
     let given: BTreeMap<String, IgnoredAny> = read_part(text, &[])?;
     match required::<T>().into_iter().find(|name| !given.contains_key(name)) {
         Some(name) => Err(Refused { place: name, mistake: Mistake::Missing }),
-        None => Ok(Err(refused.swap_remove(0).into_problem(Others::default()))),
+        None => form(text).map(|()| Err(refused.swap_remove(0).into_problem(Others::default()))),
     }
 }
 
