@@ -93,7 +93,7 @@ pub async fn a_version_is_a_set_of_values(page: Rc<Page>) {
         page.click("button", "Add").await;
         page.no("dialog", "Add an item").await;
     }
-    page.sees("1 item over").await;
+    page.sees("1 item at").await;
     page.fill("Value to look up", "story-1").await;
     page.click("button", "Look up").await;
     page.sees("It is in the list.").await;

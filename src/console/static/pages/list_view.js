@@ -121,7 +121,7 @@ const Items = ({ items, feature, isKeyed, ttl, now, refused, onRemove }) => {
   const { secs } = readTtl(ttl);
   return html`
     <table class="table items cards-when-narrow">
-      <caption class="unseen">${group(items.length)} items of the list</caption>
+      <caption class="unseen">${items.length === 1 ? "1 item" : `${group(items.length)} items`} of the list</caption>
       <thead><tr><th scope="col">Time</th>
         ${isKeyed && html`<th scope="col">Key</th>`}<th scope="col">Value</th><th scope="col">Expires</th>
         <th scope="col"><span class="unseen">Actions</span></th></tr></thead>
