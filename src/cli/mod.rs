@@ -50,6 +50,7 @@ mod settings;
 mod version;
 
 use std::ffi::OsString;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -232,6 +233,8 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
         .enable_all()
         .build()
         .map_err(|e| Failure::failed(format!("cannot start: {e}")))?;
+    // Boxed, since the runtime would compile each command three times otherwise.
+    let command: Pin<Box<dyn Future<Output = Result<T, Failure>>>> = Box::pin(command);
     let done = runtime.block_on(command);
     // A thread that waits for standard input must not delay the exit.
     runtime.shutdown_background();

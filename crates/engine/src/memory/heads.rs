@@ -20,6 +20,7 @@ use liststore_contract::domain::Order;
 use liststore_storage::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use zerocopy::FromZeros;
 
 use super::head::Head;
 use super::member_index::{MemberIndex, MemberIndexes, Worth};
@@ -72,6 +73,12 @@ pub struct Heads {
     given: AtomicU64,
 }
 
+/// Counts whose memory becomes resident when they are used: 8 MiB of them would be most of an idle server.
+fn zeroed(counts: usize) -> Box<[AtomicU64]> {
+    <[AtomicU64]>::new_box_zeroed_with_elems(counts)
+        .unwrap_or_else(|_| std::iter::repeat_with(AtomicU64::default).take(counts).collect())
+}
+
 /// The number of items that a head must hold for a get; `None` if the get does not begin at the newest item or wants
 /// too many.
 pub fn wanted_for(range: &Range, op: &Operation) -> Option<usize> {
@@ -91,7 +98,7 @@ impl Heads {
         Self {
             cache: Cache::with_weighter(items, bytes, ByBytes),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
-            changes: (0..counts).map(|_| AtomicU64::new(0)).collect(),
+            changes: zeroed(usize::try_from(counts).unwrap_or(STRIPES)),
             barred: Mutex::default(),
             members: MemberIndexes::new(bytes),
             capacity: AtomicU64::new(bytes),
