@@ -230,6 +230,17 @@ fn groups_beyond_the_bound_are_one() {
 }
 
 #[test]
+fn a_client_tells_the_group_of_null_from_the_others() {
+    let mut body = count_in(&json!(["1h"]));
+    body["group_by"] = json!({"max_groups": 1});
+    let aggregated = Case::of(ValueType::Json).aggregated(&body, &[(1, "null"), (2, "null"), (3, "7")]);
+    let groups = aggregated.windows[0].groups.as_ref().unwrap();
+    assert_eq!((&groups[0].value, &groups[1].value), (&Some(Value::Null), &None));
+    let read: Aggregated = serde_json::from_str(&serde_json::to_string(&aggregated).unwrap()).unwrap();
+    assert_eq!(read, aggregated);
+}
+
+#[test]
 fn memory_is_bounded() {
     let body = json!({"windows": ["1h"], "aggregates": [{"name": "d", "function": "count_distinct"}]});
     let texts: Vec<_> = (0..2_000).map(|n| format!("\"value {n:04}\"")).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -66,7 +66,7 @@ pub struct WindowAggregates {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GroupAggregates {
     /// The value of the group. Absent for all other groups.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub value: Option<Value>,
     /// Present, and `true`, for all groups beyond `max_groups` together.
@@ -78,4 +78,9 @@ pub struct GroupAggregates {
     /// By the names of the aggregates.
     #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     pub results: AggregateResults,
+}
+
+/// A value that is there, also null.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
