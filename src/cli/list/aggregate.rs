@@ -185,7 +185,7 @@ pub(super) async fn aggregate(arguments: Arguments) -> Result<(), Failure> {
             let names: Vec<_> = input.aggregates.iter().map(|aggregate| aggregate.name.as_str()).collect();
             let groups: &[&str] = if input.group_by.is_some() { &["GROUP", "ITEMS"] } else { &[] };
             let header = [&["WINDOW"][..], groups, &names[..]].concat();
-            let rows: Vec<_> = aggregated.windows.iter().flat_map(|window| rows(window, &names)).collect();
+            let rows: Vec<_> = aggregated.windows.iter().flat_map(|window| rows(window, &input.aggregates)).collect();
             output.table(&header, &rows)?;
         }
         Format::Json => output.json(&aggregated)?,
@@ -195,14 +195,15 @@ pub(super) async fn aggregate(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// The lines of a window: one, or one for each group.
-fn rows(window: &WindowAggregates, names: &[&str]) -> Vec<Vec<String>> {
+fn rows(window: &WindowAggregates, aggregates: &[Aggregate]) -> Vec<Vec<String>> {
     let between = || format!("{}..{}", window.min_timestamp, window.max_timestamp);
     let mut label = window.window.clone().unwrap_or_else(between);
     if let Some(reason) = &window.reason {
         label = format!("{label} ({reason})");
     }
     let cells = |results: &AggregateResults| -> Vec<String> {
-        names.iter().map(|name| results.get(*name).map_or_else(String::new, cell)).collect()
+        let shown = |of: &Aggregate| results.get(&of.name).map_or_else(String::new, |result| cell(of.function, result));
+        aggregates.iter().map(shown).collect()
     };
     let Some(groups) = &window.groups else {
         return window.results.iter().map(|results| [vec![label.clone()], cells(results)].concat()).collect();
@@ -215,8 +216,8 @@ fn rows(window: &WindowAggregates, names: &[&str]) -> Vec<Vec<String>> {
 }
 
 /// A result in a line. The most frequent values have their counts in parentheses.
-fn cell(result: &Value) -> String {
-    let Value::Array(values) = result else { return result.to_string() };
+fn cell(function: AggregateFunction, result: &Value) -> String {
+    let (AggregateFunction::Top, Value::Array(values)) = (function, result) else { return result.to_string() };
     let counted = |value: &Value| match (value.get("value"), value.get("count")) {
         (Some(value), Some(count)) => format!("{value} ({count})"),
         _ => value.to_string(),
@@ -238,6 +239,13 @@ mod tests {
         for bad in ["", "0s", "1", "1h..", "..", "soon..now"] {
             assert!(window(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn only_the_most_frequent_values_have_counts() {
+        let counted = serde_json::json!([{"value": "a", "count": 2}, {"value": null, "count": 1}]);
+        assert_eq!(cell(AggregateFunction::Top, &counted), r#""a" (2), null (1)"#);
+        assert_eq!(cell(AggregateFunction::Last, &counted), counted.to_string());
     }
 
     #[test]
