@@ -1,6 +1,7 @@
 //! Add List Items to many lists.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,7 +12,7 @@ use crate::domain::{ADD_ITEMS_MAX, EntityId};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
 use crate::wire::body::{read_part, text_of};
-use crate::wire::many::{Checks, of_any_form, of_one};
+use crate::wire::many::{Checks, of_any_form, of_one, required};
 use crate::wire::plain_requests::{Names, each_member, once, plain, unquoted};
 use crate::wire::refused::Refused;
 use crate::wire::scanner::Scanner;
@@ -126,9 +127,10 @@ fn adds(body: &[u8]) -> Result<Requests<AddRequest<'_>>, Problem> {
 
 /// Items without their form refuse the call, also next to a refused value.
 fn form_of_items(request: &str) -> Result<(), Refused> {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(required::<ItemInput<'static>>);
     let Entries { items } = read_part(request, &[])?;
     items.into_iter().enumerate().try_for_each(|(index, item)| {
-        let read = of_one::<ItemInput<'_>>(item.get(), |_| Ok(()));
+        let read = of_one::<ItemInput<'_>>(item.get(), || NAMES.as_slice(), |_| Ok(()));
         read.map(drop).map_err(|refused| refused.at_index(index).at_member("items"))
     })
 }

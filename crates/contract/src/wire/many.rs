@@ -3,6 +3,7 @@
 //! A request without the documented form refuses the whole call. A value of the right JSON type that is no name, ID,
 //! key or timestamp is a problem of its request alone.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -44,7 +45,9 @@ pub(crate) fn of_any_form<'a, T: Deserialize<'a> + PartialSchema>(
 ) -> Result<Requests<T>, Problem> {
     let Checks { form, coherence: check } = checks;
     let Elements { requests } = read_text(text, Others::default())?;
-    let read = |(index, request): (usize, &'a RawValue)| match of_one(request.get(), form) {
+    // A schema takes longer to make than a request to read.
+    let names: LazyCell<Vec<String>> = LazyCell::new(required::<T>);
+    let read = |(index, request): (usize, &'a RawValue)| match of_one(request.get(), || names.as_slice(), form) {
         Ok(Ok(request)) => Ok(check(request)),
         // The answer names the place.
         Ok(Err(problem)) => Ok(Err(problem)),
@@ -55,8 +58,9 @@ pub(crate) fn of_any_form<'a, T: Deserialize<'a> + PartialSchema>(
 
 /// Reads one request. An error within is a refused value. It counts only if the request has no mistake of form, so the
 /// other members are read, too, and `form` reads what is within the member of the refused value.
-pub(crate) fn of_one<'a, T: Deserialize<'a> + PartialSchema>(
+pub(crate) fn of_one<'a, 'n, T: Deserialize<'a>>(
     text: &'a str,
+    required: impl FnOnce() -> &'n [String],
     form: fn(&str) -> Result<(), Refused>,
 ) -> Result<Result<T, Problem>, Refused> {
     let mut refused: Vec<Refused> = Vec::new();
@@ -74,13 +78,14 @@ pub(crate) fn of_one<'a, T: Deserialize<'a> + PartialSchema>(
     }
     // A required member that was passed ends the read before the next missing member is found.
     let given: BTreeMap<String, IgnoredAny> = read_part(text, &[])?;
-    match required::<T>().into_iter().find(|name| !given.contains_key(name)) {
-        Some(name) => Err(Refused { place: name, mistake: Mistake::Missing }),
+    match required().iter().find(|name| !given.contains_key(*name)) {
+        Some(name) => Err(Refused { place: name.clone(), mistake: Mistake::Missing }),
         None => form(text).map(|()| Err(refused.swap_remove(0).into_problem(Others::default()))),
     }
 }
 
-fn required<T: PartialSchema>() -> Vec<String> {
+/// The names of the members that a request must have.
+pub(crate) fn required<T: PartialSchema>() -> Vec<String> {
     match T::schema() {
         RefOr::T(Schema::Object(object)) => object.required,
         _ => Vec::new(),
