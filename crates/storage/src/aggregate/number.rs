@@ -34,7 +34,7 @@ impl Number {
         }
         let text = std::str::from_utf8(raw).ok()?;
         if let Ok(int) = text.parse::<i64>() {
-            // The canonical form has the digits that tell a double from others, and zeros. This is the double's integer.
+            // The canonical form has the shortest digits of a double, padded with zeros. This is the double's integer.
             return Some(Self::Int(int as f64 as i64));
         }
         text.parse().ok().filter(|double: &f64| double.is_finite()).map(Self::Double)
