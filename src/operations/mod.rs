@@ -110,8 +110,9 @@ mod tests {
                 Permission::ServerRead,
             ];
             let writes = !reads.contains(&operation.permission);
-            // To know of keys, and of who did what, is as good as to make them.
-            let is_known_to_writers = operation.permission == Permission::KeysWrite && !operation.effect.writes();
+            // Only those who may change keys or a pool may read them.
+            let is_of_writers = matches!(operation.permission, Permission::KeysWrite | Permission::PoolsWrite);
+            let is_known_to_writers = is_of_writers && !operation.effect.writes();
             assert_eq!(operation.effect.writes() || is_known_to_writers, writes, "{}", operation.name);
             let given_twice: BTreeSet<_> = operation.errors().map(|code| code as usize).collect();
             assert_eq!(given_twice.len(), operation.errors().count(), "{} has a code twice", operation.name);

@@ -157,7 +157,7 @@ pub struct AggregateGroupBy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Pointer, inline, required = false)]
     pub property: Option<Pointer>,
-    /// The groups with the most items; all others together are one more.
+    /// The groups with the most items. The rest is one more group.
     #[serde(default, deserialize_with = "whole::<1000, _, _>", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, minimum = 1, maximum = 1000, default = 100, required = false)]
     pub max_groups: Option<usize>,
@@ -173,7 +173,7 @@ impl AggregateGroupBy {
 #[schema(example = json!({"name": "spent", "function": "sum", "property": "/amount"}))]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
-    /// Its name among the results, different from all others.
+    /// Its name among the results. Each name is unique.
     #[serde(deserialize_with = "read::name")]
     #[schema(min_length = 1, max_length = 64)]
     pub name: String,
