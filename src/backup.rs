@@ -16,7 +16,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, Registry};
 use tokio::sync::{Mutex, oneshot};
 
-use crate::data_dir::{Part, note_copy};
+use crate::data_dir::{self, Part, note_copy};
 use crate::domain::{Clock, StoreId, Timestamp};
 use crate::items::embedded::RealDisk;
 use crate::items::{FileBackup, ItemBackup, StoreError};
@@ -26,7 +26,7 @@ use crate::metadata::{Frozen, MetadataError, MetadataStore};
 /// file system.
 pub const OUTGOING: &str = "outgoing";
 /// The file in the data directory that has the time of the last complete backup, in nanoseconds since the Unix epoch.
-const LAST: &str = "last-backup";
+const LAST: &str = data_dir::LAST_BACKUP;
 
 /// Notes that a backup of this data directory was completed.
 pub fn note_finished(data_dir: &Path, at: Timestamp) -> io::Result<()> {

@@ -17,6 +17,8 @@ use crate::metadata;
 
 const NAME: &str = "STORE";
 const LOCK: &str = "LOCK";
+/// The note of the last backup: see `backup`.
+pub const LAST_BACKUP: &str = "last-backup";
 const FIRST_LINE: &str = "liststore store 1";
 /// A new file system has this directory in its root.
 const LOST_AND_FOUND: &str = "lost+found";
@@ -329,7 +331,8 @@ pub fn make_private(dir: &Path) -> Result<(), DataDirError> {
 
 /// Whether a name in a data directory is one of the store's.
 fn is_own(name: &str) -> bool {
-    [NAME, LOCK, metadata::embedded::FILE_NAME].iter().any(|own| name.starts_with(own)) || name == Part::Items.name()
+    [NAME, LOCK, LAST_BACKUP, metadata::embedded::FILE_NAME].iter().any(|own| name.starts_with(own))
+        || name == Part::Items.name()
 }
 
 /// `None` for a link, and for an entry that another server removes at that moment.
