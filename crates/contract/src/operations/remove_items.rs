@@ -78,7 +78,7 @@ impl ToSchema for RemoveItemsInput<'_> {
     }
 }
 
-/// The forms of a removal. Each has a required member of its own, so that clients can tell them apart.
+/// The forms of a removal. Each form requires a member that no other form has, so that clients distinguish them.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "the schemas that RemoveItemsInput refers to")]
