@@ -487,6 +487,7 @@ async fn bags_have_their_memory_before_the_store_is_asked() {
     let (api, faults) = faulty(&given).await;
     bags(&api, 12, 200_000).await;
     let text = batch_of_bags(12);
+    let before = faults.begun.load(SeqCst);
     faults.stall(true);
     let mut held = Vec::new();
     while held.len() < 3 {
@@ -496,7 +497,9 @@ async fn bags_have_their_memory_before_the_store_is_asked() {
         let wanted = 2e6 * held.len() as f64;
         until("it has memory", async || metric(&api, "liststore_http_buffered_bytes").await >= wanted).await;
     }
-    let begun = faults.begun.load(SeqCst);
+    // They have memory before their reads begin.
+    let begun = before + 12 * held.len();
+    until("all reads have begun", async || faults.begun.load(SeqCst) >= begun).await;
     let refused = ask(&api, &text).await;
     assert_eq!((refused.status, refused.code()), (503, "overloaded".to_owned()), "{}", refused.text());
     assert_eq!(faults.begun.load(SeqCst), begun, "the store was asked");
