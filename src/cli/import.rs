@@ -13,7 +13,7 @@ use super::output::{Format, Output, counted};
 use super::parse::{Server, VersionOption};
 use super::reading::ReadingArguments;
 use crate::domain::{EntityType, FeatureId, FeatureName};
-use crate::import::{self, Columns, FileFormat, Options, Summary};
+use crate::import::{self, Columns, FileFormat, ImportOptions, Summary};
 
 const CONCURRENCY_DEFAULT: &str = "32";
 
@@ -110,10 +110,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 impl Arguments {
-    fn options(self) -> Result<Options, Failure> {
+    fn options(self) -> Result<ImportOptions, Failure> {
         let columns = self.columns()?;
         let (feature, files) = self.feature_and_files()?;
-        Ok(Options {
+        Ok(ImportOptions {
             server: self.server.url().map_err(Failure::Usage)?,
             feature,
             version: self.version.version,

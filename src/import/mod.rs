@@ -53,7 +53,7 @@ use tally::Tally;
 
 /// The source and the destination of an import.
 #[derive(Debug)]
-pub struct Options {
+pub struct ImportOptions {
     pub server: ServerUrl,
     pub feature: FeatureId,
     pub version: VersionLabel,
@@ -86,7 +86,7 @@ pub struct Summary {
 
 /// Imports all files. An error means that nothing was sent. Otherwise there is a summary, also of an import that
 /// failed half-way.
-pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Failure> {
+pub async fn run(options: ImportOptions) -> Result<(Summary, Result<(), Failure>), Failure> {
     let sources = source::name_all(&options.files, options.format)?;
     // A server that was never reachable is reported at once. An outage during the import is waited for.
     let client = Client::new(options.server.clone(), None, Retries::PATIENT)?.for_people();
@@ -118,7 +118,7 @@ pub async fn run(options: Options) -> Result<(Summary, Result<(), Failure>), Fai
 }
 
 /// Requests the value type of the feature.
-async fn shape(client: &Client, options: &Options) -> Result<Shape, Failure> {
+async fn shape(client: &Client, options: &ImportOptions) -> Result<Shape, Failure> {
     let id = &options.feature;
     let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;
     let label = options.version.as_str();

@@ -73,7 +73,7 @@ pub enum Decision {
 
 /// The existing data under the requested names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundData {
     Nothing,
     /// Something that no bench has loaded.
     Foreign,
@@ -81,19 +81,19 @@ pub enum Found {
 }
 
 /// Decides the next action. `name` is for messages, `now_nanos` the current time.
-pub fn decide(load: bool, shape: &Shape, found: Found, name: &str, now_nanos: u64) -> Result<Decision, String> {
+pub fn decide(load: bool, shape: &Shape, found: FoundData, name: &str, now_nanos: u64) -> Result<Decision, String> {
     match found {
-        Found::Nothing if load => Ok(Decision::Create(shape.data_set(now_nanos)?)),
-        Found::Nothing => Err(format!("the data set {name} does not exist: pass --load to create it")),
-        Found::Foreign if load => {
+        FoundData::Nothing if load => Ok(Decision::Create(shape.data_set(now_nanos)?)),
+        FoundData::Nothing => Err(format!("the data set {name} does not exist: pass --load to create it")),
+        FoundData::Foreign if load => {
             Err(format!("{name} exists and is not a data set of liststore bench: name another with --feature"))
         }
-        Found::Foreign if shape.lists.is_none() => Err(format!(
+        FoundData::Foreign if shape.lists.is_none() => Err(format!(
             "{name} is not a data set of liststore bench: pass --lists N to use the lists list-00000000 to N - 1 \
              unchanged"
         )),
-        Found::Foreign => Ok(Decision::Foreign(shape.data_set(now_nanos)?)),
-        Found::DataSet(there) => {
+        FoundData::Foreign => Ok(Decision::Foreign(shape.data_set(now_nanos)?)),
+        FoundData::DataSet(there) => {
             let data = &there.data;
             // Fewer lists may be used than there are.
             let lists_fit =
@@ -134,7 +134,7 @@ mod tests {
     const ANY: Shape = Shape { lists: None, length: None, value_bytes: None, spacing: None };
     const NOW: u64 = 1_800_000_000_000_000_000;
 
-    fn decision(load: bool, shape: Shape, found: Found) -> Result<Decision, String> {
+    fn decision(load: bool, shape: Shape, found: FoundData) -> Result<Decision, String> {
         decide(load, &shape, found, "bench lists", NOW)
     }
 
@@ -152,21 +152,21 @@ mod tests {
 
     #[test]
     fn a_data_set_is_loaded_once() {
-        let Ok(Decision::Create(data)) = decision(true, ANY, Found::Nothing) else { panic!() };
+        let Ok(Decision::Create(data)) = decision(true, ANY, FoundData::Nothing) else { panic!() };
         assert_eq!(data.timestamp(0, data.length) / 60_000_000_000, NOW / 60_000_000_000);
-        assert_eq!(decision(true, ANY, Found::DataSet(THERE)), Ok(Decision::Use(THERE)));
+        assert_eq!(decision(true, ANY, FoundData::DataSet(THERE)), Ok(Decision::Use(THERE)));
         let half = Description { loaded: false, ..THERE };
-        assert_eq!(decision(true, ANY, Found::DataSet(half)), Ok(Decision::Load(DATA)));
-        assert_eq!(decision(false, ANY, Found::DataSet(half)), Ok(Decision::Use(half)));
+        assert_eq!(decision(true, ANY, FoundData::DataSet(half)), Ok(Decision::Load(DATA)));
+        assert_eq!(decision(false, ANY, FoundData::DataSet(half)), Ok(Decision::Use(half)));
     }
 
     #[test]
     fn another_data_set_is_never_touched() {
-        assert!(decision(false, ANY, Found::Nothing).unwrap_err().contains("--load"));
-        assert!(decision(true, ANY, Found::Foreign).unwrap_err().contains("--feature"));
-        assert!(decision(false, ANY, Found::Foreign).unwrap_err().contains("--lists"));
+        assert!(decision(false, ANY, FoundData::Nothing).unwrap_err().contains("--load"));
+        assert!(decision(true, ANY, FoundData::Foreign).unwrap_err().contains("--feature"));
+        assert!(decision(false, ANY, FoundData::Foreign).unwrap_err().contains("--lists"));
         let fewer = Shape { lists: Some(10), ..ANY };
-        assert!(matches!(decision(false, fewer, Found::Foreign), Ok(Decision::Foreign(data)) if data.lists == 10));
+        assert!(matches!(decision(false, fewer, FoundData::Foreign), Ok(Decision::Foreign(data)) if data.lists == 10));
         for (load, shape) in [
             (true, fewer),
             (false, Shape { lists: Some(101), ..ANY }),
@@ -174,9 +174,12 @@ mod tests {
             (true, Shape { value_bytes: Some(13), ..ANY }),
             (true, Shape { spacing: Some(Duration::from_secs(1)), ..ANY }),
         ] {
-            assert!(decision(load, shape, Found::DataSet(THERE)).unwrap_err().contains("has a different"), "{shape:?}");
+            assert!(
+                decision(load, shape, FoundData::DataSet(THERE)).unwrap_err().contains("has a different"),
+                "{shape:?}"
+            );
         }
-        let Ok(Decision::Use(used)) = decision(false, fewer, Found::DataSet(THERE)) else { panic!() };
+        let Ok(Decision::Use(used)) = decision(false, fewer, FoundData::DataSet(THERE)) else { panic!() };
         assert_eq!((used.data.lists, used.data.length), (10, 20));
     }
 }

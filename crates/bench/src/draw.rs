@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use super::batch::lists_of;
 use super::checks::{AcknowledgedAdd, RecentAdds};
 use super::data::scramble;
-use super::operation::{Kind, Mix, Operation};
+use super::operation::{Kind, LoadRequest, Mix};
 use super::plan::{Plan, Start};
 use super::response::Malformed;
 
@@ -30,7 +30,7 @@ pub struct Draw {
 /// An operation, and the acknowledged items of its list when it was drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Drawn {
-    pub operation: Operation,
+    pub operation: LoadRequest,
     recent: Option<AcknowledgedAdd>,
 }
 
@@ -56,18 +56,18 @@ impl Draw {
     pub fn operation(&mut self, kind: Kind, now: Duration) -> Drawn {
         let list = self.plan.popularity.pick(&mut self.random);
         match kind {
-            Kind::Get => Drawn { operation: Operation::Get { list }, recent: self.recent.last_of(list) },
+            Kind::Get => Drawn { operation: LoadRequest::Get { list }, recent: self.recent.last_of(list) },
             Kind::Add => {
                 let number = self.next_number;
                 self.next_number = number.wrapping_add(self.plan.batch);
                 let present = self.start.unix_nanos.saturating_add(now.as_nanos() as u64);
                 let newest_nanos = present.max(self.last_nanos + 1);
                 self.last_nanos = newest_nanos;
-                Drawn { operation: Operation::Add { list, newest_nanos, number }, recent: None }
+                Drawn { operation: LoadRequest::Add { list, newest_nanos, number }, recent: None }
             }
             Kind::Remove => {
                 let index = self.random.random_range(0..self.plan.data.length);
-                Drawn { operation: Operation::Remove { list, index }, recent: None }
+                Drawn { operation: LoadRequest::Remove { list, index }, recent: None }
             }
         }
     }
@@ -79,14 +79,14 @@ impl Draw {
         let looks = *check_every != 0 && self.answers.is_multiple_of(*check_every);
         let found = match drawn.operation {
             _ if !looks => None,
-            Operation::Get { list } if *lists_per_get > 1 => {
+            LoadRequest::Get { list } if *lists_per_get > 1 => {
                 Some(expectations.check_gets(protocol, lists_of(list, *lists_per_get, data), body))
             }
-            Operation::Get { list } => Some(expectations.check_get(protocol, list, drawn.recent, body)),
-            Operation::Add { .. } => Some(expectations.check_add(protocol, body)),
-            Operation::Remove { .. } => None,
+            LoadRequest::Get { list } => Some(expectations.check_get(protocol, list, drawn.recent, body)),
+            LoadRequest::Add { .. } => Some(expectations.check_add(protocol, body)),
+            LoadRequest::Remove { .. } => None,
         };
-        if let Operation::Add { list, newest_nanos, number } = drawn.operation {
+        if let LoadRequest::Add { list, newest_nanos, number } = drawn.operation {
             self.recent.remember(AcknowledgedAdd { list, newest_nanos, number });
         }
         found

@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use super::batch::BatchGet;
 use super::data::{DataSet, ENTITY_PREFIX, write_added_value, write_list_digits};
 use super::endpoint::{Endpoint, write_body};
-use super::operation::{ADDED_SPACING_NANOS, Kind, Operation};
-use super::response::{Malformed, Outcome, Parsed, Response, SeenItem};
+use super::operation::{ADDED_SPACING_NANOS, Kind, LoadRequest};
+use super::response::{Malformed, Parsed, Response, ResponseStatus, SeenItem};
 
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -68,9 +68,9 @@ impl Http {
         self.several.is_some()
     }
 
-    pub fn render(&self, operation: &Operation, out: &mut Vec<u8>) {
+    pub fn render(&self, operation: &LoadRequest, out: &mut Vec<u8>) {
         match *operation {
-            Operation::Get { list } => match &self.several {
+            LoadRequest::Get { list } => match &self.several {
                 Some(several) => several.render(list, &self.data, out),
                 None => {
                     out.extend_from_slice(&self.get_head);
@@ -78,7 +78,7 @@ impl Http {
                     out.extend_from_slice(&self.get_tail);
                 }
             },
-            Operation::Add { list, newest_nanos, number } => {
+            LoadRequest::Add { list, newest_nanos, number } => {
                 let value_bytes = self.data.value_bytes;
                 self.render_items(list, self.batch, out, |i, out| {
                     write_decimal(newest_nanos - i * ADDED_SPACING_NANOS, out);
@@ -86,7 +86,7 @@ impl Http {
                     write_added_value(number + i, value_bytes, out);
                 });
             }
-            Operation::Remove { list, index } => {
+            LoadRequest::Remove { list, index } => {
                 out.extend_from_slice(&self.add_head);
                 write_list_digits(list, out);
                 out.extend_from_slice(&self.remove_tail);
@@ -160,8 +160,9 @@ impl Http {
             return Ok(Parsed::Partial { bytes: Some(bytes) });
         }
         let body = head_bytes..bytes;
-        let outcome = if (200..300).contains(&status) { Outcome::Done } else { refused(status, &input[body.clone()]) };
-        Ok(Parsed::Complete(Response { bytes, body, outcome, keep_alive }))
+        let status =
+            if (200..300).contains(&status) { ResponseStatus::Done } else { refused(status, &input[body.clone()]) };
+        Ok(Parsed::Complete(Response { bytes, body, status, keep_alive }))
     }
 
     pub fn items(&self, kind: Kind, body: &[u8]) -> u64 {
@@ -234,15 +235,15 @@ struct Removed {
 }
 
 /// The problem document's code (RFC 9457), or the status where there is none.
-fn refused(status: u16, body: &[u8]) -> Outcome {
+fn refused(status: u16, body: &[u8]) -> ResponseStatus {
     #[derive(Deserialize)]
     struct Problem {
         code: String,
         retryable: bool,
     }
     match serde_json::from_slice(body) {
-        Ok(Problem { code, retryable }) => Outcome::Refused { code, retryable },
-        Err(_) => Outcome::Refused { code: format!("http_{status}"), retryable: status >= 500 },
+        Ok(Problem { code, retryable }) => ResponseStatus::Refused { code, retryable },
+        Err(_) => ResponseStatus::Refused { code: format!("http_{status}"), retryable: status >= 500 },
     }
 }
 
@@ -282,7 +283,7 @@ mod tests {
         Http::new(&endpoint, DATA, 3, 50)
     }
 
-    fn rendered(operation: Operation) -> (String, serde_json::Value) {
+    fn rendered(operation: LoadRequest) -> (String, serde_json::Value) {
         let mut out = Vec::new();
         http().render(&operation, &mut out);
         let text = String::from_utf8(out).unwrap();
@@ -294,11 +295,11 @@ mod tests {
 
     #[test]
     fn requests_are_whole() {
-        let (line, _) = rendered(Operation::Get { list: 7 });
+        let (line, _) = rendered(LoadRequest::Get { list: 7 });
         assert_eq!(line, "GET /v1/lists/bench/lists/list-00000007/items?limit=50 HTTP/1.1");
 
         let newest_nanos = 1_724_949_845_430_000_000;
-        let (line, body) = rendered(Operation::Add { list: 8, newest_nanos, number: 40 });
+        let (line, body) = rendered(LoadRequest::Add { list: 8, newest_nanos, number: 40 });
         assert_eq!(line, "POST /v1/lists/bench/lists/list-00000008/items HTTP/1.1");
         let items = body["items"].as_array().unwrap();
         assert_eq!(items.len(), 3);
@@ -309,7 +310,7 @@ mod tests {
             assert_eq!(item["value"].as_str(), std::str::from_utf8(&value).ok());
         }
 
-        let (line, body) = rendered(Operation::Remove { list: 9, index: 4 });
+        let (line, body) = rendered(LoadRequest::Remove { list: 9, index: 4 });
         assert_eq!(line, "POST /v1/lists/bench/lists/list-00000009/items:remove HTTP/1.1");
         let mut value = Vec::new();
         DATA.write_value(9, 4, &mut value);
@@ -352,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_and_connections_are_told_apart() {
+    fn statuses_and_connections_are_told_apart() {
         let parse = |text: &str| match Http::parse(text.as_bytes()) {
-            Ok(Parsed::Complete(answer)) => (answer.outcome, answer.keep_alive),
+            Ok(Parsed::Complete(answer)) => (answer.status, answer.keep_alive),
             other => panic!("{text}: {other:?}"),
         };
-        let refused = |code: &str, retryable| Outcome::Refused { code: code.into(), retryable };
-        assert_eq!(parse("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), (Outcome::Done, true));
-        assert_eq!(parse("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"), (Outcome::Done, false));
+        let refused = |code: &str, retryable| ResponseStatus::Refused { code: code.into(), retryable };
+        assert_eq!(parse("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), (ResponseStatus::Done, true));
+        assert_eq!(parse("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"), (ResponseStatus::Done, false));
         assert_eq!(
             parse(
                 "HTTP/1.1 503 X\r\nConnection: Close\r\nContent-Length: 36\r\n\r\n{\"code\":\"draining\",\"retryable\":true}"

@@ -61,7 +61,7 @@ const EXPIRY_MARGIN_NANOS: u64 = 60_000_000_000;
 
 /// Which load, on which lists, for how long.
 #[derive(Debug)]
-pub struct Options {
+pub struct BenchOptions {
     pub target: TargetUrl,
     /// Whether the data set is made if it is not there.
     pub load: bool,
@@ -116,7 +116,7 @@ pub struct Finding {
 }
 
 /// Makes the data set ready and measures; nothing is found where there was nothing to measure.
-pub async fn run(options: Options) -> Result<Option<Finding>, Failure> {
+pub async fn run(options: BenchOptions) -> Result<Option<Finding>, Failure> {
     if let Some(pid) = options.server_pid {
         cpu::of_process_tree(pid).map_err(|e| Failure::Usage(format!("--server-pid: {e}")))?;
     }
@@ -174,7 +174,7 @@ impl Target {
         }
     }
 
-    fn protocol(&self, data: DataSet, options: &Options) -> Protocol {
+    fn protocol(&self, data: DataSet, options: &BenchOptions) -> Protocol {
         let (batch, limit) = (options.batch, options.limit);
         match self {
             Self::Server { endpoint, .. } => {
@@ -188,7 +188,7 @@ impl Target {
 }
 
 /// Finds or loads the data set.
-async fn prepare(options: &Options) -> Result<Prepared, Failure> {
+async fn prepare(options: &BenchOptions) -> Result<Prepared, Failure> {
     let feature = format!("{}.{}", options.entity_type.as_str(), options.feature.as_str());
     let now_nanos = SystemClock.now().as_nanos();
     let (mut side, target) = connect(options, &feature).await?;
@@ -223,7 +223,7 @@ async fn prepare(options: &Options) -> Result<Prepared, Failure> {
     Ok(Prepared { target, addresses: side.addresses().to_vec(), description, ttl })
 }
 
-async fn connect(options: &Options, feature: &str) -> Result<(Side, Target), Failure> {
+async fn connect(options: &BenchOptions, feature: &str) -> Result<(Side, Target), Failure> {
     let url = match &options.target {
         TargetUrl::Server(url) => url,
         TargetUrl::Redis(address) => {
@@ -255,7 +255,7 @@ async fn load(
     side: &Side,
     target: &Target,
     description: Description,
-    options: &Options,
+    options: &BenchOptions,
 ) -> Result<Description, Failure> {
     let data = description.data;
     side.await_visible(&target.protocol(data, options), options.timeout).await?;
@@ -279,7 +279,7 @@ async fn load(
     Ok(description)
 }
 
-fn expectations(options: &Options, description: Description, ttl: Ttl) -> Expectations {
+fn expectations(options: &BenchOptions, description: Description, ttl: Ttl) -> Expectations {
     let Description { data, loaded, intact } = description;
     let is_ours = loaded || intact;
     let oldest = Timestamp::saturating_from_nanos(u128::from(data.oldest_nanos));

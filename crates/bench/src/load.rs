@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, LocalSet};
 use super::connection::Connection;
 use super::data::DataSet;
 use super::protocol::Protocol;
-use super::response::Outcome;
+use super::response::ResponseStatus;
 
 /// Well below the default limit of a server for a body (2 MiB).
 const ADD_BYTES_MAX: usize = 1 << 20;
@@ -120,9 +120,9 @@ impl Loading {
             connection.open(&self.addresses).await.map_err(broken)?;
         }
         let answer = connection.exchange(&self.protocol, self.timeout).await.map_err(broken)?;
-        match &answer.outcome {
-            Outcome::Done => Ok(()),
-            Outcome::Refused { code, retryable } => {
+        match &answer.status {
+            ResponseStatus::Done => Ok(()),
+            ResponseStatus::Refused { code, retryable } => {
                 let text = String::from_utf8_lossy(connection.body(&answer));
                 Err(Failed { reason: format!("{code}: {}", text.trim()), retryable: *retryable })
             }

@@ -32,9 +32,9 @@ impl Kind {
 /// The time between the items of one add: enough for stores with a resolution of microseconds.
 pub const ADDED_SPACING_NANOS: u64 = 1_000;
 
-/// One request.
+/// A request of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum LoadRequest {
     /// The newest items.
     Get { list: u64 },
     /// New items: item `i` is older than the newest by `i` × [`ADDED_SPACING_NANOS`], and has the

@@ -6,7 +6,7 @@ use liststore_contract::domain::{ItemKey, ValueDigest};
 
 use super::batch;
 use super::http::Http;
-use super::operation::{Kind, Operation};
+use super::operation::{Kind, LoadRequest};
 use super::resp::{NANOS_PER_SCORE, Resp};
 use super::response::{Malformed, Parsed, SeenItem};
 
@@ -19,7 +19,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Appends the request's bytes.
-    pub fn render(&self, operation: &Operation, out: &mut Vec<u8>) {
+    pub fn render(&self, operation: &LoadRequest, out: &mut Vec<u8>) {
         match self {
             Self::Http(http) => http.render(operation, out),
             Self::Resp(resp) => resp.render(operation, out),

@@ -11,8 +11,8 @@ use liststore_contract::domain::Timestamp;
 use super::batch::lists_of;
 use super::data::{DataSet, ENTITY_PREFIX, write_added_value, write_list_digits};
 use super::http::BODY_BYTES_MAX;
-use super::operation::{ADDED_SPACING_NANOS, Kind, Operation};
-use super::response::{Malformed, Outcome, Parsed, Response, SeenItem};
+use super::operation::{ADDED_SPACING_NANOS, Kind, LoadRequest};
+use super::response::{Malformed, Parsed, Response, ResponseStatus, SeenItem};
 
 pub const NANOS_PER_SCORE: u64 = 1_000;
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -46,22 +46,22 @@ impl Resp {
         Self { lists, ..self }
     }
 
-    pub fn render(&self, operation: &Operation, out: &mut Vec<u8>) {
+    pub fn render(&self, operation: &LoadRequest, out: &mut Vec<u8>) {
         match *operation {
-            Operation::Get { list } => {
+            LoadRequest::Get { list } => {
                 for list in lists_of(list, self.lists, &self.data) {
                     self.begin(6, "ZRANGE", list, out);
                     out.extend_from_slice(&self.get_tail);
                 }
             }
-            Operation::Add { list, newest_nanos, number } => {
+            LoadRequest::Add { list, newest_nanos, number } => {
                 let value_bytes = self.data.value_bytes;
                 self.render_items(list, self.batch, out, |i, out| {
                     write_added_value(number + i, value_bytes, out);
                     newest_nanos - i * ADDED_SPACING_NANOS
                 });
             }
-            Operation::Remove { list, index } => {
+            LoadRequest::Remove { list, index } => {
                 self.begin(3, "ZREM", list, out);
                 bulk_head(self.data.value_bytes, out);
                 self.data.write_value(list, index, out);
@@ -109,15 +109,15 @@ impl Resp {
                 None => return Ok(Parsed::Partial { bytes: None }),
             }
         }
-        let outcome = match input {
+        let status = match input {
             [b'-', ..] => {
                 let text = String::from_utf8_lossy(&input[1..bytes]);
                 let code = text.split_whitespace().next().unwrap_or("ERR").to_lowercase();
-                Outcome::Refused { retryable: matches!(code.as_str(), "loading" | "busy" | "tryagain"), code }
+                ResponseStatus::Refused { retryable: matches!(code.as_str(), "loading" | "busy" | "tryagain"), code }
             }
-            _ => Outcome::Done,
+            _ => ResponseStatus::Done,
         };
-        Ok(Parsed::Complete(Response { bytes, body: 0..bytes, outcome, keep_alive: true }))
+        Ok(Parsed::Complete(Response { bytes, body: 0..bytes, status, keep_alive: true }))
     }
 
     pub fn items(&self, kind: Kind, body: &[u8]) -> u64 {
@@ -264,7 +264,7 @@ mod tests {
         spacing_nanos: 1_000_000,
     };
 
-    fn rendered(operation: Operation) -> Vec<String> {
+    fn rendered(operation: LoadRequest) -> Vec<String> {
         let mut out = Vec::new();
         Resp::new("bench.lists", DATA, 2, 50).render(&operation, &mut out);
         // A command is an array too.
@@ -279,14 +279,14 @@ mod tests {
     #[test]
     fn commands_are_whole() {
         assert_eq!(
-            rendered(Operation::Get { list: 7 }),
+            rendered(LoadRequest::Get { list: 7 }),
             ["ZRANGE", "bench.lists:list-00000007", "0", "49", "REV", "WITHSCORES"]
         );
-        let words = rendered(Operation::Add { list: 8, newest_nanos: 1_724_949_845_430_001_000, number: 5 });
+        let words = rendered(LoadRequest::Add { list: 8, newest_nanos: 1_724_949_845_430_001_000, number: 5 });
         assert_eq!(words[..3], ["ZADD", "bench.lists:list-00000008", "1724949845430001"]);
         assert_eq!((words.len(), words[4].as_str()), (6, "1724949845430000"));
         assert!(words[3].starts_with('A') && words[3].len() == 12);
-        assert_eq!(rendered(Operation::Remove { list: 9, index: 1 })[0], "ZREM");
+        assert_eq!(rendered(LoadRequest::Remove { list: 9, index: 1 })[0], "ZREM");
     }
 
     #[test]
@@ -307,7 +307,7 @@ mod tests {
             assert_eq!(answer.bytes, whole.len());
         }
         let Ok(Parsed::Complete(answer)) = resp().parse(answers[5]) else { panic!() };
-        assert_eq!(answer.outcome, Outcome::Refused { code: "loading".into(), retryable: true });
+        assert_eq!(answer.status, ResponseStatus::Refused { code: "loading".into(), retryable: true });
         assert!(resp().parse(b"HTTP/1.1 400 Bad Request\r\n").is_err());
     }
 
@@ -315,7 +315,7 @@ mod tests {
     fn a_get_of_several_lists_is_answered_by_as_many_arrays() {
         let resp = resp().getting(2);
         let mut sent = Vec::new();
-        resp.render(&Operation::Get { list: 1 }, &mut sent);
+        resp.render(&LoadRequest::Get { list: 1 }, &mut sent);
         assert_eq!(String::from_utf8(sent).unwrap().matches("ZRANGE").count(), 2);
         let whole = b"*2\r\n$2\r\nbb\r\n$4\r\n1700\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nc\r\n$1\r\n2\r\n";
         for cut in 0..whole.len() {

@@ -11,13 +11,13 @@ pub struct Response {
     /// The length of the answer, including its head.
     pub bytes: usize,
     pub body: Range<usize>,
-    pub outcome: Outcome,
+    pub status: ResponseStatus,
     /// Whether the connection may be used again.
     pub keep_alive: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ResponseStatus {
     Done,
     /// An error, by the server's own code.
     Refused {

@@ -13,12 +13,12 @@ use liststore_contract::operations::{batch_get, create_feature, get_feature, get
 use liststore_contract::wire::{ErrorCode, Feature};
 
 use super::connection::Connection;
-use super::dataset::{Description, Found};
+use super::dataset::{Description, FoundData};
 use super::endpoint::Endpoint;
-use super::operation::Operation;
+use super::operation::LoadRequest;
 use super::protocol::Protocol;
 use super::resp::{self, Resp};
-use super::response::Outcome;
+use super::response::ResponseStatus;
 
 /// A catalog follows a new feature within its poll interval.
 const VISIBLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ impl Side {
     }
 
     /// The existing data, and the TTL of its items (endless in Redis).
-    pub async fn find(&mut self) -> Result<(Found, Ttl), Failure> {
+    pub async fn find(&mut self) -> Result<(FoundData, Ttl), Failure> {
         match self {
             Self::Server(side) => side.find().await,
             Self::Redis(side) => Ok((side.find().await?, Ttl::MAX)),
@@ -85,8 +85,8 @@ impl Side {
         loop {
             let mut connection = Connection::new();
             let code = match ask(&mut connection, protocol, self.addresses(), timeout).await? {
-                Outcome::Done => return Ok(()),
-                Outcome::Refused { code, .. } => code,
+                ResponseStatus::Done => return Ok(()),
+                ResponseStatus::Refused { code, .. } => code,
             };
             if began.elapsed() >= VISIBLE_TIMEOUT {
                 return Err(Failure::failed(format!("cannot read the lists: the server returns {code}")));
@@ -101,11 +101,11 @@ async fn ask(
     protocol: &Protocol,
     addresses: &[SocketAddr],
     timeout: Duration,
-) -> Result<Outcome, Failure> {
-    protocol.render(&Operation::Get { list: 0 }, &mut connection.request);
+) -> Result<ResponseStatus, Failure> {
+    protocol.render(&LoadRequest::Get { list: 0 }, &mut connection.request);
     connection.open(addresses).await.map_err(|e| Failure::failed(e.to_string()))?;
     let answer = connection.exchange(protocol, timeout).await.map_err(|e| Failure::failed(e.to_string()))?;
-    Ok(answer.outcome)
+    Ok(answer.status)
 }
 
 impl ServerSide {
@@ -128,12 +128,12 @@ impl ServerSide {
         Ok(Self { client, id, endpoint, addresses, labels: BTreeMap::new() })
     }
 
-    async fn find(&mut self) -> Result<(Found, Ttl), Failure> {
+    async fn find(&mut self) -> Result<(FoundData, Ttl), Failure> {
         let request = Request::of_feature(&get_feature::ROW, &self.id);
         let feature: Feature = match self.client.ask(&request).await {
             Ok(feature) => feature,
             Err(ClientError::Problem(problem)) if problem.details.code == ErrorCode::FeatureNotFound.name() => {
-                return Ok((Found::Nothing, Ttl::MAX));
+                return Ok((FoundData::Nothing, Ttl::MAX));
             }
             Err(error) => return Err(error.into()),
         };
@@ -142,7 +142,7 @@ impl ServerSide {
             return Err(Failure::failed(text));
         }
         let ttl = feature.properties.ttl;
-        let found = Description::from_labels(&feature.labels).map_or(Found::Foreign, Found::DataSet);
+        let found = Description::from_labels(&feature.labels).map_or(FoundData::Foreign, FoundData::DataSet);
         self.labels = feature.labels;
         Ok((found, ttl))
     }
@@ -184,14 +184,14 @@ impl RedisSide {
         Ok(Self { addresses, key: format!("{feature}:data-set"), protocol: Protocol::Resp(protocol) })
     }
 
-    async fn find(&self) -> Result<Found, Failure> {
+    async fn find(&self) -> Result<FoundData, Failure> {
         let words = self.command(&["HGETALL", &self.key]).await?;
         let mut words = words.into_iter();
         let labels: BTreeMap<String, String> = std::iter::from_fn(|| Some((words.next()?, words.next()?))).collect();
         if labels.is_empty() {
-            return Ok(Found::Nothing);
+            return Ok(FoundData::Nothing);
         }
-        Ok(Description::from_labels(&labels).map_or(Found::Foreign, Found::DataSet))
+        Ok(Description::from_labels(&labels).map_or(FoundData::Foreign, FoundData::DataSet))
     }
 
     async fn describe(&self, description: Description) -> Result<(), Failure> {
@@ -209,7 +209,7 @@ impl RedisSide {
         connection.request = format!("*{}\r\n", words.len()).into_bytes();
         words.iter().for_each(|word| resp::bulk(word.as_bytes(), &mut connection.request));
         let answer = connection.exchange(&self.protocol, REDIS_TIMEOUT).await.map_err(|e| failed(e.to_string()))?;
-        if let Outcome::Refused { .. } = answer.outcome {
+        if let ResponseStatus::Refused { .. } = answer.status {
             return Err(failed(String::from_utf8_lossy(connection.body(&answer)).trim().to_owned()));
         }
         Ok(resp::strings(connection.body(&answer)))

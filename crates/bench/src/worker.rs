@@ -19,7 +19,7 @@ use super::draw::{Draw, Drawn};
 use super::operation::Kind;
 use super::pacer::Pacer;
 use super::plan::{Mode, Plan, Start};
-use super::response::{Outcome, Response};
+use super::response::{Response, ResponseStatus};
 use super::schedule::{Next, Schedule};
 use super::socket::Socket;
 use super::stats::Stats;
@@ -409,8 +409,8 @@ impl Worker {
         // Not by `stats()`, which would borrow all of the worker.
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.ended += 1;
-        match &answer.outcome {
-            Outcome::Done => {
+        match &answer.status {
+            ResponseStatus::Done => {
                 let body = self.lanes[number].socket.body(answer);
                 if measured {
                     let latency = now.saturating_sub(ticket.at);
@@ -423,10 +423,10 @@ impl Worker {
                     }
                 }
             }
-            Outcome::Refused { code, .. } if measured => {
+            ResponseStatus::Refused { code, .. } if measured => {
                 stats.kind(ticket.kind).refused(code, now.saturating_sub(*sent));
             }
-            Outcome::Refused { .. } => {}
+            ResponseStatus::Refused { .. } => {}
         }
     }
 

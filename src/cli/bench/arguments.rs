@@ -7,7 +7,7 @@ use clap::Args;
 use crate::cli::output::Format;
 use crate::cli::parse::{self, Server};
 use crate::domain::{ADD_ITEMS_MAX, EntityType, FeatureName, Limit, Ttl};
-use crate::loadgen::{Kind, LISTS_MAX, Mix, Mode, Options, Shape, TargetUrl, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
+use crate::loadgen::{BenchOptions, Kind, LISTS_MAX, Mix, Mode, Shape, TargetUrl, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::wire::BATCH_LISTS_MAX;
 
 const TTL_DEFAULT: &str = "3650d";
@@ -153,9 +153,9 @@ impl Arguments {
     }
 
     /// The options of the load generator. An error is one line that names the incompatible options.
-    pub fn options(&self) -> Result<Options, String> {
+    pub fn options(&self) -> Result<BenchOptions, String> {
         self.check()?;
-        Ok(Options {
+        Ok(BenchOptions {
             target: match &self.redis {
                 Some(address) => TargetUrl::Redis(address.clone()),
                 None => TargetUrl::Server(self.server.url()?),
