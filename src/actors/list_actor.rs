@@ -14,7 +14,7 @@ use super::list_error::ListError;
 use super::turns::{ListTurns, TurnTaken};
 use super::work::{AddOutcome, AddWork, AheadBound, WantedTurns, Work, WorkTerms};
 use crate::domain::{Admission, Clock, Invalid, NewItem, Timestamp, TimestampUnit, Value};
-use crate::items::{Done, ItemSession, Operation, StoreError};
+use crate::items::{Done, ItemSession, OpContext, StoreError};
 
 /// More than there can be permits.
 const MAILBOX_CAPACITY: usize = 1 << 24;
@@ -42,7 +42,7 @@ impl Actor for ListActor {
 
 impl<F, T, P> Handler<Work<F, T, P>> for ListActor
 where
-    F: AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
+    F: AsyncFnOnce(&dyn ItemSession, &OpContext) -> Result<T, StoreError> + Send + 'static,
     T: Send + 'static,
     P: Send + 'static,
 {
@@ -51,7 +51,7 @@ where
     fn handle(&mut self, Work { terms, permit, run, .. }: Work<F, T, P>, _: &mut Self::Context) -> Self::Result {
         let WorkTerms { retention, deadline, turns, .. } = terms;
         let lists = Rc::clone(&self.lists);
-        let op = Operation::new(self.clock.now(), retention, deadline);
+        let op = OpContext::new(self.clock.now(), retention, deadline);
         Box::pin(async move {
             let _permit = permit;
             in_time(deadline)?;
@@ -70,7 +70,7 @@ impl<P: Send + 'static> Handler<AddWork<P>> for ListActor {
 
     fn handle(&mut self, add: AddWork<P>, _: &mut Self::Context) {
         let AddWork { list, retention, deadline, permit, items, ahead_max, reply } = add;
-        let op = Operation::new(self.clock.now(), retention, deadline);
+        let op = OpContext::new(self.clock.now(), retention, deadline);
         let sent = items.len();
         let admitted = in_time(deadline).and_then(|()| admit(&op, items, ahead_max));
         let (added, mistaken_unit) =
@@ -107,7 +107,7 @@ struct AdmittedItems {
 }
 
 /// Leaves out expired items. One item whose timestamp is too far ahead of our clock refuses the whole add.
-fn admit(op: &Operation, items: Vec<(Timestamp, Value)>, ahead_max: AheadBound) -> Result<AdmittedItems, ListError> {
+fn admit(op: &OpContext, items: Vec<(Timestamp, Value)>, ahead_max: AheadBound) -> Result<AdmittedItems, ListError> {
     let (mut live, mut mistaken_unit) = (Vec::with_capacity(items.len()), None);
     for (index, (timestamp, value)) in items.into_iter().enumerate() {
         if !ahead_max.max.admits(timestamp, op.now) {

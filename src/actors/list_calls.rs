@@ -9,12 +9,12 @@ use super::list_pool::ListPool;
 use super::turns::Turn;
 use super::work::WorkTerms;
 use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, Token};
-use crate::items::{Bounds, EntityPage, EntityPlace, ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
+use crate::items::{Bounds, EntityPage, EntityPlace, ItemPage, OpContext, PageInMemory, Range, StateToken, Validity};
 
 impl ListPool {
     /// An operation at the present moment.
-    pub(super) fn operation(&self, retention: impl Into<Retention>, deadline: Instant) -> Operation {
-        Operation::new(self.inner.clock.now(), retention, deadline)
+    pub(super) fn operation(&self, retention: impl Into<Retention>, deadline: Instant) -> OpContext {
+        OpContext::new(self.inner.clock.now(), retention, deadline)
     }
 
     /// The state of a list, if its store has it in memory.

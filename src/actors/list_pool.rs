@@ -30,7 +30,7 @@ use super::turns::Turn;
 use super::work::{AddOutcome, AddWork, AheadBound, WantedTurns, Work, WorkEffect, WorkTerms};
 use crate::access::Limiter;
 use crate::domain::{AheadMax, Clock, ListKey, Retention, Timestamp, Token, Value};
-use crate::items::{Erased, ItemSession, ItemStore, Operation, PermitCounts, StoreError};
+use crate::items::{Erased, ItemSession, ItemStore, OpContext, PermitCounts, StoreError};
 
 /// The maximum of concurrent questions about many lists at once.
 const LOOKS_MAX: usize = 4;
@@ -242,10 +242,10 @@ impl ListPool {
         list: ListKey,
         retention: impl Into<Retention>,
         deadline: Instant,
-        run: impl AsyncFnOnce(&dyn ItemSession, &Operation, &ListKey) -> Result<T, StoreError> + Send + 'static,
+        run: impl AsyncFnOnce(&dyn ItemSession, &OpContext, &ListKey) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
         let token = list.token();
-        let run = async move |session: &dyn ItemSession, op: &Operation| run(session, op, &list).await;
+        let run = async move |session: &dyn ItemSession, op: &OpContext| run(session, op, &list).await;
         self.deliver(token, WorkTerms::of_read(retention, deadline), run).await
     }
 
@@ -256,10 +256,10 @@ impl ListPool {
         turn: Turn,
         retention: impl Into<Retention>,
         deadline: Instant,
-        run: impl AsyncFnOnce(&dyn ItemSession, &Operation, &ListKey) -> Result<T, StoreError> + Send + 'static,
+        run: impl AsyncFnOnce(&dyn ItemSession, &OpContext, &ListKey) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
         let (token, turns) = (list.token(), WantedTurns::On(list.clone(), turn));
-        let run = async move |session: &dyn ItemSession, op: &Operation| run(session, op, &list).await;
+        let run = async move |session: &dyn ItemSession, op: &OpContext| run(session, op, &list).await;
         self.deliver(token, WorkTerms::of_write(retention, deadline, turns), run).await
     }
 
@@ -268,7 +268,7 @@ impl ListPool {
         &self,
         token: Token,
         terms: WorkTerms,
-        run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
+        run: impl AsyncFnOnce(&dyn ItemSession, &OpContext) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
         let (admission, seat) = self.route(token, terms.deadline).await?;
         self.deliver_to(admission, seat, terms, run).await
@@ -280,7 +280,7 @@ impl ListPool {
         admission: Admission,
         seat: usize,
         terms: WorkTerms,
-        run: impl AsyncFnOnce(&dyn ItemSession, &Operation) -> Result<T, StoreError> + Send + 'static,
+        run: impl AsyncFnOnce(&dyn ItemSession, &OpContext) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ListError> {
         let (deadline, outcome_unknown) = (terms.deadline, terms.effect == WorkEffect::Write);
         let (slot, address, permit) = self.enter(admission, seat, deadline).await?;

@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::waiting_adds::WaitingAdds;
 use crate::domain::{ListKey, NewItem};
-use crate::items::{Done, ItemSession, JoinedAdds, Operation, RemovalTurns, SetAdd, StoreError, ToAwait};
+use crate::items::{Done, ItemSession, JoinedAdds, OpContext, RemovalTurns, SetAdd, StoreError, ToAwait};
 
 /// The turn that an operation takes on its list, from before it goes to the store until the store has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl ListTurns {
     /// Starts an add in its turn, as [`ItemSession::start_add`] does.
     pub fn start_add(
         self: &Rc<Self>,
-        op: Operation,
+        op: OpContext,
         list: ListKey,
         items: Vec<NewItem>,
         done: Done,
@@ -419,7 +419,7 @@ mod tests {
     type Begun = (oneshot::Receiver<Result<(), StoreError>>, Option<ToAwait>);
 
     fn begin(turns: &Rc<ListTurns>, set: &ListKey, value: &'static str, millis: u64) -> Begun {
-        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_millis(millis));
+        let op = OpContext::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_millis(millis));
         let items = vec![NewItem { timestamp: Timestamp::MIN, value: value.into(), expires_at: u64::MAX }];
         let (reply, added) = oneshot::channel();
         let done: Done = Box::new(|result| reply.send(result).unwrap());
@@ -430,7 +430,7 @@ mod tests {
     async fn an_add_that_is_late_before_its_turn_is_refused_and_those_beside_it_are_not() {
         let store = Rc::new(MemoryStore::default());
         let (turns, set) = (ListTurns::of(Rc::clone(&store) as Rc<dyn ItemSession>), set("u-1"));
-        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(60));
+        let op = OpContext::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(60));
         let alone = turns.alone(&set, op.deadline).await.unwrap();
         let (first, first_waits) = begin(&turns, &set, "first", 90);
         let (late, late_waits) = begin(&turns, &set, "late", 20);

@@ -67,11 +67,11 @@ fn apart(one: Instant, other: Instant) -> Duration {
 mod tests {
     use super::*;
     use crate::domain::{NewItem, Timestamp, Ttl};
-    use crate::items::Operation;
+    use crate::items::OpContext;
 
     fn add(items: usize, bytes: usize, deadline: Instant) -> SetAdd {
         let item = NewItem { timestamp: Timestamp::MIN, value: vec![0; bytes].into(), expires_at: u64::MAX };
-        let op = Operation::new(Timestamp::MIN, Ttl::MAX, deadline);
+        let op = OpContext::new(Timestamp::MIN, Ttl::MAX, deadline);
         SetAdd { op, items: vec![item; items], done: Box::new(|_| ()) }
     }
 

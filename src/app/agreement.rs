@@ -11,7 +11,7 @@ use super::StartError;
 use crate::definition::{Feature, FeatureVersion};
 use crate::domain::index::{Document, ENTRIES_MAX, Entry};
 use crate::domain::{Clock, FeatureId, FeatureKey, ListKey, SystemClock, Ttl};
-use crate::items::Operation;
+use crate::items::OpContext;
 use crate::items::embedded::{AtRest, OpenError};
 use crate::metadata::embedded::Verified;
 use crate::metadata::jobs::{Job, JobState, Target, TaskKind};
@@ -38,7 +38,7 @@ pub(super) fn compare(dir: &Path, notes: &Verified, stored: &BTreeSet<String>) -
     let Verified { definitions, jobs, items_at, .. } = notes;
     let failed = |error: OpenError| StartError::Items(error.to_string());
     let items = AtRest::open(dir).map_err(failed)?;
-    let op = Operation::new(SystemClock.now(), Ttl::ENDLESS, Instant::now() + NO_DEADLINE);
+    let op = OpContext::new(SystemClock.now(), Ttl::ENDLESS, Instant::now() + NO_DEADLINE);
     let mut compared = Compared::default();
     let is_older = items_at.is_some_and(|items_at| items.log_end() < items_at);
     if is_older {
@@ -79,7 +79,7 @@ fn cleared<'j>(job: &'j Job, definitions: &'j [Feature]) -> impl Iterator<Item =
 }
 
 /// Looks up every bag of a type in each ready index.
-fn indexes(items: &AtRest, op: &Operation, bags: &Feature, compared: &mut Compared) -> Result<(), OpenError> {
+fn indexes(items: &AtRest, op: &OpContext, bags: &Feature, compared: &mut Compared) -> Result<(), OpenError> {
     let all: Vec<_> = bags.versions.iter().filter_map(|version| Some((version, version.index.as_ref()?))).collect();
     let ready: Vec<_> = all.iter().filter(|(_, index)| index.is_ready).map(|(version, _)| *version).collect();
     let Some(default) = bags.versions.iter().find(|version| version.version.is_default()) else { return Ok(()) };
@@ -119,7 +119,7 @@ fn indexes(items: &AtRest, op: &Operation, bags: &Feature, compared: &mut Compar
 /// Whether an index has all entries of a bag.
 fn has_all(
     items: &AtRest,
-    op: &Operation,
+    op: &OpContext,
     id: &FeatureId,
     version: &FeatureVersion,
     entries: Vec<Entry>,

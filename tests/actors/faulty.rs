@@ -14,7 +14,7 @@ use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
     Abilities, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, Count, Done, EntityPage, EntityPlace,
-    ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns,
+    ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns,
     StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use tokio::sync::watch;
@@ -208,14 +208,14 @@ impl Drop for FaultySession {
 
 #[async_trait(?Send)]
 impl ItemSession for FaultySession {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.faults.meet(list).await;
         self.inner.get(op, list, range).await
     }
 
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {
@@ -223,7 +223,7 @@ impl ItemSession for FaultySession {
         self.inner.aggregate(op, list, aggregation).await
     }
 
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
             self.faults.meet(&list).await;
             let added = self.inner.add(&op, &list, items).await;
@@ -234,7 +234,7 @@ impl ItemSession for FaultySession {
 
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -243,43 +243,43 @@ impl ItemSession for FaultySession {
         self.inner.contains(op, list, within, values).await
     }
 
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.faults.meet(list).await;
         self.inner.lookup(op, list, members).await
     }
 
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.faults.meet(list).await;
         self.inner.count(op, list, within, max).await
     }
 
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         self.faults.meet(list).await;
         self.inner.remove(op, list, removal).await
     }
 
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
         self.faults.meet(list).await;
         self.inner.remove_all(op, list).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.faults.meet(list).await;
         self.inner.bag(op, list).await
     }
 
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.faults.meet(list).await;
         self.inner.swap_bag(op, list, swap).await
     }
 
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         enter_one_by_one(self, op, bags).await
     }
 
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,

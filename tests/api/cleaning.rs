@@ -11,7 +11,7 @@ use liststore::domain::{
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
 use liststore::items::memory::MemoryStore;
-use liststore::items::{BagAfter, BagSwap, EntryChange, ItemSession, ItemStore, Operation, Range, Swapped};
+use liststore::items::{BagAfter, BagSwap, EntryChange, ItemSession, ItemStore, OpContext, Range, Swapped};
 use liststore::metadata::memory::memory_store;
 use prometheus::Registry;
 use reqwest::Method;
@@ -55,8 +55,8 @@ fn entries(values: &str) -> ListKey {
     ListKey::new(key, EntityId::new(values).unwrap())
 }
 
-fn endless() -> Operation {
-    Operation::new(liststore::domain::Clock::now(&SystemClock), Ttl::ENDLESS, Instant::now() + Duration::from_secs(20))
+fn endless() -> OpContext {
+    OpContext::new(liststore::domain::Clock::now(&SystemClock), Ttl::ENDLESS, Instant::now() + Duration::from_secs(20))
 }
 
 impl Broken {

@@ -15,7 +15,7 @@ use liststore::domain::{
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
     Abilities, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done, EntityPage,
-    EntityPlace, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal,
+    EntityPlace, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal,
     RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use liststore::metadata::jobs::Job;
@@ -249,7 +249,7 @@ struct FaultySession {
 
 #[async_trait(?Send)]
 impl ItemSession for FaultySession {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.faults.meet().await?;
         let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
         if self.faults.unreadable.lock().unwrap().contains(&name) {
@@ -260,7 +260,7 @@ impl ItemSession for FaultySession {
 
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {
@@ -268,7 +268,7 @@ impl ItemSession for FaultySession {
         self.inner.aggregate(op, list, aggregation).await
     }
 
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
             let added = match self.faults.meet().await {
                 Ok(()) => self.inner.add(&op, &list, items).await,
@@ -280,7 +280,7 @@ impl ItemSession for FaultySession {
 
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -289,22 +289,22 @@ impl ItemSession for FaultySession {
         self.inner.contains(op, list, within, values).await
     }
 
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.faults.meet().await?;
         self.inner.lookup(op, list, members).await
     }
 
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.faults.meet().await?;
         self.inner.count(op, list, within, max).await
     }
 
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         self.faults.meet().await?;
         self.inner.remove(op, list, removal).await
     }
 
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
         self.faults.meet().await?;
         self.faults.clears_held.subscribe().wait_for(|held| !held).await.unwrap();
         let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
@@ -316,12 +316,12 @@ impl ItemSession for FaultySession {
         self.inner.remove_all(op, list).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.faults.meet().await?;
         self.inner.bag(op, list).await
     }
 
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.faults.meet().await?;
         if self.faults.swaps_fail.load(SeqCst) {
             return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
@@ -331,13 +331,13 @@ impl ItemSession for FaultySession {
         swapped
     }
 
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         enter_one_by_one(self, op, bags).await
     }
 
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,

@@ -11,7 +11,7 @@ use liststore::domain::{
     NewItem, Owner, SystemClock, Timestamp, Ttl, ValueType, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore};
-use liststore::items::{ItemStore, Operation};
+use liststore::items::{ItemStore, OpContext};
 use liststore::metadata::{Calls, ChangeContext, NewFeature};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -257,7 +257,7 @@ fn of_an_earlier_release() -> TempDir {
                 let timestamp = Timestamp::from_nanos(1_760_000_000_000_000_000 + round).unwrap();
                 let ttl = Ttl::from_secs(86_400 * 7_300).unwrap();
                 let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
-                let op = Operation::new(timestamp, ttl, deadline);
+                let op = OpContext::new(timestamp, ttl, deadline);
                 let item = NewItem {
                     timestamp,
                     value: bytes::Bytes::from_static(b"old"),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
     Abilities, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
-    ItemSession, ItemStore, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError,
+    ItemSession, ItemStore, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError,
     SwapJournal, Swapped, ToAwait,
 };
 
@@ -67,13 +67,13 @@ impl Session {
 
 #[async_trait(?Send)]
 impl ItemSession for Session {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.session.get(op, &self.list(list), range).await
     }
 
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -81,51 +81,51 @@ impl ItemSession for Session {
         self.session.contains(op, &self.list(list), within, values).await
     }
 
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.session.lookup(op, &self.list(list), members).await
     }
 
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {
         self.session.aggregate(op, &self.list(list), aggregation).await
     }
 
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.session.count(op, &self.list(list), within, max).await
     }
 
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Rc::clone(&self.session).start_add(op, self.list(&list), items, done)
     }
 
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         self.session.remove(op, &self.list(list), removal).await
     }
 
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
         self.session.remove_all(op, &self.list(list)).await
     }
 
     /// Bags are lists of one item, and in no buckets.
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.session.bag(op, list).await
     }
 
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.session.swap_bag(op, list, swap).await
     }
 
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         self.session.enter_bags(op, bags).await
     }
 
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use liststore::domain::{Bucket, ListKey, MaxItems, NewItem, Order, SystemClock, Timestamp, Ttl};
 use liststore::items::cql::{migrate, rebuild_directories};
-use liststore::items::{Bounds, Operation, Range, Reclaim, Removal, StoreError};
+use liststore::items::{Bounds, OpContext, Range, Reclaim, Removal, StoreError};
 use scylla::client::session::Session;
 use scylla::errors::{DbError, WriteType};
 use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
@@ -47,7 +47,7 @@ async fn lose_directory(bare: &Session, list: &ListKey) {
     bare.query_unpaged(text, (list.feature_key.as_str(), list.entity_id.as_str())).await.unwrap();
 }
 
-async fn add(server: &Server, op: &Operation, list: &ListKey, items: &[(Timestamp, &str)]) -> Result<(), StoreError> {
+async fn add(server: &Server, op: &OpContext, list: &ListKey, items: &[(Timestamp, &str)]) -> Result<(), StoreError> {
     let items: Vec<_> = items.iter().map(|(timestamp, value)| (*timestamp, value.as_bytes())).collect();
     server.try_add(list, op, &items).await
 }
@@ -57,7 +57,7 @@ fn reads(server: &Server) -> f64 {
     counted("get") + counted("keys") + counted("find") + counted("buckets")
 }
 
-async fn page(server: &Server, op: &Operation, list: &ListKey, range: &Range) -> Vec<Timestamp> {
+async fn page(server: &Server, op: &OpContext, list: &ListKey, range: &Range) -> Vec<Timestamp> {
     let page = server.session.get(op, list, range).await.unwrap();
     page.items.iter().map(|item| item.timestamp).collect()
 }
@@ -81,7 +81,7 @@ async fn one_item_a_year_is_read_with_three_queries() {
     let before = reads(&server);
     assert_eq!(server.session.count(&op, &list, &Bounds::ALL, 1_000).await.unwrap().items, 10);
     assert!(reads(&server) - before <= 3.0);
-    let bounded = Operation { max_items: MaxItems::new(4).ok(), ..op };
+    let bounded = OpContext { max_items: MaxItems::new(4).ok(), ..op };
     let before = reads(&server);
     assert_eq!(page(&server, &bounded, &list, &Range { order: Order::Oldest, ..fifty }).await, oldest[6..]);
     assert!(reads(&server) - before <= 6.0, "where they end is found first: {}", reads(&server) - before);
@@ -398,7 +398,7 @@ async fn a_directory_goes_with_its_items() {
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh(Bucket::Day));
     // As it is a second before the end of a day; of another one, items live longer.
     let (brief, long) = (at("2026-03-01T23:59:59Z"), at("2026-03-03T12:00:00Z"));
-    let op = |now, ttl: u64| Operation::new(now, Ttl::from_secs(ttl).unwrap(), server.op().deadline);
+    let op = |now, ttl: u64| OpContext::new(now, Ttl::from_secs(ttl).unwrap(), server.op().deadline);
     add(&server, &op(brief, 1), &list, &[(brief, "brief")]).await.unwrap();
     add(&server, &op(long, DAY), &list, &[(long, "long")]).await.unwrap();
     let other = Server::open(options.clone()).await;
@@ -419,7 +419,7 @@ async fn a_list_that_is_longer_than_it_shows_is_cut_in_all_buckets() {
     // One operation has the time of all later ones.
     let server = Server { deadline: Duration::from_secs(300), ..Server::open(options.clone()).await };
     let (bare, list) = (bare(&options).await, fresh(Bucket::Day));
-    let op = Operation { max_items: MaxItems::new(5).ok(), ..server.op_with(ttl(60 * DAY)) };
+    let op = OpContext { max_items: MaxItems::new(5).ok(), ..server.op_with(ttl(60 * DAY)) };
     server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
     let times: Vec<_> = (0..30).map(ago).collect();
     for time in &times {

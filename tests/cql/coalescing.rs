@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use liststore::domain::ListKey;
-use liststore::items::{Operation, StoreError};
+use liststore::items::{OpContext, StoreError};
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseOpcode, ResponseReaction, ResponseRule};
 
@@ -27,7 +27,7 @@ fn requests(server: &Server) -> u32 {
 
 /// Values of a page, or why there is none.
 async fn read(server: &Server, list: &ListKey, within: Duration) -> Result<Vec<Vec<u8>>, StoreError> {
-    let op = Operation { deadline: tokio::time::Instant::now() + within, ..server.op() };
+    let op = OpContext { deadline: tokio::time::Instant::now() + within, ..server.op() };
     let page = server.session.get(&op, list, &EVERYTHING).await?;
     Ok(page.items.into_iter().map(|item| item.value.to_vec()).collect())
 }

@@ -245,7 +245,7 @@ async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
     forger.on_requests(vec![RequestRule(slow, RequestReaction::delay(Duration::from_secs(10)))]);
     let began = Instant::now();
     let op =
-        liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(9), ..server.op() };
+        liststore::items::OpContext { deadline: tokio::time::Instant::now() + Duration::from_secs(9), ..server.op() };
     // The first attempt is delayed. The second, which begins after 3 s, is carried out.
     server.try_add(&list, &op, &[(op.now, b"v")]).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
@@ -268,7 +268,7 @@ async fn an_attempt_made_again_does_not_outrank_a_removal_in_between() {
         .and(Condition::TrueForLimitedTimes(1));
     forger.on_responses(vec![ResponseRule(first, ResponseReaction::drop_frame())]);
     let op =
-        liststore::items::Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(6), ..server.op() };
+        liststore::items::OpContext { deadline: tokio::time::Instant::now() + Duration::from_secs(6), ..server.op() };
     let items = [(op.now, b"v".as_slice())];
     let remove_when_seen = async {
         while other.values(&list).await.is_empty() {}

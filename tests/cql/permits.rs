@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use liststore::items::cql::CqlOptions;
-use liststore::items::{ItemStore, Operation, OwnPermits, PermitCounts, StoreError};
+use liststore::items::{ItemStore, OpContext, OwnPermits, PermitCounts, StoreError};
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
 
 use crate::cassandra::shared_options;
@@ -36,7 +36,7 @@ async fn until_idle(server: &Server) {
 async fn crowd(server: &Server, sent: Sent) -> Vec<Result<(), StoreError>> {
     join_all((0..60).map(|_| async {
         let list = fresh_list();
-        let op = Operation { deadline: tokio::time::Instant::now() + Duration::from_millis(50), ..server.op() };
+        let op = OpContext { deadline: tokio::time::Instant::now() + Duration::from_millis(50), ..server.op() };
         match sent {
             Sent::Read => server.session.get(&op, &list, &EVERYTHING).await.map(|_| ()),
             Sent::Add => server.try_add(&list, &op, &[(now(), b"v")]).await,
@@ -107,7 +107,7 @@ async fn operations_that_wait_for_a_permit_are_told_that_the_cluster_is_gone() {
         let before = statements();
         forger.on_requests(vec![RequestRule(Condition::True, RequestReaction::drop_connection())]);
         let (lists, items) = ([fresh_list(), fresh_list()], [(now(), b"v".as_slice())]);
-        let op = |secs| Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(secs), ..server.op() };
+        let op = |secs| OpContext { deadline: tokio::time::Instant::now() + Duration::from_secs(secs), ..server.op() };
         // It waits for a connection with the one permit, during half of its time.
         let (holder, waiting) = (op(holder_has), op(60));
         let (_, waited) =

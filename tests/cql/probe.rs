@@ -9,7 +9,7 @@ use liststore::domain::{
     Order, SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::cql::{CqlOptions, CqlStore};
-use liststore::items::{ItemPage, ItemSession, ItemStore, Operation, Range, StoreError};
+use liststore::items::{ItemPage, ItemSession, ItemStore, OpContext, Range, StoreError};
 use liststore_testkit::in_turn::InTurn;
 use prometheus::Registry;
 use scylla::client::session::Session;
@@ -84,24 +84,24 @@ impl Server {
         Self { store: Arc::clone(&self.store), session, registry: self.registry.clone(), deadline: self.deadline }
     }
 
-    pub fn op(&self) -> Operation {
+    pub fn op(&self) -> OpContext {
         self.op_with(ttl(3_600))
     }
 
-    pub fn op_with(&self, ttl: Ttl) -> Operation {
-        Operation::new(now(), ttl, Instant::now() + self.deadline)
+    pub fn op_with(&self, ttl: Ttl) -> OpContext {
+        OpContext::new(now(), ttl, Instant::now() + self.deadline)
     }
 
     /// An operation that must succeed, regardless of the machine's speed.
-    fn patient_op(&self) -> Operation {
-        Operation { deadline: Instant::now() + self.deadline.max(PATIENCE), ..self.op() }
+    fn patient_op(&self) -> OpContext {
+        OpContext { deadline: Instant::now() + self.deadline.max(PATIENCE), ..self.op() }
     }
 
     /// Adds values, each at its timestamp.
     pub async fn try_add(
         &self,
         list: &ListKey,
-        op: &Operation,
+        op: &OpContext,
         items: &[(Timestamp, &[u8])],
     ) -> Result<(), StoreError> {
         let items = items

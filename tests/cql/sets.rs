@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use liststore::domain::{Identity, Item, ItemKey, Keep, ListKey, MaxItems, MemberKey, Order, Timestamp, ValueDigest};
-use liststore::items::{Bounds, Operation, Range, Reclaim, Removal};
+use liststore::items::{Bounds, OpContext, Range, Reclaim, Removal};
 use scylla::client::session::Session;
 use serde_json::Value;
 
@@ -206,7 +206,7 @@ async fn of_two_that_were_added_at_once_one_stands_and_the_other_goes() {
 #[tokio::test]
 async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
     let (server, list) = (Server::open(shared_options()).await, fresh_set(Identity::Value(Keep::Newest)));
-    let op = Operation { max_items: MaxItems::new(500).ok(), ..server.op() };
+    let op = OpContext { max_items: MaxItems::new(500).ok(), ..server.op() };
     let base = now().as_nanos();
     let at = |n: u64| Timestamp::from_nanos(base - n * 1_000).unwrap();
     let items: Vec<_> = (0..520).map(|n| (at(n), n.to_string())).collect();
@@ -239,7 +239,7 @@ async fn an_item_that_two_have_written_is_cut_off_with_both() {
     // One operation has the time of all later ones.
     let server = Server { deadline: Duration::from_secs(300), ..Server::open(options.clone()).await };
     let (bare, list) = (bare(&options).await, fresh_set(Identity::Value(Keep::Newest)));
-    let op = Operation { max_items: MaxItems::new(2).ok(), ..server.op() };
+    let op = OpContext { max_items: MaxItems::new(2).ok(), ..server.op() };
     server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
     let older = ago(60);
     for (writer, written) in [(1, now_micros() - 2), (2, now_micros() - 1)] {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use liststore::domain::{EntityType, FeatureId, FeatureKey, Generation, Ttl, VersionLabel};
 use liststore::items::cql::CqlOptions;
-use liststore::items::{Operation, OwnPermits, SwapLook, SwapPage, UnfinishedSwap};
+use liststore::items::{OpContext, OwnPermits, SwapLook, SwapPage, UnfinishedSwap};
 use nix::sys::signal::Signal;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
@@ -250,7 +250,7 @@ async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
     let left = |shard| part(minute, shard);
     let look = SwapLook { number: 1, left: vec![left(0), left(1)] };
     let op =
-        Operation { deadline: tokio::time::Instant::now() + Duration::from_secs(20), ..probe.op_with(Ttl::ENDLESS) };
+        OpContext { deadline: tokio::time::Instant::now() + Duration::from_secs(20), ..probe.op_with(Ttl::ENDLESS) };
     let page =
         tokio::time::timeout_at(op.deadline, probe.session.swap_journal().unwrap().unfinished_swaps(&op, look)).await;
     let SwapPage { swaps, look } = page.expect("nobody is told what was found").unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use liststore::domain::{Identity, Keep, ListKey, MaxItems, MemberKey, NewItem, Order, Timestamp};
 use liststore::items::cql::CqlOptions;
-use liststore::items::{Bounds, EntryChange, ItemPage, Operation, Range, Reclaim, Removal, StoreError, Swapped};
+use liststore::items::{Bounds, EntryChange, ItemPage, OpContext, Range, Reclaim, Removal, StoreError, Swapped};
 use scylla::client::session::Session;
 use tokio::time::{Instant, sleep};
 
@@ -112,7 +112,7 @@ async fn a_list_whose_reads_are_refused_is_swept() {
 }
 
 /// Members with these numbers, which are microseconds from a moment, too.
-fn members(op: &Operation, base: Timestamp, numbers: std::ops::Range<u64>) -> Vec<NewItem> {
+fn members(op: &OpContext, base: Timestamp, numbers: std::ops::Range<u64>) -> Vec<NewItem> {
     let member = |n: u64| {
         let timestamp = Timestamp::from_nanos(base.as_nanos() + n * 1_000).unwrap();
         NewItem { timestamp, value: format!("m-{n:07}").into(), expires_at: op.ttl.expiry_of(timestamp) }
@@ -120,7 +120,7 @@ fn members(op: &Operation, base: Timestamp, numbers: std::ops::Range<u64>) -> Ve
     numbers.map(member).collect()
 }
 
-async fn count(server: &Server, list: &ListKey, op: impl Fn() -> Operation) -> u64 {
+async fn count(server: &Server, list: &ListKey, op: impl Fn() -> OpContext) -> u64 {
     until_read(async || server.session.count(&op(), list, &Bounds::ALL, u64::MAX).await).await.items
 }
 
@@ -136,7 +136,7 @@ async fn a_bounded_set_through_which_many_members_passed_is_read() {
     bury(&bare, &list, ("list_members", "kind = 'member' AND sort"), entries).await;
     let (ttl, max_items) = (server.op().ttl, MaxItems::new(100).unwrap());
     server.store.bound(Arc::new(move |_| Some((ttl, max_items))));
-    let op = || Operation { max_items: Some(max_items), ..server.op() };
+    let op = || OpContext { max_items: Some(max_items), ..server.op() };
     let last = DELETIONS + 1_000;
     server.session.add(&op(), &list, members(&op(), base, DELETIONS..last)).await.unwrap();
     assert_eq!(count(&server, &list, op).await, 100);

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use liststore::domain::{ListKey, MaxItems, Timestamp};
-use liststore::items::{Operation, Reclaim};
+use liststore::items::{OpContext, Reclaim};
 use scylla::client::session::Session;
 
 use crate::cassandra::shared_options;
 use crate::probe::{EVERYTHING, Server, bare, fresh_list, key, now, now_micros, stored, write_row};
 
 /// An operation on a list with this bound, which the store has as well.
-fn showing(server: &Server, max_items: u64) -> Operation {
-    let op = Operation { max_items: MaxItems::new(max_items).ok(), ..server.op() };
+fn showing(server: &Server, max_items: u64) -> OpContext {
+    let op = OpContext { max_items: MaxItems::new(max_items).ok(), ..server.op() };
     server.store.bound(Arc::new(move |_| Some((op.ttl, op.max_items?))));
     op
 }
@@ -121,7 +121,7 @@ async fn a_list_that_is_little_longer_is_left_as_it_is() {
 async fn a_bound_that_is_raised_meanwhile_cuts_nothing() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
-    let op = Operation { max_items: MaxItems::new(5).ok(), ..server.op() };
+    let op = OpContext { max_items: MaxItems::new(5).ok(), ..server.op() };
     // Raised during the check of the list: between the first query and the second.
     let asked = AtomicBool::new(false);
     let asked_twice = Arc::new(AtomicBool::new(false));

@@ -9,7 +9,7 @@ use liststore::domain::{
 };
 use liststore::items::bags::BAG_BYTES_MAX;
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{BagAfter, BagSwap, EntryChange, ItemSession, ItemStore, Operation, Swapped};
+use liststore::items::{BagAfter, BagSwap, EntryChange, ItemSession, ItemStore, OpContext, Swapped};
 use proptest::prelude::*;
 
 use crate::harness::{START, at, everything, open, operation, runtime, small_options};
@@ -33,7 +33,7 @@ fn entry_list(list: u64) -> ListKey {
     key("by", &format!("v-{list}"))
 }
 
-fn op() -> Operation {
+fn op() -> OpContext {
     operation(START, 600)
 }
 
@@ -82,7 +82,7 @@ async fn checked(session: &Rc<dyn ItemSession>, what: &str) -> Vec<Option<u64>> 
         assert_eq!(found.map(|bag| bag.value), stamp.map(document), "{what}");
         stamps.push(stamp);
     }
-    let endless = Operation::new(at(START), Ttl::ENDLESS, op().deadline);
+    let endless = OpContext::new(at(START), Ttl::ENDLESS, op().deadline);
     for list in 0..LISTS {
         let found = session.get(&endless, &entry_list(list), &everything()).await.unwrap().items;
         let mut found: Vec<(Timestamp, Bytes)> =

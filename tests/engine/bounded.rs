@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use liststore::domain::{MaxItems, Retention};
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemStore, Operation, Reclaim};
+use liststore::items::{ItemStore, OpContext, Reclaim};
 
 use crate::bounded_list::BoundedList;
 use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
@@ -21,12 +21,12 @@ fn bind(opened: &Opened, bound: &Bound) {
     }));
 }
 
-fn showing(max_items: u64) -> Operation {
-    Operation { max_items: MaxItems::new(max_items).ok(), ..operation(START, 3_600) }
+fn showing(max_items: u64) -> OpContext {
+    OpContext { max_items: MaxItems::new(max_items).ok(), ..operation(START, 3_600) }
 }
 
 /// The timestamps, counted from the start, of all items that a list shows.
-async fn times(opened: &Opened, op: &Operation) -> Vec<u64> {
+async fn times(opened: &Opened, op: &OpContext) -> Vec<u64> {
     let page = opened.session.get(op, &list(0), &everything()).await.unwrap();
     page.items.iter().map(|item| item.timestamp.as_nanos() - START).collect()
 }

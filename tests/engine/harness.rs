@@ -11,7 +11,7 @@ use liststore::domain::{
     ManualClock, MaxItems, NewItem, Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync, OpenError};
-use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, Operation, Range, Removal, StoreError, ToAwait};
+use liststore::items::{Bounds, ItemPage, ItemSession, ItemStore, OpContext, Range, Removal, StoreError, ToAwait};
 use liststore_testkit::in_turn::InTurn;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -32,8 +32,8 @@ pub fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos).unwrap()
 }
 
-pub fn operation(now: u64, ttl_secs: u64) -> Operation {
-    Operation::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), Instant::now() + Duration::from_secs(120))
+pub fn operation(now: u64, ttl_secs: u64) -> OpContext {
+    OpContext::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), Instant::now() + Duration::from_secs(120))
 }
 
 pub fn everything() -> Range {
@@ -163,7 +163,7 @@ impl Model {
     }
 
     /// The visible items of a list, newest first.
-    pub fn visible(&self, list: u64, op: &Operation) -> Vec<(ItemKey, Item, u64)> {
+    pub fn visible(&self, list: u64, op: &OpContext) -> Vec<(ItemKey, Item, u64)> {
         let items = self.0.get(&list).into_iter().flatten().rev();
         let unexpired = items.filter(|(key, (_, expires_at))| {
             let expires = op.ttl.expiry_of(key.timestamp).min(*expires_at);
@@ -177,7 +177,7 @@ impl Model {
             .collect()
     }
 
-    pub fn page(&self, list: u64, op: &Operation, range: &Range) -> ItemPage {
+    pub fn page(&self, list: u64, op: &OpContext, range: &Range) -> ItemPage {
         let mut page = ItemPage::default();
         let mut value_bytes = 0;
         let mut visible = self.visible(list, op);
@@ -202,7 +202,7 @@ impl Model {
 
 pub async fn carry_out(
     session: &Rc<dyn ItemSession>,
-    op: &Operation,
+    op: &OpContext,
     list_number: u64,
     change: &Change,
 ) -> Result<Option<u64>, StoreError> {
@@ -226,7 +226,7 @@ pub async fn carry_out(
 /// Starts an add: its outcome, and a future to await first.
 pub fn start_add(
     session: &Rc<dyn ItemSession>,
-    op: Operation,
+    op: OpContext,
     list: ListKey,
     items: Vec<NewItem>,
 ) -> (oneshot::Receiver<Result<(), StoreError>>, Option<ToAwait>) {

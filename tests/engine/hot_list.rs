@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use liststore::domain::{MaxItems, NewItem};
 
-use liststore::items::{Operation, Reclaim};
+use liststore::items::{OpContext, Reclaim};
 
 use crate::harness::{
     Change, Model, Opened, SECOND, START, at, carry_out, everything, item, list, open, operation, random_value, runtime,
@@ -214,7 +214,7 @@ fn of_a_list_that_shows_few_items_nothing_more_is_taken_over() {
             opened.store.flush().unwrap();
         }
         opened.store.compact().unwrap();
-        let op = Operation { max_items: Some(max_items), ..operation(START, 600) };
+        let op = OpContext { max_items: Some(max_items), ..operation(START, 600) };
         let found = opened.session.get(&operation(START, 600), &list(0), &everything()).await.unwrap();
         assert_eq!(found, model.page(0, &op, &everything()), "all else is gone");
     });

@@ -1,13 +1,13 @@
 //! The validity of a page that came from memory: exactly while it is the current answer.
 
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemPage, MemoryReads, Operation, Range, Validity};
+use liststore::items::{ItemPage, MemoryReads, OpContext, Range, Validity};
 
 use crate::harness::{Opened, SECOND, START, item, list, newest, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
 
 /// Reads the list's head into memory, and a page from there.
-async fn read(opened: &Opened, op: &Operation, range: &Range) -> (ItemPage, Validity) {
+async fn read(opened: &Opened, op: &OpContext, range: &Range) -> (ItemPage, Validity) {
     opened.session.get(op, &list(0), range).await.unwrap();
     let found = opened.store.get_from_memory(op, &list(0), range).expect("the head is not in memory");
     (found.page, found.validity.expect("nothing is written meanwhile"))

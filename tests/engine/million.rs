@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use liststore::domain::{ItemKey, ManualClock, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
-use liststore::items::{ItemSession, ItemStore, Operation, Range};
+use liststore::items::{ItemSession, ItemStore, OpContext, Range};
 
 use crate::harness::{SECOND, START, at, everything, item, list, newest, operation, runtime};
 
@@ -22,7 +22,7 @@ fn value(n: u64) -> Vec<u8> {
 }
 
 /// An operation that begins now.
-fn now() -> Operation {
+fn now() -> OpContext {
     operation(START, TTL_SECS)
 }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use liststore::domain::{ItemKey, MaxItems, Order, Timestamp, Ttl, ValueDigest};
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
-use liststore::items::{Count, ItemPage, ItemStore, MemoryReads, Operation, Range, Validity};
+use liststore::items::{Count, ItemPage, ItemStore, MemoryReads, OpContext, Range, Validity};
 use proptest::prelude::*;
 
 use crate::harness::{
@@ -111,11 +111,11 @@ impl Run {
         self.opened().clock.set(at(self.now));
     }
 
-    fn operation(&mut self) -> Operation {
+    fn operation(&mut self) -> OpContext {
         let op = operation(self.now, [4, 15, 60][self.rng.below(3) as usize]);
         // Items that a clock that was stepped back shows again may be among the newest or not.
         let max_items = (self.now >= self.latest).then(|| MaxItems::new(self.rng.below(40)).ok()).flatten();
-        Operation { max_items: max_items.filter(|_| self.rng.one_in(3)), ..op }
+        OpContext { max_items: max_items.filter(|_| self.rng.one_in(3)), ..op }
     }
 
     async fn change(&mut self) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use liststore::domain::Item;
 use liststore::items::embedded::Fsync;
-use liststore::items::{Operation, StoreError};
+use liststore::items::{OpContext, StoreError};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::Instant;
 
@@ -96,7 +96,7 @@ fn a_removal_that_comes_too_late_to_look_has_done_nothing() {
         let (op, session) = (operation(START, 600), &opened.session);
         let held = disk.hold_syncs();
         let (added, _) = start_add(session, op, list(0), vec![item(START, b"stays", 60)]);
-        let late = Operation { deadline: Instant::now() + Duration::from_millis(20), ..op };
+        let late = OpContext { deadline: Instant::now() + Duration::from_millis(20), ..op };
         let error = session.remove_value(&late, &list(0), b"stays").await.unwrap_err();
         assert!(matches!(error, StoreError::Timeout { outcome_unknown: false }), "{error:?}");
         drop(held);

@@ -9,7 +9,7 @@ use liststore::domain::{
     EntityId, EntityType, FeatureId, FeatureKey, FeatureName, Generation, ListKey, MaxItems, VersionLabel,
 };
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{ItemStore, Operation, Reclaim};
+use liststore::items::{ItemStore, OpContext, Reclaim};
 
 use crate::harness::{Opened, START, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
@@ -129,7 +129,7 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
             };
             opened.store.bound(Arc::new(of));
         };
-        let op = |items: u64| Operation { max_items: MaxItems::new(items).ok(), ..operation(START, 600) };
+        let op = |items: u64| OpContext { max_items: MaxItems::new(items).ok(), ..operation(START, 600) };
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
         let key = FeatureKey::new(&id, &VersionLabel::new("unbounded").unwrap(), Generation::FIRST);
         let other = ListKey::new(key, EntityId::new("u-1").unwrap());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use liststore_contract::domain::ListKey;
 use liststore_storage::collect::Collect;
-use liststore_storage::{Aggregation, Aggregator, Operation, Outcome, StoreError};
+use liststore_storage::{Aggregation, Aggregator, OpContext, Outcome, StoreError};
 
 use super::collect::page;
 use super::list_id::BorrowedListId;
@@ -20,7 +20,7 @@ const INLINE_BYTES_MAX: usize = 32 << 10;
 impl EmbeddedSession {
     pub(super) async fn aggregate_items(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use liststore_contract::domain::{EntityId, FeatureKey, Identity, Item, ListKey, Timestamp};
-use liststore_storage::{Bounds, EntityPlace, Operation};
+use liststore_storage::{Bounds, EntityPlace, OpContext};
 
 use super::collect::page::Finder;
 use super::directory::Directory;
@@ -55,7 +55,7 @@ impl AtRest {
     /// Passes on every bag of a type that an operation sees.
     pub fn bags<E: From<OpenError>>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         mut each: impl FnMut(EntityId, Item) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -63,7 +63,7 @@ impl AtRest {
     }
 
     /// The number of entities with lists of a feature version that an operation sees.
-    pub fn count_entities(&self, op: &Operation, feature_key: &FeatureKey) -> Result<u64, OpenError> {
+    pub fn count_entities(&self, op: &OpContext, feature_key: &FeatureKey) -> Result<u64, OpenError> {
         let mut count = 0;
         self.walk::<Entities, OpenError>(op, feature_key, |_| {
             count += 1;
@@ -73,7 +73,7 @@ impl AtRest {
     }
 
     /// Whether a list has an item of this value at this moment.
-    pub fn has_item(&self, op: &Operation, list: &ListKey, at: Timestamp, value: &Bytes) -> Result<bool, OpenError> {
+    pub fn has_item(&self, op: &OpContext, list: &ListKey, at: Timestamp, value: &Bytes) -> Result<bool, OpenError> {
         let id = ListId::of(list, self.hash);
         let in_memory = self.view.in_memory(&id, at.as_nanos());
         let finder = Finder::new(op, &Bounds::of(Some(at), Some(at)), Identity::Item, std::slice::from_ref(value));
@@ -88,7 +88,7 @@ impl AtRest {
 
     fn walk<T: Told, E: From<OpenError>>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         mut each: impl FnMut(T::Of) -> Result<(), E>,
     ) -> Result<(), E> {

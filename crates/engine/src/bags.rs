@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use liststore_contract::domain::{Item, ListKey, Timestamp};
-use liststore_storage::{BagAfter, BagEntries, BagSwap, EntryChange, Operation, Range, StoreError, Swapped};
+use liststore_storage::{BagAfter, BagEntries, BagSwap, EntryChange, OpContext, Range, StoreError, Swapped};
 
 use super::collect::page::PageBuilder;
 use super::list_id::{BorrowedListId, ListId};
@@ -29,7 +29,7 @@ const LISTS_OF_A_WRITE: usize = 256;
 const BAGS_OF_A_TURN: usize = 16;
 
 impl EmbeddedSession {
-    pub(super) async fn visible_bag(&self, op: &Operation, list: &ListKey) -> Result<Option<Item>, StoreError> {
+    pub(super) async fn visible_bag(&self, op: &OpContext, list: &ListKey) -> Result<Option<Item>, StoreError> {
         let in_memory = BorrowedListId::of(list.borrowed(), self.engine.options.list_hash);
         if let Some(known) = found_bags::bag(&self.engine.heads, op, in_memory) {
             self.engine.metrics.head_hits.inc();
@@ -39,7 +39,7 @@ impl EmbeddedSession {
     }
 
     /// Swaps a bag. Its list's actor reserves the list for this swap.
-    pub(super) async fn swap(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    pub(super) async fn swap(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.no_swap_left_alone(op).await?;
         let BagSwap { before, after, entries, row: _, entered_in: _ } = swap;
         if self.visible_bag(op, list).await?.map(|bag| bag.timestamp) != before {
@@ -63,7 +63,7 @@ impl EmbeddedSession {
     }
 
     /// A write of a caller that left may still be queued. All writers of bags wait for it.
-    async fn no_swap_left_alone(&self, op: &Operation) -> Result<(), StoreError> {
+    async fn no_swap_left_alone(&self, op: &OpContext) -> Result<(), StoreError> {
         self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)
     }
 
@@ -76,7 +76,7 @@ impl EmbeddedSession {
     }
 
     /// Makes swaps that only change entries, of bags that their lists' actor reserves for this.
-    pub(super) async fn enter(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    pub(super) async fn enter(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         self.no_swap_left_alone(op).await?;
         let stamps = self.stamps(op, &bags).await?;
         let mut swapped = Vec::with_capacity(bags.len());
@@ -98,7 +98,7 @@ impl EmbeddedSession {
         Ok(swapped)
     }
 
-    async fn write_entries(&self, op: &Operation, entries: HashMap<ListKey, ItemChanges>) -> Result<(), StoreError> {
+    async fn write_entries(&self, op: &OpContext, entries: HashMap<ListKey, ItemChanges>) -> Result<(), StoreError> {
         let changes = entries.into_iter().filter_map(|(list, changes)| {
             let (row, oldest) = changes.into_row()?;
             Some((self.list_id(&list), Change::Row(row), oldest))
@@ -111,7 +111,7 @@ impl EmbeddedSession {
 
     /// The stamps of the visible bags, in the order of reading. It caches no blocks, because a walk over all bags would
     /// evict everything else.
-    async fn stamps(&self, op: &Operation, bags: &[BagEntries]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    async fn stamps(&self, op: &OpContext, bags: &[BagEntries]) -> Result<Vec<Option<Timestamp>>, StoreError> {
         let mut stamps = vec![None; bags.len()];
         let mut scans = Vec::new();
         for (place, BagEntries { bag, .. }) in bags.iter().enumerate() {

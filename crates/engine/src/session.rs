@@ -9,7 +9,7 @@ use bytes::Bytes;
 use liststore_contract::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use liststore_storage::{
     Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
-    ItemSession, JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError,
+    ItemSession, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError,
     SwapJournal, Swapped, ToAwait,
 };
 
@@ -48,7 +48,7 @@ impl EmbeddedSession {
     }
 
     /// Commits a write.
-    pub(super) async fn write(&self, op: &Operation, part: Part, changes: Changes) -> Result<(), StoreError> {
+    pub(super) async fn write(&self, op: &OpContext, part: Part, changes: Changes) -> Result<(), StoreError> {
         let placed = self.engine.queue.place(part, changes, op.deadline).await?;
         self.engine.queue.commit(placed, op.deadline).await
     }
@@ -70,7 +70,7 @@ impl EmbeddedSession {
     /// Reads in turns until there is an answer: on this arbiter, or on the threads that may wait for a disk.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         inline: bool,
         mut turn: impl FnMut() -> Option<Result<T, ReadError>> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -87,7 +87,7 @@ impl EmbeddedSession {
     /// Passes the items that an operation sees in a list, up to a moment, to a collector.
     pub(super) async fn scan<C>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         max_timestamp: Timestamp,
         collector: C,
@@ -110,7 +110,7 @@ impl EmbeddedSession {
 
     pub(super) async fn scan_from<C>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         start: Start,
         mut collector: C,
@@ -129,7 +129,7 @@ impl EmbeddedSession {
     /// Does the same for a list without a head.
     pub(super) async fn scan_list<C>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: ListId,
         start: Start,
         collector: C,
@@ -143,7 +143,7 @@ impl EmbeddedSession {
     }
 
     /// Reads a page that begins at the oldest item.
-    async fn oldest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn oldest(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         let engine = &self.engine;
         if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {
             let mut page = OldestPage::new(op, range);
@@ -165,7 +165,7 @@ impl EmbeddedSession {
     /// Runs a part of a walk over the lists of a feature version.
     async fn walk<T>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,
@@ -180,7 +180,7 @@ impl EmbeddedSession {
     }
 
     /// Reads a page of a list that shows all its items, newest first.
-    pub(super) async fn newest(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    pub(super) async fn newest(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         let engine = &self.engine;
         let borrowed = BorrowedListId::of(list.borrowed(), engine.options.list_hash);
         if let Some(page) = engine.heads.page(borrowed, op, range) {
@@ -205,7 +205,7 @@ impl EmbeddedSession {
     }
 
     /// Finds the next items of a removal.
-    async fn find(&self, op: &Operation, search: RemovalSearch) -> Result<(Found, RemovalSearch), StoreError> {
+    async fn find(&self, op: &OpContext, search: RemovalSearch) -> Result<(Found, RemovalSearch), StoreError> {
         let mut search = Some(search);
         let turn = move || {
             let found = search.as_mut()?.turn().transpose()?;
@@ -216,7 +216,7 @@ impl EmbeddedSession {
     }
 
     /// Commits the removal of found items. Returns the number of visible ones.
-    async fn delete(&self, op: &Operation, list: &ListId, found: Found) -> Result<u64, StoreError> {
+    async fn delete(&self, op: &OpContext, list: &ListId, found: Found) -> Result<u64, StoreError> {
         let Found { mut deleted, entries, visible, oldest, .. } = found;
         let reverse = reverse::list_of(list, self.engine.options.list_hash);
         let items = (deleted.count() > 0).then(|| (deleted.finish(), oldest));
@@ -239,7 +239,7 @@ pub(super) struct Looked {
 
 #[async_trait(?Send)]
 impl ItemSession for EmbeddedSession {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         op.begin()?;
         if range.order == Order::Oldest {
             return self.oldest(op, list, range).await;
@@ -255,7 +255,7 @@ impl ItemSession for EmbeddedSession {
 
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -268,18 +268,18 @@ impl ItemSession for EmbeddedSession {
         self.scan(op, list, within.max_timestamp, Finder::new(op, within, list.identity(), values)).await
     }
 
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         op.begin()?;
         self.look_up(op, list, members).await
     }
 
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.scan(op, list, within.max_timestamp, Counter::new(op, within, max)).await
     }
 
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {
@@ -287,7 +287,7 @@ impl ItemSession for EmbeddedSession {
         self.aggregate_items(op, list, aggregation).await
     }
 
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         if list.identity().is_set() {
             return self.add_to_set(list, vec![SetAdd { op, items, done }]);
         }
@@ -304,7 +304,7 @@ impl ItemSession for EmbeddedSession {
         }
     }
 
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
         // Earlier writes may still be queued.
         self.engine.queue.barrier(op.deadline).await.map_err(StoreError::with_nothing_done)?;
@@ -335,7 +335,7 @@ impl ItemSession for EmbeddedSession {
         }
     }
 
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
         let set = self.list_id(list);
         let reverse = list.identity().is_set().then(|| reverse::list_of(&set, self.engine.options.list_hash));
@@ -346,7 +346,7 @@ impl ItemSession for EmbeddedSession {
 
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,
@@ -355,17 +355,17 @@ impl ItemSession for EmbeddedSession {
         Ok(EntityPage { entities: told, next })
     }
 
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         op.begin()?;
         self.enter(op, bags).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
         op.begin()?;
         Ok(ReadBag { bag: self.visible_bag(op, list).await?, row: None })
     }
 
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         op.begin()?;
         self.swap(op, list, swap).await
     }
@@ -397,7 +397,7 @@ impl JoinedAdds for EmbeddedSession {
 impl BagScan for EmbeddedSession {
     async fn bags(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,

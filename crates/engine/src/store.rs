@@ -11,7 +11,7 @@ use bytes::Bytes;
 use liststore_contract::domain::{Clock, FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
 use liststore_storage::{
     Abilities, BagSwaps, BoundOf, ByteErasure, Erased, FileBackup, IsUnreachable, ItemBackup, ItemSession, ItemStore,
-    MemoryReads, Operation, PageInMemory, Range, Reclaim, StateToken, StoreError,
+    MemoryReads, OpContext, PageInMemory, Range, Reclaim, StateToken, StoreError,
 };
 use prometheus::Registry;
 use tokio::time::Instant;
@@ -310,7 +310,7 @@ impl MemoryReads for EmbeddedStore {
         self.engine.heads.state(self.engine.options.list_hash.of_list(list.borrowed()))
     }
 
-    fn get_from_memory(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<PageInMemory> {
+    fn get_from_memory(&self, op: &OpContext, list: &ListKey, range: &Range) -> Option<PageInMemory> {
         let bounded = match op.max_items {
             Some(max_items) => Some((range.at_most(max_items)?, max_items)),
             None => None,
@@ -323,7 +323,7 @@ impl MemoryReads for EmbeddedStore {
         Some(found)
     }
 
-    fn bag_from_memory(&self, op: &Operation, bag: ListKeyRef<'_>) -> Option<Option<Item>> {
+    fn bag_from_memory(&self, op: &OpContext, bag: ListKeyRef<'_>) -> Option<Option<Item>> {
         let bag = BorrowedListId::of(bag, self.engine.options.list_hash);
         let found = found_bags::bag(&self.engine.heads, op, bag)?;
         self.engine.metrics.head_hits.inc();
@@ -332,7 +332,7 @@ impl MemoryReads for EmbeddedStore {
 
     fn bags_from_memory(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         entries: &[Item],
     ) -> Vec<Option<Option<Item>>> {
@@ -342,7 +342,7 @@ impl MemoryReads for EmbeddedStore {
         found
     }
 
-    fn lookup_from_memory(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Option<Vec<Option<Item>>> {
+    fn lookup_from_memory(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Option<Vec<Option<Item>>> {
         // Only reading the newest items shows which items are beyond them.
         if op.max_items.is_some() {
             return None;
@@ -421,9 +421,9 @@ mod tests {
         ListKey::new(feature, EntityId::new("u-1").unwrap())
     }
 
-    fn operation() -> Operation {
+    fn operation() -> OpContext {
         let (now, deadline) = (Timestamp::from_nanos(1_000).unwrap(), Instant::now() + Duration::from_secs(60));
-        Operation::new(now, Ttl::MAX, deadline)
+        OpContext::new(now, Ttl::MAX, deadline)
     }
 
     fn newest(limit: usize) -> Range {

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{EntityId, FeatureKey, Item, ListKey, NewItem, Timestamp};
 
-use super::{EntityPlace, ItemSession, Operation, StoreError};
+use super::{EntityPlace, ItemSession, OpContext, StoreError};
 
 /// The maximum of bytes of a stored bag.
 pub const BAG_BYTES_MAX: usize = liststore_contract::domain::document::DOCUMENT_BYTES_MAX;
@@ -219,7 +219,7 @@ pub trait BagScan {
     /// [`ItemSession::bag`]. At most `limit`, which is at least 1, and fewer if they are large.
     async fn bags(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,
@@ -232,16 +232,16 @@ pub trait SwapJournal {
     /// Swaps that this or another server has begun and whose entries may not be written: the recent ones, and with
     /// each look a part of the older ones, so that a few minutes cover all of the last hours. A bounded part in no
     /// order: the returned look continues behind it. Swaps that cannot be read are left to the next look.
-    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError>;
+    async fn unfinished_swaps(&self, op: &OpContext, look: SwapLook) -> Result<SwapPage, StoreError>;
 
     /// Records that the entries of a swap are written.
-    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError>;
+    async fn finish_swap(&self, op: &OpContext, swap: SwapId) -> Result<(), StoreError>;
 }
 
 /// [`ItemSession::enter_bags`] for a session that enters each bag by a swap.
 pub async fn enter_one_by_one(
     session: &dyn ItemSession,
-    op: &Operation,
+    op: &OpContext,
     bags: Vec<BagEntries>,
 ) -> Result<Vec<Swapped>, StoreError> {
     let mut swapped = Vec::with_capacity(bags.len());

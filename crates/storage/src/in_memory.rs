@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use liststore_contract::domain::{FeatureKey, Item, ListKey, ListKeyRef, Timestamp};
 
-use super::{ItemPage, Operation, Range};
+use super::{ItemPage, OpContext, Range};
 
 /// The state of a list at one moment, opaque to all but the store that gave it. If a store gives the same
 /// token of a list twice, nothing was written to the list in between. A token means nothing to a store
@@ -47,15 +47,15 @@ pub trait MemoryReads: Send + Sync + 'static {
     /// everything that was acknowledged before.
     fn state(&self, list: &ListKey) -> Option<StateToken>;
 
-    fn get_from_memory(&self, op: &Operation, list: &ListKey, range: &Range) -> Option<PageInMemory>;
+    fn get_from_memory(&self, op: &OpContext, list: &ListKey, range: &Range) -> Option<PageInMemory>;
 
     /// A bag, or the fact that there is none.
-    fn bag_from_memory(&self, op: &Operation, bag: ListKeyRef<'_>) -> Option<Option<Item>>;
+    fn bag_from_memory(&self, op: &OpContext, bag: ListKeyRef<'_>) -> Option<Option<Item>>;
 
     /// The same for several bags, in the order of the entries whose values are the IDs of their entities.
-    fn bags_from_memory(&self, op: &Operation, feature_key: &FeatureKey, entries: &[Item])
+    fn bags_from_memory(&self, op: &OpContext, feature_key: &FeatureKey, entries: &[Item])
     -> Vec<Option<Option<Item>>>;
 
     /// The visible item of each of these members, in the order of the members.
-    fn lookup_from_memory(&self, op: &Operation, set: &ListKey, members: &[Bytes]) -> Option<Vec<Option<Item>>>;
+    fn lookup_from_memory(&self, op: &OpContext, set: &ListKey, members: &[Bytes]) -> Option<Vec<Option<Item>>>;
 }

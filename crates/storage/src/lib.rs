@@ -41,7 +41,7 @@ pub const JOB_OPERATION_TIME_MAX: Duration = Duration::from_secs(6);
 
 /// The moment and the feature of a list operation.
 #[derive(Debug, Clone, Copy)]
-pub struct Operation {
+pub struct OpContext {
     /// The present, read once per operation: expiry is decided by this and nothing else.
     pub now: Timestamp,
     /// The present TTL of the list's feature version.
@@ -52,7 +52,7 @@ pub struct Operation {
     pub deadline: Instant,
 }
 
-impl Operation {
+impl OpContext {
     pub fn new(now: Timestamp, retention: impl Into<Retention>, deadline: Instant) -> Self {
         let Retention { ttl, max_items } = retention.into();
         Self { now, ttl, max_items, deadline }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Abilities, Aggregation, BagAfter, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done,
-    EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, Operation, Outcome,
+    EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Outcome,
     Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, aggregate_pages,
     enter_one_by_one,
 };
@@ -39,7 +39,7 @@ impl MemoryStore {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn insert(&self, op: &Operation, list: ListKey, items: Vec<NewItem>) {
+    fn insert(&self, op: &OpContext, list: ListKey, items: Vec<NewItem>) {
         let identity = list.identity();
         let mut lists = self.lists();
         let rows = lists.entry(list).or_default();
@@ -62,7 +62,7 @@ fn place_of(rows: &List, identity: Identity, member: &[u8]) -> Option<ItemKey> {
 }
 
 /// Whether a new item of a set is stored. Then the previous item of its member is removed.
-fn make_place(op: &Operation, rows: &mut List, identity: Identity, keep: Keep, new: &ItemKey, stored: &[u8]) -> bool {
+fn make_place(op: &OpContext, rows: &mut List, identity: Identity, keep: Keep, new: &ItemKey, stored: &[u8]) -> bool {
     let Some(present) = place_of(rows, identity, identity.member(stored)) else { return true };
     let stays = !keep.replaces(new, &present) && op.sees(present.timestamp.as_nanos(), rows[&present].expires_at);
     if !stays {
@@ -72,7 +72,7 @@ fn make_place(op: &Operation, rows: &mut List, identity: Identity, keep: Keep, n
 }
 
 /// The items of a list that an operation sees, newest first.
-fn visible<'a>(op: &'a Operation, rows: &'a List) -> impl Iterator<Item = (&'a ItemKey, &'a Row)> {
+fn visible<'a>(op: &'a OpContext, rows: &'a List) -> impl Iterator<Item = (&'a ItemKey, &'a Row)> {
     let unexpired = rows.iter().rev().filter(|(key, row)| op.sees(key.timestamp.as_nanos(), row.expires_at));
     unexpired.take(op.max_items.map_or(usize::MAX, MaxItems::get))
 }
@@ -155,7 +155,7 @@ impl ByteErasure for MemoryStore {
 
 #[async_trait(?Send)]
 impl ItemSession for MemoryStore {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         op.begin()?;
         let lists = self.lists();
         let rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
@@ -168,7 +168,7 @@ impl ItemSession for MemoryStore {
 
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -184,7 +184,7 @@ impl ItemSession for MemoryStore {
         Ok(values.iter().map(newest).collect())
     }
 
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         op.begin()?;
         let lists = self.lists();
         let item = |member: &Bytes| {
@@ -195,7 +195,7 @@ impl ItemSession for MemoryStore {
         Ok(members.iter().map(item).collect())
     }
 
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         op.begin()?;
         let lists = self.lists();
         let rows = lists.get(list).into_iter().flat_map(|rows| visible(op, rows));
@@ -205,19 +205,19 @@ impl ItemSession for MemoryStore {
 
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {
         aggregate_pages(self, op, list, aggregation).await
     }
 
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         done(op.begin().map(|()| self.insert(&op, list, items)));
         None
     }
 
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         op.begin()?;
         let mut lists = self.lists();
         let Some(rows) = lists.get_mut(list) else { return Ok(0) };
@@ -227,13 +227,13 @@ impl ItemSession for MemoryStore {
         Ok(removed)
     }
 
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
         op.begin()?;
         self.lists().remove(list);
         Ok(())
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
         op.begin()?;
         let lists = self.lists();
         let newest = lists.get(list).and_then(|rows| visible(op, rows).next());
@@ -241,7 +241,7 @@ impl ItemSession for MemoryStore {
         Ok(ReadBag { bag, row: None })
     }
 
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         op.begin()?;
         let BagSwap { before, after, entries, row: _, entered_in: _ } = swap;
         let mut lists = self.lists();
@@ -265,13 +265,13 @@ impl ItemSession for MemoryStore {
         Ok(Swapped::Done)
     }
 
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         enter_one_by_one(self, op, bags).await
     }
 
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::{
-    Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, EntityPage, EntityPlace, ItemPage, Operation,
+    Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, EntityPage, EntityPlace, ItemPage, OpContext,
     Outcome, Range, ReadBag, Removal, StoreError, SwapJournal, Swapped,
 };
 
@@ -21,7 +21,7 @@ pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// An add to a set, with the arguments of [`ItemSession::start_add`].
 pub struct SetAdd {
-    pub op: Operation,
+    pub op: OpContext,
     pub items: Vec<NewItem>,
     pub done: Done,
 }
@@ -53,13 +53,13 @@ pub enum RemovalTurns {
 #[async_trait(?Send)]
 pub trait ItemSession: 'static {
     /// Get List Items. A list without writes is empty.
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError>;
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError>;
 
     /// The newest visible item of each of these values within the bounds, in the order of the values.
     /// A value may be given several times. The value of a keyed item is its payload.
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -68,16 +68,16 @@ pub trait ItemSession: 'static {
     /// The visible item of each of these members of a set, in the order of the members; none where there is none.
     /// A member may be given several times. It takes as long in a long list as in a short one. Each answer is as of
     /// a moment during the call, and not all as of one.
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError>;
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError>;
 
     /// How many visible items there are within the bounds; it counts no further than `max`, which is at
     /// least 1.
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError>;
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError>;
 
     /// Aggregates over the visible items of windows of time: it reads at most as many items as the aggregation may.
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError>;
@@ -90,7 +90,7 @@ pub trait ItemSession: 'static {
     ///
     /// Returns a future to await before the add can begin, if any. Without one, the add is in its place among the
     /// list's writes.
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>;
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait>;
 
     /// Remove List Items: removes every item of the removal that existed when the operation began, including hidden
     /// ones. An item that is added during the removal may stay. Returns the number of removed *visible* items. Safe to
@@ -98,24 +98,24 @@ pub trait ItemSession: 'static {
     ///
     /// A removal by value or between two moments may take much: a store may then do it in parts, each of them whole.
     /// A failure in between says that its outcome is unknown.
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
     /// Remove All List Items: removes every item that existed when the operation began. For a set it also empties a
     /// list of items of the same key, because the identity of deleted generations is no longer known.
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError>;
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError>;
 
     /// The visible bag of a list of bags, if there is one: all that was acknowledged before is seen.
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError>;
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError>;
 
     /// Puts a bag in the place of the one that is visible, or takes it out, with its entries: see
     /// [`bags`](super::bags).
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError>;
 
     /// Adds entries for bags that are still the ones that were read, each bag once, and returns the outcomes in their
     /// order. Each is like a [`ItemSession::swap_bag`] that leaves its bag as it is; they become visible in any order.
     /// If another swap of the bag comes at the same time, its changes of an entry take precedence. A failure may leave
     /// some done.
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError>;
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError>;
 
     /// The entities that have lists of a feature version with visible items, from a place on: at most `limit`, which
     /// is at least 1, each once, in a stable order. The work and the memory of one call are bounded, for any number of
@@ -125,7 +125,7 @@ pub trait ItemSession: 'static {
     /// emptied during the walk. Of bags, it may also find entities without a visible bag: the caller reads each bag.
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,
@@ -156,13 +156,13 @@ const AFTER_DEADLINE: Duration = Duration::from_millis(500);
 
 impl dyn ItemSession {
     /// Remove List Items with Value.
-    pub async fn remove_value(&self, op: &Operation, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
+    pub async fn remove_value(&self, op: &OpContext, list: &ListKey, value: &[u8]) -> Result<u64, StoreError> {
         self.remove(op, list, &Removal::Value(Bytes::copy_from_slice(value))).await
     }
 
     /// [`ItemSession::start_add`] for a caller that waits: until the deadline, and a moment longer, because a store
     /// that also ends the add at its deadline can still report the outcome.
-    pub async fn add(self: &Rc<Self>, op: &Operation, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
+    pub async fn add(self: &Rc<Self>, op: &OpContext, list: &ListKey, items: Vec<NewItem>) -> Result<(), StoreError> {
         op.begin()?;
         let (reply, added) = oneshot::channel();
         let done: Done = Box::new(|result| {
@@ -188,7 +188,7 @@ impl dyn ItemSession + '_ {
     /// [`ItemSession::bag`]. At most `limit`, which is at least 1, and fewer if they are large.
     pub async fn bags(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,

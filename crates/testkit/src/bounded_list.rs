@@ -11,7 +11,7 @@ use bytes::Bytes;
 use liststore::domain::{
     Identity, Item, ItemKey, ListKey, MaxItems, NewItem, Order, Retention, Timestamp, Ttl, ValueDigest,
 };
-use liststore::items::{Bounds, Count, ItemPage, ItemSession, Operation, Range, Removal};
+use liststore::items::{Bounds, Count, ItemPage, ItemSession, OpContext, Range, Removal};
 use tokio::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
@@ -62,11 +62,11 @@ impl BoundedList {
         Self { items: BTreeMap::new(), retention: of_secs(ttls[0]).into(), ttls, lives }
     }
 
-    pub fn operation(&self, now: Timestamp) -> Operation {
-        Operation::new(now, self.retention, Instant::now() + Duration::from_secs(60))
+    pub fn operation(&self, now: Timestamp) -> OpContext {
+        OpContext::new(now, self.retention, Instant::now() + Duration::from_secs(60))
     }
 
-    fn is_unexpired(op: &Operation, key: &ItemKey, stored: &Stored) -> bool {
+    fn is_unexpired(op: &OpContext, key: &ItemKey, stored: &Stored) -> bool {
         op.now.as_nanos() < op.ttl.expiry_of(key.timestamp).min(stored.expires_at)
     }
 
@@ -83,7 +83,7 @@ impl BoundedList {
     }
 
     /// Compares all visible items of a store with the model.
-    fn check(&mut self, op: &Operation, shown: &[Item]) -> Result<(), String> {
+    fn check(&mut self, op: &OpContext, shown: &[Item]) -> Result<(), String> {
         let most = op.max_items.map_or(usize::MAX, MaxItems::get);
         let keys: Vec<_> = shown.iter().map(Item::key).collect();
         if shown.len() > most || !keys.is_sorted_by(|a, b| a > b) {
@@ -124,7 +124,7 @@ impl BoundedList {
     async fn compare<T: PartialEq + std::fmt::Debug>(
         &mut self,
         (session, list, now): (&Rc<dyn ItemSession>, &ListKey, Timestamp),
-        ask: impl AsyncFn(&Operation) -> T,
+        ask: impl AsyncFn(&OpContext) -> T,
         expected: impl Fn(&[Item]) -> T,
     ) {
         for _ in 0..TRIES {
@@ -155,12 +155,12 @@ impl BoundedList {
             6 | 7 => self.remove(at, random).await,
             8..11 => {
                 let range = random_range(now, random);
-                let ask = async |op: &Operation| session.get(op, list, &range).await.unwrap();
+                let ask = async |op: &OpContext| session.get(op, list, &range).await.unwrap();
                 self.compare(at, ask, |shown| page(shown, &range)).await;
             }
             11 => {
                 let (within, max) = (random_bounds(now, random), 1 + random(12));
-                let ask = async |op: &Operation| session.count(op, list, &within, max).await.unwrap();
+                let ask = async |op: &OpContext| session.count(op, list, &within, max).await.unwrap();
                 let count = |shown: &[Item]| {
                     let items = shown.iter().filter(|item| within.contain(item.timestamp)).count() as u64;
                     Count { items: items.min(max), exact: items <= max }
@@ -169,7 +169,7 @@ impl BoundedList {
             }
             12 => {
                 let (within, values) = (random_bounds(now, random), (0..VALUES).map(value).collect::<Vec<_>>());
-                let ask = async |op: &Operation| session.contains(op, list, &within, &values).await.unwrap();
+                let ask = async |op: &OpContext| session.contains(op, list, &within, &values).await.unwrap();
                 let newest = |shown: &[Item], value: &Bytes| {
                     let mut found = shown.iter().filter(|item| within.contain(item.timestamp) && item.value == *value);
                     found.next().map(|item| item.timestamp)
@@ -223,7 +223,7 @@ impl BoundedList {
         let (session, list, _) = at;
         let order = [Order::Newest, Order::Oldest][random(2) as usize];
         let limit = 1 + random(6) as usize;
-        let ask = async |op: &Operation| {
+        let ask = async |op: &OpContext| {
             let (mut seen, mut range) = (Vec::new(), Range { limit, order, ..everything() });
             loop {
                 let page = session.get(op, list, &range).await.unwrap();

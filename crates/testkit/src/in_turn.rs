@@ -9,7 +9,7 @@ use liststore::actors::{ListTurns, Turn};
 use liststore::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::{
     Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
-    JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
+    JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
 };
 
 pub struct InTurn(Rc<ListTurns>);
@@ -22,17 +22,17 @@ impl InTurn {
 
 #[async_trait(?Send)]
 impl ItemSession for InTurn {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.0.session().get(op, list, range).await
     }
 
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         self.0.start_add(op, list, items, done)
     }
 
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -40,43 +40,43 @@ impl ItemSession for InTurn {
         self.0.session().contains(op, list, within, values).await
     }
 
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.0.session().lookup(op, list, members).await
     }
 
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.0.session().count(op, list, within, max).await
     }
 
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {
         self.0.session().aggregate(op, list, aggregation).await
     }
 
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         let _turn = self.0.take(Turn::Alone, list, op.deadline).await?;
         self.0.session().remove(op, list, removal).await
     }
 
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
         let _turn = self.0.take(Turn::to_clear(list), list, op.deadline).await?;
         self.0.session().remove_all(op, list).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.0.session().bag(op, list).await
     }
 
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         let _turn = self.0.take(Turn::Alone, list, op.deadline).await?;
         self.0.session().swap_bag(op, list, swap).await
     }
 
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         let lists: Vec<_> = bags.iter().map(|bag| bag.bag.clone()).collect();
         let _turns = self.0.take_each(&lists, op.deadline).await?;
         self.0.session().enter_bags(op, bags).await
@@ -84,7 +84,7 @@ impl ItemSession for InTurn {
 
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,

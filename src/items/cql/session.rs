@@ -31,7 +31,7 @@ use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
     Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
-    JoinedAdds, Operation, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapJournal, SwapLook,
+    JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapJournal, SwapLook,
     SwapPage, Swapped, ToAwait,
 };
 
@@ -91,7 +91,7 @@ impl CqlSession {
     /// The same of a read of a list.
     async fn read_of<T, F>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         operation: impl FnOnce(Call) -> F,
     ) -> Result<T, StoreError>
@@ -105,7 +105,7 @@ impl CqlSession {
     /// Runs a write of a list to its end, even without a waiting caller.
     async fn write_of<T, F>(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         operation: impl FnOnce(Call) -> F,
     ) -> Result<T, StoreError>
@@ -134,7 +134,7 @@ impl CqlSession {
 
 #[async_trait(?Send)]
 impl ItemSession for CqlSession {
-    async fn get(&self, op: &Operation, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
+    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
         self.core.admit()?;
         let first = op.max_items.map(|max_items| range.at_most(max_items));
         // Reads that share an answer remove expired items from its end. Oldest first, these would be at its beginning.
@@ -150,7 +150,7 @@ impl ItemSession for CqlSession {
         }
         let query = Query { list: list.clone(), ttl: op.ttl, range: first.flatten().unwrap_or(*range) };
         let core = Arc::clone(&self.core);
-        let send = move |op: Operation, query: Query, permit: Permit| {
+        let send = move |op: OpContext, query: Query, permit: Permit| {
             let core = Arc::clone(&core);
             async move {
                 let mut call = Call::with_permit(&core, &op, &query.list, permit);
@@ -170,7 +170,7 @@ impl ItemSession for CqlSession {
 
     async fn contains(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         within: &Bounds,
         values: &[Bytes],
@@ -180,13 +180,13 @@ impl ItemSession for CqlSession {
         self.read_of(op, list, |mut call| async move { operations::contains(&mut call, &within, &values).await }).await
     }
 
-    async fn lookup(&self, op: &Operation, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
         self.core.admit()?;
         let members = members.to_vec();
         self.read_of(op, list, |mut call| async move { operations::lookup(&mut call, &members).await }).await
     }
 
-    async fn count(&self, op: &Operation, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
+    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
         self.core.admit()?;
         let within = *within;
         self.read_of(op, list, |mut call| async move { operations::count(&mut call, &within, max).await }).await
@@ -194,7 +194,7 @@ impl ItemSession for CqlSession {
 
     async fn aggregate(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
     ) -> Result<Outcome, StoreError> {
@@ -203,7 +203,7 @@ impl ItemSession for CqlSession {
         self.read_of(op, list, |mut call| async move { aggregate(&mut call, &aggregation).await }).await
     }
 
-    fn start_add(self: Rc<Self>, op: Operation, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
+    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
             let count = items.len();
             let added = match self.core.admit() {
@@ -222,7 +222,7 @@ impl ItemSession for CqlSession {
         }))
     }
 
-    async fn remove(&self, op: &Operation, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
+    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
         self.core.admit()?;
         let removal = removal.clone();
         let remove = |mut call: Call| async move { operations::remove(&mut call, &removal).await };
@@ -237,7 +237,7 @@ impl ItemSession for CqlSession {
 
     async fn entities(
         &self,
-        op: &Operation,
+        op: &OpContext,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,
@@ -250,22 +250,22 @@ impl ItemSession for CqlSession {
             .await
     }
 
-    async fn remove_all(&self, op: &Operation, list: &ListKey) -> Result<(), StoreError> {
+    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
         self.core.admit()?;
         self.write_of(op, list, |mut call| async move { operations::remove_all(&mut call).await }).await
     }
 
-    async fn bag(&self, op: &Operation, list: &ListKey) -> Result<ReadBag, StoreError> {
+    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
         self.core.admit()?;
         self.read_of(op, list, |mut call| async move { bags::bag(&mut call).await }).await
     }
 
-    async fn swap_bag(&self, op: &Operation, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
+    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
         self.core.admit()?;
         self.write_of(op, list, |call| bags::swap(call, swap)).await
     }
 
-    async fn enter_bags(&self, op: &Operation, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
+    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
         self.core.admit()?;
         let op = *op;
         let enter = |core| async move {
@@ -298,13 +298,13 @@ impl ItemSession for CqlSession {
 
 #[async_trait(?Send)]
 impl SwapJournal for CqlSession {
-    async fn unfinished_swaps(&self, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
+    async fn unfinished_swaps(&self, op: &OpContext, look: SwapLook) -> Result<SwapPage, StoreError> {
         self.core.admit()?;
         let op = *op;
         self.read(|core| async move { unfinished::look(&core, &op, look).await }).await
     }
 
-    async fn finish_swap(&self, op: &Operation, swap: SwapId) -> Result<(), StoreError> {
+    async fn finish_swap(&self, op: &OpContext, swap: SwapId) -> Result<(), StoreError> {
         self.core.admit()?;
         let op = *op;
         let Some(swap) = Noted::unpack(&swap) else {

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use liststore::items::{Operation, StoreError};
+use liststore::items::{OpContext, StoreError};
 use tokio::time::Instant;
 
 use super::Backend;
@@ -135,7 +135,7 @@ pub async fn abandon_after<T>(future: impl Future<Output = T>, polls: usize) {
 pub async fn nothing_begins_after_the_deadline(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     probe.add(&[(0, "a")]).await;
-    let late = Operation { deadline: Instant::now(), ..probe.op() };
+    let late = OpContext { deadline: Instant::now(), ..probe.op() };
     let assert_late = |outcome: Result<(), StoreError>| match outcome {
         Err(error @ StoreError::Timeout { .. }) => assert!(!error.outcome_unknown(), "nothing was begun: {error:?}"),
         other => panic!("an operation past its deadline gave {other:?}"),

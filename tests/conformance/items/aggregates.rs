@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use liststore::domain::{Identity, Int64As, JsonForm, Keep, MaxItems, MemberKey, ValueType};
-use liststore::items::{AggregateFailure, Aggregation, Operation, Outcome};
+use liststore::items::{AggregateFailure, Aggregation, OpContext, Outcome};
 use liststore::wire::{AggregateInput, Aggregated, WindowAggregates};
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ struct Case {
     items_max: u64,
 }
 
-async fn aggregate(probe: &Probe, op: &Operation, case: &Case) -> Outcome {
+async fn aggregate(probe: &Probe, op: &OpContext, case: &Case) -> Outcome {
     let input = AggregateInput::read(case.body.to_string().as_bytes()).unwrap();
     let form = JsonForm { value_type: case.value_type, int64_as: Int64As::Number };
     let plan = Arc::new(Aggregation::new(&input, form, case.items_max).unwrap());
@@ -416,7 +416,7 @@ fn in_order(probe: &Probe, mut items: Vec<Known>) -> Vec<Known> {
 }
 
 /// An operation on a list with the retention of a case.
-fn operation(probe: &Probe, case: &Case) -> Operation {
+fn operation(probe: &Probe, case: &Case) -> OpContext {
     let mut op = probe.op_at(0, ttl(case.ttl));
     op.max_items = case.max_items.map(|items| MaxItems::new(items).unwrap());
     op

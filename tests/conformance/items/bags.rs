@@ -10,7 +10,7 @@ use liststore::domain::{
 };
 use liststore::items::bags::BAG_BYTES_MAX;
 use liststore::items::{
-    BagAfter, BagEntries, BagPage, BagSwap, EntryChange, MemoryReads, Operation, Range, ReadBag, Swapped,
+    BagAfter, BagEntries, BagPage, BagSwap, EntryChange, MemoryReads, OpContext, Range, ReadBag, Swapped,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -56,11 +56,11 @@ impl Bag {
     }
 
     /// A bag that was written at an offset from the probe's present, and expires by the operation's TTL.
-    fn item(&self, op: &Operation, stamp: i64, document: &str) -> NewItem {
+    fn item(&self, op: &OpContext, stamp: i64, document: &str) -> NewItem {
         self.probe.new_item(op, stamp, document.as_bytes())
     }
 
-    async fn swap_at(&self, op: &Operation, swap: BagSwap) -> Swapped {
+    async fn swap_at(&self, op: &OpContext, swap: BagSwap) -> Swapped {
         self.probe.session.swap_bag(op, &self.probe.list, swap).await.unwrap()
     }
 
@@ -85,7 +85,7 @@ impl Bag {
     }
 
     /// The bag, as the session returns it. If the store has it in memory, that must be equal.
-    async fn at(&self, op: &Operation) -> Option<(i64, String)> {
+    async fn at(&self, op: &OpContext) -> Option<(i64, String)> {
         let read = async || self.probe.session.bag(op, &self.probe.list).await.unwrap().bag;
         let (mut bag, memory) = (read().await, self.probe.memory());
         let found = loop {
@@ -120,7 +120,7 @@ impl Bag {
         self.entries_at(self.probe.base, values).await
     }
 
-    async fn walk(&self, op: &Operation) -> Vec<String> {
+    async fn walk(&self, op: &OpContext) -> Vec<String> {
         let (mut met, mut from) = (Vec::new(), None);
         for _ in 0..10_000 {
             let key = &self.probe.list.feature_key;
@@ -545,7 +545,7 @@ struct Model {
 }
 
 impl Model {
-    fn bag(&self, bag: &Bag, op: &Operation, entity: u8) -> Option<(i64, String)> {
+    fn bag(&self, bag: &Bag, op: &OpContext, entity: u8) -> Option<(i64, String)> {
         let (stamp, expires_at, document) = self.bags.get(&entity)?;
         let is_seen = op.ttl.expiry_of(bag.probe.at(*stamp)) > op.now.as_nanos() && *expires_at > op.now.as_nanos();
         is_seen.then(|| (*stamp, document.clone()))

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use liststore::domain::{MaxItems, Order, Retention};
-use liststore::items::{Bounds, Count, Operation, Range};
+use liststore::items::{Bounds, Count, OpContext, Range};
 
 use super::Backend;
 use super::probe::{EVERYTHING, Probe, SECOND, fresh_feature_key, list_key, ttl};
@@ -13,9 +13,9 @@ type Items = Vec<(i64, Vec<u8>)>;
 
 impl Probe {
     /// An operation on a list with this bound.
-    fn showing(&self, max_items: u64) -> Operation {
+    fn showing(&self, max_items: u64) -> OpContext {
         let retention = Retention { ttl: self.ttl, max_items: Some(MaxItems::new(max_items).unwrap()) };
-        Operation::new(self.base, retention, self.op().deadline)
+        OpContext::new(self.base, retention, self.op().deadline)
     }
 }
 
@@ -124,7 +124,7 @@ pub async fn what_has_expired_is_none_of_the_newest(backend: &dyn Backend) {
     probe.add(&items).await;
     let times = |shown: &Items| shown.iter().map(|(offset, _)| -offset / SECOND).collect::<Vec<_>>();
     let shown = async |max_items, ttl_secs| {
-        let op = Operation { ttl: ttl(ttl_secs), ..probe.showing(max_items) };
+        let op = OpContext { ttl: ttl(ttl_secs), ..probe.showing(max_items) };
         times(&probe.all_at(&op).await)
     };
     assert_eq!(shown(6, 4).await, [0, 1, 2, 3], "fewer have not expired");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use liststore::domain::{EntityId, FeatureKey};
-use liststore::items::{EntityPage, Operation};
+use liststore::items::{EntityPage, OpContext};
 
 use super::Backend;
 use super::probe::{Probe, SECOND, fresh_feature_key, list_key, ttl};
@@ -17,7 +17,7 @@ async fn fill(probe: &Probe, feature: &FeatureKey, entities: impl IntoIterator<I
     }
 }
 
-async fn walk(probe: &Probe, op: &Operation, feature: &FeatureKey, limit: usize) -> Vec<EntityId> {
+async fn walk(probe: &Probe, op: &OpContext, feature: &FeatureKey, limit: usize) -> Vec<EntityId> {
     let (mut met, mut from) = (Vec::new(), None);
     for _ in 0..PARTS_MAX {
         let EntityPage { entities, next } = probe.session.entities(op, feature, from.as_ref(), limit).await.unwrap();

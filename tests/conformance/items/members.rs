@@ -300,11 +300,11 @@ struct Model {
 }
 
 impl Model {
-    fn is_visible(op: &liststore::items::Operation, (key, _, expires_at): &(ItemKey, Bytes, u64)) -> bool {
+    fn is_visible(op: &liststore::items::OpContext, (key, _, expires_at): &(ItemKey, Bytes, u64)) -> bool {
         key.timestamp >= op.ttl.visible_from(op.now) && op.now.as_nanos() < *expires_at
     }
 
-    fn add(&mut self, op: &liststore::items::Operation, item: (ItemKey, Bytes, u64)) {
+    fn add(&mut self, op: &liststore::items::OpContext, item: (ItemKey, Bytes, u64)) {
         let member = self.identity.member(&item.1).to_vec();
         let keep = self.identity.keep().unwrap();
         let stays = self.members.get(&member).filter(|present| Self::is_visible(op, present));
@@ -313,13 +313,13 @@ impl Model {
         }
     }
 
-    fn remove(&mut self, op: &liststore::items::Operation, takes: impl Fn(&ItemKey, &Bytes) -> bool) -> u64 {
+    fn remove(&mut self, op: &liststore::items::OpContext, takes: impl Fn(&ItemKey, &Bytes) -> bool) -> u64 {
         let before = self.members.values().filter(|item| Self::is_visible(op, item)).count();
         self.members.retain(|_, (key, stored, _)| !takes(key, stored));
         (before - self.members.values().filter(|item| Self::is_visible(op, item)).count()) as u64
     }
 
-    fn visible(&self, op: &liststore::items::Operation) -> Vec<(ItemKey, Bytes)> {
+    fn visible(&self, op: &liststore::items::OpContext) -> Vec<(ItemKey, Bytes)> {
         let visible = self.members.values().filter(|item| Self::is_visible(op, item));
         let mut items: Vec<_> = visible.map(|(key, stored, _)| (*key, stored.clone())).collect();
         items.sort_by_key(|item| std::cmp::Reverse(item.0));

@@ -28,7 +28,7 @@ pub trait Backend {
     /// Opens the store. After a `close`, opens it again, with its stored contents.
     async fn open(&self) -> Arc<dyn ItemStore>;
 
-    /// Whether `Operation::now` is the store's only clock. Then a case may run in the year 1970 as well as in 2286, and
+    /// Whether `OpContext::now` is the store's only clock. Then a case may run in the year 1970 as well as in 2286, and
     /// see a row's expiry to the nanosecond. A store whose database expires rows by another clock, in whole seconds,
     /// returns `false`. Its cases run at the real time, where visibility under the present TTL is as exact.
     fn steps_clock(&self) -> bool {

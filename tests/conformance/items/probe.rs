@@ -12,7 +12,7 @@ use liststore::domain::{
     Order, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::{
-    Bounds, ItemPage, ItemSession, ItemStore, MemoryReads, Operation, Range, Removal, StoreError, Validity,
+    Bounds, ItemPage, ItemSession, ItemStore, MemoryReads, OpContext, Range, Removal, StoreError, Validity,
 };
 use liststore_testkit::in_turn::InTurn;
 use tokio::time::Instant;
@@ -45,8 +45,8 @@ pub fn ttl(secs: u64) -> Ttl {
     Ttl::from_secs(secs).unwrap()
 }
 
-pub fn operation(now: Timestamp, ttl: Ttl) -> Operation {
-    Operation::new(now, ttl, Instant::now() + DEADLINE)
+pub fn operation(now: Timestamp, ttl: Ttl) -> OpContext {
+    OpContext::new(now, ttl, Instant::now() + DEADLINE)
 }
 
 /// Everything, in one page.
@@ -118,24 +118,24 @@ impl Probe {
         Bounds { min_timestamp: self.at(min), max_timestamp: self.at(max) }
     }
 
-    pub fn op(&self) -> Operation {
+    pub fn op(&self) -> OpContext {
         operation(self.base, self.ttl)
     }
 
     /// An operation at another moment, and with another TTL.
-    pub fn op_at(&self, offset: i64, ttl: Ttl) -> Operation {
+    pub fn op_at(&self, offset: i64, ttl: Ttl) -> OpContext {
         operation(self.at(offset), ttl)
     }
 
     /// An item that expires by the TTL of `op`.
-    pub fn new_item(&self, op: &Operation, offset: i64, value: &[u8]) -> NewItem {
+    pub fn new_item(&self, op: &OpContext, offset: i64, value: &[u8]) -> NewItem {
         let timestamp = self.at(offset);
         let expires_at = op.ttl.expiry_of(timestamp);
         assert!(expires_at > op.now.as_nanos(), "a case adds an item that has expired already");
         NewItem { timestamp, value: value.to_vec().into(), expires_at }
     }
 
-    pub async fn try_add<V: AsRef<[u8]>>(&self, op: &Operation, items: &[(i64, V)]) -> Result<(), StoreError> {
+    pub async fn try_add<V: AsRef<[u8]>>(&self, op: &OpContext, items: &[(i64, V)]) -> Result<(), StoreError> {
         let items = items.iter().map(|(offset, value)| self.new_item(op, *offset, value.as_ref())).collect();
         self.session.add(op, &self.list, items).await
     }
@@ -144,7 +144,7 @@ impl Probe {
         self.add_at(&self.op(), items).await;
     }
 
-    pub async fn add_at<V: AsRef<[u8]>>(&self, op: &Operation, items: &[(i64, V)]) {
+    pub async fn add_at<V: AsRef<[u8]>>(&self, op: &OpContext, items: &[(i64, V)]) {
         self.try_add(op, items).await.unwrap();
     }
 
@@ -169,7 +169,7 @@ impl Probe {
 
     /// Reads a page through the session. If the store answers without one, that answer must be equal, before and after.
     /// So must an earlier such page that is still valid.
-    pub async fn page(&self, op: &Operation, range: &Range) -> ItemPage {
+    pub async fn page(&self, op: &OpContext, range: &Range) -> ItemPage {
         let retention = (op.ttl, op.max_items);
         let memory = self.memory();
         let look = || memory.as_ref()?.get_from_memory(op, &self.list, range);
@@ -198,7 +198,7 @@ impl Probe {
         self.all_at(&self.op()).await
     }
 
-    pub async fn all_at(&self, op: &Operation) -> Vec<(i64, Vec<u8>)> {
+    pub async fn all_at(&self, op: &OpContext) -> Vec<(i64, Vec<u8>)> {
         let page = self.page(op, &EVERYTHING).await;
         assert!(!page.more, "the whole list was asked for");
         self.offsets(&page)
@@ -227,7 +227,7 @@ impl Probe {
     }
 
     /// Walks the list by pages of `limit`, as a caller with page tokens does.
-    pub async fn walk(&self, op: &Operation, range: Range, limit: usize) -> Vec<(i64, Vec<u8>)> {
+    pub async fn walk(&self, op: &OpContext, range: Range, limit: usize) -> Vec<(i64, Vec<u8>)> {
         let mut seen = Vec::new();
         let mut range = Range { limit, ..range };
         loop {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use liststore::domain::{Identity, IdentityKind, ListKey, NewItem};
 use liststore::items::embedded::Fsync;
 use liststore::items::memory::MemoryStore;
-use liststore::items::{Bounds, ItemSession, ItemStore, Operation, Removal};
+use liststore::items::{Bounds, ItemSession, ItemStore, OpContext, Removal};
 use proptest::prelude::*;
 
 use super::{ALL, LIFE, MEMBERS, checked, name, op, set, stored, walk};
@@ -39,7 +39,7 @@ fn random_change(rng: &mut Rng, identity: Identity) -> Change {
 }
 
 /// `None` if it failed; otherwise the number that a removal reports.
-async fn carry_out(session: &Rc<dyn ItemSession>, op: &Operation, set: &ListKey, change: &Change) -> Option<u64> {
+async fn carry_out(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey, change: &Change) -> Option<u64> {
     match change {
         Change::Add(items) => session.add(op, set, items.clone()).await.ok().map(|()| 0),
         Change::Remove(removal) => session.remove(op, set, removal).await.ok(),

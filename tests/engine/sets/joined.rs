@@ -6,7 +6,7 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use liststore::domain::{Identity, Item, Keep, ListKey, NewItem};
 use liststore::items::embedded::Fsync;
-use liststore::items::{ItemSession, ItemStore, Operation, Removal, StoreError};
+use liststore::items::{ItemSession, ItemStore, OpContext, Removal, StoreError};
 use tokio::sync::oneshot;
 
 use super::{ALL, KEYS, LIFE, VALUES, checked, member, name, op, set, stored, walk};
@@ -26,7 +26,7 @@ struct Started {
 }
 
 impl Started {
-    fn start(&mut self, session: &Rc<dyn ItemSession>, op: Operation, set: &ListKey, items: Vec<NewItem>) {
+    fn start(&mut self, session: &Rc<dyn ItemSession>, op: OpContext, set: &ListKey, items: Vec<NewItem>) {
         let (added, waits) = start_add(session, op, set.clone(), items);
         self.added.push(added);
         self.waits.extend(waits);
@@ -41,7 +41,7 @@ impl Started {
 }
 
 /// Adds of few members, repeatedly, by operations of several moments, each of which sees its items.
-fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(Operation, Vec<NewItem>)> {
+fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(OpContext, Vec<NewItem>)> {
     // Adds with distant deadlines do not all wait together.
     let deadline = op().deadline;
     let add = |rng: &mut Rng| {
@@ -51,7 +51,7 @@ fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(Operation,
             let age = rng.below(life.min(6)) * SECOND;
             item(now - age, &stored(identity, rng.below(5), rng.below(3)), life)
         });
-        (Operation { deadline, ..operation(now, LIFE) }, items.collect())
+        (OpContext { deadline, ..operation(now, LIFE) }, items.collect())
     };
     (0..count).map(|_| add(rng)).collect()
 }

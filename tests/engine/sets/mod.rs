@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use liststore::domain::{Identity, Item, Keep, ListKey, MaxItems, MemberKey, NewItem, Retention};
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
-use liststore::items::{Bounds, ItemSession, ItemStore, Operation, Reclaim, Removal};
+use liststore::items::{Bounds, ItemSession, ItemStore, OpContext, Reclaim, Removal};
 
 use crate::harness::{SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
@@ -49,21 +49,21 @@ fn member(identity: Identity, member: u64, timestamp: u64) -> NewItem {
     item(timestamp, &stored(identity, member, 0), LIFE)
 }
 
-fn op() -> Operation {
+fn op() -> OpContext {
     operation(START, LIFE)
 }
 
-async fn walk(session: &Rc<dyn ItemSession>, op: &Operation, set: &ListKey) -> Vec<Item> {
+async fn walk(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey) -> Vec<Item> {
     session.get(op, set, &everything()).await.unwrap().items
 }
 
-async fn look_up(session: &Rc<dyn ItemSession>, op: &Operation, set: &ListKey) -> Vec<Option<Item>> {
+async fn look_up(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey) -> Vec<Option<Item>> {
     let members: Vec<_> = (0..MEMBERS).map(name).collect();
     session.lookup(op, set, &members).await.unwrap()
 }
 
 /// Each member occurs once, and look-ups find it at its place.
-async fn checked(session: &Rc<dyn ItemSession>, op: &Operation, set: &ListKey, what: &str) -> Vec<Item> {
+async fn checked(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey, what: &str) -> Vec<Item> {
     let items = walk(session, op, set).await;
     let identity = set.identity();
     let mut standing = BTreeMap::new();
@@ -146,7 +146,7 @@ fn entries_of_what_a_bounded_set_does_not_show_go_too() {
     runtime().block_on(async {
         let (disk, set) = (SimDisk::default(), set(0, KEYS));
         let opened = open(&disk, small_options(Fsync::Group)).await;
-        let bounded = Operation { max_items: MaxItems::new(10).ok(), ..op() };
+        let bounded = OpContext { max_items: MaxItems::new(10).ok(), ..op() };
         let bound = Arc::new(Mutex::new(Retention { ttl: bounded.ttl, max_items: None }));
         let asked = Arc::clone(&bound);
         opened.store.bound(Arc::new(move |_| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use liststore_contract::domain::{Identity, Item, Timestamp};
-use liststore_storage::Operation;
+use liststore_storage::OpContext;
 use liststore_storage::collect::Offered;
 
 use super::page::{Collect, Next};
@@ -24,7 +24,7 @@ impl Present {
         Self { timestamp, expires_at, value }
     }
 
-    pub fn is_seen_by(&self, op: &Operation) -> bool {
+    pub fn is_seen_by(&self, op: &OpContext) -> bool {
         op.sees(self.timestamp, self.expires_at)
     }
 
@@ -37,7 +37,7 @@ impl Present {
     }
 
     /// The item, if an operation sees it.
-    pub fn seen_by(self, op: &Operation) -> Option<Item> {
+    pub fn seen_by(self, op: &OpContext) -> Option<Item> {
         let timestamp = self.timestamp()?;
         self.is_seen_by(op).then_some(Item { timestamp, value: self.value })
     }

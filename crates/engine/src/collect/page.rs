@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use liststore_contract::domain::{Timestamp, ValueDigest};
 use liststore_storage::collect::Offered;
-use liststore_storage::{ItemPage, Operation, Range};
+use liststore_storage::{ItemPage, OpContext, Range};
 
 use super::turn::Turn;
 use crate::error::ReadError;
@@ -50,7 +50,7 @@ impl Offered for StoredItem<'_> {
 }
 
 /// Whether an operation sees an item.
-pub fn is_visible(op: &Operation, entry: &Entry) -> bool {
+pub fn is_visible(op: &OpContext, entry: &Entry) -> bool {
     !entry.deleted && op.sees(entry.timestamp, entry.expires_at)
 }
 
@@ -84,7 +84,7 @@ pub fn collect_row(row: Bytes, collector: &mut impl Collect) -> Option<Next> {
 /// Reads the newest visible item from one row, and passes its value to `taken`. `None` if the row has none and
 /// `complete` does not state that the list ends with it.
 pub fn newest_of_row<'r, T>(
-    op: &Operation,
+    op: &OpContext,
     row: &'r Bytes,
     complete: bool,
     taken: impl FnOnce(Timestamp, &'r [u8]) -> T,
@@ -108,7 +108,7 @@ pub fn newest_of_row<'r, T>(
 
 /// Reads a page from one row, and returns when it becomes outdated without a write. `None` if the row ends before the
 /// page does and `complete` does not state that the list ends there too.
-pub fn from_row(op: &Operation, range: &Range, row: Bytes, complete: bool) -> Option<(ItemPage, u64)> {
+pub fn from_row(op: &OpContext, range: &Range, row: Bytes, complete: bool) -> Option<(ItemPage, u64)> {
     let mut builder = PageBuilder::new(op, range);
     let next = collect_row(row, &mut builder)?;
     let holds_until = builder.holds_until();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use liststore_contract::domain::{Identity, ItemKey, NewItem, ValueDigest};
-use liststore_storage::Operation;
+use liststore_storage::OpContext;
 
 use super::members::{Met, Present};
 use crate::list_id::ListId;
@@ -93,14 +93,14 @@ fn digest_of_stored(stored: &[u8], member: &[u8], member_digest: ValueDigest) ->
 }
 
 /// Whether an operation sees the item that an earlier operation adds.
-fn sees_added(op: &Operation, item: &NewItem) -> bool {
+fn sees_added(op: &OpContext, item: &NewItem) -> bool {
     op.sees(item.timestamp.as_nanos(), item.expires_at)
 }
 
 impl SetWrite {
     /// Adds the new items of one operation after the other. `met` has the state of the members of all these items
     /// before, in their order.
-    pub fn add(identity: Identity, adds: Vec<(Operation, Vec<NewItem>)>, met: Vec<Met>) -> Self {
+    pub fn add(identity: Identity, adds: Vec<(OpContext, Vec<NewItem>)>, met: Vec<Met>) -> Self {
         let keep = identity.keep().unwrap_or_default();
         let (mut outcomes, digests) = (Outcomes::for_members(met.len()), member_digests(&met));
         let items = adds.into_iter().flat_map(|(op, items)| items.into_iter().map(move |item| (op, item)));

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use liststore_contract::domain::{ItemKey, MaxItems, Ttl};
-use liststore_storage::{BoundOf, Operation};
+use liststore_storage::{BoundOf, OpContext};
 use tokio::time::Instant;
 
 use crate::collect::page::{self, Collect, Last, Next};
@@ -52,7 +52,7 @@ pub struct Cut<'a> {
     view: &'a View,
     list: ListId,
     ask: BoundOf,
-    op: Operation,
+    op: OpContext,
     max_items: MaxItems,
     met: u64,
     end: End,
@@ -110,7 +110,7 @@ impl<'a> Surplus<'a> {
             None => *self.answers.entry(key.into()).or_insert_with(|| ask(key)),
         };
         let (ttl, max_items) = answer?;
-        let op = Operation::new(self.engine.clock.now(), ttl, Instant::now());
+        let op = OpContext::new(self.engine.clock.now(), ttl, Instant::now());
         let met = if goes_on { max_items.as_u64() } else { 0 };
         let ask = Arc::clone(ask);
         Some(Cut { view: self.view, list: list.clone(), ask, op, max_items, met, end: End::Unknown })

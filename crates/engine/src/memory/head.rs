@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 use liststore_contract::domain::Timestamp;
-use liststore_storage::{ItemPage, Operation, Range};
+use liststore_storage::{ItemPage, OpContext, Range};
 
 use crate::collect::page;
 use crate::collect::turn::Turn;
@@ -34,12 +34,12 @@ pub struct Head {
 
 impl Head {
     /// The requested page, if the head contains all of it.
-    pub fn page(&self, op: &Operation, range: &Range) -> Option<ItemPage> {
+    pub fn page(&self, op: &OpContext, range: &Range) -> Option<ItemPage> {
         page::from_row(op, range, self.row.clone(), self.complete).map(|(page, _)| page)
     }
 
     /// Passes the newest visible item of the list, or `None`, to `taken`, if the head determines it.
-    pub fn newest<'h, T>(&'h self, op: &Operation, taken: impl FnOnce(Timestamp, &'h [u8]) -> T) -> Option<Option<T>> {
+    pub fn newest<'h, T>(&'h self, op: &OpContext, taken: impl FnOnce(Timestamp, &'h [u8]) -> T) -> Option<Option<T>> {
         page::newest_of_row(op, &self.row, self.complete, taken)
     }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use liststore_contract::domain::Order;
-use liststore_storage::{ItemPage, Operation, PageInMemory, Range, StateToken, Validity};
+use liststore_storage::{ItemPage, OpContext, PageInMemory, Range, StateToken, Validity};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use zerocopy::FromZeros;
@@ -81,7 +81,7 @@ fn zeroed(counts: usize) -> Box<[AtomicU64]> {
 
 /// The number of items that a head must hold for a get; `None` if the get does not begin at the newest item or wants
 /// too many.
-pub fn wanted_for(range: &Range, op: &Operation) -> Option<usize> {
+pub fn wanted_for(range: &Range, op: &OpContext) -> Option<usize> {
     let from_the_top = range.after.is_none() && range.max_timestamp >= op.now;
     (from_the_top && range.limit <= LIMIT_MAX).then(|| (range.limit + range.limit / 4 + 1).max(ITEMS_MIN))
 }
@@ -166,13 +166,13 @@ impl Heads {
     }
 
     /// The page, if the list's head contains all of it.
-    pub fn page(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<ItemPage> {
+    pub fn page(&self, list: BorrowedListId<'_>, op: &OpContext, range: &Range) -> Option<ItemPage> {
         let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
         head.page(op, range)
     }
 
     /// The same page with its validity.
-    pub fn page_in_memory(&self, list: BorrowedListId<'_>, op: &Operation, range: &Range) -> Option<PageInMemory> {
+    pub fn page_in_memory(&self, list: BorrowedListId<'_>, op: &OpContext, range: &Range) -> Option<PageInMemory> {
         let before = self.state(list.hash());
         let head = if is_for_heads(range) { self.cache.get(&list)? } else { return None };
         let (page, until) = page::from_row(op, range, head.row.clone(), head.complete)?;
@@ -403,7 +403,7 @@ mod tests {
 
     /// The timestamps that a get sees, if the list's head is cached.
     fn seen_times(heads: &Heads, list: &ListId) -> Option<Vec<u64>> {
-        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(9));
+        let op = OpContext::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(9));
         let head = heads.cache.peek(list)?;
         let range = Range {
             min_timestamp: Timestamp::MIN,

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use liststore_contract::domain::{EntityId, FeatureKey, Item};
-use liststore_storage::{Bounds, Count, EntityPlace, ItemPage, Operation, Range};
+use liststore_storage::{Bounds, Count, EntityPlace, ItemPage, OpContext, Range};
 
 use super::tables::View;
 use crate::collect::page::{self, Collect, Counter, Next, PageBuilder};
@@ -34,7 +34,7 @@ pub trait Told {
     type Collector: Collect;
     type Of;
 
-    fn collector(op: &Operation) -> Self::Collector;
+    fn collector(op: &OpContext) -> Self::Collector;
 
     /// `None` for a list without visible items.
     fn of(entity: EntityId, found: <Self::Collector as Collect>::Found) -> Option<Self::Of>;
@@ -50,7 +50,7 @@ impl Told for Entities {
     type Collector = Counter;
     type Of = EntityId;
 
-    fn collector(op: &Operation) -> Counter {
+    fn collector(op: &OpContext) -> Counter {
         Counter::new(op, &Bounds::ALL, 1)
     }
 
@@ -70,7 +70,7 @@ impl Told for Bags {
     type Collector = PageBuilder;
     type Of = (EntityId, Item);
 
-    fn collector(op: &Operation) -> PageBuilder {
+    fn collector(op: &OpContext) -> PageBuilder {
         PageBuilder::new(op, &Range::NEWEST)
     }
 
@@ -93,7 +93,7 @@ pub struct Part<T> {
 /// One part of the walk.
 pub struct EntityRead<T: Told> {
     view: Arc<View>,
-    op: Operation,
+    op: OpContext,
     hash: ListHash,
     /// The prefix of the bytes of the feature version's lists.
     prefix: Vec<u8>,
@@ -122,7 +122,7 @@ fn is_of(prefix: &[u8], list: &ListId) -> bool {
 impl<T: Told> EntityRead<T> {
     pub fn new(
         view: Arc<View>,
-        op: &Operation,
+        op: &OpContext,
         hash: ListHash,
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use liststore_contract::domain::{FeatureKey, Item, ListKeys};
-use liststore_storage::Operation;
+use liststore_storage::OpContext;
 
 use crate::list_id::BorrowedListId;
 use crate::memory::head::Head;
@@ -23,7 +23,7 @@ const COPIED_BYTES_MAX: usize = 1 << 10;
 const LINE_BYTES: usize = 64;
 
 /// The visible bag of a list, or its absence, if its head shows it.
-pub fn bag(heads: &Heads, op: &Operation, bag: BorrowedListId<'_>) -> Option<Option<Item>> {
+pub fn bag(heads: &Heads, op: &OpContext, bag: BorrowedListId<'_>) -> Option<Option<Item>> {
     let head = heads.head(bag)?;
     head.newest(op, |timestamp, value| Item { timestamp, value: head.row.slice_ref(value) })
 }
@@ -32,7 +32,7 @@ pub fn bag(heads: &Heads, op: &Operation, bag: BorrowedListId<'_>) -> Option<Opt
 pub fn bags(
     heads: &Heads,
     hash: ListHash,
-    op: &Operation,
+    op: &OpContext,
     feature_key: &FeatureKey,
     entries: &[Item],
 ) -> Vec<Option<Option<Item>>> {

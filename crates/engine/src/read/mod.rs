@@ -9,7 +9,7 @@ pub mod tables;
 
 use std::sync::Arc;
 
-use liststore_storage::{ItemPage, Operation, Range};
+use liststore_storage::{ItemPage, OpContext, Range};
 
 use super::collect::page::{self, Collect, Next, PageBuilder};
 use super::collect::turn::Turn;
@@ -26,7 +26,7 @@ pub struct PageRead {
     view: Arc<View>,
     in_memory: InMemory,
     list: ListId,
-    op: Operation,
+    op: OpContext,
     range: Range,
     stage: Stage,
     /// The head, once it has been read.
@@ -40,7 +40,7 @@ enum Stage {
 }
 
 impl PageRead {
-    pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, op: Operation, range: Range) -> Self {
+    pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, op: OpContext, range: Range) -> Self {
         Self { view, in_memory, list, op, range, stage: Stage::Begun, head: None }
     }
 
@@ -123,9 +123,9 @@ mod tests {
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
 
-    fn operation() -> Operation {
+    fn operation() -> OpContext {
         let deadline = Instant::now() + Duration::from_secs(600);
-        Operation::new(Timestamp::from_nanos(1_000_000).unwrap(), Ttl::MAX, deadline)
+        OpContext::new(Timestamp::from_nanos(1_000_000).unwrap(), Ttl::MAX, deadline)
     }
 
     /// A list with this many items of one value.

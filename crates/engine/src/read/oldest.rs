@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use liststore_contract::domain::{Item, ItemKey, Timestamp};
 use liststore_storage::collect::{Offered, is_visible};
-use liststore_storage::{ItemPage, Operation, Range};
+use liststore_storage::{ItemPage, OpContext, Range};
 
 use super::tables::{InMemory, View};
 use crate::collect::page::{self, Collect, Last, Next};
@@ -28,7 +28,7 @@ const STEPS_MAX: usize = 64;
 
 /// The page, and the window that is being read for it.
 pub struct OldestPage {
-    op: Operation,
+    op: OpContext,
     range: Range,
     floor: Floor,
     /// Newest first: the oldest offered items, as many as the page may still need.
@@ -39,7 +39,7 @@ pub struct OldestPage {
 }
 
 impl OldestPage {
-    pub fn new(op: &Operation, range: &Range) -> Self {
+    pub fn new(op: &OpContext, range: &Range) -> Self {
         let lowest = op.ttl.visible_from(op.now).max(range.min_timestamp);
         let floor = match range.after {
             Some(after) if after.timestamp >= lowest => Floor::above(after),
@@ -150,7 +150,7 @@ struct Window {
 impl OldestRead {
     /// `in_memory` has the memory content of the list: up to the newest wanted item, or all of it if the operation has
     /// a bound on the number of items.
-    pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, op: &Operation, range: &Range) -> Self {
+    pub fn new(view: Arc<View>, in_memory: InMemory, list: ListId, op: &OpContext, range: &Range) -> Self {
         let steps = (range.limit / ITEMS_OF_STEP).clamp(1, FIRST_STEPS_MAX);
         let last = op.max_items.map(|max_items| Last::new(op, max_items));
         Self { view, in_memory, list, page: OldestPage::new(op, range), last, finding: None, steps, window: None }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use liststore_contract::domain::Identity;
 use liststore_contract::domain::MaxItems;
-use liststore_storage::{Operation, Removal};
+use liststore_storage::{OpContext, Removal};
 
 use super::tables::View;
 use crate::collect::page;
@@ -97,7 +97,7 @@ impl Taken {
 pub struct RemovalSearch {
     view: Arc<View>,
     list: ListId,
-    op: Operation,
+    op: OpContext,
     identity: Identity,
     taken: Taken,
     start: Start,
@@ -114,7 +114,7 @@ impl RemovalSearch {
     pub fn new(
         view: Arc<View>,
         list: ListId,
-        (op, identity): (Operation, Identity),
+        (op, identity): (OpContext, Identity),
         removal: &Removal,
         write_bytes: usize,
     ) -> Self {

@@ -358,7 +358,7 @@ mod tests {
     use crate::row::seek::HeldRow;
     use crate::row::{self, work};
     use liststore_contract::domain::{Item, NewItem, Order, Timestamp, Ttl};
-    use liststore_storage::{ItemPage, Operation, Range};
+    use liststore_storage::{ItemPage, OpContext, Range};
 
     const HASH: ListHash = ListHash::Of(|bytes| bytes.len() as u64);
     const ITEMS: u64 = 20_000;
@@ -374,7 +374,7 @@ mod tests {
 
     /// Walks the list in pages, and returns the number of encountered items and of computed digests.
     fn walk(view: &Arc<View>, list: &ListId, order: Order) -> (u64, u64) {
-        let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
+        let op = OpContext::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
         let (mut range, mut met) = (
             Range {
                 min_timestamp: Timestamp::MIN,
@@ -407,7 +407,7 @@ mod tests {
         (met, digests)
     }
 
-    fn newest(view: &View, list: &ListId, op: &Operation, range: &Range) -> ItemPage {
+    fn newest(view: &View, list: &ListId, op: &OpContext, range: &Range) -> ItemPage {
         let start = Start::of(range);
         let mut merge = view.merge(list, &start, &view.in_memory(list, start.ceiling)).unwrap();
         let mut read = PageBuilder::new(op, range);
@@ -415,7 +415,7 @@ mod tests {
         read.finish()
     }
 
-    fn oldest(view: &Arc<View>, list: &ListId, op: &Operation, range: &Range) -> ItemPage {
+    fn oldest(view: &Arc<View>, list: &ListId, op: &OpContext, range: &Range) -> ItemPage {
         let mut read = OldestRead::new(view.clone(), view.in_memory(list, u64::MAX), list.clone(), op, range);
         loop {
             if let Some(page) = read.turn().unwrap() {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use hashbrown::HashSet;
 use liststore_contract::domain::{ListKey, NewItem};
-use liststore_storage::{Done, Operation, SetAdd, StoreError, ToAwait};
+use liststore_storage::{Done, OpContext, SetAdd, StoreError, ToAwait};
 
 use crate::collect::members::Met;
 use crate::collect::set_write::SetWrite;
@@ -18,8 +18,8 @@ use crate::session::EmbeddedSession;
 struct Together {
     list: ListKey,
     /// With the time of the last of them, and the earliest deadline.
-    op: Operation,
-    adds: Vec<(Operation, Vec<NewItem>)>,
+    op: OpContext,
+    adds: Vec<(OpContext, Vec<NewItem>)>,
     /// The member of each item.
     members: Vec<Bytes>,
     done: Done,
@@ -117,7 +117,7 @@ impl EmbeddedSession {
         }
     }
 
-    async fn write_later(self: Rc<Self>, op: Operation, changes: Changes, done: Done) {
+    async fn write_later(self: Rc<Self>, op: OpContext, changes: Changes, done: Done) {
         match self.engine.queue.place(Part::Adds, changes, op.deadline).await {
             Ok(placed) => self.engine.queue.push(placed, op.deadline, done),
             Err(error) => done(Err(error)),

@@ -6,7 +6,7 @@ pub mod search;
 use bytes::Bytes;
 use hashbrown::HashSet;
 use liststore_contract::domain::{Identity, Item, ListKey};
-use liststore_storage::{Operation, Removal, StoreError};
+use liststore_storage::{OpContext, Removal, StoreError};
 use tokio::time::Instant;
 
 use super::collect::members::{MemberFinder, Met};
@@ -34,7 +34,7 @@ impl EmbeddedSession {
     /// Finds the stored items of some members, in their order.
     pub(crate) async fn find_members(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         members: &[Bytes],
     ) -> Result<Vec<Met>, StoreError> {
@@ -64,9 +64,9 @@ impl EmbeddedSession {
 
     /// Reads a worthwhile part of a set to build its table. If that fails, or takes too long, members are found without
     /// it.
-    async fn index_members(&self, op: &Operation, identity: Identity, set: &ListId, worth: Worth) {
+    async fn index_members(&self, op: &OpContext, identity: Identity, set: &ListId, worth: Worth) {
         let now = Instant::now();
-        let op = Operation { deadline: now + op.deadline.saturating_duration_since(now) / 4, ..*op };
+        let op = OpContext { deadline: now + op.deadline.saturating_duration_since(now) / 4, ..*op };
         let Looked { seen, view, in_memory, inline } = self.look(set, u64::MAX);
         let mut scan = Scan::new(view, in_memory, set.clone(), Start::NEWEST, IndexBuilder::new(identity, worth));
         if let Ok(Some(index)) = self.read(&op, inline, move || scan.turn().transpose()).await {
@@ -77,7 +77,7 @@ impl EmbeddedSession {
     /// Finds members by their reverse entries.
     async fn search_members(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         set: ListId,
         members: &[Bytes],
@@ -98,7 +98,7 @@ impl EmbeddedSession {
     }
 
     /// The items of found members that an operation sees.
-    async fn shown(&self, op: &Operation, list: &ListKey, met: Vec<Met>) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn shown(&self, op: &OpContext, list: &ListKey, met: Vec<Met>) -> Result<Vec<Option<Item>>, StoreError> {
         let present = |met: Met| met.present.and_then(|present| present.seen_by(op));
         let mut seen: Vec<_> = met.into_iter().map(present).collect();
         if let Some(max_items) = op.max_items
@@ -118,7 +118,7 @@ impl EmbeddedSession {
 
     pub(crate) async fn look_up(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         members: &[Bytes],
     ) -> Result<Vec<Option<Item>>, StoreError> {
@@ -129,7 +129,7 @@ impl EmbeddedSession {
     /// Removes the items of some members. Returns the number of visible ones.
     pub(crate) async fn remove_members(
         &self,
-        op: &Operation,
+        op: &OpContext,
         list: &ListKey,
         removal: &Removal,
         members: &[Bytes],

@@ -195,7 +195,7 @@ mod tests {
     use crate::read::tables::{Files, no_files};
     use crate::row::work;
     use liststore_contract::domain::{Keep, NewItem, Timestamp, Ttl};
-    use liststore_storage::Operation;
+    use liststore_storage::OpContext;
 
     const IDENTITY: Identity = Identity::Value(Keep::Newest);
 
@@ -234,7 +234,7 @@ mod tests {
             };
             let items: Vec<_> = members.map(item).collect();
             let values: Vec<_> = items.iter().map(|item| item.value.clone()).collect();
-            let op = Operation::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
+            let op = OpContext::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(600));
             let write = SetWrite::add(IDENTITY, vec![(op, items)], self.find(&values));
             for change in write.into_changes(self.set.clone(), self.reverse.clone()).unwrap().as_slice() {
                 self.view.active.apply(&change.list, &change.change, change.oldest);

@@ -31,7 +31,7 @@ use liststore_contract::wire::{AggregateWindow, Aggregated, WindowAggregates, Wi
 use smallvec::SmallVec;
 
 use super::collect::{Collect, Next, Offered, is_visible};
-use super::{Bounds, Operation};
+use super::{Bounds, OpContext};
 use tally::{Field, Rendered, Tally};
 use values::Values;
 
@@ -97,7 +97,7 @@ struct Chain {
 /// Aggregates the items of a list that it is offered, newest first.
 pub struct Aggregator {
     plan: Arc<Aggregation>,
-    op: Operation,
+    op: OpContext,
     identity: Identity,
     as_of: Timestamp,
     /// The oldest timestamp that is visible.
@@ -118,7 +118,7 @@ pub struct Aggregator {
 
 impl Aggregator {
     /// For items of a list with this identity that the operation sees.
-    pub fn new(plan: &Arc<Aggregation>, op: &Operation, identity: Identity) -> Self {
+    pub fn new(plan: &Arc<Aggregation>, op: &OpContext, identity: Identity) -> Self {
         let as_of = plan.as_of.unwrap_or(op.now);
         let bounds = plan.windows.iter().map(|window| bounds_of(window, as_of, plan.as_of));
         let windows: Vec<_> = bounds.map(|(min, max)| Window { min, max, reason: None, rendered: None }).collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use liststore_contract::domain::{ListKey, Order};
 
-use super::super::{Bounds, ItemSession, Operation, Range, StoreError};
+use super::super::{Bounds, ItemSession, OpContext, Range, StoreError};
 use super::{Aggregation, Aggregator, Outcome};
 use crate::collect::{Collect, Next};
 
@@ -15,7 +15,7 @@ const PAGE_BYTES: usize = 1 << 20;
 /// [`ItemSession::aggregate`] for a session that reads pages.
 pub async fn aggregate_pages(
     session: &dyn ItemSession,
-    op: &Operation,
+    op: &OpContext,
     list: &ListKey,
     aggregation: &Arc<Aggregation>,
 ) -> Result<Outcome, StoreError> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{AggregateFailure, Aggregation, Aggregator, Outcome};
-use crate::Operation;
+use crate::OpContext;
 use crate::collect::{Collect, Next};
 
 /// Seconds.
@@ -38,7 +38,7 @@ impl Case {
         let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
         let plan = Aggregation::new(&input, form(self.value_type), self.items_max).unwrap().within(self.bytes_max);
         let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
-        let mut op = Operation::new(now, self.ttl, Instant::now() + Duration::from_secs(60));
+        let mut op = OpContext::new(now, self.ttl, Instant::now() + Duration::from_secs(60));
         op.max_items = self.max_items.map(|items| MaxItems::new(items).unwrap());
         let mut aggregator = Aggregator::new(&Arc::new(plan), &op, Identity::Item);
         for (age, value) in items {
@@ -260,7 +260,7 @@ fn results_that_repeat_values_are_bounded_as_they_are_made() {
     let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
     let plan = Arc::new(Aggregation::new(&input, form(ValueType::String), 1_000).unwrap().within(1 << 20));
     let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
-    let op = Operation::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
+    let op = OpContext::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
     let mut aggregator = Aggregator::new(&plan, &op, Identity::Item);
     for n in 0..100 {
         assert_eq!(aggregator.meet(NOW * SECOND, format!("{n:01000}").as_bytes()), Next::Wanted);
@@ -277,7 +277,7 @@ fn damaged_values_are_an_error() {
     let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
     let plan = Arc::new(Aggregation::new(&input, form(ValueType::Json), 10).unwrap());
     let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
-    let op = Operation::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
+    let op = OpContext::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
     let mut aggregator = Aggregator::new(&plan, &op, Identity::Item);
     assert_eq!(aggregator.meet(NOW * SECOND, b"{\"a"), Next::Done);
     assert_eq!(aggregator.finish().result.unwrap_err(), AggregateFailure::Damaged);

@@ -6,19 +6,19 @@ use bytes::Bytes;
 use liststore_contract::domain::{Identity, Timestamp};
 
 use super::{Collect, Next, Offered, is_visible};
-use crate::Operation;
+use crate::OpContext;
 use crate::request::{Bounds, Count};
 
 /// The items that an operation sees between two moments.
 struct Within {
-    op: Operation,
+    op: OpContext,
     /// Nanoseconds since the Unix epoch, both inclusive.
     floor: u64,
     ceiling: u64,
 }
 
 impl Within {
-    fn new(op: &Operation, bounds: &Bounds) -> Self {
+    fn new(op: &OpContext, bounds: &Bounds) -> Self {
         let floor = op.ttl.visible_from(op.now).max(bounds.min_timestamp).as_nanos();
         Self { op: *op, floor, ceiling: bounds.max_timestamp.as_nanos() }
     }
@@ -40,7 +40,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    pub fn new(op: &Operation, bounds: &Bounds, max: u64) -> Self {
+    pub fn new(op: &OpContext, bounds: &Bounds, max: u64) -> Self {
         Self { within: Within::new(op, bounds), max, count: Count { items: 0, exact: true } }
     }
 }
@@ -80,7 +80,7 @@ pub struct Finder {
 }
 
 impl Finder {
-    pub fn new(op: &Operation, bounds: &Bounds, identity: Identity, values: &[Bytes]) -> Self {
+    pub fn new(op: &OpContext, bounds: &Bounds, identity: Identity, values: &[Bytes]) -> Self {
         let mut missing = HashMap::with_capacity(values.len());
         let place = |value: &Bytes| {
             let next = missing.len();

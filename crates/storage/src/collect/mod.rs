@@ -15,7 +15,7 @@ use liststore_contract::domain::{ItemKey, Timestamp, ValueDigest};
 pub use look::{Counter, Finder};
 pub use page::{Last, Newest, PageBuilder};
 
-use crate::Operation;
+use crate::OpContext;
 
 /// Whether a collector wants more items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,6 @@ pub trait Collect {
 
 /// Whether an operation sees an item.
 #[inline]
-pub fn is_visible(op: &Operation, item: &impl Offered) -> bool {
+pub fn is_visible(op: &OpContext, item: &impl Offered) -> bool {
     !item.is_deleted() && op.sees(item.timestamp(), item.expires_at())
 }

@@ -4,12 +4,12 @@
 use liststore_contract::domain::{Item, ItemKey, MaxItems, Timestamp, ValueDigest};
 
 use super::{Collect, Next, Offered, is_visible};
-use crate::Operation;
+use crate::OpContext;
 use crate::request::{ItemPage, Range};
 
 /// Collects a page from items that are offered in the list's order.
 pub struct PageBuilder {
-    op: Operation,
+    op: OpContext,
     range: Range,
     floor: u64,
     /// Where the page begins: nothing newer, and of the items of that timestamp only those with a lower digest.
@@ -24,7 +24,7 @@ pub struct PageBuilder {
 
 impl PageBuilder {
     #[inline]
-    pub fn new(op: &Operation, range: &Range) -> Self {
+    pub fn new(op: &OpContext, range: &Range) -> Self {
         let floor = op.ttl.visible_from(op.now).max(range.min_timestamp).as_nanos();
         let (ceiling, below) = match range.after {
             Some(after) if after.timestamp <= range.max_timestamp => (after.timestamp.as_nanos(), Some(after.digest)),
@@ -99,13 +99,13 @@ impl Collect for PageBuilder {
 /// Offers a collector the visible items of a list up to the most that it shows. It must be offered the list
 /// from its newest item on.
 pub struct Newest<C> {
-    op: Operation,
+    op: OpContext,
     left: usize,
     collector: C,
 }
 
 impl<C> Newest<C> {
-    pub fn new(op: &Operation, max_items: MaxItems, collector: C) -> Self {
+    pub fn new(op: &OpContext, max_items: MaxItems, collector: C) -> Self {
         Self { op: *op, left: max_items.get(), collector }
     }
 }
@@ -130,13 +130,13 @@ impl<C: Collect> Collect for Newest<C> {
 /// Finds the last of the visible items that a list shows. It must be offered the list from its newest item
 /// on.
 pub struct Last {
-    op: Operation,
+    op: OpContext,
     left: usize,
     found: Option<ItemKey>,
 }
 
 impl Last {
-    pub fn new(op: &Operation, max_items: MaxItems) -> Self {
+    pub fn new(op: &OpContext, max_items: MaxItems) -> Self {
         Self { op: *op, left: max_items.get(), found: None }
     }
 }

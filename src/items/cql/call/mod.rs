@@ -27,7 +27,7 @@ use super::pressure::permits::Permit;
 use super::pressure::retry::Request;
 use super::statements::{Query, Statement, Writes};
 use crate::domain::ListKey;
-use crate::items::{Operation, StoreError};
+use crate::items::{OpContext, StoreError};
 
 /// The subject of a call's queries.
 pub trait Subject: Clone {
@@ -51,7 +51,7 @@ impl Subject for () {
 /// An operation on a list, set or bag, or on the partition of a bucket.
 pub struct Call<L = ListKey> {
     pub core: Arc<Core>,
-    pub op: Operation,
+    pub op: OpContext,
     pub list: L,
     /// None before the first request, and after a request that failed: its attempts may be under way still.
     permit: Option<Permit>,
@@ -59,11 +59,11 @@ pub struct Call<L = ListKey> {
 
 impl<L: Subject> Call<L> {
     /// A call that takes its permit with its first request.
-    pub fn new(core: &Arc<Core>, op: &Operation, list: &L) -> Self {
+    pub fn new(core: &Arc<Core>, op: &OpContext, list: &L) -> Self {
         Self { core: Arc::clone(core), op: *op, list: list.clone(), permit: None }
     }
 
-    pub fn with_permit(core: &Arc<Core>, op: &Operation, list: &L, permit: Permit) -> Self {
+    pub fn with_permit(core: &Arc<Core>, op: &OpContext, list: &L, permit: Permit) -> Self {
         Self { permit: Some(permit), ..Self::new(core, op, list) }
     }
 

@@ -12,7 +12,7 @@ use crate::items::cql::call::Call;
 use crate::items::cql::statements::lists::ListStatement;
 use crate::items::cql::statements::{Query, Statement, Writes};
 use crate::items::cql::ttl::row_ttl_secs;
-use crate::items::{Operation, StoreError};
+use crate::items::{OpContext, StoreError};
 
 /// The most that one add may have in keys and values. A mutation must fit in half a commit log
 /// segment and a request in a frame: 16 MiB each by Cassandra's defaults
@@ -30,7 +30,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    pub fn of(list: &ListKey, items: &[NewItem], op: &Operation, write_timestamp: i64) -> Self {
+    pub fn of(list: &ListKey, items: &[NewItem], op: &OpContext, write_timestamp: i64) -> Self {
         let items = items
             .iter()
             .filter_map(|item| {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_row_has_one_write_timestamp_and_its_own_ttl() {
         let now = Timestamp::from_nanos(1_000_000_000).unwrap();
-        let op = Operation::new(now, Ttl::from_secs(60).unwrap(), Instant::now() + Duration::from_secs(1));
+        let op = OpContext::new(now, Ttl::from_secs(60).unwrap(), Instant::now() + Duration::from_secs(1));
         let items = [
             item(7, Bytes::from_static(b""), 1_000_000_001),
             item(8, Bytes::from_static(b"v"), 61_000_000_000),

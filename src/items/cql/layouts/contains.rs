@@ -16,7 +16,7 @@ use crate::domain::{Item, ItemKey, ListKey, Order, Timestamp, ValueDigest};
 use crate::items::cql::call::{Call, Pages};
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::lists::ListStatement;
-use crate::items::{Bounds, Operation, Range, StoreError};
+use crate::items::{Bounds, OpContext, Range, StoreError};
 
 /// Rows of the first page, and of any.
 const FIRST_ROWS: usize = 500;
@@ -81,7 +81,7 @@ fn cost_of(item: &Item) -> usize {
 /// The items that a search may return.
 #[derive(Clone, Copy)]
 struct Visible {
-    op: Operation,
+    op: OpContext,
     within: Bounds,
     /// The last item that the list shows, if it has more.
     last_shown: Option<ItemKey>,

@@ -22,7 +22,7 @@ use crate::items::cql::statements::buckets::BucketStatement;
 use crate::items::cql::statements::lists::ListStatement;
 use crate::items::cql::statements::sets::SetStatement;
 use crate::items::cql::statements::{Name, Query};
-use crate::items::{Bounds, EntityPage, EntityPlace, Operation, StoreError};
+use crate::items::{Bounds, EntityPage, EntityPlace, OpContext, StoreError};
 
 /// Partitions that one part reads, of all features.
 const PARTITIONS_MIN: usize = 500;
@@ -47,7 +47,7 @@ pub enum Told {
 /// One part of the walk.
 pub async fn entities(
     core: &Arc<Core>,
-    op: &Operation,
+    op: &OpContext,
     feature_key: &FeatureKey,
     from: Option<&EntityPlace>,
     limit: usize,
@@ -127,7 +127,7 @@ type Partition = (i64, String, String);
 /// this was not the end of the table: lists of that token may have been cut off in their middle.
 async fn partitions_between(
     core: &Arc<Core>,
-    op: &Operation,
+    op: &OpContext,
     statement: Name,
     (from, mut to): (i64, i64),
     rows_max: usize,
@@ -137,7 +137,7 @@ async fn partitions_between(
     to = nearer(from, to, narrowed);
     loop {
         let left = op.deadline.saturating_duration_since(Instant::now());
-        let attempt = Operation { deadline: Instant::now() + left / 2, ..*op };
+        let attempt = OpContext { deadline: Instant::now() + left / 2, ..*op };
         let began = Instant::now();
         match partitions_of(core, &attempt, statement, (from, to), rows_max).await {
             Ok(found) => {
@@ -167,7 +167,7 @@ fn nearer(from: i64, to: i64, narrowed: u32) -> i64 {
 /// Partitions of a table between two tokens, at most so many; fewer only if there are no more.
 async fn partitions_of(
     core: &Arc<Core>,
-    op: &Operation,
+    op: &OpContext,
     statement: Name,
     (from, to): (i64, i64),
     rows_max: usize,
@@ -188,7 +188,7 @@ async fn partitions_of(
 
 async fn has_items(
     core: &Arc<Core>,
-    op: &Operation,
+    op: &OpContext,
     feature_key: &FeatureKey,
     entity: &EntityId,
 ) -> Result<bool, StoreError> {

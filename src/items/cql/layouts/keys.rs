@@ -2,7 +2,7 @@
 
 use super::walk::Slice;
 use crate::domain::{ItemKey, Order, Timestamp};
-use crate::items::{Bounds, Operation};
+use crate::items::{Bounds, OpContext};
 
 /// Rows of a value that are found before the next ones are asked for, and bytes of them.
 ///
@@ -26,7 +26,7 @@ pub fn rows_of_value(value: &[u8]) -> usize {
 /// keys have the same length: what follows a key is above `key$`. `last_shown` is the last item of a list that
 /// does not show all.
 pub fn bounds(
-    op: &Operation,
+    op: &OpContext,
     within: &Bounds,
     (order, after): (Order, Option<ItemKey>),
     last_shown: Option<ItemKey>,
@@ -66,16 +66,16 @@ mod tests {
         Timestamp::from_nanos(nanos).unwrap()
     }
 
-    fn op(now: u64, ttl_secs: u64) -> Operation {
+    fn op(now: u64, ttl_secs: u64) -> OpContext {
         let deadline = Instant::now() + Duration::from_secs(1);
-        Operation::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), deadline)
+        OpContext::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), deadline)
     }
 
     fn pair_of(slice: Option<Slice>) -> Option<(String, String)> {
         slice.map(|Slice { lower, upper, .. }| (lower, upper))
     }
 
-    fn bounds(op: &Operation, (min, max, after): (u64, u64, Option<ItemKey>)) -> Option<(String, String)> {
+    fn bounds(op: &OpContext, (min, max, after): (u64, u64, Option<ItemKey>)) -> Option<(String, String)> {
         let within = Bounds { min_timestamp: at(min), max_timestamp: at(max) };
         pair_of(super::bounds(op, &within, (Order::Newest, after), None))
     }

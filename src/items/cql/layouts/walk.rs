@@ -13,7 +13,7 @@ use crate::items::collect::{Collect, Next, Offered, PageBuilder};
 use crate::items::cql::call::Call;
 use crate::items::cql::error::damaged_row;
 use crate::items::cql::pressure::coalesce::FetchedPage;
-use crate::items::{ItemPage, Operation, Range};
+use crate::items::{ItemPage, OpContext, Range};
 
 /// The rows of a walk: `lower <= key < upper`, in an order.
 #[derive(Debug, Clone)]
@@ -170,7 +170,7 @@ pub struct PageCollector {
 
 impl PageCollector {
     /// A page of a range whose bounds the walk has.
-    pub fn new(op: &Operation, range: &Range, with_expiries: bool) -> Self {
+    pub fn new(op: &OpContext, range: &Range, with_expiries: bool) -> Self {
         let builder = PageBuilder::new(op, &Range { after: None, ..*range });
         Self { builder, expiries: with_expiries.then(Vec::new) }
     }

@@ -2,7 +2,7 @@
 
 use super::noted::{Met, Noted};
 use crate::domain::{ListKey, MaxItems};
-use crate::items::Operation;
+use crate::items::OpContext;
 
 /// A list may be longer than is shown by such a part of it, so that not every add brings a tombstone.
 const SLACK_PART: usize = 8;
@@ -20,14 +20,14 @@ pub struct Overlong(Noted<ListKey>);
 
 impl Overlong {
     /// Has a list looked at that was met with more items than it shows.
-    pub fn met(&self, op: &Operation, list: &ListKey) {
+    pub fn met(&self, op: &OpContext, list: &ListKey) {
         if op.max_items.is_some() {
             self.0.met(list.clone());
         }
     }
 
     /// Has a list looked at now and then to which items were added.
-    pub fn added(&self, op: &Operation, list: &ListKey, items: usize) {
+    pub fn added(&self, op: &OpContext, list: &ListKey, items: usize) {
         let due = |max_items| fastrand::usize(..slack(max_items).max(LOOK_EVERY_MIN)) < items;
         if op.max_items.is_some_and(due) {
             self.met(op, list);

@@ -12,7 +12,7 @@ use prometheus::{IntCounter, IntGauge};
 use tokio::time::Instant;
 
 use crate::domain::{ListKey, Ttl};
-use crate::items::Operation;
+use crate::items::OpContext;
 
 /// A list with this many items is reported. With 1 KB each they are about 100 MB, where Cassandra begins to warn.
 pub const WIDE_ITEMS: u64 = 100_000;
@@ -75,7 +75,7 @@ pub struct WideSample {
 
 impl WideSample {
     /// A list was added to: the first one after a look is the next to be looked at.
-    pub fn added(&self, op: &Operation, list: &ListKey) {
+    pub fn added(&self, op: &OpContext, list: &ListKey) {
         let is_wanted = op.max_items.is_none() && list.bucket().is_none() && !list.identity().is_set();
         if is_wanted && !self.is_chosen.load(Ordering::Relaxed) && !self.is_chosen.swap(true, Ordering::Relaxed) {
             *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some((list.clone(), op.ttl));
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn the_first_list_that_is_added_to_is_looked_at_next() {
         let (sample, ttl) = (WideSample::default(), Ttl::DAY);
-        let op = Operation::new(Timestamp::MIN, ttl, Instant::now());
+        let op = OpContext::new(Timestamp::MIN, ttl, Instant::now());
         sample.added(&op, &list("bucketed", Some(Bucket::Day)));
-        sample.added(&Operation { max_items: MaxItems::new(7).ok(), ..op }, &list("bounded", None));
+        sample.added(&OpContext { max_items: MaxItems::new(7).ok(), ..op }, &list("bounded", None));
         assert_eq!(sample.take(), None);
         sample.added(&op, &list("a", None));
         sample.added(&op, &list("b", None));

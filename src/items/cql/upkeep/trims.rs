@@ -18,7 +18,7 @@ use crate::items::cql::layouts::layout::Layout;
 use crate::items::cql::layouts::walk::Keys;
 use crate::items::cql::layouts::{buckets, members};
 use crate::items::cql::notes::overlong::slack;
-use crate::items::{Bounds, Operation, StoreError};
+use crate::items::{Bounds, OpContext, StoreError};
 
 /// How long a look and its deletion may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     let Some(bound @ (ttl, max_items)) = core.bound_of(list) else { return Ok(()) };
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
-    let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
+    let op = OpContext::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
     let call = &mut Call::with_permit(core, &op, list, permit);
     if list.identity().is_set() || list.bucket().is_some() {
         let is_bound = || core.bound_of(list) == Some(bound);

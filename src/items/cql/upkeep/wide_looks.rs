@@ -10,7 +10,7 @@ use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
 use crate::items::cql::layouts::layout::Layout;
 use crate::items::cql::notes::wide::WIDE_ITEMS;
-use crate::items::{Bounds, Operation, StoreError};
+use crate::items::{Bounds, OpContext, StoreError};
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub async fn look_for_wide(core: Arc<Core>) {
 async fn look(core: &Arc<Core>, list: &ListKey, ttl: Ttl) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
-    let op = Operation::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
+    let op = OpContext::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
     let call = &mut Call::with_permit(core, &op, list, permit);
     let keys = Layout::Items.keys(call, &Bounds::ALL, None, (WIDE_ITEMS, 0)).await?;
     core.wide.met(list, keys.count);

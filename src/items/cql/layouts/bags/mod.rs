@@ -31,7 +31,7 @@ use crate::items::cql::statements::bags::BagStatement;
 use crate::items::cql::statements::lists::KEYS_MAX;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{
-    BagAfter, BagEntries, BagRow, BagSwap, EntryChange, JOB_OPERATION_TIME_MAX, Operation, ReadBag, StoreError, Swapped,
+    BagAfter, BagEntries, BagRow, BagSwap, EntryChange, JOB_OPERATION_TIME_MAX, OpContext, ReadBag, StoreError, Swapped,
 };
 
 /// How long the state of a bag that was taken out is kept, in seconds: much longer than clocks are apart and writes
@@ -51,7 +51,7 @@ const ROWS_MAX: usize = 2;
 const LISTS_MAX: usize = 8;
 
 /// The stamp of the bag that a row shows.
-fn shown(row: &StoredBag, op: &Operation) -> Option<Timestamp> {
+fn shown(row: &StoredBag, op: &OpContext) -> Option<Timestamp> {
     let (stamp, expires_at) = row.bag?;
     op.sees(stamp.as_nanos(), expires_at).then_some(stamp)
 }
@@ -228,7 +228,7 @@ async fn put(call: &mut Call, before: StoredBag, new: New) -> Result<bool, Store
 }
 
 /// The values of the statement that puts a row, the same for each attempt.
-fn put_of(op: &Operation, list: &ListKey, before: StoredBag, New { state, written, bag }: New) -> BagPut {
+fn put_of(op: &OpContext, list: &ListKey, before: StoredBag, New { state, written, bag }: New) -> BagPut {
     let ttl_secs = match &bag {
         Some(bag) => row_ttl_secs(bag.expires_at, op.now).unwrap_or(0).max(ROW_TTL_SECS_MIN),
         None => GONE_TTL_SECS,

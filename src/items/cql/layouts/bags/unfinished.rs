@@ -16,7 +16,7 @@ use crate::items::cql::call::{Call, Pages, Subject};
 use crate::items::cql::core::Core;
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::bags::BagStatement;
-use crate::items::{EntryChange, Operation, StoreError, SwapId, SwapLook, SwapPage, UnfinishedSwap};
+use crate::items::{EntryChange, OpContext, StoreError, SwapId, SwapLook, SwapPage, UnfinishedSwap};
 
 /// Partitions of one minute.
 const SHARDS: i32 = 4;
@@ -131,10 +131,10 @@ async fn note(call: &mut Call, swap: &Noted, note: &Note) -> Result<(), StoreErr
 
 /// Goes on with a look: at the swaps of the last minute, and of one of the minutes before it, of which each look takes
 /// another. It ends before the deadline, so that the caller gets the position that was reached.
-pub async fn look(core: &Arc<Core>, op: &Operation, look: SwapLook) -> Result<SwapPage, StoreError> {
+pub async fn look(core: &Arc<Core>, op: &OpContext, look: SwapLook) -> Result<SwapPage, StoreError> {
     let now = minute_of(op.now);
     let time = op.deadline.saturating_duration_since(Instant::now());
-    let op = &Operation { deadline: op.deadline - time / ANSWER_PART, ..*op };
+    let op = &OpContext { deadline: op.deadline - time / ANSWER_PART, ..*op };
     let SwapLook { mut number, left } = look;
     let mut left: Vec<Left> = left.iter().filter_map(|part| Left::unpack(part)).collect();
     if left.is_empty() {

@@ -11,7 +11,7 @@ use crate::items::cql::call::Call;
 use crate::items::cql::error::after_unknown;
 use crate::items::cql::layouts::add::{self, Rows, check_size};
 use crate::items::cql::ttl::row_ttl_secs;
-use crate::items::{Operation, StoreError};
+use crate::items::{OpContext, StoreError};
 
 /// The most that a batch over several buckets may have. Cassandra refuses one of more than 50 KiB
 /// (`batch_size_fail_threshold`), ScyllaDB one of 1 MiB (`batch_size_fail_threshold_in_kb`).
@@ -63,7 +63,7 @@ pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn parts_of(op: &Operation, list: &ListKey, bucket: Bucket, items: &[NewItem]) -> Vec<Part> {
+fn parts_of(op: &OpContext, list: &ListKey, bucket: Bucket, items: &[NewItem]) -> Vec<Part> {
     let mut parts: BTreeMap<String, Part> = BTreeMap::new();
     for item in items {
         let name = bucket.name_of(item.timestamp);
@@ -81,7 +81,7 @@ fn parts_of(op: &Operation, list: &ListKey, bucket: Bucket, items: &[NewItem]) -
 }
 
 /// When the last item expires that a bucket can have under the present TTL.
-fn until(bucket: Bucket, op: &Operation, at: Timestamp) -> u64 {
+fn until(bucket: Bucket, op: &OpContext, at: Timestamp) -> u64 {
     bucket.end_of(at).saturating_add(op.ttl.as_secs().saturating_mul(NANOS_PER_SEC))
 }
 
@@ -102,7 +102,7 @@ async fn note(call: &mut Call, parts: &[Part], write_timestamp: i64) -> Result<(
 }
 
 /// The row of the directory that the items of a part need, and until when it stands; none if all have expired.
-fn due<'a>(op: &Operation, part: &'a Part) -> Option<(&'a Part, u64, Due)> {
+fn due<'a>(op: &OpContext, part: &'a Part) -> Option<(&'a Part, u64, Due)> {
     let until = match part.until.max(part.expires_at) {
         late if late > YEAR_2038 && part.expires_at <= YEAR_2038 => YEAR_2038,
         until => until,
@@ -127,7 +127,7 @@ mod tests {
         Timestamp::parse(text).unwrap()
     }
 
-    fn parts(op: &Operation, bucket: Bucket, timestamps: &[&str]) -> Vec<Part> {
+    fn parts(op: &OpContext, bucket: Bucket, timestamps: &[&str]) -> Vec<Part> {
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
         let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST).with_bucket(Some(bucket));
         let list = ListKey::new(key, EntityId::new("u-1").unwrap());
@@ -138,9 +138,9 @@ mod tests {
         parts_of(op, &list, bucket, &timestamps.iter().map(item).collect::<Vec<_>>())
     }
 
-    fn op(now: &str, days: u64) -> Operation {
+    fn op(now: &str, days: u64) -> OpContext {
         let ttl = Ttl::from_secs(days * 86_400).unwrap();
-        Operation::new(at(now), ttl, Instant::now() + Duration::from_secs(1))
+        OpContext::new(at(now), ttl, Instant::now() + Duration::from_secs(1))
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::items::cql::call::Call;
 use crate::items::cql::layouts::add::check_size;
 use crate::items::cql::statements::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
-use crate::items::{Operation, StoreError};
+use crate::items::{OpContext, StoreError};
 
 pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
     let list = call.list.clone();
@@ -62,7 +62,7 @@ fn of_each_member<'a>(list: &ListKey, items: &'a [NewItem]) -> HashMap<String, (
 
 /// The changes for a new item, given its member's entry: none if another item stays.
 fn replace(
-    op: &Operation,
+    op: &OpContext,
     list: &ListKey,
     entry: Option<&Entry>,
     (member, new): (&str, Held),
@@ -103,9 +103,9 @@ mod tests {
         ListKey::new(key.with_identity(Identity::Value(keep)), EntityId::new("u-1").unwrap())
     }
 
-    fn op() -> Operation {
+    fn op() -> OpContext {
         let now = Timestamp::from_nanos(100).unwrap();
-        Operation::new(now, Ttl::from_secs(60).unwrap(), Instant::now() + Duration::from_secs(1))
+        OpContext::new(now, Ttl::from_secs(60).unwrap(), Instant::now() + Duration::from_secs(1))
     }
 
     fn held(writer: i32, at: u64, written: i64) -> Held {

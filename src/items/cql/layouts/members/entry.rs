@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ring::digest::{SHA256, digest};
 
 use crate::domain::{Identity, IdentityKind, Invalid, Item, ItemKey, Keep, MemberKey};
-use crate::items::Operation;
+use crate::items::OpContext;
 
 /// A member that is no longer than this is the place of its entry, if it is text.
 const TEXT_BYTES_MAX: usize = 512;
@@ -28,7 +28,7 @@ pub struct Held {
 }
 
 impl Held {
-    pub fn is_visible(&self, op: &Operation) -> bool {
+    pub fn is_visible(&self, op: &OpContext) -> bool {
         op.sees(self.key.timestamp.as_nanos(), self.expires_at)
     }
 
@@ -46,13 +46,13 @@ pub struct Entry {
 
 impl Entry {
     /// The item that stands: of the visible ones the one that stays by the rule.
-    pub fn standing(&self, op: &Operation, keep: Keep) -> Option<&Held> {
+    pub fn standing(&self, op: &OpContext, keep: Keep) -> Option<&Held> {
         let visible = self.held.iter().filter(|held| self.is_last(held) && held.is_visible(op));
         visible.reduce(|present, other| if keep.replaces(&other.key, &present.key) { other } else { present })
     }
 
     /// Whether several items of it are visible, of which one at most stands.
-    pub fn is_torn(&self, op: &Operation) -> bool {
+    pub fn is_torn(&self, op: &OpContext) -> bool {
         self.held.iter().filter(|held| held.is_visible(op)).nth(1).is_some()
     }
 
@@ -104,9 +104,9 @@ mod tests {
         Held { writer, key, written, expires_at: (secs + 60) * SECOND, stored: Bytes::from_static(b"v") }
     }
 
-    fn op(now: u64, ttl: u64) -> Operation {
+    fn op(now: u64, ttl: u64) -> OpContext {
         let now = Timestamp::from_nanos(now * SECOND).unwrap();
-        Operation::new(now, Ttl::from_secs(ttl).unwrap(), Instant::now() + Duration::from_secs(1))
+        OpContext::new(now, Ttl::from_secs(ttl).unwrap(), Instant::now() + Duration::from_secs(1))
     }
 
     fn entry(held: &[Held]) -> Entry {

@@ -22,7 +22,7 @@ use crate::items::cql::core::Core;
 use crate::items::cql::notes::mends::Mend;
 use crate::items::cql::statements::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
-use crate::items::{Operation, StoreError};
+use crate::items::{OpContext, StoreError};
 
 /// How long a look at a member and what follows may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub async fn mend(core: Arc<Core>) {
 async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
-    let op = Operation::new(core.write_clock.wall(), *ttl, Instant::now() + TIMEOUT);
+    let op = OpContext::new(core.write_clock.wall(), *ttl, Instant::now() + TIMEOUT);
     let call = &mut Call::with_permit(core, &op, list, permit);
     let mut entries = read::entries(call, vec![member.clone()]).await?;
     let entry = entries.remove(member).unwrap_or_else(|| Entry { member: member.clone(), held: Vec::new() });

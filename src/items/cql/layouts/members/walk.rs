@@ -12,7 +12,7 @@ use crate::items::collect::{Collect, Next, Offered};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::walk::{Slice, Step, Walk, What};
 use crate::items::cql::notes::mends::Mend;
-use crate::items::{Operation, StoreError};
+use crate::items::{OpContext, StoreError};
 
 /// Rows of the first page: the size of items is unknown until it has been read.
 const FIRST_ROWS: usize = 128;
@@ -174,7 +174,7 @@ fn points_to(entry: Option<&Entry>, row: &Row) -> bool {
 }
 
 /// A member whose rows and entry do not agree.
-pub fn mend(op: &Operation, list: &ListKey, member: &str, row: Option<ItemKey>) -> Mend {
+pub fn mend(op: &OpContext, list: &ListKey, member: &str, row: Option<ItemKey>) -> Mend {
     Mend { list: list.clone(), member: member.to_owned(), row, ttl: op.ttl }
 }
 

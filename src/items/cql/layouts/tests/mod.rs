@@ -27,7 +27,7 @@ use crate::items::cql::options::CqlOptions;
 use crate::items::cql::partitions::simulated::{Limits, Simulated};
 use crate::items::cql::schema::dialect::Dialect;
 use crate::items::cql::shared::Shared;
-use crate::items::{Bounds, Count, Operation, Range, Removal, StoreError};
+use crate::items::{Bounds, Count, OpContext, Range, Removal, StoreError};
 
 /// Noon of Monday, 2026-11-23.
 const NOW: &str = "2026-11-23T12:00:00Z";
@@ -74,7 +74,7 @@ impl Server {
 
     fn call(&self, list: &ListKey) -> Call {
         let deadline = Instant::now() + Duration::from_secs(5);
-        Call::new(&self.core, &Operation::new(self.clock.now(), self.retention, deadline), list)
+        Call::new(&self.core, &OpContext::new(self.clock.now(), self.retention, deadline), list)
     }
 
     async fn add(&self, list: &ListKey, items: &[(Timestamp, Bytes)]) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::domain::{ListKey, Timestamp, Ttl};
-use crate::items::{ItemPage, Operation, Range, StoreError};
+use crate::items::{ItemPage, OpContext, Range, StoreError};
 
 /// What identical reads have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,10 +54,10 @@ pub struct Member {
 }
 
 /// The operation that serves all of these: as early as the earliest, and until the last deadline.
-pub fn joint(members: &[Member], ttl: Ttl) -> Option<Operation> {
+pub fn joint(members: &[Member], ttl: Ttl) -> Option<OpContext> {
     let now = members.iter().map(|member| member.now).min()?;
     let deadline = members.iter().map(|member| member.deadline).max()?;
-    Some(Operation::new(now, ttl, deadline))
+    Some(OpContext::new(now, ttl, deadline))
 }
 
 /// Answers each read with its visible items; the last read without a copy.

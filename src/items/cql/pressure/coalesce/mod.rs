@@ -32,7 +32,7 @@ pub use answer::{FetchedPage, Query};
 use answer::{Member, deliver, joint};
 
 use super::permits::{Permit, Permits};
-use crate::items::{ItemPage, Operation, StoreError};
+use crate::items::{ItemPage, OpContext, StoreError};
 
 /// Queries that are asked in one session, and reads that wait there. Connections bound both far lower,
 /// and permits the requests.
@@ -120,9 +120,9 @@ impl Reads {
     /// a waiting caller.
     pub async fn read<F>(
         self: &Arc<Self>,
-        op: &Operation,
+        op: &OpContext,
         query: Query,
-        send: impl Fn(Operation, Query, Permit) -> F + Send + 'static,
+        send: impl Fn(OpContext, Query, Permit) -> F + Send + 'static,
     ) -> Result<ItemPage, StoreError>
     where
         F: Future<Output = Result<FetchedPage, StoreError>> + Send + 'static,
@@ -180,7 +180,7 @@ impl Reads {
         query: Query,
         turn: Arc<Notify>,
         wait: Duration,
-        send: impl Fn(Operation, Query, Permit) -> F,
+        send: impl Fn(OpContext, Query, Permit) -> F,
     ) where
         F: Future<Output = Result<FetchedPage, StoreError>> + Send + 'static,
     {
@@ -219,7 +219,7 @@ impl Reads {
         query: Query,
         mut members: Vec<Member>,
         permit: Permit,
-        send: impl Fn(Operation, Query, Permit) -> F,
+        send: impl Fn(OpContext, Query, Permit) -> F,
     ) where
         F: Future<Output = Result<FetchedPage, StoreError>> + Send + 'static,
     {

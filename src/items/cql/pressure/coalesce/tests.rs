@@ -42,7 +42,7 @@ fn nanos_of(page: &ItemPage) -> Vec<u64> {
 }
 
 /// A request that was sent, to be answered or to panic.
-type Sent = (Operation, oneshot::Sender<Option<Result<FetchedPage, StoreError>>>);
+type Sent = (OpContext, oneshot::Sender<Option<Result<FetchedPage, StoreError>>>);
 
 struct Session {
     reads: Arc<Reads>,
@@ -68,7 +68,7 @@ impl Session {
     /// A caller who reads at `now`, in nanoseconds, and has `millis`. Has joined when this returns.
     async fn read(&self, query: Query, now: u64, millis: u64) -> JoinHandle<Result<ItemPage, StoreError>> {
         let (reads, requests) = (Arc::clone(&self.reads), self.requests.clone());
-        let op = Operation::new(at(now), query.ttl, Instant::now() + Duration::from_millis(millis));
+        let op = OpContext::new(at(now), query.ttl, Instant::now() + Duration::from_millis(millis));
         let caller = tokio::spawn(async move {
             let send = move |op, _, permit| {
                 let requests = requests.clone();

@@ -15,7 +15,7 @@ use crate::items::cql::layouts::settled::settled;
 use crate::items::cql::statements::lists::ListStatement;
 use crate::items::cql::statements::sets::SetStatement;
 use crate::items::cql::statements::{Name, Query, Statement, Writes};
-use crate::items::{Bounds, Operation, StoreError};
+use crate::items::{Bounds, OpContext, StoreError};
 
 /// How long a sweep waits until it looks for a free permit again.
 const PERMIT_PAUSE: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ const DIGEST_BITS: usize = 6 * DIGEST_PREFIX;
 /// A sweep of a partition.
 pub struct Gaps<'a> {
     core: &'a Arc<Core>,
-    op: &'a Operation,
+    op: &'a OpContext,
     list: &'a ListKey,
     consistency: Consistency,
     /// The write timestamp of the ranges, from before anything is read.
@@ -52,7 +52,7 @@ pub struct Gaps<'a> {
 impl<'a> Gaps<'a> {
     pub async fn begin(
         core: &'a Arc<Core>,
-        op: &'a Operation,
+        op: &'a OpContext,
         list: &'a ListKey,
         after: Duration,
     ) -> Result<Self, StoreError> {
@@ -199,10 +199,10 @@ impl<'a> Gaps<'a> {
 }
 
 /// The call of one step, with a permit that live load has left over.
-async fn step(core: &Arc<Core>, op: &Operation, list: &ListKey) -> Result<Call, StoreError> {
+async fn step(core: &Arc<Core>, op: &OpContext, list: &ListKey) -> Result<Call, StoreError> {
     loop {
         if let Some(permit) = core.permits.try_take() {
-            let op = Operation { deadline: op.deadline.min(Instant::now() + STEP_TIMEOUT), ..*op };
+            let op = OpContext { deadline: op.deadline.min(Instant::now() + STEP_TIMEOUT), ..*op };
             return Ok(Call::with_permit(core, &op, list, permit));
         }
         op.begin()?;

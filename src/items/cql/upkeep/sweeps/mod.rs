@@ -32,7 +32,7 @@ use crate::domain::{Order, Ttl};
 use crate::items::cql::core::Core;
 use crate::items::cql::layouts::keys::slice;
 use crate::items::cql::notes::to_sweep::Place;
-use crate::items::{Bounds, Operation, StoreError};
+use crate::items::{Bounds, OpContext, StoreError};
 
 /// Live rows that a sweep near a deletion meets on each side.
 const NEIGHBOURS: usize = 32;
@@ -84,7 +84,7 @@ async fn run(core: &Arc<Core>, place: &Place, rests_until: &mut Instant) {
 }
 
 async fn at(core: &Arc<Core>, Place { list, key, order }: &Place) -> Result<(), StoreError> {
-    let op = Operation::new(core.write_clock.wall(), Ttl::ENDLESS, Instant::now() + TIMEOUT);
+    let op = OpContext::new(core.write_clock.wall(), Ttl::ENDLESS, Instant::now() + TIMEOUT);
     let is_of_hints = list.identity().is_set() || list.feature_key.is_of_bags();
     let after = match order {
         None if !is_of_hints => ITEMS_SETTLED_AFTER.max(core.settled_after()),
