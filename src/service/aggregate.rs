@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Caller, ListName, Service, ServiceError};
 use crate::access::{ANSWER_BYTES_MIN, SMALL_BYTES};
 use crate::domain::{Int64As, ListKey};
-use crate::items::{AggregateFailure, Aggregation, Outcome};
+use crate::items::{AggregateFailure, AggregateOutcome, Aggregation};
 use crate::metadata::catalog::CatalogVersion;
 use crate::wire::{AggregateInput, Aggregated, ErrorCode, Problem};
 
@@ -44,7 +44,7 @@ impl Service {
             let aggregated = lists.read(list.clone(), retention, deadline, async move |session, op, list| {
                 session.aggregate(op, list, &plan).await
             });
-            let Outcome { items_read, result } = aggregated.await?;
+            let AggregateOutcome { items_read, result } = aggregated.await?;
             caller.owe_items(usize::try_from(items_read).unwrap_or(usize::MAX).saturating_sub(taken));
             taken = 0;
             match result {

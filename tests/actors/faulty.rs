@@ -13,8 +13,8 @@ use bytes::Bytes;
 use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, Count, Done, EntityPage, EntityPlace,
-    ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns,
+    Abilities, AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, Count, Done, EntityPage,
+    EntityPlace, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns,
     StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use tokio::sync::watch;
@@ -218,7 +218,7 @@ impl ItemSession for FaultySession {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         self.faults.meet(list).await;
         self.inner.aggregate(op, list, aggregation).await
     }

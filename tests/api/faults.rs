@@ -14,8 +14,8 @@ use liststore::domain::{
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done, EntityPage,
-    EntityPlace, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal,
+    Abilities, AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done,
+    EntityPage, EntityPlace, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Range, ReadBag, Removal,
     RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
 };
 use liststore::metadata::jobs::Job;
@@ -263,7 +263,7 @@ impl ItemSession for FaultySession {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         self.faults.meet().await?;
         self.inner.aggregate(op, list, aggregation).await
     }

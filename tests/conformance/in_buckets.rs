@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
-    Abilities, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
-    ItemSession, ItemStore, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError,
-    SwapJournal, Swapped, ToAwait,
+    Abilities, AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage,
+    EntityPlace, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns,
+    StoreError, SwapJournal, Swapped, ToAwait,
 };
 
 pub struct InBuckets<S> {
@@ -90,7 +90,7 @@ impl ItemSession for Session {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         self.session.aggregate(op, &self.list(list), aggregation).await
     }
 

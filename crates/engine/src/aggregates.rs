@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use liststore_contract::domain::ListKey;
 use liststore_storage::collect::Collect;
-use liststore_storage::{Aggregation, Aggregator, OpContext, Outcome, StoreError};
+use liststore_storage::{AggregateOutcome, Aggregation, Aggregator, OpContext, StoreError};
 
 use super::collect::page;
 use super::list_id::BorrowedListId;
@@ -23,7 +23,7 @@ impl EmbeddedSession {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         let engine = &self.engine;
         let mut aggregator = Aggregator::new(aggregation, op, list.identity());
         if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use liststore_contract::domain::{FeatureKey, IdentityKind, Item, ListKey, NewItem, Order, Timestamp};
 use liststore_storage::{
-    Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage,
-    ItemSession, JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken, StoreError,
-    SwapJournal, Swapped, ToAwait,
+    AggregateOutcome, Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace,
+    ItemPage, ItemSession, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns, SetAdd, StateToken,
+    StoreError, SwapJournal, Swapped, ToAwait,
 };
 
 use super::collect::page::{self, Collect, Counter, Finder, Last, Newest, PageBuilder};
@@ -282,7 +282,7 @@ impl ItemSession for EmbeddedSession {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         op.begin()?;
         self.aggregate_items(op, list, aggregation).await
     }

@@ -25,7 +25,7 @@ pub use abilities::{
     Abilities, BagSwaps, BoundOf, ByteErasure, Erased, FileBackup, IsUnreachable, ItemBackup, OwnPermits, PermitCounts,
     Reclaim, SchemaMigration,
 };
-pub use aggregate::{AggregateFailure, Aggregation, Aggregator, Outcome, aggregate_pages};
+pub use aggregate::{AggregateFailure, AggregateOutcome, Aggregation, Aggregator, aggregate_pages};
 pub use bags::{
     BagAfter, BagEntries, BagPage, BagRow, BagScan, BagSwap, EntryChange, ReadBag, SwapId, SwapJournal, SwapLook,
     SwapPage, Swapped, UnfinishedSwap, enter_one_by_one,

@@ -13,8 +13,8 @@ use liststore_contract::domain::{
 use tokio::time::Instant;
 
 use super::{
-    Abilities, Aggregation, BagAfter, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done,
-    EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Outcome,
+    Abilities, AggregateOutcome, Aggregation, BagAfter, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure,
+    Count, Done, EntityPage, EntityPlace, EntryChange, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext,
     Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, aggregate_pages,
     enter_one_by_one,
 };
@@ -208,7 +208,7 @@ impl ItemSession for MemoryStore {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         aggregate_pages(self, op, list, aggregation).await
     }
 

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::{
-    Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, EntityPage, EntityPlace, ItemPage, OpContext,
-    Outcome, Range, ReadBag, Removal, StoreError, SwapJournal, Swapped,
+    AggregateOutcome, Aggregation, BagEntries, BagPage, BagScan, BagSwap, Bounds, Count, EntityPage, EntityPlace,
+    ItemPage, OpContext, Range, ReadBag, Removal, StoreError, SwapJournal, Swapped,
 };
 
 /// Called when a write is complete, on any thread: it must not wait.
@@ -80,7 +80,7 @@ pub trait ItemSession: 'static {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError>;
+    ) -> Result<AggregateOutcome, StoreError>;
 
     /// Add List Items: all of them or none. `items` has at least one entry and no expired one. The same (timestamp,
     /// value) is one item, however often it is added; the last add's `expires_at` applies. In a set an item may

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use liststore::actors::{ListTurns, Turn};
 use liststore::domain::{FeatureKey, Item, ListKey, NewItem, Timestamp};
 use liststore::items::{
-    Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
-    JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait,
+    AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace,
+    ItemPage, ItemSession, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapJournal,
+    Swapped, ToAwait,
 };
 
 pub struct InTurn(Rc<ListTurns>);
@@ -53,7 +54,7 @@ impl ItemSession for InTurn {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         self.0.session().aggregate(op, list, aggregation).await
     }
 

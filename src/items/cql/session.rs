@@ -30,9 +30,9 @@ use super::upkeep::lookout::Lookout;
 use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
-    Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace, ItemPage, ItemSession,
-    JoinedAdds, OpContext, Outcome, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId, SwapJournal, SwapLook,
-    SwapPage, Swapped, ToAwait,
+    AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace,
+    ItemPage, ItemSession, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId,
+    SwapJournal, SwapLook, SwapPage, Swapped, ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -197,7 +197,7 @@ impl ItemSession for CqlSession {
         op: &OpContext,
         list: &ListKey,
         aggregation: &Arc<Aggregation>,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<AggregateOutcome, StoreError> {
         self.core.admit()?;
         let aggregation = Arc::clone(aggregation);
         self.read_of(op, list, |mut call| async move { aggregate(&mut call, &aggregation).await }).await

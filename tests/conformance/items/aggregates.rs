@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use liststore::domain::{Identity, Int64As, JsonForm, Keep, MaxItems, MemberKey, ValueType};
-use liststore::items::{AggregateFailure, Aggregation, OpContext, Outcome};
+use liststore::items::{AggregateFailure, AggregateOutcome, Aggregation, OpContext};
 use liststore::wire::{AggregateInput, Aggregated, WindowAggregates};
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ struct Case {
     items_max: u64,
 }
 
-async fn aggregate(probe: &Probe, op: &OpContext, case: &Case) -> Outcome {
+async fn aggregate(probe: &Probe, op: &OpContext, case: &Case) -> AggregateOutcome {
     let input = AggregateInput::read(case.body.to_string().as_bytes()).unwrap();
     let form = JsonForm { value_type: case.value_type, int64_as: Int64As::Number };
     let plan = Arc::new(Aggregation::new(&input, form, case.items_max).unwrap());
@@ -272,7 +272,7 @@ fn agree(one: &Value, other: &Value) -> bool {
 }
 
 /// Compares an outcome with the model.
-fn check(case: &Case, base: i64, outcome: &Outcome) {
+fn check(case: &Case, base: i64, outcome: &AggregateOutcome) {
     let model = Model { case, base };
     let windows = model.windows();
     let expected: Result<Vec<_>, Beyond> = windows.iter().map(|(items, _)| model.window(items)).collect();

@@ -40,7 +40,7 @@ pub use plan::Aggregation;
 
 /// The outcome of an aggregation.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct AggregateOutcome {
     /// The visible items that were looked at.
     pub items_read: u64,
     pub result: Result<Aggregated, AggregateFailure>,
@@ -297,7 +297,7 @@ impl Aggregator {
 }
 
 impl Collect for Aggregator {
-    type Found = Outcome;
+    type Found = AggregateOutcome;
 
     #[inline]
     fn offer(&mut self, item: &impl Offered) -> Next {
@@ -312,14 +312,14 @@ impl Collect for Aggregator {
     }
 
     /// The aggregates of the offered items.
-    fn finish(&mut self) -> Outcome {
+    fn finish(&mut self) -> AggregateOutcome {
         self.close(None);
         let items_read = self.items_read;
         let result = match self.failure {
             Some(failure) => Err(failure),
             None => self.windows().map(|windows| Aggregated { as_of: self.as_of.to_string(), windows, items_read }),
         };
-        Outcome { items_read, result }
+        AggregateOutcome { items_read, result }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use liststore_contract::domain::{ListKey, Order};
 
 use super::super::{Bounds, ItemSession, OpContext, Range, StoreError};
-use super::{Aggregation, Aggregator, Outcome};
+use super::{AggregateOutcome, Aggregation, Aggregator};
 use crate::collect::{Collect, Next};
 
 /// Items of a page, and bytes of their values.
@@ -18,7 +18,7 @@ pub async fn aggregate_pages(
     op: &OpContext,
     list: &ListKey,
     aggregation: &Arc<Aggregation>,
-) -> Result<Outcome, StoreError> {
+) -> Result<AggregateOutcome, StoreError> {
     let mut aggregator = Aggregator::new(aggregation, op, list.identity());
     let Bounds { min_timestamp, max_timestamp } = aggregator.bounds();
     let mut range = Range {

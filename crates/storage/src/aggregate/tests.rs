@@ -8,7 +8,7 @@ use liststore_contract::wire::{AggregateInput, Aggregated};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{AggregateFailure, Aggregation, Aggregator, Outcome};
+use super::{AggregateFailure, AggregateOutcome, Aggregation, Aggregator};
 use crate::OpContext;
 use crate::collect::{Collect, Next};
 
@@ -34,7 +34,7 @@ impl Case {
     }
 
     /// Items by their age in seconds, newest first, and their values as JSON.
-    fn run(&self, body: &Value, items: &[(u64, &str)]) -> Outcome {
+    fn run(&self, body: &Value, items: &[(u64, &str)]) -> AggregateOutcome {
         let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
         let plan = Aggregation::new(&input, form(self.value_type), self.items_max).unwrap().within(self.bytes_max);
         let now = Timestamp::from_nanos(NOW * SECOND).unwrap();

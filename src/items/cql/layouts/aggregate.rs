@@ -9,12 +9,12 @@ use super::walk::{What, collect};
 use crate::domain::{ItemKey, Order};
 use crate::items::collect::{Collect, Next, Offered};
 use crate::items::cql::call::Call;
-use crate::items::{Aggregation, Aggregator, Outcome, StoreError};
+use crate::items::{AggregateOutcome, Aggregation, Aggregator, StoreError};
 
 /// Items of one walk over buckets, which reads several buckets at once for as many items as it wants. No get has more.
 const BUCKETS_ITEMS: usize = 10_000;
 
-pub async fn aggregate(call: &mut Call, aggregation: &Arc<Aggregation>) -> Result<Outcome, StoreError> {
+pub async fn aggregate(call: &mut Call, aggregation: &Arc<Aggregation>) -> Result<AggregateOutcome, StoreError> {
     let aggregator = Aggregator::new(aggregation, &call.op, call.list.identity());
     let layout = Layout::of(&call.list);
     let what = if aggregator.needs_values() { What::Items } else { What::Keys };
