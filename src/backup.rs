@@ -114,7 +114,7 @@ pub struct Backup {
 
 /// The content of backups: the planes that are stored in the data directory.
 #[derive(Debug, Clone)]
-pub struct Scope {
+pub struct BackupScope {
     pub data_dir: PathBuf,
     /// The alternative if the items are elsewhere.
     pub items: Result<(), &'static str>,
@@ -128,7 +128,7 @@ pub struct Scope {
 pub struct Backups(Arc<Shared>);
 
 struct Shared {
-    scope: Scope,
+    scope: BackupScope,
     items: Option<Arc<dyn FileBackup>>,
     metadata: Arc<dyn MetadataStore>,
     clock: Arc<dyn Clock>,
@@ -139,7 +139,7 @@ struct Shared {
 
 impl Backups {
     pub fn new(
-        scope: Scope,
+        scope: BackupScope,
         items: Option<Arc<dyn FileBackup>>,
         metadata: Arc<dyn MetadataStore>,
         clock: Arc<dyn Clock>,
@@ -380,7 +380,7 @@ mod tests {
         let metadata = Arc::new(open(&data_dir).unwrap());
         let before = Arc::clone(&metadata);
         std::thread::spawn(move || create(&*before, "before")).join().unwrap();
-        let scope = Scope { data_dir, items: Ok(()), definitions: true, store: None };
+        let scope = BackupScope { data_dir, items: Ok(()), definitions: true, store: None };
         let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(1_000_000_000).unwrap()));
         let items = Arc::new(Items(Arc::clone(&metadata)));
         let backups = Backups::new(scope, Some(items), Arc::clone(&metadata) as _, Arc::clone(&clock) as _);

@@ -7,19 +7,20 @@ use std::sync::LazyLock;
 
 /// A part that a build can leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct OptionalPart {
     feature: &'static str,
     name: &'static str,
     is_built: bool,
 }
 
-pub const CQL: Part =
-    Part { feature: "cql", name: "the store for ScyllaDB and Cassandra", is_built: cfg!(feature = "cql") };
-pub const POSTGRES: Part =
-    Part { feature: "postgres", name: "the store for Postgres", is_built: cfg!(feature = "postgres") };
-pub const PARQUET: Part = Part { feature: "parquet", name: "Parquet files", is_built: cfg!(feature = "parquet") };
+pub const CQL: OptionalPart =
+    OptionalPart { feature: "cql", name: "the store for ScyllaDB and Cassandra", is_built: cfg!(feature = "cql") };
+pub const POSTGRES: OptionalPart =
+    OptionalPart { feature: "postgres", name: "the store for Postgres", is_built: cfg!(feature = "postgres") };
+pub const PARQUET: OptionalPart =
+    OptionalPart { feature: "parquet", name: "Parquet files", is_built: cfg!(feature = "parquet") };
 
-const ALL: [Part; 3] = [CQL, POSTGRES, PARQUET];
+const ALL: [OptionalPart; 3] = [CQL, POSTGRES, PARQUET];
 
 /// Why something is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -28,9 +29,9 @@ const ALL: [Part; 3] = [CQL, POSTGRES, PARQUET];
     .0.name,
     .0.feature
 )]
-pub struct LeftOut(Part);
+pub struct LeftOut(OptionalPart);
 
-impl Part {
+impl OptionalPart {
     /// Call this before any work that needs the part.
     pub fn needed(self) -> Result<(), LeftOut> {
         if self.is_built { Ok(()) } else { Err(LeftOut(self)) }
@@ -48,7 +49,7 @@ pub fn long_version() -> &'static str {
     &VERSION
 }
 
-fn long_version_with(parts: &[Part]) -> String {
+fn long_version_with(parts: &[OptionalPart]) -> String {
     let built: Vec<_> = parts.iter().filter(|part| part.is_built).map(|part| part.feature).collect();
     let built = if built.is_empty() { "none".to_owned() } else { built.join(", ") };
     format!("{}\ncommit: {}\nfeatures: {built}", env!("CARGO_PKG_VERSION"), env!("LISTSTORE_COMMIT"))
@@ -60,14 +61,14 @@ mod tests {
 
     #[test]
     fn a_left_out_part_is_refused_by_name_and_missing_in_the_version() {
-        let [built, left_out] = [true, false].map(|is_built| Part { is_built, ..CQL });
+        let [built, left_out] = [true, false].map(|is_built| OptionalPart { is_built, ..CQL });
         assert_eq!(built.needed(), Ok(()));
         assert_eq!(
             left_out.needed().unwrap_err().to_string(),
             "this liststore was built without the store for ScyllaDB and Cassandra: build it with \
              \"cargo build --release\" or \"--features cql\""
         );
-        let features = |parts: &[Part]| long_version_with(parts).lines().last().map(str::to_owned);
+        let features = |parts: &[OptionalPart]| long_version_with(parts).lines().last().map(str::to_owned);
         assert_eq!(features(&[built, built]).as_deref(), Some("features: cql, cql"));
         assert_eq!(features(&[left_out, built, left_out]).as_deref(), Some("features: cql"));
         assert_eq!(features(&[left_out]).as_deref(), Some("features: none"));

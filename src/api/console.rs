@@ -12,7 +12,7 @@ use super::headers::has_already;
 use super::negotiation::{Coding, preferred_coding};
 use super::problem::Problem;
 use super::response::Response;
-use crate::console::{self, CONSOLE, Found};
+use crate::console::{self, CONSOLE, FoundFile};
 
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const METHODS: &str = "GET, HEAD, OPTIONS";
@@ -57,8 +57,8 @@ fn to_the_console() -> HandlerResult {
     Ok(response.with(VARY, HeaderValue::from_static("Accept")))
 }
 
-fn file(found: &Found, headers: &HeaderMap, content_policy: &str) -> HandlerResult {
-    let Found { file, is_immutable } = *found;
+fn file(found: &FoundFile, headers: &HeaderMap, content_policy: &str) -> HandlerResult {
+    let FoundFile { file, is_immutable } = *found;
     let is_packed = preferred_coding(headers, &[Coding::Gzip]).is_some();
     let etag = if is_packed { &file.etag_packed } else { &file.etag };
     if has_already(headers, etag.as_bytes())? {

@@ -14,13 +14,13 @@ use super::response::Response;
 /// Takes some hundredths of a second for each form, once.
 const ZSTD_LEVEL: i32 = 9;
 
-pub(crate) struct Document {
+pub(crate) struct PackedDocument {
     plain: Bytes,
     /// The best first.
     packed: Vec<(Coding, Bytes)>,
 }
 
-impl Document {
+impl PackedDocument {
     pub fn new(plain: Bytes) -> Self {
         let zstd = zstd::encode_all(&*plain, ZSTD_LEVEL).map(|packed| (Coding::Zstd, packed.into()));
         let gzip = gzip(&plain).map(|packed| (Coding::Gzip, packed));
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn each_form_is_made_once_and_holds_the_document() {
         let text = Bytes::from("all work and no play ".repeat(1_000));
-        let document = Document::new(text.clone());
+        let document = PackedDocument::new(text.clone());
         let answer = |accepted: &'static str, bytes_min: usize| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(accepted));

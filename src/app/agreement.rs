@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::StartError;
 use crate::definition::{Feature, FeatureVersion};
-use crate::domain::index::{Document, ENTRIES_MAX, Entry};
+use crate::domain::index::{ENTRIES_MAX, IndexEntry, ShallowDocument};
 use crate::domain::{Clock, FeatureId, FeatureKey, ListKey, SystemClock, Ttl};
 use crate::items::OpContext;
 use crate::items::embedded::{AtRest, OpenError};
@@ -89,7 +89,7 @@ fn indexes(items: &AtRest, op: &OpContext, bags: &Feature, compared: &mut Compar
     }
     let (mut missing, mut count) = (vec![0_u64; all.len()], 0_u64);
     items.bags(op, &default.key(&bags.id), |entity, bag| {
-        let Some(document) = Document::parse(&bag.value) else { return Ok(()) };
+        let Some(document) = ShallowDocument::parse(&bag.value) else { return Ok(()) };
         let entries: Result<Vec<_>, _> =
             all.iter().map(|(_, index)| index.spec.entries(&document, bag.timestamp)).collect();
         // No index holds a bag with too many entries.
@@ -122,7 +122,7 @@ fn has_all(
     op: &OpContext,
     id: &FeatureId,
     version: &FeatureVersion,
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     value: &Bytes,
 ) -> Result<bool, OpenError> {
     for entry in entries {

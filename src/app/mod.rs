@@ -40,7 +40,7 @@ use crate::actors::{ListPool, MetadataHandle, PoolOptions};
 use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiState, Handles, Tls};
 use crate::background::{Answered, Cleaner, Jobs, Settle, Worker};
-use crate::backup::{Backups, Scope};
+use crate::backup::{BackupScope, Backups};
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
@@ -363,7 +363,7 @@ impl Application {
 
 /// Backups of the stores, with the metric of their age.
 fn backups(
-    scope: Scope,
+    scope: BackupScope,
     items: &Arc<dyn crate::items::ItemStore>,
     metadata: &Arc<dyn crate::metadata::MetadataStore>,
     clock: &Arc<dyn Clock>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prometheus::Registry;
 
 use super::{StartError, cql, options, postgres};
-use crate::backup::Scope;
+use crate::backup::BackupScope;
 use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
 use crate::data_dir::{self, DataDir, Part};
 use crate::domain::{Belonging, Clock, LogMark, StoreId};
@@ -81,7 +81,7 @@ pub(super) fn new_store_id() -> StoreId {
 }
 
 /// The parts that a backup of this server can hold.
-pub(super) fn backup_scope(settings: &Settings, store_dir: Option<&DataDir>) -> Scope {
+pub(super) fn backup_scope(settings: &Settings, store_dir: Option<&DataDir>) -> BackupScope {
     let items = match settings.items.store {
         ItemStoreKind::Embedded => Ok(()),
         ItemStoreKind::Memory => Err("items.store is memory: there is nothing to back up"),
@@ -90,7 +90,7 @@ pub(super) fn backup_scope(settings: &Settings, store_dir: Option<&DataDir>) -> 
     };
     let data_dir = settings.items.embedded.dir.clone();
     let store = store_dir.map(|store_dir| (store_dir.plan().id(), parts_here(settings)));
-    Scope { data_dir, items, definitions: settings.metadata.store == MetadataStoreKind::Embedded, store }
+    BackupScope { data_dir, items, definitions: settings.metadata.store == MetadataStoreKind::Embedded, store }
 }
 
 pub(super) async fn open_items(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::domain::index::{Document, ENTRIES_MAX, Entry, TooManyEntries};
+use crate::domain::index::{ENTRIES_MAX, IndexEntry, ShallowDocument, TooManyEntries};
 use crate::domain::{EntityId, Index, Item, ListKey, NewItem, Timestamp};
 use crate::items::EntryChange;
 use crate::metadata::catalog::CatalogVersion;
@@ -21,8 +21,8 @@ pub fn entry_changes<'v>(
     if versions.peek().is_none() {
         return Ok(Vec::new());
     }
-    let before = before.and_then(|bag| Document::parse(&bag.value).map(|document| (document, bag.timestamp)));
-    let after = after.and_then(|bag| Document::parse(&bag.value).map(|document| (document, bag)));
+    let before = before.and_then(|bag| ShallowDocument::parse(&bag.value).map(|document| (document, bag.timestamp)));
+    let after = after.and_then(|bag| ShallowDocument::parse(&bag.value).map(|document| (document, bag)));
     let value = Bytes::copy_from_slice(entity_id.as_str().as_bytes());
     let (mut changes, mut count, mut removable) = (Vec::new(), 0, ENTRIES_MAX);
     for (version, index) in versions {
@@ -34,10 +34,10 @@ pub fn entry_changes<'v>(
         // Nor had it more in all indexes together than it may have.
         let gone: Vec<_> = gone.into_iter().flatten().take(removable).collect();
         removable -= gone.len();
-        for Entry { values, place } in gone {
+        for IndexEntry { values, place } in gone {
             lists.entry(values).or_default().0.push(place);
         }
-        for Entry { values, place } in added.into_iter().flatten() {
+        for IndexEntry { values, place } in added.into_iter().flatten() {
             let (removed, added) = lists.entry(values).or_default();
             removed.retain(|gone| *gone != place);
             added.push(place);
@@ -59,12 +59,16 @@ pub fn entry_changes<'v>(
 
 /// Whether a bag has an entry in an index: at this place of the list of these values.
 pub fn has_entry(index: &Index, bag: &Item, values: &EntityId, place: Timestamp) -> bool {
-    let entries = Document::parse(&bag.value).map(|document| entries_of(index, &document, bag.timestamp));
+    let entries = ShallowDocument::parse(&bag.value).map(|document| entries_of(index, &document, bag.timestamp));
     // Of too many it has none.
-    let has = |entries: Vec<Entry>| entries.iter().any(|entry| entry.values == *values && entry.place == place);
+    let has = |entries: Vec<IndexEntry>| entries.iter().any(|entry| entry.values == *values && entry.place == place);
     entries.and_then(Result::ok).is_some_and(has)
 }
 
-fn entries_of(index: &Index, document: &Document<'_>, stamp: Timestamp) -> Result<Vec<Entry>, TooManyEntries> {
+fn entries_of(
+    index: &Index,
+    document: &ShallowDocument<'_>,
+    stamp: Timestamp,
+) -> Result<Vec<IndexEntry>, TooManyEntries> {
     index.spec.entries(document, stamp)
 }

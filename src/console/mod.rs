@@ -42,7 +42,7 @@ pub struct File {
 
 /// A file that a path leads to.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundFile {
     pub file: &'static File,
     /// The path names the content, so the content behind it never changes.
     pub is_immutable: bool,
@@ -59,18 +59,18 @@ struct Files {
 static FILES: LazyLock<Files> = LazyLock::new(Files::pack);
 
 /// The file that a path leads to; none if the path is not one of the console's.
-pub fn find(path: &str) -> Option<Found> {
+pub fn find(path: &str) -> Option<FoundFile> {
     let files = &*FILES;
     if let Some(below) = path.strip_prefix(STATIC) {
         let named = below.split_once('/').filter(|(tag, _)| is_tag(tag));
         let (tag, name) = named.unwrap_or(("", below));
-        return files.get(name).map(|file| Found { file, is_immutable: tag == files.tag });
+        return files.get(name).map(|file| FoundFile { file, is_immutable: tag == files.tag });
     }
     let is_view = [CONSOLE, REFERENCE]
         .iter()
         .filter_map(|view| path.strip_prefix(view))
         .any(|rest| rest.is_empty() || rest.starts_with('/'));
-    files.get(INDEX).filter(|_| is_view).map(|file| Found { file, is_immutable: false })
+    files.get(INDEX).filter(|_| is_view).map(|file| FoundFile { file, is_immutable: false })
 }
 
 fn is_tag(text: &str) -> bool {

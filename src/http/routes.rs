@@ -90,7 +90,7 @@ const ALL_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// The result of routing a request.
 #[derive(Debug)]
-pub enum Found<'p> {
+pub enum Route<'p> {
     Operation(OperationId, Segments<'p>),
     /// `OPTIONS`: the answer lists these methods.
     Options(String),
@@ -169,10 +169,10 @@ fn replacement(expected: Segment, sent: &str) -> usize {
 const FAR: usize = 100;
 
 /// Finds the operation of a method and a raw, still encoded path.
-pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
+pub fn find<'p>(method: &Method, path: &'p str) -> Result<Route<'p>, Problem> {
     let nothing_here = || no_such_path(path);
     if path == "*" && method == Method::OPTIONS {
-        return Ok(Found::Options(ALL_METHODS.to_owned()));
+        return Ok(Route::Options(ALL_METHODS.to_owned()));
     }
     let mut segments: [Cow<'p, str>; SEGMENTS_MAX] = Default::default();
     let mut sent = [""; SEGMENTS_MAX];
@@ -196,8 +196,8 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Problem> {
     let segments = segments.get_mut(..count).ok_or_else(nothing_here)?;
     let resource = RESOURCES.iter().find(|resource| resource.fits(&sent[..count], encoded)).ok_or_else(nothing_here)?;
     match resource.operation(method.as_str()) {
-        Some(operation) => Ok(Found::Operation(operation, resource.variables(segments))),
-        None if method == Method::OPTIONS => Ok(Found::Options(resource.allow())),
+        Some(operation) => Ok(Route::Operation(operation, resource.variables(segments))),
+        None if method == Method::OPTIONS => Ok(Route::Options(resource.allow())),
         None => Err(Problem::method_not_allowed(resource.allow())),
     }
 }
@@ -209,10 +209,10 @@ mod tests {
 
     fn operation(method: Method, path: &str) -> Result<(Option<&'static str>, [String; 3]), ErrorCode> {
         match find(&method, path) {
-            Ok(Found::Operation(operation, segments)) => {
+            Ok(Route::Operation(operation, segments)) => {
                 Ok((Some(operation.row().name), segments.map(Cow::into_owned)))
             }
-            Ok(Found::Options(_)) => Ok((None, Default::default())),
+            Ok(Route::Options(_)) => Ok((None, Default::default())),
             Err(problem) => Err(problem.code),
         }
     }

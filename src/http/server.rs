@@ -13,7 +13,7 @@ use bytes::Bytes;
 use liststore_contract::operations::openapi;
 use liststore_contract::row::Group;
 
-use super::routes::{Found, find};
+use super::routes::{Route, find};
 use crate::access::{Holder, Principal, SMALL_BYTES, Share};
 use crate::api::body::{Lack, RequestBody};
 use crate::api::call::{Call, HandlerResult, Segments};
@@ -57,7 +57,7 @@ pub(crate) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
     let request_id = state.request_ids.of(head.headers);
     let RequestHead { method, path, headers: sent, client, .. } = head;
     let (operation, caller, handled) = match find(method, path) {
-        Ok(Found::Operation(operation, segments)) => {
+        Ok(Route::Operation(operation, segments)) => {
             let row = operation.row();
             let (caller, admitted) = admission::of_head(state, row, &segments, &head, lack).await;
             match admitted {
@@ -76,7 +76,7 @@ pub(crate) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
                 }
             }
         }
-        Ok(Found::Options(allow)) => {
+        Ok(Route::Options(allow)) => {
             (None, Principal::Anonymous, Response::new(StatusCode::NO_CONTENT).with_text(ALLOW, allow))
         }
         // A path outside the table may be a page of the console, on the same address as the API.

@@ -32,7 +32,7 @@ pub struct ListAudit<'r> {
 impl Operation for ListAudit<'_> {
     const ROW: &'static Row = &ROW;
     type Request<'r> = ListAudit<'r>;
-    type Reply = Listed<Entry>;
+    type Reply = Listed<TrailEntry>;
 
     fn read<'r>(call: &'r Call<'_>) -> Result<ListAudit<'r>, Problem> {
         let [by, target, action, since, until, size, page_token] = call.query(&QUERY)?;
@@ -65,7 +65,7 @@ impl Operation for ListAudit<'_> {
                 if is_cut {
                     next = entries.last().map(AuditEntry::revision);
                 }
-                let entries = entries.into_iter().map(|entry| Entry::Change(Box::new(entry))).collect();
+                let entries = entries.into_iter().map(|entry| TrailEntry::Change(Box::new(entry))).collect();
                 (entries, next.map(|next| next.0))
             }
         };
@@ -79,7 +79,7 @@ impl Operation for ListAudit<'_> {
 }
 
 /// An entry of the audit trail.
-pub enum Entry {
+pub enum TrailEntry {
     Change(Box<AuditEntry>),
     Refusal(Refusal),
 }
@@ -90,14 +90,14 @@ fn refused(
     filter: &AuditFilter,
     before: Option<u64>,
     page_size: Limit,
-) -> (Vec<Entry>, Option<u64>) {
+) -> (Vec<TrailEntry>, Option<u64>) {
     let before = before.map(|nanos| Timestamp::saturating_from_nanos(nanos.into()));
     let mut found = service.refusals.before(before);
     found.retain(|refusal| takes_in(filter, refusal));
     let more = found.len() > page_size.get();
     found.truncate(page_size.get());
     let next = found.last().filter(|_| more).map(|last| last.at.as_nanos());
-    (found.into_iter().map(Entry::Refusal).collect(), next)
+    (found.into_iter().map(TrailEntry::Refusal).collect(), next)
 }
 
 fn takes_in(filter: &AuditFilter, refusal: &Refusal) -> bool {
@@ -107,10 +107,10 @@ fn takes_in(filter: &AuditFilter, refusal: &Refusal) -> bool {
         && filter.until.is_none_or(|until| refusal.at <= until)
 }
 
-fn shown(entry: Entry) -> Audited {
+fn shown(entry: TrailEntry) -> Audited {
     let entry = match entry {
-        Entry::Change(entry) => *entry,
-        Entry::Refusal(refusal) => return refusal_shown(refusal),
+        TrailEntry::Change(entry) => *entry,
+        TrailEntry::Refusal(refusal) => return refusal_shown(refusal),
     };
     let (at, by, on_behalf_of) = (entry.at(), entry.by().as_str().to_owned(), entry.by().behalf().map(str::to_owned));
     let (action, target) = (entry.action().to_owned(), entry.target());

@@ -13,7 +13,7 @@ use super::requests::FindBags;
 use super::{Caller, Service, ServiceError};
 use crate::actors::{ListError, ListPool, ResolveError};
 use crate::background::has_entry;
-use crate::domain::index::{Condition, Document};
+use crate::domain::index::{Condition, ShallowDocument};
 use crate::domain::page::{BagPlace, BagWalk};
 use crate::domain::{EntityId, FeatureId, Index, Item, ItemKey, ListKey, Order, Timestamp, Ttl, VersionLabel};
 use crate::items::{BagSwaps, ItemPage, Range};
@@ -254,7 +254,7 @@ impl IndexQuery<'_> {
         if self.by_stamp {
             return bag.timestamp == entry;
         }
-        let document = Document::parse(&bag.value);
+        let document = ShallowDocument::parse(&bag.value);
         document.is_some_and(|document| self.index.spec.holds(&document, bag.timestamp, &self.condition, entry))
     }
 

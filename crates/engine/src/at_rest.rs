@@ -17,7 +17,7 @@ use super::log::replay;
 use super::memory::memtable::Memtable;
 use super::options::{EmbeddedOptions, ListHash};
 use super::read::Scan;
-use super::read::entities::{Bags, Entities, EntityRead, Part, Told};
+use super::read::entities::{Bags, Entities, EntityRead, Told, WalkPart};
 use super::read::tables::View;
 use super::row::seek::Start;
 
@@ -96,7 +96,7 @@ impl AtRest {
         loop {
             let view = Arc::clone(&self.view);
             let mut read = EntityRead::<T>::new(view, op, self.hash, feature_key, from.as_ref(), PART);
-            let Part { told, next } = loop {
+            let WalkPart { told, next } = loop {
                 if let Some(part) = read.turn().map_err(OpenError::from)? {
                     break part;
                 }

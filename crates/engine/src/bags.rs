@@ -14,7 +14,7 @@ use liststore_storage::{BagAfter, BagEntries, BagSwap, EntryChange, OpContext, R
 use super::collect::page::PageBuilder;
 use super::list_id::{BorrowedListId, ListId};
 use super::log::change::{Change, Changes};
-use super::log::queue::Part;
+use super::log::queue::QueueShare;
 use super::read::Scan;
 use super::read::found_bags;
 use super::row;
@@ -46,7 +46,7 @@ impl EmbeddedSession {
             return Ok(Swapped::Lost);
         }
         // If adds are refused for lack of space, the removal of a bag is still accepted, because it frees space.
-        let part = if after == BagAfter::Gone { Part::Removals } else { Part::Adds };
+        let share = if after == BagAfter::Gone { QueueShare::Removals } else { QueueShare::Adds };
         let bag = match after {
             BagAfter::Put(bag) => {
                 let stamp = bag.timestamp.as_nanos();
@@ -57,7 +57,7 @@ impl EmbeddedSession {
         };
         let entries = entries.into_iter().filter_map(|change| self.change_of_entries(change));
         if let Some(changes) = Changes::of_each(bag.into_iter().chain(entries)) {
-            self.write(op, part, changes).await?;
+            self.write(op, share, changes).await?;
         }
         Ok(Swapped::Done)
     }
@@ -104,7 +104,7 @@ impl EmbeddedSession {
             Some((self.list_id(&list), Change::Row(row), oldest))
         });
         match Changes::of_each(changes) {
-            Some(changes) => self.write(op, Part::Adds, changes).await,
+            Some(changes) => self.write(op, QueueShare::Adds, changes).await,
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use liststore_storage::StoreError;
 
 use super::engine::Engine;
 use super::error::WriteError;
-use super::health::{Part, unavailable};
+use super::health::{Subsystem, unavailable};
 use super::log::change::{Changes, ListChange};
 use super::log::frame::{FrameBuffer, Kind};
 use super::log::queue::{self, GROUP_WRITES, Placed, Taken, Write, closed};
@@ -107,9 +107,9 @@ impl Committer {
             self.engine.metrics.commit_groups.inc();
             self.engine.metrics.commit_group_size.observe(writes as f64);
             let active = self.engine.tables.view().active.clone();
-            for Placed { part, changes, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
+            for Placed { share, changes, .. } in group.iter().filter_map(|write| write.placed.as_ref()) {
                 self.show(&active, changes);
-                if *part == queue::Part::Removals {
+                if *share == queue::QueueShare::Removals {
                     let noted = |one: &ListChange| self.engine.note_removal(&active, &one.list, &one.change);
                     changes.as_slice().iter().for_each(noted);
                 }
@@ -168,13 +168,13 @@ impl Committer {
         match appended {
             Ok(()) => {
                 if self.retry_at.take().is_some() {
-                    self.engine.health.clear(Part::Log);
+                    self.engine.health.clear(Subsystem::Log);
                 }
                 Ok(())
             }
             Err(WriteError::NotWritten(error)) => {
                 let reason = cannot_write(&error);
-                self.engine.health.block(Part::Log, reason.clone());
+                self.engine.health.block(Subsystem::Log, reason.clone());
                 self.retry_at = Some(Instant::now() + RETRY);
                 Err(unavailable(&reason))
             }

@@ -15,7 +15,7 @@ use super::error::WriteError;
 use super::expiry_clock::ExpiryClock;
 use super::files::run::RUNS_MAX;
 use super::files::{PARTITIONS, partition_of};
-use super::health::{Health, Part};
+use super::health::{Health, Subsystem};
 use super::list_id::ListId;
 use super::log::change::Change;
 use super::log::known::Known;
@@ -101,10 +101,12 @@ impl Engine {
     }
 
     /// Records the health of a background writer.
-    pub fn note(&self, part: Part, written: Result<(), WriteError>) {
+    pub fn note(&self, subsystem: Subsystem, written: Result<(), WriteError>) {
         match written {
-            Ok(()) => self.health.clear(part),
-            Err(WriteError::NotWritten(error)) => self.health.block(part, format!("cannot write data files: {error}")),
+            Ok(()) => self.health.clear(subsystem),
+            Err(WriteError::NotWritten(error)) => {
+                self.health.block(subsystem, format!("cannot write data files: {error}"))
+            }
             Err(WriteError::Unknown(error)) => {
                 self.health.fail(format!("an fsync of data files failed: {error}; restart the server"));
             }
@@ -136,8 +138,8 @@ impl Engine {
         let pending = (view.active.bytes() + frozen) as u64;
         if self.room.note(space, self.largest_file_bytes(&view.files), pending) {
             match self.room.reason() {
-                Some(reason) => self.health.block(Part::Room, reason),
-                None => self.health.clear(Part::Room),
+                Some(reason) => self.health.block(Subsystem::Room, reason),
+                None => self.health.clear(Subsystem::Room),
             }
             self.bell.ring();
         }
@@ -198,9 +200,9 @@ impl Engine {
     /// Refuses adds if a partition has the largest number of runs, and compactions wait for space.
     fn judge_runs(&self, files: &Files) {
         if self.lacks_room.load(Ordering::Acquire) && files.most_in_a_partition() >= RUNS_MAX {
-            self.health.block(Part::Compaction, "not enough free disk space to compact data files".into());
+            self.health.block(Subsystem::Compaction, "not enough free disk space to compact data files".into());
         } else {
-            self.health.clear(Part::Compaction);
+            self.health.clear(Subsystem::Compaction);
         }
     }
 

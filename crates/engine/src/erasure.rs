@@ -13,7 +13,7 @@ use liststore_storage::StoreError;
 
 use super::engine::Engine;
 use super::error::WriteError;
-use super::health::{Part, unavailable};
+use super::health::{Subsystem, unavailable};
 use super::promises::Promise;
 
 /// The interval between attempts of a failed run.
@@ -44,7 +44,7 @@ fn note(engine: &Engine, by: Option<u64>) -> Result<(), StoreError> {
         let (WriteError::NotWritten(source) | WriteError::Unknown(source)) = &error;
         let reason = format!("cannot write the manifest: {source}");
         if matches!(error, WriteError::Unknown(_)) {
-            engine.note(Part::Compaction, Err(error));
+            engine.note(Subsystem::Compaction, Err(error));
         }
         unavailable(&reason)
     })

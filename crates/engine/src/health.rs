@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use liststore_storage::StoreError;
 
-/// The parts that may block writes.
+/// The parts of the engine that may block writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum Subsystem {
     Log,
     Flush,
     Compaction,
@@ -19,7 +19,7 @@ pub enum Part {
     Room,
 }
 
-const OTHERS: [Part; 3] = [Part::Flush, Part::Compaction, Part::Room];
+const OTHERS: [Subsystem; 3] = [Subsystem::Flush, Subsystem::Compaction, Subsystem::Room];
 
 #[derive(Debug, Default)]
 struct Reasons {
@@ -29,11 +29,11 @@ struct Reasons {
 
 impl Reasons {
     fn all(&self) -> Option<&String> {
-        self.failed.as_ref().or(self.blocked[Part::Log as usize].as_ref())
+        self.failed.as_ref().or(self.blocked[Subsystem::Log as usize].as_ref())
     }
 
     fn adds(&self) -> Option<&String> {
-        OTHERS.iter().find_map(|part| self.blocked[*part as usize].as_ref())
+        OTHERS.iter().find_map(|subsystem| self.blocked[*subsystem as usize].as_ref())
     }
 }
 
@@ -73,7 +73,7 @@ impl Health {
 
     /// Why data files accept nothing.
     pub fn refuses_flush(&self) -> Option<String> {
-        self.look(|reasons| reasons.all().or(reasons.blocked[Part::Flush as usize].as_ref()).cloned())
+        self.look(|reasons| reasons.all().or(reasons.blocked[Subsystem::Flush as usize].as_ref()).cloned())
     }
 
     /// The error of every write after a permanent failure.
@@ -100,11 +100,11 @@ impl Health {
     }
 
     /// Stops writes, or adds, until the same part succeeds.
-    pub fn block(&self, part: Part, reason: String) {
+    pub fn block(&self, subsystem: Subsystem, reason: String) {
         let mut reasons = self.reasons();
-        let slot = &mut reasons.blocked[part as usize];
+        let slot = &mut reasons.blocked[subsystem as usize];
         if slot.is_none() {
-            let refused = if part == Part::Log { "writes" } else { "adds" };
+            let refused = if subsystem == Subsystem::Log { "writes" } else { "adds" };
             tracing::error!(reason, "the item store refuses {refused} until this is fixed");
         }
         *slot = Some(reason);
@@ -112,12 +112,12 @@ impl Health {
     }
 
     /// Records that a part has succeeded.
-    pub fn clear(&self, part: Part) {
+    pub fn clear(&self, subsystem: Subsystem) {
         if !self.impaired.load(Ordering::Acquire) {
             return;
         }
         let mut reasons = self.reasons();
-        if reasons.blocked[part as usize].take().is_some() && reasons.blocked.iter().all(Option::is_none) {
+        if reasons.blocked[subsystem as usize].take().is_some() && reasons.blocked.iter().all(Option::is_none) {
             tracing::info!("the item store accepts all writes again");
         }
         let impaired = reasons.failed.is_some() || reasons.blocked.iter().any(Option::is_some);

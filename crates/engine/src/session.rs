@@ -19,11 +19,11 @@ use super::engine::Engine;
 use super::error::ReadError;
 use super::list_id::{BorrowedListId, ListId};
 use super::log::change::{Change, Changes};
-use super::log::queue::Part;
+use super::log::queue::QueueShare;
 use super::memory::heads;
 use super::read::entities::{self as walk, EntityRead, Told};
 use super::read::oldest::{OldestPage, OldestRead};
-use super::read::removal::{Found, RemovalSearch};
+use super::read::removal::{RemovalSearch, ToRemove};
 use super::read::tables::{InMemory, View};
 use super::read::{PageRead, Scan};
 use super::row;
@@ -48,8 +48,8 @@ impl EmbeddedSession {
     }
 
     /// Commits a write.
-    pub(super) async fn write(&self, op: &OpContext, part: Part, changes: Changes) -> Result<(), StoreError> {
-        let placed = self.engine.queue.place(part, changes, op.deadline).await?;
+    pub(super) async fn write(&self, op: &OpContext, share: QueueShare, changes: Changes) -> Result<(), StoreError> {
+        let placed = self.engine.queue.place(share, changes, op.deadline).await?;
         self.engine.queue.commit(placed, op.deadline).await
     }
 }
@@ -169,7 +169,7 @@ impl EmbeddedSession {
         feature_key: &FeatureKey,
         from: Option<&EntityPlace>,
         limit: usize,
-    ) -> Result<walk::Part<T::Of>, StoreError>
+    ) -> Result<walk::WalkPart<T::Of>, StoreError>
     where
         T: Told<Collector: Send, Of: Send> + 'static,
     {
@@ -205,7 +205,7 @@ impl EmbeddedSession {
     }
 
     /// Finds the next items of a removal.
-    async fn find(&self, op: &OpContext, search: RemovalSearch) -> Result<(Found, RemovalSearch), StoreError> {
+    async fn find(&self, op: &OpContext, search: RemovalSearch) -> Result<(ToRemove, RemovalSearch), StoreError> {
         let mut search = Some(search);
         let turn = move || {
             let found = search.as_mut()?.turn().transpose()?;
@@ -216,12 +216,12 @@ impl EmbeddedSession {
     }
 
     /// Commits the removal of found items. Returns the number of visible ones.
-    async fn delete(&self, op: &OpContext, list: &ListId, found: Found) -> Result<u64, StoreError> {
-        let Found { mut deleted, entries, visible, oldest, .. } = found;
+    async fn delete(&self, op: &OpContext, list: &ListId, found: ToRemove) -> Result<u64, StoreError> {
+        let ToRemove { mut deleted, entries, visible, oldest, .. } = found;
         let reverse = reverse::list_of(list, self.engine.options.list_hash);
         let items = (deleted.count() > 0).then(|| (deleted.finish(), oldest));
         if let Some(changes) = set_write::changes_of(list.clone(), items, reverse, entries) {
-            self.write(op, Part::Removals, changes).await?;
+            self.write(op, QueueShare::Removals, changes).await?;
         }
         Ok(visible)
     }
@@ -294,13 +294,13 @@ impl ItemSession for EmbeddedSession {
         let list = self.list_id(&list);
         let oldest = oldest_of(&items);
         let changes = Changes::of(list, Change::Row(row::pack(items)), oldest);
-        match self.engine.queue.try_place(Part::Adds, changes) {
+        match self.engine.queue.try_place(QueueShare::Adds, changes) {
             Ok(placed) => {
                 // The log's thread checks the deadline.
                 self.engine.queue.push(placed, op.deadline, done);
                 None
             }
-            Err(changes) => Some(Box::pin(async move { done(self.write(&op, Part::Adds, changes).await) })),
+            Err(changes) => Some(Box::pin(async move { done(self.write(&op, QueueShare::Adds, changes).await) })),
         }
     }
 
@@ -341,7 +341,7 @@ impl ItemSession for EmbeddedSession {
         let reverse = list.identity().is_set().then(|| reverse::list_of(&set, self.engine.options.list_hash));
         let lists = iter::once(set).chain(reverse);
         let Some(changes) = Changes::of_each(lists.map(|list| (list, Change::Clear, 0))) else { return Ok(()) };
-        self.write(op, Part::Removals, changes).await
+        self.write(op, QueueShare::Removals, changes).await
     }
 
     async fn entities(
@@ -351,7 +351,7 @@ impl ItemSession for EmbeddedSession {
         from: Option<&EntityPlace>,
         limit: usize,
     ) -> Result<EntityPage, StoreError> {
-        let walk::Part { told, next } = self.walk::<walk::Entities>(op, feature_key, from, limit).await?;
+        let walk::WalkPart { told, next } = self.walk::<walk::Entities>(op, feature_key, from, limit).await?;
         Ok(EntityPage { entities: told, next })
     }
 
@@ -402,7 +402,7 @@ impl BagScan for EmbeddedSession {
         from: Option<&EntityPlace>,
         limit: usize,
     ) -> Result<BagPage, StoreError> {
-        let walk::Part { told, next } = self.walk::<walk::Bags>(op, feature_key, from, limit).await?;
+        let walk::WalkPart { told, next } = self.walk::<walk::Bags>(op, feature_key, from, limit).await?;
         Ok(BagPage { bags: told, next })
     }
 }

@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
     use crate::definition::VersionProperties;
-    use crate::domain::index::{Document, Entry, Index, IndexSpec, Pointer};
+    use crate::domain::index::{Index, IndexEntry, IndexSpec, Pointer, ShallowDocument};
     use crate::domain::{EntityType, Generation, ValueType, VersionLabel};
 
     fn index(name: &str) -> CatalogVersion {
@@ -244,8 +244,10 @@ mod tests {
         // It would have too many entries, so that none is added.
         let spec = Arc::new(IndexSpec::new(vec![Pointer::new("/a").unwrap()], None).unwrap());
         let bag = Item { timestamp: at(7), value: Bytes::from_static(br#"{"a":1}"#) };
-        let document = Document::parse(&bag.value).unwrap();
-        let [Entry { values, place }] = &spec.entries(&document, bag.timestamp).unwrap()[..] else { panic!("one") };
+        let document = ShallowDocument::parse(&bag.value).unwrap();
+        let [IndexEntry { values, place }] = &spec.entries(&document, bag.timestamp).unwrap()[..] else {
+            panic!("one")
+        };
         let index = CatalogVersion { index: Some(Index { spec: Arc::clone(&spec), is_ready: true }), ..index };
         let list = ListKey::new(index.feature_key.clone(), values.clone());
         let taken_out = [change(list.clone(), &[4, place.as_nanos()], &[])];

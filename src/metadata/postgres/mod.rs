@@ -51,7 +51,7 @@ use self::error::Failure;
 use self::hosts::Hosts;
 use self::listener::Listener;
 use self::options::{BEGIN, BEGIN_LOAD, BEGIN_SNAPSHOT, CALL_TIME_MAX, LOAD_TIME_MAX};
-use self::transaction::{Outcome, Present};
+use self::transaction::{ChangeOutcome, Present};
 use super::postgres_url::PostgresUrl;
 use super::{
     Applied, Change, ChangeContext, Changes, Definitions, EachDefinition, FeatureFilter, HistoryEntry, LastGeneration,
@@ -127,7 +127,7 @@ impl MetadataStore for PostgresStore {
         };
         let created = change.created();
         let (connections, collisions) = (&self.connections, &self.collisions);
-        let Outcome { before, transition } =
+        let ChangeOutcome { before, transition } =
             transaction::change(connections, collisions, change.feature(), created.as_ref(), &decide).await?;
         Ok(Applied::new(&change, before, transition))
     }

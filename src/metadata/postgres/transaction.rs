@@ -32,7 +32,7 @@ pub(super) struct Present {
 }
 
 /// The outcome of a change.
-pub(super) struct Outcome {
+pub(super) struct ChangeOutcome {
     /// The feature before the change.
     pub before: Option<Feature>,
     /// The effect; `None` without one.
@@ -65,7 +65,7 @@ pub(super) async fn change(
     id: &FeatureId,
     created: Option<&VersionLabel>,
     decide: &Decide<'_>,
-) -> Result<Outcome, MetadataError> {
+) -> Result<ChangeOutcome, MetadataError> {
     carry_out(connections, collisions, &FeatureWork { id, created, decide }).await
 }
 
@@ -142,9 +142,9 @@ struct FeatureWork<'a> {
 
 #[async_trait]
 impl Work for FeatureWork<'_> {
-    type Outcome = Outcome;
+    type Outcome = ChangeOutcome;
 
-    async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<Outcome>, Failure> {
+    async fn carry_out(&self, connection: &mut PgConnection) -> Result<Worked<ChangeOutcome>, Failure> {
         let present = prepare(connection, self.id, self.created).await?;
         let transition = (self.decide)(&present).map_err(Failure::Refused)?;
         let before = present.feature;
@@ -152,7 +152,7 @@ impl Work for FeatureWork<'_> {
             write(connection, transition).await?;
         }
         let changed = transition.is_some();
-        Ok(Worked { outcome: Outcome { before, transition }, changed })
+        Ok(Worked { outcome: ChangeOutcome { before, transition }, changed })
     }
 }
 

@@ -15,7 +15,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::OPERATIONS;
 use crate::api::call::{Call, HandlerResult};
-use crate::api::document::Document;
+use crate::api::document::PackedDocument;
 use crate::api::json::json_text;
 use crate::api::operation::Operation;
 use crate::api::problem::{self, ErrorCode, Problem};
@@ -25,7 +25,7 @@ use crate::wire::parameters::{self, Parameter};
 use crate::wire::{ProblemBody, Type};
 
 /// The document, rendered and compressed once.
-static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(Bytes::from(document().to_string())));
+static DOCUMENT: LazyLock<PackedDocument> = LazyLock::new(|| PackedDocument::new(Bytes::from(document().to_string())));
 
 pub struct OpenApi;
 

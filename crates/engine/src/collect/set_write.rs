@@ -22,7 +22,7 @@ pub struct SetWrite {
 }
 
 /// The outcome for a member.
-struct Outcome {
+struct MemberOutcome {
     met: Met,
     digests: Digests,
     /// The resulting item, and its key.
@@ -53,7 +53,7 @@ fn member_digests(met: &[Met]) -> Vec<ValueDigest> {
 
 /// The outcomes for members, each added once, in the order of the requests.
 struct Outcomes {
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<MemberOutcome>,
     places: HashTable<usize>,
 }
 
@@ -62,7 +62,7 @@ impl Outcomes {
         Self { outcomes: Vec::with_capacity(members), places: HashTable::with_capacity(members) }
     }
 
-    fn of(&mut self, met: Met, digest: ValueDigest) -> &mut Outcome {
+    fn of(&mut self, met: Met, digest: ValueDigest) -> &mut MemberOutcome {
         let Self { outcomes, places } = self;
         let slot = places.entry(
             hash_of(&digest),
@@ -75,7 +75,7 @@ impl Outcomes {
                 let place = outcomes.len();
                 new.insert(place);
                 let digests = Digests::of(&met, digest);
-                outcomes.push(Outcome { met, digests, stands: None });
+                outcomes.push(MemberOutcome { met, digests, stands: None });
                 place
             }
         };
@@ -105,7 +105,7 @@ impl SetWrite {
         let (mut outcomes, digests) = (Outcomes::for_members(met.len()), member_digests(&met));
         let items = adds.into_iter().flat_map(|(op, items)| items.into_iter().map(move |item| (op, item)));
         for ((op, item), (met, digest)) in items.zip(met.into_iter().zip(digests)) {
-            let Outcome { met, digests, stands } = outcomes.of(met, digest);
+            let MemberOutcome { met, digests, stands } = outcomes.of(met, digest);
             let key = ItemKey::new(item.timestamp, digest_of_stored(&item.value, &met.member, digests.member));
             let rival = match (&*stands, &met.present) {
                 (Some((key, rival)), _) => sees_added(&op, rival).then_some(*key),
@@ -117,7 +117,7 @@ impl SetWrite {
             }
         }
         let mut write = Self::default();
-        for Outcome { met, digests, stands } in outcomes.outcomes {
+        for MemberOutcome { met, digests, stands } in outcomes.outcomes {
             if let Some((key, item)) = stands {
                 if digests.present != Some(key) {
                     write.delete_known(&met, &digests);

@@ -52,12 +52,12 @@ struct Sampled {
     /// The bounds of the lists of their feature keys at the last sampling, or, for a newer file, before the compaction
     /// that wrote it began.
     shown: Shown,
-    found: Found,
+    found: Droppable,
 }
 
 /// Estimated bytes of a run that a compaction would drop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Droppable {
     /// In lists without a definition.
     pub unreachable: u64,
     /// In items beyond the bounds of their lists.
@@ -115,9 +115,9 @@ impl Census {
         self.taken_at = Some(Instant::now());
     }
 
-    pub fn of(&self, run: &Run) -> Found {
+    pub fn of(&self, run: &Run) -> Droppable {
         let found = run.data_files().filter_map(|file| self.files.get(&file.id)).map(|sampled| sampled.found);
-        found.fold(Found::default(), |sum, found| Found {
+        found.fold(Droppable::default(), |sum, found| Droppable {
             unreachable: sum.unreachable + found.unreachable,
             beyond: sum.beyond + found.beyond,
         })
@@ -150,7 +150,7 @@ impl Turn<'_> {
 impl Sampled {
     fn unread(shown: &Arc<Shown>) -> Self {
         let (lists, shown, unread) = (Vec::new(), Shown::new(), Some(Arc::clone(shown)));
-        Self { unread, lists, shown, found: Found::default() }
+        Self { unread, lists, shown, found: Droppable::default() }
     }
 
     /// An unreadable file is reported by the reader that needs its content.

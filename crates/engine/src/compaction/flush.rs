@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::WriteError;
 use crate::files::run::Run;
 use crate::files::{PARTITIONS, Pace};
-use crate::health::Part;
+use crate::health::Subsystem;
 use crate::list_id::ListId;
 use crate::memory::memtable::{Memtable, Snapshot};
 use crate::read::tables::View;
@@ -49,7 +49,7 @@ pub fn run(engine: &Arc<Engine>) {
             }
         };
         let retry = matches!(flushed, Err(WriteError::NotWritten(_)));
-        engine.note(Part::Flush, flushed);
+        engine.note(Subsystem::Flush, flushed);
         engine.bell.ring();
         if retry {
             engine.bell.wait_until(Some(RETRY), || false);

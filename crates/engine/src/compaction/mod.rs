@@ -25,13 +25,13 @@ use super::error::WriteError;
 use super::files::PARTITIONS;
 use super::files::run::RUNS_MAX;
 use super::files::run::Run;
-use super::health::Part;
+use super::health::Subsystem;
 use super::read::tables::{Files, RunSpan};
 use census::Census;
 use output::OutputError;
 use pace::RateLimit;
 use pick::{Weight, gives_back, pick};
-use step::{Job, StepRoom, step};
+use step::{CompactionJob, StepRoom, step};
 
 /// The first delay after a failed compaction. It doubles with each attempt.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -113,7 +113,7 @@ impl Compactor<'_> {
         if !self.engine.health.has_failed()
             && let Err(error @ WriteError::Unknown(_)) = self.engine.tables.install_time_if_old()
         {
-            self.engine.note(Part::Compaction, Err(error));
+            self.engine.note(Subsystem::Compaction, Err(error));
         }
         let files = self.engine.tables.view().files.clone();
         let Engine { unreachable, bound_of, clock, bell, .. } = self.engine;
@@ -138,11 +138,13 @@ impl Compactor<'_> {
         let begun = || begun(self.engine.tables.view().files.partition(partition));
         // No compaction is overtaken in between.
         while let Some((from_oldest, count)) = begun() {
-            self.merge(Job { place: RunSpan { partition, from_oldest, count }, begun: true })?;
+            self.merge(CompactionJob { place: RunSpan { partition, from_oldest, count }, begun: true })?;
         }
         match self.engine.tables.view().files.partition(partition).len() {
             0 => Ok(()),
-            count => self.merge(Job { place: RunSpan { partition, from_oldest: count, count }, begun: false }),
+            count => {
+                self.merge(CompactionJob { place: RunSpan { partition, from_oldest: count, count }, begun: false })
+            }
         }
     }
 
@@ -158,7 +160,7 @@ impl Compactor<'_> {
                 engine.health.fail(format!("{error}; restore the directory from a backup"));
             }
             Err(OutputError::Write(WriteError::Unknown(error))) => {
-                engine.note(Part::Compaction, Err(WriteError::Unknown(error)));
+                engine.note(Subsystem::Compaction, Err(WriteError::Unknown(error)));
             }
             Err(OutputError::Write(WriteError::NotWritten(error))) => {
                 let delay = self.waiting[partition].map_or(RETRY_MIN, |before| (2 * before.delay).min(RETRY_MAX));
@@ -174,7 +176,7 @@ impl Compactor<'_> {
     }
 
     /// The most urgent compaction. Partitions with many runs come first.
-    fn choose(&self) -> Option<Job> {
+    fn choose(&self) -> Option<CompactionJob> {
         let (now, files) = (Instant::now(), self.engine.tables.view().files.clone());
         let jobs = (0..PARTITIONS).filter_map(|partition| {
             let runs = files.partition(partition);
@@ -191,24 +193,25 @@ impl Compactor<'_> {
             match begun(runs) {
                 // Newer runs may hide everything that it lacked space for.
                 Some((_, count)) if waiting.is_some() && count < runs.len() && picked == Some(0..runs.len()) => {
-                    Some(Job { place: place(0..runs.len()), begun: false })
+                    Some(CompactionJob { place: place(0..runs.len()), begun: false })
                 }
                 // Adds would have to wait for a long compaction.
                 Some((from_oldest, _)) if waiting.is_none() && runs.len() - from_oldest > NEWER_MAX => {
-                    Some(Job { place: place(0..runs.len() - from_oldest), begun: false })
+                    Some(CompactionJob { place: place(0..runs.len() - from_oldest), begun: false })
                 }
                 Some((from_oldest, count)) => {
-                    Some(Job { place: RunSpan { partition, from_oldest, count }, begun: true })
+                    Some(CompactionJob { place: RunSpan { partition, from_oldest, count }, begun: true })
                 }
-                None => Some(Job { place: place(picked?), begun: false }),
+                None => Some(CompactionJob { place: place(picked?), begun: false }),
             }
         });
         jobs.max_by_key(|job| (piled_up(files.partition(job.place.partition)), job.place.count))
     }
 
     /// Whether a running compaction must wait for another one.
-    fn is_overtaken(&self, job: Job) -> bool {
-        let piles_up = |job: &Job| piled_up(self.engine.tables.view().files.partition(job.place.partition)).is_some();
+    fn is_overtaken(&self, job: CompactionJob) -> bool {
+        let piles_up =
+            |job: &CompactionJob| piled_up(self.engine.tables.view().files.partition(job.place.partition)).is_some();
         !wanted(self.engine) && self.choose().filter(piles_up).is_some_and(|chosen| chosen != job)
     }
 
@@ -225,7 +228,7 @@ impl Compactor<'_> {
     }
 
     /// Compacts to the end, or until another compaction must come first.
-    fn merge(&self, job: Job) -> Result<(), OutputError> {
+    fn merge(&self, job: CompactionJob) -> Result<(), OutputError> {
         let engine = self.engine;
         let hurry = || engine.tables.view().files.most_in_a_partition() > RUNS_MAX / 2 || engine.bell.is_stopping();
         let mut pace = RateLimit::new(engine, hurry).giving_way(&engine.metrics.compaction_gave_way);
@@ -248,7 +251,7 @@ impl Compactor<'_> {
 
     /// The space that the next step of a compaction may take. A compaction that only combines runs leaves the reserve
     /// untouched, and takes fewer runs if there is too little space for all.
-    fn room_for(&self, files: &Files, mut job: Job) -> Result<(Job, StepRoom), OutputError> {
+    fn room_for(&self, files: &Files, mut job: CompactionJob) -> Result<(CompactionJob, StepRoom), OutputError> {
         let engine = self.engine;
         let file_bytes = engine.file_bytes(files, job.place.partition);
         let plenty = StepRoom { file_bytes, must_gain: false };

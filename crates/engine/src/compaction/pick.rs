@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::census::Found;
+use super::census::Droppable;
 use crate::files::run::RUNS_MAX;
 use crate::files::run::Run;
 
@@ -30,7 +30,7 @@ pub struct Weight {
 
 impl Weight {
     /// `now` in nanoseconds since the Unix epoch.
-    pub fn of(run: &Run, Found { unreachable, beyond }: Found, now: u64) -> Self {
+    pub fn of(run: &Run, Droppable { unreachable, beyond }: Droppable, now: u64) -> Self {
         let mut weight = Self { unreachable, beyond, ..Self::default() };
         for file in &run.files {
             let summary = &file.file.summary;

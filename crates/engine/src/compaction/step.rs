@@ -26,7 +26,7 @@ use crate::unreachable::Asked;
 
 /// Neighbouring runs that are compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Job {
+pub struct CompactionJob {
     pub place: RunSpan,
     /// Whether the first of them is the output of earlier steps.
     pub begun: bool,
@@ -45,7 +45,7 @@ pub struct StepRoom {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stepped {
     /// The remaining work.
-    pub next: Option<Job>,
+    pub next: Option<CompactionJob>,
     pub bytes: u64,
     /// Bytes of the adopted files.
     pub taken_over_bytes: u64,
@@ -65,11 +65,11 @@ struct Taken {
 pub fn step(
     engine: &Engine,
     view: &View,
-    job: Job,
+    job: CompactionJob,
     room: StepRoom,
     pace: &mut dyn Pace,
 ) -> Result<Stepped, OutputError> {
-    let Job { place, begun } = job;
+    let CompactionJob { place, begun } = job;
     let runs = view.files.partition(place.partition);
     let range = place.range(runs);
     let older = &runs[range.end..];
@@ -99,8 +99,10 @@ pub fn step(
     engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
     let left = group.first().map_or(0, |run| run.merges);
     let from_oldest = older.len() + group.len();
-    let next = (left > 0)
-        .then_some(Job { place: RunSpan { partition: place.partition, from_oldest, count: group.len() }, begun: true });
+    let next = (left > 0).then_some(CompactionJob {
+        place: RunSpan { partition: place.partition, from_oldest, count: group.len() },
+        begun: true,
+    });
     match engine.heads.without(&cut, || engine.tables.install_merged(place, group, &freed)) {
         Ok(()) => Ok(Stepped { next, bytes, taken_over_bytes }),
         // The manifest may refer to it.

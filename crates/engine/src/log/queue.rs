@@ -31,9 +31,9 @@ pub const GROUP_WRITES: usize = 1024;
 /// How long a group waits for more writes, if the previous group had several.
 const LINGER: Duration = Duration::from_micros(300);
 
-/// The part of the queue in which a write takes its place.
+/// The share of the queue in which a write takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum QueueShare {
     Adds,
     /// A quarter of the queue, which adds leave free.
     Removals,
@@ -41,7 +41,7 @@ pub enum Part {
 
 /// Changes with their place in the queue, which drop frees.
 pub struct Placed {
-    pub part: Part,
+    pub share: QueueShare,
     pub changes: Changes,
     _place: OwnedSemaphorePermit,
 }
@@ -60,7 +60,7 @@ impl Write {
     }
 
     pub fn is_add(&self) -> bool {
-        self.placed.as_ref().is_some_and(|placed| placed.part == Part::Adds)
+        self.placed.as_ref().is_some_and(|placed| placed.share == QueueShare::Adds)
     }
 }
 
@@ -138,10 +138,10 @@ impl CommitQueue {
         }
     }
 
-    fn places(&self, part: Part) -> &Places {
-        match part {
-            Part::Adds => &self.adds,
-            Part::Removals => &self.removals,
+    fn places(&self, share: QueueShare) -> &Places {
+        match share {
+            QueueShare::Adds => &self.adds,
+            QueueShare::Removals => &self.removals,
         }
     }
 
@@ -157,29 +157,29 @@ impl CommitQueue {
     /// Waits for a place for changes.
     pub async fn place(
         &self,
-        part: Part,
+        share: QueueShare,
         changes: Changes,
         deadline: tokio::time::Instant,
     ) -> Result<Placed, StoreError> {
-        let units = self.units(part, &changes)?;
-        let places = self.places(part).free.clone().acquire_many_owned(units);
+        let units = self.units(share, &changes)?;
+        let places = self.places(share).free.clone().acquire_many_owned(units);
         let overloaded = || StoreError::Overloaded { reason: "too many writes are waiting for the log".into() };
         let place = timeout_at(deadline, places).await.map_err(|_| overloaded())?.map_err(|_| closed())?;
-        Ok(Placed { part, changes, _place: place })
+        Ok(Placed { share, changes, _place: place })
     }
 
     /// Takes a place if one is free. Otherwise returns the changes.
-    pub fn try_place(&self, part: Part, changes: Changes) -> Result<Placed, Changes> {
-        let Ok(units) = self.units(part, &changes) else { return Err(changes) };
-        match self.places(part).free.clone().try_acquire_many_owned(units) {
-            Ok(place) => Ok(Placed { part, changes, _place: place }),
+    pub fn try_place(&self, share: QueueShare, changes: Changes) -> Result<Placed, Changes> {
+        let Ok(units) = self.units(share, &changes) else { return Err(changes) };
+        match self.places(share).free.clone().try_acquire_many_owned(units) {
+            Ok(place) => Ok(Placed { share, changes, _place: place }),
             Err(_) => Err(changes),
         }
     }
 
     /// The units of its part that a write takes. A larger add takes all of the part, because the body of a request
     /// bounds it. A larger removal is refused, because removals come in parts.
-    fn units(&self, part: Part, changes: &Changes) -> Result<u32, StoreError> {
+    fn units(&self, share: QueueShare, changes: &Changes) -> Result<u32, StoreError> {
         let (bytes, lists) = (changes.bytes(), changes.as_slice().len());
         let refused = |text: String| Err(StoreError::Refused(Invalid::argument(text)));
         if bytes > WRITE_BYTES_MAX {
@@ -192,12 +192,12 @@ impl CommitQueue {
         let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
         // A removal of items comes in parts, each of a list and its reverse entries. The removal of a bag with its
         // entries is one write.
-        let comes_in_parts = part == Part::Removals && lists <= 2;
+        let comes_in_parts = share == QueueShare::Removals && lists <= 2;
         if comes_in_parts && bytes + beside > self.removal_bytes_max() {
             let most = self.removal_bytes_max();
             return refused(format!("a removal must have at most {most} bytes; this one has {}", bytes + beside));
         }
-        let units = ((bytes + beside) / UNIT_BYTES).clamp(1, self.places(part).max);
+        let units = ((bytes + beside) / UNIT_BYTES).clamp(1, self.places(share).max);
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
 
@@ -414,15 +414,15 @@ mod tests {
     #[test]
     fn adds_leave_room_for_removals_and_the_other_way_round() {
         let change = |bytes: usize| Changes::of(list(b"a"), Change::Row(vec![0; bytes].into()), 0);
-        for (filled, other) in [(Part::Adds, Part::Removals), (Part::Removals, Part::Adds)] {
+        for (filled, other) in [(QueueShare::Adds, QueueShare::Removals), (QueueShare::Removals, QueueShare::Adds)] {
             let queue = CommitQueue::new(64 << 10);
             let fill = || queue.try_place(filled, change(100)).ok();
             let placed: Vec<Placed> = std::iter::from_fn(fill).collect();
             assert!(placed.len() >= 16);
             // An add that is larger than its part takes all of it. A removal is refused.
             let all = queue.try_place(other, change(1 << 20)).ok();
-            assert_eq!(all.is_some(), other == Part::Adds);
-            assert_eq!(queue.try_place(other, change(100)).is_ok(), other == Part::Removals);
+            assert_eq!(all.is_some(), other == QueueShare::Adds);
+            assert_eq!(queue.try_place(other, change(100)).is_ok(), other == QueueShare::Removals);
             drop(all);
             let largest = queue.removal_bytes_max() - 1 - WRITE_OVERHEAD;
             assert!(queue.try_place(other, change(largest)).is_ok());
@@ -437,7 +437,7 @@ mod tests {
             Changes::of_each(lists).unwrap()
         };
         let queue = CommitQueue::new(64 << 20);
-        let units = |lists: usize| queue.units(Part::Adds, &changing(lists)).ok();
+        let units = |lists: usize| queue.units(QueueShare::Adds, &changing(lists)).ok();
         assert_eq!((units(1), units(100)), (Some(1), Some(102)));
         assert_eq!(units(WRITE_LISTS_MAX + 1), None);
         assert!(units(WRITE_LISTS_MAX).is_some());
@@ -450,7 +450,7 @@ mod tests {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
         let commit = || {
             let changes = Changes::of(list(b"a"), Change::Clear, 0);
-            queue.commit(queue.try_place(Part::Adds, changes).ok().unwrap(), deadline)
+            queue.commit(queue.try_place(QueueShare::Adds, changes).ok().unwrap(), deadline)
         };
         let answer_all = || {
             let Taken::Writes(writes) = queue.take(None, false) else { panic!("nothing is queued") };

@@ -84,7 +84,7 @@ impl Told for Bags {
 }
 
 /// The result of one part of the walk.
-pub struct Part<T> {
+pub struct WalkPart<T> {
     pub told: Vec<T>,
     /// Where the walk continues. `None` at its end.
     pub next: Option<EntityPlace>,
@@ -140,7 +140,7 @@ impl<T: Told> EntityRead<T> {
     }
 
     /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
-    pub fn turn(&mut self) -> Result<Option<Part<T::Of>>, ReadError> {
+    pub fn turn(&mut self) -> Result<Option<WalkPart<T::Of>>, ReadError> {
         let mut turn = Turn::new();
         loop {
             if !turn.goes_on(&[]) {
@@ -212,8 +212,8 @@ impl<T: Told> EntityRead<T> {
         self.told.len() >= self.limit || self.told_bytes >= BYTES_MAX
     }
 
-    fn page(&mut self, next: Option<EntityPlace>) -> Part<T::Of> {
-        Part { told: std::mem::take(&mut self.told), next }
+    fn page(&mut self, next: Option<EntityPlace>) -> WalkPart<T::Of> {
+        WalkPart { told: std::mem::take(&mut self.told), next }
     }
 }
 

@@ -26,7 +26,7 @@ const ENTRY_BYTES: usize = 24;
 
 /// Items to remove.
 #[derive(Default)]
-pub struct Found {
+pub struct ToRemove {
     /// A row that deletes them.
     pub deleted: RowBuilder,
     /// Their entries, if they belong to a set.
@@ -106,7 +106,7 @@ pub struct RemovalSearch {
     part_bytes: usize,
     /// `None` before its first turn.
     merge: Option<Merge<'static>>,
-    found: Found,
+    found: ToRemove,
 }
 
 impl RemovalSearch {
@@ -124,11 +124,11 @@ impl RemovalSearch {
         // The shown items are counted from the newest one on.
         let start = op.max_items.map_or(Start { ceiling: taken.ceiling, below: None }, |_| Start::NEWEST);
         let shown = op.max_items.map_or(usize::MAX, MaxItems::get);
-        Self { view, list, op, identity, taken, start, shown, part_bytes, merge: None, found: Found::default() }
+        Self { view, list, op, identity, taken, start, shown, part_bytes, merge: None, found: ToRemove::default() }
     }
 
     /// Continues for a turn. `None` if that was not enough. Call it again after any part but the last one.
-    pub fn turn(&mut self) -> Result<Option<Found>, ReadError> {
+    pub fn turn(&mut self) -> Result<Option<ToRemove>, ReadError> {
         let Self { view, list, op, identity, taken, start, shown, part_bytes, merge, found } = self;
         let mut turn = Turn::new();
         let merge = match merge {
@@ -159,7 +159,7 @@ impl RemovalSearch {
             }
             merge.advance()?;
         }
-        Ok(Some(Found { last: true, ..std::mem::take(found) }))
+        Ok(Some(ToRemove { last: true, ..std::mem::take(found) }))
     }
 
     /// The filter for the items of the removal.

@@ -11,7 +11,7 @@ use liststore_storage::{Done, OpContext, SetAdd, StoreError, ToAwait};
 use crate::collect::members::Met;
 use crate::collect::set_write::SetWrite;
 use crate::log::change::Changes;
-use crate::log::queue::Part;
+use crate::log::queue::QueueShare;
 use crate::session::EmbeddedSession;
 
 /// Adds that become one write.
@@ -108,7 +108,7 @@ impl EmbeddedSession {
             queue.push_barrier(op.deadline, done);
             return None;
         };
-        match queue.try_place(Part::Adds, changes) {
+        match queue.try_place(QueueShare::Adds, changes) {
             Ok(placed) => {
                 queue.push(placed, op.deadline, done);
                 None
@@ -118,7 +118,7 @@ impl EmbeddedSession {
     }
 
     async fn write_later(self: Rc<Self>, op: OpContext, changes: Changes, done: Done) {
-        match self.engine.queue.place(Part::Adds, changes, op.deadline).await {
+        match self.engine.queue.place(QueueShare::Adds, changes, op.deadline).await {
             Ok(placed) => self.engine.queue.push(placed, op.deadline, done),
             Err(error) => done(Err(error)),
         }

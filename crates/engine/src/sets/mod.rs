@@ -13,7 +13,7 @@ use super::collect::members::{MemberFinder, Met};
 use super::collect::page::Newest;
 use super::collect::set_write::SetWrite;
 use super::list_id::{BorrowedListId, ListId};
-use super::log::queue::Part;
+use super::log::queue::QueueShare;
 use super::memory::member_index::{IndexBuilder, MemberIndex, Worth};
 use super::read::Scan;
 use super::read::removal::Taken;
@@ -142,7 +142,7 @@ impl EmbeddedSession {
         write.delete(&met);
         let removed = self.shown(op, list, met).await?.iter().flatten().count() as u64;
         if let Some(changes) = write.into_changes(set.clone(), self.reverse_of(&set)) {
-            self.write(op, Part::Removals, changes).await?;
+            self.write(op, QueueShare::Removals, changes).await?;
         }
         let taken = Taken::by(removal, list.identity());
         self.engine.heads.forget_removed(&set, |entry, value| taken.takes(entry, value));

@@ -38,7 +38,7 @@ use values::Values;
 pub use pages::aggregate_pages;
 pub use plan::Aggregation;
 
-/// The outcome of an aggregation.
+/// What an aggregation has read, and its result.
 #[derive(Debug, Clone)]
 pub struct AggregateOutcome {
     /// The visible items that were looked at.

@@ -24,7 +24,7 @@ use super::core::Core;
 use super::error::damaged_row;
 use super::partitions::{Answer, Attempt, BagPut, Page, SwapAnswer};
 use super::pressure::permits::Permit;
-use super::pressure::retry::Request;
+use super::pressure::retry::RetriedRequest;
 use super::statements::{Query, Statement, Writes};
 use crate::domain::ListKey;
 use crate::items::{OpContext, StoreError};
@@ -98,7 +98,7 @@ impl<L: Subject> Call<L> {
         make: impl Fn(Attempt) -> Answer<T>,
     ) -> Result<Option<T>, StoreError> {
         let (permit, deadline) = (self.permit().await?, self.op.deadline);
-        let request = Request { statement: label, deadline };
+        let request = RetriedRequest { statement: label, deadline };
         let make =
             |route| -> BoxFuture<'static, Result<Option<T>, ExecutionError>> { make(Attempt { route, deadline }) };
         let (done, permit) = self.core.attempts.run(request, permit, make).await?;

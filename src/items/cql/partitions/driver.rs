@@ -25,7 +25,7 @@ use crate::items::cql::connect::driver::{self, Completeness};
 use crate::items::cql::error::NO_INDEX;
 use crate::items::cql::options::CqlOptions;
 use crate::items::cql::schema::dialect::Dialect;
-use crate::items::cql::schema::found::{self, Found, IndexDefect};
+use crate::items::cql::schema::found::{self, FoundSchema, IndexDefect};
 use crate::items::cql::schema::replicas::{cautions, check_replicas, quorums_overlap, replicas_in};
 use crate::items::cql::schema::state::SchemaState;
 use crate::items::cql::shared::Shared;
@@ -243,7 +243,7 @@ async fn check<'a>(
     }
     let dialect = Dialect::of(options.dialect, &cluster);
     dialect.check_consistency(options).map_err(|why| unavailable(why.to_owned()))?;
-    let found = Found::read(driver, &options.keyspace, options.read_consistency).await?;
+    let found = FoundSchema::read(driver, &options.keyspace, options.read_consistency).await?;
     let state = found.state(dialect);
     shared.awaited.store(state.awaits_migration().then(|| Arc::new(state.to_string())));
     match state {

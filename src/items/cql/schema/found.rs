@@ -15,7 +15,7 @@ use crate::items::cql::query::{select, select_from_named};
 
 /// The state of the keyspace, as it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSchema {
     pub keyspace: bool,
     /// `name kind position type order` of each column of the items' table, sorted; empty without.
     pub columns: Vec<String>,
@@ -193,7 +193,7 @@ async fn columns_of(session: &Session, keyspace: &str, table: &str) -> Result<Ve
     Ok(columns)
 }
 
-impl Found {
+impl FoundSchema {
     /// Reads the schema, and the record of it at `consistency`.
     pub async fn read(session: &Session, keyspace: &str, consistency: Consistency) -> Result<Self, StoreError> {
         let keyspaces: Vec<(String,)> = select(

@@ -7,7 +7,7 @@ use scylla::cluster::Node;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 
 use super::dialect::Dialect;
-use super::found::Found;
+use super::found::FoundSchema;
 use super::replicas::{cautions, check_replicas, replicas_in};
 use super::state::SchemaState;
 use super::tombstone_gc;
@@ -78,7 +78,7 @@ pub async fn inspect(options: &CqlOptions) -> Result<Inspection, StoreError> {
         consistency = Consistency::One;
     }
     problems.extend(dialect.check_consistency(options).err().map(str::to_owned));
-    let found = Found::read(&session, &options.keyspace, consistency).await?;
+    let found = FoundSchema::read(&session, &options.keyspace, consistency).await?;
     let schema = found.state(dialect);
     if !schema.is_served() {
         problems.push(schema.to_string());
@@ -153,7 +153,7 @@ pub async fn fitness(
     if let Err(why) = dialect.check_consistency(options) {
         return Ok(Fitness::Unfit(why.to_owned()));
     }
-    let state = Found::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect);
+    let state = FoundSchema::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect);
     Ok(if state.is_served() || state.awaits_migration() { Fitness::Fit } else { Fitness::Unfit(state.to_string()) })
 }
 
@@ -165,5 +165,5 @@ pub async fn schema_state(
 ) -> Result<SchemaState, StoreError> {
     let session = driver::connect(options, tls, datacenter, Completeness::SomeNodes).await?;
     let dialect = Dialect::of(options.dialect, &session.get_cluster_state());
-    Ok(Found::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect))
+    Ok(FoundSchema::read(&session, &options.keyspace, options.read_consistency).await?.state(dialect))
 }

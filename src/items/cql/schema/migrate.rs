@@ -8,7 +8,7 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 use super::dialect::Dialect;
-use super::found::Found;
+use super::found::FoundSchema;
 use super::migrations::{self, Parameters};
 use super::names::{BAGS, BUCKETS, SETS, TABLE};
 use super::replicas::{check_replicas, replicas_in};
@@ -85,7 +85,7 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
     if replicas.is_none() {
         local.check_known(&cluster, wanted.iter().map(|(name, _)| name.as_str())).map_err(StoreError::from)?;
     }
-    let found = Found::read(&session, &options.keyspace, options.read_consistency).await?;
+    let found = FoundSchema::read(&session, &options.keyspace, options.read_consistency).await?;
     let before = found.state(dialect);
     if matches!(before, SchemaState::Newer { .. } | SchemaState::Foreign { .. } | SchemaState::TableDropped(_)) {
         return Err(MigrateError::Unfit(before));
@@ -113,7 +113,7 @@ async fn migrate_with(options: &CqlOptions, tls: Option<&Tls>, dry_run: bool) ->
 }
 
 /// The steps, in order.
-fn steps(dialect: Dialect, found: &Found, parameters: &Parameters, options: &CqlOptions) -> Vec<MigrationStep> {
+fn steps(dialect: Dialect, found: &FoundSchema, parameters: &Parameters, options: &CqlOptions) -> Vec<MigrationStep> {
     let mut steps: Vec<MigrationStep> = dialect
         .migrations()
         .iter()

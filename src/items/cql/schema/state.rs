@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::dialect::Dialect;
-use super::found::{Found, IndexDefect};
+use super::found::{FoundSchema, IndexDefect};
 use super::names::{BAGS, BUCKETS, SETS, SWAPS, TABLE};
 
 /// How the schema in the cluster relates to the one that this program knows.
@@ -135,7 +135,7 @@ const BUCKET_COLUMNS: [&str; 4] = [
     "until clustering 1 bigint desc",
 ];
 
-impl Found {
+impl FoundSchema {
     /// Compares the keyspace with the files of a dialect.
     pub fn state(&self, dialect: Dialect) -> SchemaState {
         let known: Vec<i32> = dialect.migrations().iter().map(|migration| migration.version).collect();
@@ -199,8 +199,8 @@ mod tests {
         FoundIndex { kind: kind.to_owned(), options, building_on: 0 }
     }
 
-    fn whole() -> Found {
-        Found {
+    fn whole() -> FoundSchema {
+        FoundSchema {
             keyspace: true,
             columns: COLUMNS.map(str::to_owned).to_vec(),
             set_columns: SET_COLUMNS.map(str::to_owned).to_vec(),
@@ -220,46 +220,46 @@ mod tests {
 
     #[test]
     fn each_state_is_told_apart() {
-        let state = |found: Found| found.state(Dialect::Cassandra);
+        let state = |found: FoundSchema| found.state(Dialect::Cassandra);
         assert_eq!(state(whole()), SchemaState::Current);
-        assert_eq!(state(Found::default()), SchemaState::Missing);
-        assert_eq!(state(Found { keyspace: true, ..Found::default() }), SchemaState::Missing);
-        let unrecorded = Found { applied: vec![], record: false, ..whole() };
+        assert_eq!(state(FoundSchema::default()), SchemaState::Missing);
+        assert_eq!(state(FoundSchema { keyspace: true, ..FoundSchema::default() }), SchemaState::Missing);
+        let unrecorded = FoundSchema { applied: vec![], record: false, ..whole() };
         assert_eq!(state(unrecorded), SchemaState::Older { applied: 0, wanted: 1 });
         let newer = (1..=3).collect();
-        assert_eq!(state(Found { applied: newer, ..whole() }), SchemaState::Newer { applied: 3, known: 1 });
-        assert_eq!(state(Found { columns: vec![], ..whole() }), SchemaState::TableDropped(TABLE));
-        assert_eq!(state(Found { set_columns: vec![], ..whole() }), SchemaState::TableDropped(SETS));
-        assert_eq!(state(Found { bag_columns: vec![], ..whole() }), SchemaState::TableDropped(BAGS));
-        assert_eq!(state(Found { bucket_columns: vec![], ..whole() }), SchemaState::TableDropped(BUCKETS));
-        assert_eq!(state(Found { swap_columns: vec![], ..whole() }), SchemaState::TableDropped(SWAPS));
+        assert_eq!(state(FoundSchema { applied: newer, ..whole() }), SchemaState::Newer { applied: 3, known: 1 });
+        assert_eq!(state(FoundSchema { columns: vec![], ..whole() }), SchemaState::TableDropped(TABLE));
+        assert_eq!(state(FoundSchema { set_columns: vec![], ..whole() }), SchemaState::TableDropped(SETS));
+        assert_eq!(state(FoundSchema { bag_columns: vec![], ..whole() }), SchemaState::TableDropped(BAGS));
+        assert_eq!(state(FoundSchema { bucket_columns: vec![], ..whole() }), SchemaState::TableDropped(BUCKETS));
+        assert_eq!(state(FoundSchema { swap_columns: vec![], ..whole() }), SchemaState::TableDropped(SWAPS));
         // A migration that broke off.
-        let begun = Found { applied: vec![], set_columns: vec![], ..whole() };
+        let begun = FoundSchema { applied: vec![], set_columns: vec![], ..whole() };
         assert_eq!(state(begun), SchemaState::Older { applied: 0, wanted: 1 });
         let lost = BAG_COLUMNS.map(str::to_owned)[1..].to_vec();
-        assert!(matches!(state(Found { bag_columns: lost, ..whole() }), SchemaState::Foreign { .. }));
+        assert!(matches!(state(FoundSchema { bag_columns: lost, ..whole() }), SchemaState::Foreign { .. }));
     }
 
     #[test]
     fn what_is_not_ours_is_foreign() {
-        let is_foreign = |found: Found| matches!(found.state(Dialect::Scylla), SchemaState::Foreign { .. });
+        let is_foreign = |found: FoundSchema| matches!(found.state(Dialect::Scylla), SchemaState::Foreign { .. });
         let mut other = whole();
         other.columns[3] = "value regular -1 text none".to_owned();
         assert!(is_foreign(other));
         let mut other = whole();
         other.set_columns[3] = "kind clustering 0 int asc".to_owned();
         assert!(is_foreign(other));
-        assert!(is_foreign(Found { columns: COLUMNS[..3].iter().map(ToString::to_string).collect(), ..whole() }));
+        assert!(is_foreign(FoundSchema { columns: COLUMNS[..3].iter().map(ToString::to_string).collect(), ..whole() }));
     }
 
     /// An older release finds the schema of a newer one.
     #[test]
     fn a_newer_schema_is_served_where_each_of_its_files_says_so() {
-        let mut found = Found { applied: (1..=3).collect(), ..whole() };
+        let mut found = FoundSchema { applied: (1..=3).collect(), ..whole() };
         found.columns.push("weight regular -1 int none".to_owned());
         let with = |served_from: &[(i32, i32)]| {
             let served_from = served_from.iter().copied().collect();
-            Found { served_from, ..found.clone() }.state(Dialect::Cassandra)
+            FoundSchema { served_from, ..found.clone() }.state(Dialect::Cassandra)
         };
         assert_eq!(with(&[(2, 1), (3, 1)]), SchemaState::NewerServed { applied: 3, known: 1 });
         assert!(with(&[(2, 1), (3, 1)]).is_served());
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn an_index_is_judged_by_what_it_is_on() {
-        let state = |dialect, found| Found { index: Some(found), ..whole() }.state(dialect);
+        let state = |dialect, found| FoundSchema { index: Some(found), ..whole() }.state(dialect);
         let local = r#"{"pk":["feature_key","entity_id"],"ck":["value"]}"#;
         assert_eq!(state(Dialect::Scylla, index(local, "COMPOSITES")), SchemaState::Current);
         assert_eq!(state(Dialect::Cassandra, index("value", "COMPOSITES")), SchemaState::Current);
@@ -289,7 +289,7 @@ mod tests {
             assert!(matches!(state, SchemaState::NoIndex(IndexDefect::Wrong(_))), "{state}");
             assert!(state.is_served() && state.to_string().contains("liststore migrate"), "{state}");
         }
-        let missing = Found { index: None, ..whole() }.state(Dialect::Cassandra);
+        let missing = FoundSchema { index: None, ..whole() }.state(Dialect::Cassandra);
         assert_eq!(missing, SchemaState::NoIndex(IndexDefect::Missing));
     }
 

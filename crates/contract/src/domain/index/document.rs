@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// A JSON object of which only the first level is parsed.
-pub struct Document<'d> {
+pub struct ShallowDocument<'d> {
     properties: Properties<'d>,
 }
 
@@ -23,7 +23,7 @@ struct Properties<'d> {
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Name<'d>(#[serde(borrow)] Cow<'d, str>);
 
-impl<'d> Document<'d> {
+impl<'d> ShallowDocument<'d> {
     /// None for a text that is no JSON object.
     pub fn parse(json: &'d [u8]) -> Option<Self> {
         // As a whole, and so not each of its strings separately.
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn properties_are_found_in_whatever_order_they_stand() {
         let found = |json: &str, name: &str| {
-            let document = Document::parse(json.as_bytes()).unwrap();
+            let document = ShallowDocument::parse(json.as_bytes()).unwrap();
             document.property(name).map(|value| value.get().to_owned())
         };
         let (sorted, others) = (r#"{"":0,"a":[1],"b":{"c":2},"é\n":3}"#, r#"{"b":1,"\u0061":2,"c":3,"b":4}"#);
@@ -94,8 +94,8 @@ mod tests {
             assert_eq!(found(json, name).as_deref(), value, "{name} of {json}");
         }
         for bad in ["", "[]", "1", "{\"a\":1", "{\"a\":}"] {
-            assert!(Document::parse(bad.as_bytes()).is_none(), "{bad}");
+            assert!(ShallowDocument::parse(bad.as_bytes()).is_none(), "{bad}");
         }
-        assert!(Document::parse(b"{\"a\":\"\xff\"}").is_none());
+        assert!(ShallowDocument::parse(b"{\"a\":\"\xff\"}").is_none());
     }
 }

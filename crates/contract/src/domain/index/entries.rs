@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::place::OrderValue;
 use super::pointer::{Pointer, elements};
 use super::scalar::{Scalar, is_of_one, name_of};
-use super::{Document, IndexSpec};
+use super::{IndexSpec, ShallowDocument};
 use crate::domain::{EntityId, Invalid, Timestamp};
 
 /// Entries that one bag has in one index, at most: arrays make several, and several arrays their product.
@@ -13,7 +13,7 @@ pub const ENTRIES_MAX: usize = 1_000;
 
 /// One entry of a bag in an index: a list, and the bag's timestamp in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Entry {
+pub struct IndexEntry {
     /// The entity that the list of entries belongs to: the name of the values.
     pub values: EntityId,
     pub place: Timestamp,
@@ -47,11 +47,11 @@ impl Bound {
 impl IndexSpec {
     /// The entries of a bag: none if one of the properties is missing, or has no value to be found by, or if the
     /// bag has nothing to be ordered by. Each entry once, in an order that stays.
-    pub fn entries(&self, bag: &Document<'_>, updated_at: Timestamp) -> Result<Vec<Entry>, TooManyEntries> {
+    pub fn entries(&self, bag: &ShallowDocument<'_>, updated_at: Timestamp) -> Result<Vec<IndexEntry>, TooManyEntries> {
         if let Some(value) = self.only_value(bag) {
             let place = self.place(bag, updated_at);
             let values = EntityId::new(&name_of(&[value])).ok();
-            return Ok(values.zip(place).map(|(values, place)| Entry { values, place }).into_iter().collect());
+            return Ok(values.zip(place).map(|(values, place)| IndexEntry { values, place }).into_iter().collect());
         }
         let Some((values, place)) = self.values(bag).zip(self.place(bag, updated_at)) else { return Ok(Vec::new()) };
         let count = values.iter().try_fold(1_usize, |product, values| product.checked_mul(values.len()));
@@ -66,13 +66,19 @@ impl IndexSpec {
         }
         // Different values may have one name.
         let names: BTreeSet<_> = combinations.iter().map(|values| name_of(values)).collect();
-        let entry = |name: String| EntityId::new(&name).ok().map(|values| Entry { values, place });
+        let entry = |name: String| EntityId::new(&name).ok().map(|values| IndexEntry { values, place });
         Ok(names.into_iter().filter_map(entry).collect())
     }
 
     /// Whether a bag matches a query, and this entry is the bag's present one. Other entries are left from an earlier
     /// state of the bag, or from values with the same name.
-    pub fn holds(&self, bag: &Document<'_>, updated_at: Timestamp, condition: &Condition, entry: Timestamp) -> bool {
+    pub fn holds(
+        &self,
+        bag: &ShallowDocument<'_>,
+        updated_at: Timestamp,
+        condition: &Condition,
+        entry: Timestamp,
+    ) -> bool {
         let Some((values, place)) = self.values(bag).zip(self.place(bag, updated_at)) else { return false };
         let equal = values.iter().zip(&condition.values).all(|(found, wanted)| found.contains(wanted));
         let count = values.iter().try_fold(1_usize, |product, values| product.checked_mul(values.len()));
@@ -86,7 +92,7 @@ impl IndexSpec {
     }
 
     /// Places are coarser than their values.
-    fn within(&self, bag: &Document<'_>, condition: &Condition) -> bool {
+    fn within(&self, bag: &ShallowDocument<'_>, condition: &Condition) -> bool {
         let Some(value) = self.order_by.as_ref().and_then(|pointer| order_value(pointer, bag)) else { return true };
         let is_after = |bound: &Bound| matches!(bound, Bound::Value(least) if *least > value);
         let is_before = |bound: &Bound| matches!(bound, Bound::Value(most) if *most < value);
@@ -94,13 +100,13 @@ impl IndexSpec {
     }
 
     /// The case of most bags in most indexes: one property with one value that is no array.
-    fn only_value(&self, bag: &Document<'_>) -> Option<Scalar> {
+    fn only_value(&self, bag: &ShallowDocument<'_>) -> Option<Scalar> {
         let [property] = &self.properties[..] else { return None };
         property.find(bag).and_then(Scalar::of)
     }
 
     /// Of each property the values that it is found by, each once.
-    fn values(&self, bag: &Document<'_>) -> Option<Vec<BTreeSet<Scalar>>> {
+    fn values(&self, bag: &ShallowDocument<'_>) -> Option<Vec<BTreeSet<Scalar>>> {
         let values = self.properties.iter().map(|property| {
             let found = property.find(bag)?;
             let values: BTreeSet<_> = match elements(found) {
@@ -112,7 +118,7 @@ impl IndexSpec {
         values.collect()
     }
 
-    fn place(&self, bag: &Document<'_>, updated_at: Timestamp) -> Option<Timestamp> {
+    fn place(&self, bag: &ShallowDocument<'_>, updated_at: Timestamp) -> Option<Timestamp> {
         match &self.order_by {
             None => Some(updated_at),
             Some(pointer) => order_value(pointer, bag).map(|value| value.place()),
@@ -142,7 +148,7 @@ impl IndexSpec {
     }
 }
 
-fn order_value(pointer: &Pointer, bag: &Document<'_>) -> Option<OrderValue> {
+fn order_value(pointer: &Pointer, bag: &ShallowDocument<'_>) -> Option<OrderValue> {
     pointer.find(bag).and_then(Scalar::of).and_then(OrderValue::of)
 }
 
@@ -188,7 +194,7 @@ mod tests {
     }
 
     fn names(index: &IndexSpec, bag: &str) -> Vec<String> {
-        let entries = index.entries(&Document::parse(bag.as_bytes()).unwrap(), NOW).unwrap();
+        let entries = index.entries(&ShallowDocument::parse(bag.as_bytes()).unwrap(), NOW).unwrap();
         entries.iter().map(|entry| entry.values.as_str().to_owned()).collect()
     }
 
@@ -209,7 +215,8 @@ mod tests {
     fn entries_of_a_bag_are_bounded() {
         let bag = |n: usize| format!("{{\"a\": {0:?}, \"b\": {0:?}}}", (0..n).collect::<Vec<_>>());
         let both = index(&["/a", "/b"], None);
-        let entries = |n| both.entries(&Document::parse(bag(n).as_bytes()).unwrap(), NOW).map(|entries| entries.len());
+        let entries =
+            |n| both.entries(&ShallowDocument::parse(bag(n).as_bytes()).unwrap(), NOW).map(|entries| entries.len());
         assert_eq!((entries(31), entries(32)), (Ok(961), Err(TooManyEntries)));
     }
 
@@ -217,7 +224,7 @@ mod tests {
     fn a_bag_holds_for_its_present_entry_alone() {
         let by_score = index(&["/country"], Some("/score"));
         let condition = |value, min, max| by_score.condition(&[value], min, max).unwrap();
-        let bag = Document::parse(br#"{"country": ["GB", "FR"], "score": 7.5}"#).unwrap();
+        let bag = ShallowDocument::parse(br#"{"country": ["GB", "FR"], "score": 7.5}"#).unwrap();
         let [entry, _] = &by_score.entries(&bag, NOW).unwrap()[..] else { panic!("two entries") };
         let holds = |condition, place| by_score.holds(&bag, NOW, &condition, place);
         assert!(holds(condition("\"GB\"", None, None), entry.place));

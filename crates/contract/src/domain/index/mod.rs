@@ -15,8 +15,8 @@ mod place;
 mod pointer;
 mod scalar;
 
-pub use document::Document;
-pub use entries::{Condition, ENTRIES_MAX, Entry, Refused, TooManyEntries};
+pub use document::ShallowDocument;
+pub use entries::{Condition, ENTRIES_MAX, IndexEntry, Refused, TooManyEntries};
 pub use place::OrderValue;
 pub use pointer::Pointer;
 pub use scalar::Scalar;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use super::Document;
+use super::ShallowDocument;
 use crate::domain::Invalid;
 
 /// A JSON Pointer to a property: `/country`, `/address/city`. It is not empty: a bag as a whole is no property.
@@ -53,7 +53,7 @@ impl Pointer {
     }
 
     /// The value at this place, if there is one.
-    pub fn find<'d>(&self, document: &Document<'d>) -> Option<&'d RawValue> {
+    pub fn find<'d>(&self, document: &ShallowDocument<'d>) -> Option<&'d RawValue> {
         let property = document.property(&self.first)?;
         self.rest.iter().try_fold(property, |value, token| step(value, token))
     }
@@ -82,7 +82,7 @@ fn unescape(token: &str) -> Option<Box<str>> {
 }
 
 fn step<'d>(value: &'d RawValue, token: &str) -> Option<&'d RawValue> {
-    if let Some(object) = Document::parse(value.get().as_bytes()) {
+    if let Some(object) = ShallowDocument::parse(value.get().as_bytes()) {
         return object.property(token);
     }
     let is_index = token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
@@ -105,7 +105,7 @@ mod tests {
         "k\"l": 6, " ": 7, "m~n": 8}"#;
 
     fn found(pointer: &str, document: &str) -> Option<String> {
-        let document = Document::parse(document.as_bytes()).unwrap();
+        let document = ShallowDocument::parse(document.as_bytes()).unwrap();
         Pointer::new(pointer).unwrap().find(&document).map(|value| value.get().to_owned())
     }
 

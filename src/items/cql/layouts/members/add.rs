@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::{Entry, Held, place_of};
+use super::entry::{Held, ReverseEntry, place_of};
 use super::read;
 use super::walk::{keep_of, mend};
-use super::write::{self, Change};
+use super::write::{self, MemberChange};
 use crate::domain::{ItemKey, ListKey, NewItem, ValueDigest};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::add::check_size;
@@ -32,7 +32,7 @@ pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
         let held = Held { writer, key, written, expires_at, stored };
         changes.extend(replace(&op, &list, entries.get(&member), (&member, held), ttl_secs));
     }
-    let changed: HashSet<_> = changes.iter().filter_map(Change::put_row).map(str::to_owned).collect();
+    let changed: HashSet<_> = changes.iter().filter_map(MemberChange::put_row).map(str::to_owned).collect();
     write::write(call, Statement::Add, changes).await?;
     // The deletion of an item that a faster clock wrote may hide the row of an item that is added again, but not its
     // entry.
@@ -64,10 +64,10 @@ fn of_each_member<'a>(list: &ListKey, items: &'a [NewItem]) -> HashMap<String, (
 fn replace(
     op: &OpContext,
     list: &ListKey,
-    entry: Option<&Entry>,
+    entry: Option<&ReverseEntry>,
     (member, new): (&str, Held),
     ttl_secs: i32,
-) -> Vec<Change> {
+) -> Vec<MemberChange> {
     let keep = keep_of(list);
     let stands = entry.and_then(|entry| entry.standing(op, keep));
     if stands.is_some_and(|present| !keep.replaces(&new.key, &present.key)) {
@@ -114,8 +114,8 @@ mod tests {
         Held { writer, key, written, expires_at: 1_000_000_000, stored }
     }
 
-    fn replaced(keep: Keep, present: &[Held], new: &Held) -> Vec<Change> {
-        let entry = Entry { member: "v".to_owned(), held: present.to_vec() };
+    fn replaced(keep: Keep, present: &[Held], new: &Held) -> Vec<MemberChange> {
+        let entry = ReverseEntry { member: "v".to_owned(), held: present.to_vec() };
         replace(&op(), &list(keep), Some(&entry), ("v", new.clone()), 7)
     }
 
@@ -129,7 +129,7 @@ mod tests {
     fn what_goes_is_deleted_at_the_moment_at_which_it_was_written() {
         let (mine, theirs, new) = (held(2, 5, 3), held(1, 6, 4), held(2, 7, 9));
         let expected = [
-            &[Change::DropRow { key: mine.key, written: 3 }][..],
+            &[MemberChange::DropRow { key: mine.key, written: 3 }][..],
             &write::drop("v", &theirs),
             &write::put("v", &new, 7),
         ];

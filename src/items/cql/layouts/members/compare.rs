@@ -4,7 +4,7 @@
 //! member, and readers of entries do not read rows. Once a second a session compares some entries with their
 //! rows, and notes what does not agree.
 
-use super::entry::Entry;
+use super::entry::ReverseEntry;
 use super::read;
 use super::walk::{keep_of, mend};
 use crate::items::StoreError;
@@ -12,9 +12,9 @@ use crate::items::cql::call::Call;
 use crate::items::cql::statements::sets::ENTRIES_MAX;
 
 /// Compares some of the entries with their rows, if that is due.
-pub async fn compare<'e>(call: &mut Call, entries: impl Iterator<Item = &'e Entry>) -> Result<(), StoreError> {
+pub async fn compare<'e>(call: &mut Call, entries: impl Iterator<Item = &'e ReverseEntry>) -> Result<(), StoreError> {
     let standing =
-        |entry: &'e Entry| entry.standing(&call.op, keep_of(&call.list)).map(|held| (&entry.member, held.key));
+        |entry: &'e ReverseEntry| entry.standing(&call.op, keep_of(&call.list)).map(|held| (&entry.member, held.key));
     let all: Vec<_> = entries.filter_map(standing).collect();
     if all.is_empty() || !call.core.row_sampler.is_due() {
         return Ok(());

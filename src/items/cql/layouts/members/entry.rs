@@ -39,12 +39,12 @@ impl Held {
 
 /// The reverse entry of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ReverseEntry {
     pub member: String,
     pub held: Vec<Held>,
 }
 
-impl Entry {
+impl ReverseEntry {
     /// The item that stands: of the visible ones the one that stays by the rule.
     pub fn standing(&self, op: &OpContext, keep: Keep) -> Option<&Held> {
         let visible = self.held.iter().filter(|held| self.is_last(held) && held.is_visible(op));
@@ -109,8 +109,8 @@ mod tests {
         OpContext::new(now, Ttl::from_secs(ttl).unwrap(), Instant::now() + Duration::from_secs(1))
     }
 
-    fn entry(held: &[Held]) -> Entry {
-        Entry { member: "m".to_owned(), held: held.to_vec() }
+    fn entry(held: &[Held]) -> ReverseEntry {
+        ReverseEntry { member: "m".to_owned(), held: held.to_vec() }
     }
 
     #[test]

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, Held};
+use super::entry::{Held, ReverseEntry};
 use super::read;
 use super::walk::keep_of;
-use super::write::{self, Change};
+use super::write::{self, MemberChange};
 use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
 use crate::items::cql::notes::mends::Mend;
@@ -52,7 +52,7 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
     let op = OpContext::new(core.write_clock.wall(), *ttl, Instant::now() + TIMEOUT);
     let call = &mut Call::with_permit(core, &op, list, permit);
     let mut entries = read::entries(call, vec![member.clone()]).await?;
-    let entry = entries.remove(member).unwrap_or_else(|| Entry { member: member.clone(), held: Vec::new() });
+    let entry = entries.remove(member).unwrap_or_else(|| ReverseEntry { member: member.clone(), held: Vec::new() });
     let keys: Vec<_> = entry.held.iter().map(|held| held.key).chain(*row).collect();
     let rows = read::find_rows(call, &keys).await?;
     let (mut changes, mut wrong, mut missing) = (Vec::new(), Vec::new(), None);
@@ -70,7 +70,7 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
     if let Some((key, written)) = stray.and_then(|key| Some((key, *rows.get(&key)?)))
         && is_old(core, written)
     {
-        changes.push(Change::DropRow { key, written });
+        changes.push(MemberChange::DropRow { key, written });
         wrong.push(STRAY_ROW);
     }
     write::write(call, Statement::Delete, changes).await?;
@@ -90,7 +90,7 @@ async fn bring_back(call: &mut Call, (member, stands, ttl_secs): (&str, &Held, i
     let core = Arc::clone(&call.core);
     for written in iter::once(stands.written).chain(core.write_clock.outranking()) {
         let held = Held { written, ..stands.clone() };
-        let row = Change::PutRow { member: member.to_owned(), held, ttl_secs };
+        let row = MemberChange::PutRow { member: member.to_owned(), held, ttl_secs };
         write::write(call, Statement::Delete, vec![row]).await?;
         if read::find_rows(call, &[stands.key]).await?.contains_key(&stands.key) {
             return Ok(true);

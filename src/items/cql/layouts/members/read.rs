@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::entry::{Entry, Held, stored_of};
+use super::entry::{Held, ReverseEntry, stored_of};
 use crate::domain::{Identity, ItemKey, Order};
 use crate::items::StoreError;
 use crate::items::cql::call::{Call, Pages};
@@ -83,7 +83,7 @@ fn page_of_all(rows: usize) -> usize {
 }
 
 /// The reverse entries of some members, by their places: a few requests at a time, limited by permits.
-pub async fn entries(call: &mut Call, members: Vec<String>) -> Result<HashMap<String, Entry>, StoreError> {
+pub async fn entries(call: &mut Call, members: Vec<String>) -> Result<HashMap<String, ReverseEntry>, StoreError> {
     if members.is_empty() {
         return Ok(HashMap::new());
     }
@@ -97,7 +97,7 @@ pub async fn entries(call: &mut Call, members: Vec<String>) -> Result<HashMap<St
 }
 
 /// [`ENTRIES_MAX`] at most.
-async fn some_entries(call: &mut Call, members: &[String]) -> Result<Vec<Entry>, StoreError> {
+async fn some_entries(call: &mut Call, members: &[String]) -> Result<Vec<ReverseEntry>, StoreError> {
     let (mut found, mut pages) = (Vec::new(), Pages::new());
     let query = Query::of_partition(SetStatement::Entries, [members.into()]);
     while let Some(page) = pages.next(call, &query, page_of_all(members.len())).await? {
@@ -118,7 +118,7 @@ impl AllEntries {
     }
 
     /// The next part, which may be empty; none at the end.
-    pub async fn next(&mut self, call: &mut Call) -> Result<Option<Vec<Entry>>, StoreError> {
+    pub async fn next(&mut self, call: &mut Call) -> Result<Option<Vec<ReverseEntry>>, StoreError> {
         let query = Query::of_partition(SetStatement::AllEntries, []);
         let Some(page) = self.pages.next(call, &query, self.rows_max).await? else { return Ok(None) };
         if let Some(row_bytes) = page.bytes().checked_div(page.rows_count()) {
@@ -133,7 +133,7 @@ impl AllEntries {
 /// By who wrote it: item key, write timestamp, expiry, value.
 type Items<'a> = HashMap<i32, (&'a str, i64, i64, Bytes)>;
 
-fn read_entries(core: &Core, identity: Identity, page: &Page, into: &mut Vec<Entry>) -> Result<(), StoreError> {
+fn read_entries(core: &Core, identity: Identity, page: &Page, into: &mut Vec<ReverseEntry>) -> Result<(), StoreError> {
     for row in page.rows::<(&str, Option<Items<'_>>)>()? {
         let (member, items) = row?;
         let held = items.into_iter().flatten().map(|(writer, (key, written, expires_at, value))| {
@@ -142,7 +142,7 @@ fn read_entries(core: &Core, identity: Identity, page: &Page, into: &mut Vec<Ent
             let stored = stored_of(identity, member, value).map_err(|_| damaged_row())?;
             Ok(Held { writer, key, written, expires_at: expires_at.cast_unsigned(), stored })
         });
-        into.push(Entry { member: member.to_owned(), held: held.collect::<Result<_, StoreError>>()? });
+        into.push(ReverseEntry { member: member.to_owned(), held: held.collect::<Result<_, StoreError>>()? });
     }
     Ok(())
 }

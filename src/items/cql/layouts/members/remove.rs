@@ -10,11 +10,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::{Entry, Held, place_of};
+use super::entry::{Held, ReverseEntry, place_of};
 use super::look::{last_shown, last_shown_of};
 use super::read::{self, AllEntries, Rows};
 use super::walk::keep_of;
-use super::write::{self, Change};
+use super::write::{self, MemberChange};
 use crate::domain::{IdentityKind, ItemKey, Order};
 use crate::items::cql::call::Call;
 use crate::items::cql::error::after_unknown;
@@ -70,7 +70,7 @@ struct Removing<'a> {
 }
 
 impl Removing<'_> {
-    async fn entries(&mut self, members: impl IntoIterator<Item = String>) -> Result<Vec<Entry>, StoreError> {
+    async fn entries(&mut self, members: impl IntoIterator<Item = String>) -> Result<Vec<ReverseEntry>, StoreError> {
         let members: HashSet<_> = members.into_iter().collect();
         let read = read::entries(self.call, members.into_iter().collect()).await;
         Ok(read.map_err(|error| after_unknown(error, self.begun))?.into_values().collect())
@@ -115,7 +115,7 @@ impl Removing<'_> {
             return Ok(());
         }
         let (lower, upper) = slice(within);
-        self.write(vec![vec![Change::DropRows { lower, upper, written }]]).await
+        self.write(vec![vec![MemberChange::DropRows { lower, upper, written }]]).await
     }
 
     /// Removes the matching items of the members that have rows in a slice. Returns whether there were rows.
@@ -140,12 +140,12 @@ impl Removing<'_> {
     }
 
     /// What stands of an entry and is taken.
-    fn standing<'e>(&self, entry: &'e Entry) -> Option<&'e Held> {
+    fn standing<'e>(&self, entry: &'e ReverseEntry) -> Option<&'e Held> {
         entry.standing(&self.call.op, keep_of(&self.call.list)).filter(|held| self.takes(held))
     }
 
     /// Deletes the matching items of some entries.
-    async fn take_from(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    async fn take_from(&mut self, entries: &[ReverseEntry]) -> Result<(), StoreError> {
         let mut gone: Vec<(&str, &Held)> = Vec::new();
         let mut whole: Vec<(&str, &Held)> = Vec::new();
         for entry in entries {
@@ -164,7 +164,7 @@ impl Removing<'_> {
     }
 
     /// Carries batches of changes out, if there are any.
-    async fn write(&mut self, batches: Vec<Vec<Change>>) -> Result<(), StoreError> {
+    async fn write(&mut self, batches: Vec<Vec<MemberChange>>) -> Result<(), StoreError> {
         if batches.is_empty() {
             return Ok(());
         }
@@ -190,8 +190,8 @@ impl Removing<'_> {
 }
 
 /// The changes that delete items. All changes of one member are in one batch.
-fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<Change>> {
-    let mut members: HashMap<&str, Vec<Change>> = HashMap::new();
+fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<MemberChange>> {
+    let mut members: HashMap<&str, Vec<MemberChange>> = HashMap::new();
     for (member, held) in gone {
         members.entry(member).or_default().extend(write::drop(member, held));
     }
@@ -201,9 +201,9 @@ fn batches(gone: &[(&str, &Held)]) -> Vec<Vec<Change>> {
 
 /// The changes that delete whole entries, each statement with the latest write timestamp of its entries. The rows are
 /// deleted with the slice.
-fn batches_of_whole(mut whole: Vec<(&str, &Held)>) -> Vec<Vec<Change>> {
+fn batches_of_whole(mut whole: Vec<(&str, &Held)>) -> Vec<Vec<MemberChange>> {
     whole.sort_by_key(|(_, held)| held.written);
-    let entries = |some: &[(&str, &Held)]| Change::DropEntries {
+    let entries = |some: &[(&str, &Held)]| MemberChange::DropEntries {
         members: some.iter().map(|(member, _)| (*member).to_owned()).collect(),
         written: some.iter().map(|(_, held)| held.written).max().unwrap_or_default(),
     };
@@ -223,13 +223,13 @@ mod tests {
         let held = |written| Held { writer: 1, key, written, expires_at: 9, stored: Bytes::new() };
         let all: Vec<_> = (0..1_200).rev().map(held).collect();
         let batches = batches_of_whole(all.iter().map(|held| ("m", held)).collect());
-        let told = |change: &Change| match change {
-            Change::DropEntries { members, written } => (members.len(), *written),
+        let told = |change: &MemberChange| match change {
+            MemberChange::DropEntries { members, written } => (members.len(), *written),
             other => panic!("{other:?}"),
         };
         let told: Vec<Vec<_>> = batches.iter().map(|batch| batch.iter().map(told).collect()).collect();
         assert_eq!(told[0], [(100, 99), (100, 199), (100, 299), (100, 399), (100, 499)]);
         assert_eq!((told.len(), told[2].last()), (3, Some(&(100, 1_199))));
-        assert_eq!(batches_of_whole(Vec::new()), Vec::<Vec<Change>>::new());
+        assert_eq!(batches_of_whole(Vec::new()), Vec::<Vec<MemberChange>>::new());
     }
 }

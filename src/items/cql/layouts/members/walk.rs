@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 
-use super::entry::{Entry, Held};
+use super::entry::{Held, ReverseEntry};
 use super::read::{self, Row, Rows};
 use crate::domain::{ItemKey, Keep, ListKey, Order, ValueDigest};
 use crate::items::collect::{Collect, Next, Offered};
@@ -169,7 +169,7 @@ impl Met {
     }
 }
 
-fn points_to(entry: Option<&Entry>, row: &Row) -> bool {
+fn points_to(entry: Option<&ReverseEntry>, row: &Row) -> bool {
     entry.is_some_and(|entry| entry.held.iter().any(|held| held.key == row.key))
 }
 

@@ -15,7 +15,7 @@ use crate::items::cql::statements::{EntryItem, Query, Statement, Value, Writes};
 /// One change of a set. Each carries the write timestamp of the item that it is about, so that a deletion hides nothing
 /// else; a deletion of several items has a timestamp by which all writes are settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum MemberChange {
     /// An ordered row comes.
     PutRow { member: String, held: Held, ttl_secs: i32 },
     /// A writer's place in an entry is filled.
@@ -31,21 +31,21 @@ pub enum Change {
 }
 
 /// An item comes.
-pub fn put(member: &str, held: &Held, ttl_secs: i32) -> [Change; 2] {
+pub fn put(member: &str, held: &Held, ttl_secs: i32) -> [MemberChange; 2] {
     [
-        Change::PutRow { member: member.to_owned(), held: held.clone(), ttl_secs },
-        Change::PutEntry { member: member.to_owned(), held: held.clone(), ttl_secs },
+        MemberChange::PutRow { member: member.to_owned(), held: held.clone(), ttl_secs },
+        MemberChange::PutEntry { member: member.to_owned(), held: held.clone(), ttl_secs },
     ]
 }
 
 /// An item goes.
-pub fn drop(member: &str, held: &Held) -> [Change; 2] {
+pub fn drop(member: &str, held: &Held) -> [MemberChange; 2] {
     let Held { writer, key, written, .. } = *held;
-    [Change::DropRow { key, written }, Change::DropEntry { member: member.to_owned(), writer, written }]
+    [MemberChange::DropRow { key, written }, MemberChange::DropEntry { member: member.to_owned(), writer, written }]
 }
 
 /// Carries all of the changes out, or none of them.
-pub async fn write(call: &mut Call, statement: Statement, changes: Vec<Change>) -> Result<(), StoreError> {
+pub async fn write(call: &mut Call, statement: Statement, changes: Vec<MemberChange>) -> Result<(), StoreError> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -58,21 +58,21 @@ pub async fn write(call: &mut Call, statement: Statement, changes: Vec<Change>) 
 /// Changes of one set, each with the item that its statement binds.
 struct Changes {
     list: ListKey,
-    all: Vec<(Change, EntryItem)>,
+    all: Vec<(MemberChange, EntryItem)>,
 }
 
 impl Changes {
-    fn of(list: &ListKey, changes: Vec<Change>) -> Self {
-        let item = |change: &Change| match change {
-            Change::PutRow { held, .. } | Change::PutEntry { held, .. } => {
+    fn of(list: &ListKey, changes: Vec<MemberChange>) -> Self {
+        let item = |change: &MemberChange| match change {
+            MemberChange::PutRow { held, .. } | MemberChange::PutEntry { held, .. } => {
                 let Held { key, written, expires_at, stored, .. } = held;
                 let value = stored.slice_ref(list.identity().value(stored));
                 EntryItem { key: key.to_string(), written: *written, expires_at: *expires_at, value }
             }
-            Change::DropRow { key, written } => EntryItem::of_key(key.to_string(), *written),
+            MemberChange::DropRow { key, written } => EntryItem::of_key(key.to_string(), *written),
             _ => EntryItem::of_key(String::new(), 0),
         };
-        let with_item = |change: Change| {
+        let with_item = |change: MemberChange| {
             let item = item(&change);
             (change, item)
         };
@@ -87,7 +87,7 @@ impl Writes for Changes {
     }
 }
 
-impl Change {
+impl MemberChange {
     /// The member whose row comes.
     pub fn put_row(&self) -> Option<&str> {
         match self {
@@ -106,30 +106,30 @@ impl Change {
 }
 
 /// The statement of a change, with the item that comes, or the key of the row that goes.
-fn query_of<'a>(change: &'a Change, item: &'a EntryItem, [feature_key, entity_id]: [&'a str; 2]) -> Query<'a> {
+fn query_of<'a>(change: &'a MemberChange, item: &'a EntryItem, [feature_key, entity_id]: [&'a str; 2]) -> Query<'a> {
     let key = item.key.as_str();
     let query = match change {
-        Change::PutRow { member, ttl_secs, .. } => {
+        MemberChange::PutRow { member, ttl_secs, .. } => {
             let values = [key.into(), member.as_str().into(), (*ttl_secs).into(), item.written.into()];
             Query::of_partition(SetStatement::AddRow, values)
         }
-        Change::PutEntry { member, held, ttl_secs } => {
+        MemberChange::PutEntry { member, held, ttl_secs } => {
             let (ttl_secs, written, writer) = ((*ttl_secs).into(), held.written.into(), held.writer.into());
             let (feature_key, entity_id) = (feature_key.into(), entity_id.into());
             let member = member.as_str().into();
             let values = [ttl_secs, written, writer, Value::Item(item), feature_key, entity_id, member];
             Query::plain(SetStatement::AddEntry, values)
         }
-        Change::DropRow { written, .. } => Query::deletion(SetStatement::DeleteRow, *written, [key.into()]),
-        Change::DropEntry { member, writer, written } => {
+        MemberChange::DropRow { written, .. } => Query::deletion(SetStatement::DeleteRow, *written, [key.into()]),
+        MemberChange::DropEntry { member, writer, written } => {
             let values =
                 [(*writer).into(), (*written).into(), feature_key.into(), entity_id.into(), member.as_str().into()];
             Query::plain(SetStatement::DeleteEntry, values)
         }
-        Change::DropEntries { members, written } => {
+        MemberChange::DropEntries { members, written } => {
             Query::deletion(SetStatement::DeleteEntries, *written, [members.as_slice().into()])
         }
-        Change::DropRows { lower, upper, written } => {
+        MemberChange::DropRows { lower, upper, written } => {
             let values = [lower.as_str().into(), upper.as_str().into()];
             Query::deletion(SetStatement::DeleteGap, *written, values)
         }

@@ -82,7 +82,7 @@ impl Hedging {
 
 /// One request: which statement it is, and how long it may take.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
+pub struct RetriedRequest {
     pub statement: Statement,
     pub deadline: Instant,
 }
@@ -101,7 +101,7 @@ pub struct Attempts {
 /// One request on its way.
 struct Run<'a, T: Send + 'static, M> {
     attempts: &'a Attempts,
-    request: Request,
+    request: RetriedRequest,
     make: M,
     routes: Vec<Arc<AttemptRoute>>,
     under_way: UnderWay<T>,
@@ -121,7 +121,7 @@ impl Attempts {
     /// `permit`. The permit of the successful attempt is returned.
     pub async fn run<T, F>(
         &self,
-        request: Request,
+        request: RetriedRequest,
         permit: Permit,
         make: impl Fn(Arc<dyn LoadBalancingPolicy>) -> F,
     ) -> Result<(T, Permit), StoreError>
@@ -289,7 +289,7 @@ where
 
     /// Only reads, and only their first attempt, are sent twice by wish.
     fn speculates_after(&self) -> Option<Duration> {
-        let Request { statement, .. } = self.request;
+        let RetriedRequest { statement, .. } = self.request;
         let is_sent_twice = statement.is_live() && !statement.writes() && self.routes.len() <= 1;
         self.attempts.speculative_after.filter(|_| is_sent_twice)
     }

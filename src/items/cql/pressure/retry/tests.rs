@@ -21,8 +21,8 @@ fn attempts() -> Attempts {
     }
 }
 
-fn request(statement: Statement, millis: u64) -> Request {
-    Request { statement, deadline: Instant::now() + Duration::from_millis(millis) }
+fn request(statement: Statement, millis: u64) -> RetriedRequest {
+    RetriedRequest { statement, deadline: Instant::now() + Duration::from_millis(millis) }
 }
 
 #[expect(clippy::result_large_err, reason = "it is the driver's error")]
@@ -39,7 +39,7 @@ fn write_timeout() -> DbError {
 /// attempts.
 async fn run(
     attempts: &Attempts,
-    request: Request,
+    request: RetriedRequest,
     outcome: impl Fn(usize) -> Option<Result<u8, ExecutionError>>,
 ) -> (Result<u8, StoreError>, usize) {
     let made = Cell::new(0);
@@ -268,7 +268,7 @@ async fn a_connection_is_waited_for_during_half_of_the_time_and_costs_nothing() 
 
 #[tokio::test]
 async fn nothing_begins_after_the_deadline() {
-    let late = Request { statement: Statement::Add, deadline: Instant::now() };
+    let late = RetriedRequest { statement: Statement::Add, deadline: Instant::now() };
     let (result, made) = run(&attempts(), late, |_| Some(Ok(7))).await;
     assert!(matches!(result, Err(StoreError::Timeout { outcome_unknown: false })));
     assert_eq!(made, 0);
