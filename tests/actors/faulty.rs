@@ -9,13 +9,10 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use liststore::domain::{Clock, FeatureKey, Item, ListKey, NewItem, Timestamp};
+use liststore::domain::{Clock, ListKey, NewItem, Timestamp};
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, Count, Done, EntityPage,
-    EntityPlace, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns,
-    StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
+    Abilities, Around, BagSwaps, Done, ItemSession, ItemStore, ListAccess, OpContext, StoreError, Surrounded, ToAwait,
 };
 use tokio::sync::watch;
 
@@ -158,7 +155,7 @@ impl ItemStore for FaultyStore {
         self.faults.threads.lock().unwrap().insert(std::thread::current().id());
         self.faults.sessions_opened.fetch_add(1, SeqCst);
         self.faults.sessions_alive.fetch_add(1, SeqCst);
-        Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
+        Ok(Surrounded::by(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
     }
 
     fn abilities(self: Arc<Self>) -> Abilities {
@@ -207,20 +204,29 @@ impl Drop for FaultySession {
 }
 
 #[async_trait(?Send)]
-impl ItemSession for FaultySession {
-    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.get(op, list, range).await
+impl Around for FaultySession {
+    type Held = ();
+
+    fn session(&self) -> &dyn ItemSession {
+        &*self.inner
     }
 
-    async fn aggregate(
-        &self,
-        op: &OpContext,
-        list: &ListKey,
-        aggregation: &Arc<Aggregation>,
-    ) -> Result<AggregateOutcome, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.aggregate(op, list, aggregation).await
+    async fn before(&self, _: &OpContext, access: ListAccess<'_>) -> Result<(), StoreError> {
+        match access {
+            ListAccess::Read(list)
+            | ListAccess::Remove(list)
+            | ListAccess::RemoveAll(list)
+            | ListAccess::Swap(list) => {
+                self.faults.meet(list).await;
+            }
+            ListAccess::EnterBags(bags) => {
+                for bag in bags {
+                    self.faults.meet(&bag.bag).await;
+                }
+            }
+            ListAccess::Walk(_) => {}
+        }
+        Ok(())
     }
 
     fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -230,76 +236,5 @@ impl ItemSession for FaultySession {
             self.faults.adds_done.fetch_add(1, SeqCst);
             done(added);
         }))
-    }
-
-    async fn contains(
-        &self,
-        op: &OpContext,
-        list: &ListKey,
-        within: &Bounds,
-        values: &[Bytes],
-    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.contains(op, list, within, values).await
-    }
-
-    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.lookup(op, list, members).await
-    }
-
-    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.count(op, list, within, max).await
-    }
-
-    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.remove(op, list, removal).await
-    }
-
-    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
-        self.faults.meet(list).await;
-        self.inner.remove_all(op, list).await
-    }
-
-    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.bag(op, list).await
-    }
-
-    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
-        self.faults.meet(list).await;
-        self.inner.swap_bag(op, list, swap).await
-    }
-
-    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
-        enter_one_by_one(self, op, bags).await
-    }
-
-    async fn entities(
-        &self,
-        op: &OpContext,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<EntityPage, StoreError> {
-        self.inner.entities(op, feature_key, from, limit).await
-    }
-
-    fn removal_turns(&self) -> RemovalTurns {
-        self.inner.removal_turns()
-    }
-
-    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
-        None
-    }
-
-    fn bag_scan(&self) -> Option<&dyn BagScan> {
-        None
-    }
-
-    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
-        None
     }
 }

@@ -5,18 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use liststore::app::Stores;
 use liststore::definition::Feature;
 use liststore::domain::{
-    ApiKey, EntityType, FeatureId, FeatureKey, Item, JobId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock,
-    Timestamp,
+    ApiKey, EntityType, FeatureId, JobId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock, Timestamp,
 };
 use liststore::items::memory::MemoryStore;
 use liststore::items::{
-    Abilities, AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, BagSwaps, Bounds, ByteErasure, Count, Done,
-    EntityPage, EntityPlace, Erased, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Range, ReadBag, Removal,
-    RemovalTurns, StoreError, SwapJournal, Swapped, ToAwait, enter_one_by_one,
+    Abilities, Around, BagSwaps, ByteErasure, Done, Erased, ItemSession, ItemStore, ListAccess, OpContext, StoreError,
+    Surrounded, ToAwait,
 };
 use liststore::metadata::jobs::Job;
 use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
@@ -191,7 +188,7 @@ impl ItemStore for FaultyItems {
         if self.faults.sessions_left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
             return Err(StoreError::Unavailable { reason: "refused by the test".to_owned(), outcome_unknown: false });
         }
-        Ok(Rc::new(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
+        Ok(Surrounded::by(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
     }
 
     fn abilities(self: Arc<Self>) -> Abilities {
@@ -228,7 +225,6 @@ impl ItemStore for FaultyItems {
 
 impl ByteErasure for FaultyItems {
     fn held(&self, lists: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
-        let name = |list: &ListKey| format!("{} {}", list.feature_key, list.entity_id.as_str());
         let held = self.faults.held.lock().unwrap();
         Ok(held.as_ref().map(|held| lists.iter().map(|list| held.contains(&name(list))).collect()))
     }
@@ -242,30 +238,61 @@ impl ByteErasure for FaultyItems {
     }
 }
 
+/// A list, as the faults name it.
+fn name(list: &ListKey) -> String {
+    format!("{} {}", list.feature_key, list.entity_id.as_str())
+}
+
 struct FaultySession {
     faults: Arc<Faults>,
     inner: Rc<dyn ItemSession>,
 }
 
-#[async_trait(?Send)]
-impl ItemSession for FaultySession {
-    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
-        self.faults.meet().await?;
-        let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
-        if self.faults.unreadable.lock().unwrap().contains(&name) {
-            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
-        }
-        self.inner.get(op, list, range).await
+impl FaultySession {
+    fn fail_if(&self, fails: bool) -> Result<(), StoreError> {
+        let failure = || StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false };
+        if fails { Err(failure()) } else { Ok(()) }
     }
 
-    async fn aggregate(
-        &self,
-        op: &OpContext,
-        list: &ListKey,
-        aggregation: &Arc<Aggregation>,
-    ) -> Result<AggregateOutcome, StoreError> {
+    async fn before_swap(&self) -> Result<(), StoreError> {
         self.faults.meet().await?;
-        self.inner.aggregate(op, list, aggregation).await
+        self.fail_if(self.faults.swaps_fail.load(SeqCst))?;
+        self.faults.events.lock().unwrap().push(Event::Items);
+        Ok(())
+    }
+}
+
+#[async_trait(?Send)]
+impl Around for FaultySession {
+    type Held = ();
+
+    fn session(&self) -> &dyn ItemSession {
+        &*self.inner
+    }
+
+    async fn before(&self, _: &OpContext, access: ListAccess<'_>) -> Result<(), StoreError> {
+        match access {
+            ListAccess::Read(list) => {
+                self.faults.meet().await?;
+                self.fail_if(self.faults.unreadable.lock().unwrap().contains(&name(list)))
+            }
+            ListAccess::Remove(_) | ListAccess::Walk(_) => self.faults.meet().await,
+            ListAccess::RemoveAll(list) => {
+                self.faults.meet().await?;
+                self.faults.clears_held.subscribe().wait_for(|held| !held).await.unwrap();
+                self.fail_if(self.faults.uncleared.lock().unwrap().contains(&name(list)))?;
+                self.faults.cleared.lock().unwrap().push(name(list));
+                self.faults.events.lock().unwrap().push(Event::Items);
+                Ok(())
+            }
+            ListAccess::Swap(_) => self.before_swap().await,
+            ListAccess::EnterBags(bags) => {
+                for _ in bags {
+                    self.before_swap().await?;
+                }
+                Ok(())
+            }
+        }
     }
 
     fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
@@ -276,90 +303,6 @@ impl ItemSession for FaultySession {
             };
             done(added);
         }))
-    }
-
-    async fn contains(
-        &self,
-        op: &OpContext,
-        list: &ListKey,
-        within: &Bounds,
-        values: &[Bytes],
-    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        self.faults.meet().await?;
-        self.inner.contains(op, list, within, values).await
-    }
-
-    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
-        self.faults.meet().await?;
-        self.inner.lookup(op, list, members).await
-    }
-
-    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
-        self.faults.meet().await?;
-        self.inner.count(op, list, within, max).await
-    }
-
-    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
-        self.faults.meet().await?;
-        self.inner.remove(op, list, removal).await
-    }
-
-    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
-        self.faults.meet().await?;
-        self.faults.clears_held.subscribe().wait_for(|held| !held).await.unwrap();
-        let name = format!("{} {}", list.feature_key, list.entity_id.as_str());
-        if self.faults.uncleared.lock().unwrap().contains(&name) {
-            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
-        }
-        self.faults.cleared.lock().unwrap().push(name);
-        self.faults.events.lock().unwrap().push(Event::Items);
-        self.inner.remove_all(op, list).await
-    }
-
-    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
-        self.faults.meet().await?;
-        self.inner.bag(op, list).await
-    }
-
-    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
-        self.faults.meet().await?;
-        if self.faults.swaps_fail.load(SeqCst) {
-            return Err(StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false });
-        }
-        let swapped = self.inner.swap_bag(op, list, swap).await;
-        self.faults.events.lock().unwrap().push(Event::Items);
-        swapped
-    }
-
-    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
-        enter_one_by_one(self, op, bags).await
-    }
-
-    async fn entities(
-        &self,
-        op: &OpContext,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<EntityPage, StoreError> {
-        self.faults.meet().await?;
-        self.inner.entities(op, feature_key, from, limit).await
-    }
-
-    fn removal_turns(&self) -> RemovalTurns {
-        self.inner.removal_turns()
-    }
-
-    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
-        None
-    }
-
-    fn bag_scan(&self) -> Option<&dyn BagScan> {
-        None
-    }
-
-    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
-        None
     }
 }
 

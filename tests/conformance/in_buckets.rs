@@ -1,16 +1,14 @@
 //! A store that divides all lists into buckets, so that every case of the suite runs on them without changes.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use liststore::domain::{Bucket, Clock, FeatureKey, Item, ListKey, NewItem, SystemClock, Timestamp};
+use liststore::domain::{Bucket, Clock, FeatureKey, ListKey, NewItem, SystemClock, Timestamp};
 use liststore::items::{
-    Abilities, AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage,
-    EntityPlace, ItemPage, ItemSession, ItemStore, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns,
-    StoreError, SwapJournal, Swapped, ToAwait,
+    Abilities, Around, Done, ItemSession, ItemStore, ListAccess, OpContext, StoreError, Surrounded, ToAwait,
 };
 
 pub struct InBuckets<S> {
@@ -26,7 +24,7 @@ struct Session {
 #[async_trait(?Send)]
 impl<S: ItemStore> ItemStore for InBuckets<S> {
     async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
-        Ok(Rc::new(Session { session: self.store.open_session().await?, bucket: self.bucket }))
+        Ok(Surrounded::by(Session { session: self.store.open_session().await?, bucket: self.bucket }))
     }
 
     fn abilities(self: Arc<Self>) -> Abilities {
@@ -55,98 +53,24 @@ impl<S: ItemStore> ItemStore for InBuckets<S> {
     }
 }
 
-impl Session {
-    fn key(&self, feature_key: &FeatureKey) -> FeatureKey {
-        feature_key.clone().with_bucket(Some(self.bucket))
-    }
-
-    fn list(&self, list: &ListKey) -> ListKey {
-        ListKey::new(self.key(&list.feature_key), list.entity_id.clone())
-    }
-}
-
 #[async_trait(?Send)]
-impl ItemSession for Session {
-    async fn get(&self, op: &OpContext, list: &ListKey, range: &Range) -> Result<ItemPage, StoreError> {
-        self.session.get(op, &self.list(list), range).await
+impl Around for Session {
+    type Held = ();
+
+    fn session(&self) -> &dyn ItemSession {
+        &*self.session
     }
 
-    async fn contains(
-        &self,
-        op: &OpContext,
-        list: &ListKey,
-        within: &Bounds,
-        values: &[Bytes],
-    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        self.session.contains(op, &self.list(list), within, values).await
-    }
-
-    async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError> {
-        self.session.lookup(op, &self.list(list), members).await
-    }
-
-    async fn aggregate(
-        &self,
-        op: &OpContext,
-        list: &ListKey,
-        aggregation: &Arc<Aggregation>,
-    ) -> Result<AggregateOutcome, StoreError> {
-        self.session.aggregate(op, &self.list(list), aggregation).await
-    }
-
-    async fn count(&self, op: &OpContext, list: &ListKey, within: &Bounds, max: u64) -> Result<Count, StoreError> {
-        self.session.count(op, &self.list(list), within, max).await
+    async fn before(&self, _: &OpContext, _: ListAccess<'_>) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
-        Rc::clone(&self.session).start_add(op, self.list(&list), items, done)
+        Rc::clone(&self.session).start_add(op, list, items, done)
     }
 
-    async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError> {
-        self.session.remove(op, &self.list(list), removal).await
-    }
-
-    async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {
-        self.session.remove_all(op, &self.list(list)).await
-    }
-
-    /// Bags are lists of one item, and in no buckets.
-    async fn bag(&self, op: &OpContext, list: &ListKey) -> Result<ReadBag, StoreError> {
-        self.session.bag(op, list).await
-    }
-
-    async fn swap_bag(&self, op: &OpContext, list: &ListKey, swap: BagSwap) -> Result<Swapped, StoreError> {
-        self.session.swap_bag(op, list, swap).await
-    }
-
-    async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
-        self.session.enter_bags(op, bags).await
-    }
-
-    async fn entities(
-        &self,
-        op: &OpContext,
-        feature_key: &FeatureKey,
-        from: Option<&EntityPlace>,
-        limit: usize,
-    ) -> Result<EntityPage, StoreError> {
-        self.session.entities(op, &self.key(feature_key), from, limit).await
-    }
-
-    fn removal_turns(&self) -> RemovalTurns {
-        self.session.removal_turns()
-    }
-
-    fn joined_adds(self: Rc<Self>) -> Option<Rc<dyn JoinedAdds>> {
-        None
-    }
-
-    fn bag_scan(&self) -> Option<&dyn BagScan> {
-        self.session.bag_scan()
-    }
-
-    fn swap_journal(&self) -> Option<&dyn SwapJournal> {
-        self.session.swap_journal()
+    fn inside<'k>(&self, feature_key: &'k FeatureKey) -> Cow<'k, FeatureKey> {
+        Cow::Owned(feature_key.clone().with_bucket(Some(self.bucket)))
     }
 }
 

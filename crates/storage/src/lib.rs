@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 pub mod abilities;
 pub mod aggregate;
+pub mod around;
 pub mod bags;
 pub mod collect;
 pub mod error;
@@ -26,6 +27,7 @@ pub use abilities::{
     Reclaim, SchemaMigration,
 };
 pub use aggregate::{AggregateFailure, AggregateOutcome, Aggregation, Aggregator, aggregate_pages};
+pub use around::{Around, ListAccess, Surrounded};
 pub use bags::{
     BagAfter, BagEntries, BagPage, BagRow, BagScan, BagSwap, EntryChange, ReadBag, SwapId, SwapJournal, SwapLook,
     SwapPage, Swapped, UnfinishedSwap, enter_one_by_one,
