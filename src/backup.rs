@@ -116,8 +116,6 @@ pub struct Backup {
 #[derive(Debug, Clone)]
 pub struct BackupScope {
     pub data_dir: PathBuf,
-    /// The alternative if the items are elsewhere.
-    pub items: Result<(), &'static str>,
     pub definitions: bool,
     /// Which store the data directory is, and which of its parts are copied.
     pub store: Option<(StoreId, Vec<Part>)>,
@@ -129,7 +127,8 @@ pub struct Backups(Arc<Shared>);
 
 struct Shared {
     scope: BackupScope,
-    items: Option<Arc<dyn FileBackup>>,
+    /// Or why there are no backups, and what to do instead.
+    items: Result<Arc<dyn FileBackup>, &'static str>,
     metadata: Arc<dyn MetadataStore>,
     clock: Arc<dyn Clock>,
     /// Held while a backup is made.
@@ -140,7 +139,7 @@ struct Shared {
 impl Backups {
     pub fn new(
         scope: BackupScope,
-        items: Option<Arc<dyn FileBackup>>,
+        items: Result<Arc<dyn FileBackup>, &'static str>,
         metadata: Arc<dyn MetadataStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -150,8 +149,8 @@ impl Backups {
 
     /// Registers the age of the last backup, if there is anything to back up.
     pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
-        let Shared { scope, clock, .. } = &*self.0;
-        if scope.items.is_err() {
+        let Shared { scope, items, clock, .. } = &*self.0;
+        if items.is_err() {
             return Ok(());
         }
         let help = "Time since the last complete backup, or since the start of a server without one.";
@@ -167,7 +166,7 @@ impl Backups {
     ///
     /// It runs to its end even if its caller stops waiting.
     pub async fn make(&self, dir: PathBuf) -> Result<Backup, BackupError> {
-        self.0.scope.items.map_err(BackupError::Unsupported)?;
+        self.0.items()?;
         let turn = self.0.running.clone().try_lock_owned().map_err(|_| BackupError::Running)?;
         let shared = self.0.clone();
         let (answer, answered) = oneshot::channel();
@@ -213,6 +212,10 @@ impl Shared {
         Ok(backup)
     }
 
+    fn items(&self) -> Result<&Arc<dyn FileBackup>, BackupError> {
+        self.items.as_ref().map_err(|reason| BackupError::Unsupported(*reason))
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -224,7 +227,7 @@ impl Shared {
     /// to a generation that the definitions lack: it would be given out a second time, to a feature that begins with
     /// old items.
     fn fill(&self, partial: &Path) -> Result<ItemBackup, BackupError> {
-        let items = self.items.as_ref().ok_or(BackupError::Unsupported("this item store does not support backups"))?;
+        let items = self.items()?;
         let mut frozen = if self.scope.definitions { Some(self.metadata.freeze()?) } else { None };
         let mut written = Ok(());
         let mut fixed = || {
@@ -380,10 +383,10 @@ mod tests {
         let metadata = Arc::new(open(&data_dir).unwrap());
         let before = Arc::clone(&metadata);
         std::thread::spawn(move || create(&*before, "before")).join().unwrap();
-        let scope = BackupScope { data_dir, items: Ok(()), definitions: true, store: None };
+        let scope = BackupScope { data_dir, definitions: true, store: None };
         let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(1_000_000_000).unwrap()));
         let items = Arc::new(Items(Arc::clone(&metadata)));
-        let backups = Backups::new(scope, Some(items), Arc::clone(&metadata) as _, Arc::clone(&clock) as _);
+        let backups = Backups::new(scope, Ok(items), Arc::clone(&metadata) as _, Arc::clone(&clock) as _);
         let registry = Registry::new();
         backups.register(&registry).unwrap();
         let age = || registry.gather()[0].get_metric()[0].get_gauge().get_value();

@@ -41,7 +41,7 @@ use crate::admin_socket::{self, AdminSocket};
 use crate::api::{self, ApiState, Handles, Tls};
 use crate::background::{Answered, Cleaner, Jobs, Settle, Worker};
 use crate::backup::{BackupScope, Backups};
-use crate::config::{ItemStoreKind, MetadataStoreKind, Settings};
+use crate::config::Settings;
 use crate::data_dir::DataDir;
 use crate::domain::{Clock, SystemClock};
 use crate::http::{self, Bound, ListenOptions, Listening};
@@ -193,11 +193,11 @@ impl Application {
         let Stores { items, metadata, registry, data_dir } = stores;
         let pool_options = PoolOptions {
             actors: settings.items.actors,
-            permits_per_actor: match settings.items.store {
-                // The CQL store bounds its requests to the cluster. Operations wait there, where equal operations share
-                // one request. A connection has one operation at a time.
-                ItemStoreKind::Cql => settings.http.connections_max,
-                ItemStoreKind::Embedded | ItemStoreKind::Memory => settings.items.permits_per_actor,
+            // A store with permits of its own bounds its work. Operations wait there, where equal operations share one
+            // request. A connection has one operation at a time.
+            permits_per_actor: match Arc::clone(&items).abilities().permits {
+                Some(_) => settings.http.connections_max,
+                None => settings.items.permits_per_actor,
             },
             permit_wait: Duration::from_millis(settings.items.permit_wait_ms),
             timestamp_ahead_max: settings.items.timestamp_ahead_max,
@@ -387,9 +387,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Opens the socket of local administration, if a store of this server has locked the data directory.
 fn open_admin_socket(settings: &Settings) -> Result<Option<(AdminSocket, UnixListener)>, StartError> {
-    let is_locked =
-        settings.items.store == ItemStoreKind::Embedded || settings.metadata.store == MetadataStoreKind::Embedded;
-    if !is_locked {
+    if stores::parts_here(settings).is_empty() {
         return Ok(None);
     }
     let dir = &settings.items.embedded.dir;

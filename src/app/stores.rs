@@ -80,17 +80,11 @@ pub(super) fn new_store_id() -> StoreId {
     }
 }
 
-/// The parts that a backup of this server can hold.
+/// The parts of the data directory that a backup of this server holds.
 pub(super) fn backup_scope(settings: &Settings, store_dir: Option<&DataDir>) -> BackupScope {
-    let items = match settings.items.store {
-        ItemStoreKind::Embedded => Ok(()),
-        ItemStoreKind::Memory => Err("items.store is memory: there is nothing to back up"),
-        ItemStoreKind::Cql => Err("the items are in a ScyllaDB or Cassandra cluster (items.store is cql): take \
-                                   snapshots of the cluster, then dump the definitions' database"),
-    };
     let data_dir = settings.items.embedded.dir.clone();
     let store = store_dir.map(|store_dir| (store_dir.plan().id(), parts_here(settings)));
-    BackupScope { data_dir, items, definitions: settings.metadata.store == MetadataStoreKind::Embedded, store }
+    BackupScope { data_dir, definitions: settings.metadata.store == MetadataStoreKind::Embedded, store }
 }
 
 pub(super) async fn open_items(

@@ -164,7 +164,7 @@ impl ItemStore for FaultyStore {
             permits: None,
             bag_swaps: BagSwaps::Atomic,
             reclaim: None,
-            backup: None,
+            backup: Err("a store of tests"),
             erasure: None,
             migration: None,
         }

@@ -197,7 +197,7 @@ impl ItemStore for FaultyItems {
             permits: None,
             bag_swaps: BagSwaps::Atomic,
             reclaim: None,
-            backup: None,
+            backup: Err("a store of tests"),
             erasure: Some(self),
             migration: None,
         }

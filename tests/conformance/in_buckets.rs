@@ -29,7 +29,15 @@ impl<S: ItemStore> ItemStore for InBuckets<S> {
 
     fn abilities(self: Arc<Self>) -> Abilities {
         let Abilities { bag_swaps, reclaim, .. } = Arc::clone(&self.store).abilities();
-        Abilities { memory: None, permits: None, bag_swaps, reclaim, backup: None, erasure: None, migration: None }
+        Abilities {
+            memory: None,
+            permits: None,
+            bag_swaps,
+            reclaim,
+            backup: Err("a store of tests"),
+            erasure: None,
+            migration: None,
+        }
     }
 
     fn sync(&self) -> Result<(), StoreError> {

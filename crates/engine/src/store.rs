@@ -257,7 +257,7 @@ impl ItemStore for EmbeddedStore {
             permits: None,
             bag_swaps: BagSwaps::Atomic,
             reclaim: Some(self.clone()),
-            backup: Some(self.clone()),
+            backup: Ok(self.clone()),
             erasure: Some(self),
             migration: None,
         }

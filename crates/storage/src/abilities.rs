@@ -15,7 +15,8 @@ pub struct Abilities {
     pub permits: Option<Arc<dyn OwnPermits>>,
     pub bag_swaps: BagSwaps,
     pub reclaim: Option<Arc<dyn Reclaim>>,
-    pub backup: Option<Arc<dyn FileBackup>>,
+    /// Or why there is none, and what to do instead.
+    pub backup: Result<Arc<dyn FileBackup>, &'static str>,
     pub erasure: Option<Arc<dyn ByteErasure>>,
     pub migration: Option<Arc<dyn SchemaMigration>>,
 }

@@ -112,7 +112,7 @@ impl ItemStore for MemoryStore {
             permits: None,
             bag_swaps: BagSwaps::Atomic,
             reclaim: None,
-            backup: None,
+            backup: Err("items.store is memory: there is nothing to back up"),
             erasure: Some(self),
             migration: None,
         }

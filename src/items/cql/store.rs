@@ -28,6 +28,9 @@ use crate::items::{
 /// connection to every shard of the cluster.
 const OPENING_MAX: usize = 16;
 
+const NO_BACKUP: &str = "the items are in a ScyllaDB or Cassandra cluster (items.store is cql): take snapshots of the \
+                         cluster, then dump the definitions' database";
+
 /// Lists in ScyllaDB or Apache Cassandra.
 pub struct CqlStore {
     shared: Shared,
@@ -81,7 +84,7 @@ impl ItemStore for CqlStore {
             permits: Some(self.clone()),
             bag_swaps: BagSwaps::Journaled,
             reclaim: Some(self.clone()),
-            backup: None,
+            backup: Err(NO_BACKUP),
             erasure: None,
             migration: Some(self),
         }
