@@ -128,6 +128,13 @@ async fn every_mistake_is_named() {
     let reversed = json!({"min_timestamp": 2, "max_timestamp": 1});
     let body = json!({"windows": [reversed], "aggregates": count()});
     refused("int", body, "invalid_argument", "windows[0].min_timestamp").await;
+    for (window, code, field) in [
+        (json!({"min_timestamp": 1}), "invalid_argument", "windows[0].max_timestamp"),
+        (json!({"min_timestamp": 1, "max_timestamp": "soon"}), "invalid_timestamp", "windows[0].max_timestamp"),
+        (json!({"min_timestamp": 1, "max_timestamp": 2, "last": "1h"}), "invalid_argument", "windows[0].last"),
+    ] {
+        refused("int", json!({"windows": [window], "aggregates": count()}), code, field).await;
+    }
     for (aggregate, code, field) in [
         (json!({"name": "n", "function": "median"}), "invalid_argument", "aggregates[1].function"),
         (json!({"name": "x", "function": "count"}), "invalid_argument", "aggregates[1].name"),

@@ -66,6 +66,9 @@ async fn what_is_not_json_is_told_apart_from_what_does_not_fit() {
         }
         let answer = api.send(method.clone(), path, &[], br#"{"surprise":1}"#).await;
         answer.refused("invalid_argument", "surprise");
+        for (body, field) in [(&br#"{"":1}"#[..], r#"[""]"#), (br#"{"[0]":1}"#, r#"["[0]"]"#)] {
+            api.send(method.clone(), path, &[], body).await.refused("invalid_argument", field);
+        }
     }
     assert!(api.values(&list).await.is_empty());
 }

@@ -272,6 +272,8 @@ mod tests {
         }
         assert_eq!(refusal(&one(r#","aggregate":{"windows":["1h"]}"#)).1, "requests[0].aggregate.aggregates");
         assert_eq!(refusal(&one(r#","aggregate":7"#)).1, "requests[0].aggregate");
+        let open = format!(",{}", aggregate.replace(r#""1h""#, r#"{"min_timestamp":1}"#));
+        assert_eq!(refusal(&one(&open)).1, "requests[0].aggregate.windows[0].max_timestamp");
     }
 
     #[test]

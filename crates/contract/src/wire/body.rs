@@ -16,7 +16,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use super::refused::{Mistake, Others, Refused, echo};
+use super::refused::{Mistake, Others, Refused, member_place};
 use super::{ErrorCode, Problem};
 use crate::domain::{Invalid, json};
 
@@ -113,9 +113,11 @@ impl<'de, D: Deserializer<'de>> Reader<'_, D> {
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Reader<'_, D> {
     type Error = Refused;
 
-    /// A type declares its form, so none accepts any value.
+    /// For a type that is a text or an object. No type accepts any value.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
-        Err(Refused::wanted(&(&visitor as &dyn Expected).to_string()))
+        let Self { json, trail, passed } = self;
+        let wanted = (&visitor as &dyn Expected).to_string();
+        json.deserialize_any(TextOrObject { visitor, trail, passed }).map_err(|_| trail.take(&wanted))
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
@@ -239,6 +241,34 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<'_, 'de, V> {
     }
 }
 
+struct TextOrObject<'t, V> {
+    visitor: V,
+    trail: &'t Trail,
+    passed: &'t [&'t str],
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for TextOrObject<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.visitor.expecting(f)
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<V::Value, E> {
+        self.visitor.visit_borrowed_str(text).map_err(|refused| self.trail.keep(refused))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<V::Value, E> {
+        self.visitor.visit_str(text).map_err(|refused| self.trail.keep(refused))
+    }
+
+    /// The type that reads the members is a struct.
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<V::Value, A::Error> {
+        let Self { visitor, trail, passed } = self;
+        Object { visitor, trail, passed, seen: None }.visit_map(object)
+    }
+}
+
 struct Members<'t, 'de, A> {
     object: A,
     trail: &'t Trail,
@@ -265,7 +295,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, 'de, A> {
             if let Some(seen) = &mut self.seen
                 && !seen.insert(name.clone())
             {
-                return Err(Refused { place: echo(&name), mistake: Mistake::Repeated });
+                return Err(Refused { place: member_place(&name), mistake: Mistake::Repeated });
             }
             if is_passed {
                 self.object.next_value::<IgnoredAny>().map_err(|_| Refused::wanted("a JSON value"))?;
@@ -318,4 +348,158 @@ impl<'de> Visitor<'de> for TextSeed {
 /// Reads a text, which is copied only if it has escapes.
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
     TextSeed.deserialize(deserializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::wire::members;
+    use crate::wire::refused::refuse;
+
+    #[derive(Debug, PartialEq, Eq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Body<'a> {
+        #[serde(borrow, default, deserialize_with = "text")]
+        name: Cow<'a, str>,
+        #[serde(default)]
+        is_on: bool,
+        #[serde(default)]
+        parts: Vec<Part>,
+        owner: Option<String>,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+        #[serde(borrow, default, deserialize_with = "some_raw")]
+        raw: Option<&'a str>,
+    }
+
+    #[derive(Debug, PartialEq, Eq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Part {
+        size: Size,
+    }
+
+    fn some_raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str>, D::Error> {
+        members::raw(deserializer).map(Some)
+    }
+
+    /// A text, or an object with a width.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Size {
+        Named(String),
+        Exact(Exact),
+    }
+
+    #[derive(Debug, PartialEq, Eq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Exact {
+        #[serde(deserialize_with = "members::whole::<9, u32, _>")]
+        width: Option<u32>,
+    }
+
+    struct SizeVisitor;
+
+    impl<'de> Visitor<'de> for SizeVisitor {
+        type Value = Size;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a size")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+            if text == "none" {
+                return Err(refuse(Invalid::argument("no such size")));
+            }
+            Ok(Size::Named(text.to_owned()))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Size, A::Error> {
+            Exact::deserialize(de::value::MapAccessDeserializer::new(object)).map(Size::Exact)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Size {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(SizeVisitor)
+        }
+    }
+
+    fn refused(body: &str) -> (&'static str, String, String) {
+        let Problem { code, field, detail, .. } = read::<Body<'_>>(body.as_bytes()).unwrap_err();
+        (code.name(), field.unwrap_or_default().into(), detail.into())
+    }
+
+    #[test]
+    fn a_body_is_read_as_its_type_declares_it() {
+        let body: Body<'_> = read(
+            br#" {"parts": [{"size": "large"}, {"size": {"width": 3}}], "n\u0061me": "a\n", "raw": 1.50,
+                  "labels": {"": "x"}, "is_on": true} "#,
+        )
+        .unwrap();
+        let sizes: Vec<_> = body.parts.into_iter().map(|part| part.size).collect();
+        assert_eq!(sizes, [Size::Named("large".to_owned()), Size::Exact(Exact { width: Some(3) })]);
+        assert_eq!((&*body.name, body.raw, body.is_on, body.owner), ("a\n", Some("1.50"), true, None));
+        assert_eq!(body.labels, BTreeMap::from([(String::new(), "x".to_owned())]));
+        let plain: Body<'_> = read(br#"{"name":"borrowed"}"#).unwrap();
+        assert!(matches!(plain.name, Cow::Borrowed("borrowed")));
+    }
+
+    #[test]
+    fn every_mistake_has_its_place() {
+        for (body, field, detail) in [
+            ("7", "", "the body must be a JSON object"),
+            (r#"{"x":1}"#, "x", "unknown field; known fields: name, is_on, parts, owner, labels, raw"),
+            (r#"{"name":1}"#, "name", "name must be a string"),
+            (r#"{"name":null}"#, "name", "name must be a string"),
+            (r#"{"name":"\ud800"}"#, "name", "an unpaired surrogate is not a valid character"),
+            (r#"{"owner":null}"#, "owner", "owner must be a string"),
+            (r#"{"is_on":"yes"}"#, "is_on", "is_on must be true or false"),
+            (r#"{"parts":{}}"#, "parts", "parts must be an array"),
+            (r#"{"parts":[7]}"#, "parts[0]", "parts[0] must be a JSON object"),
+            (r#"{"parts":[{"size":"a"},{}]}"#, "parts[1].size", "parts[1].size is missing"),
+            (r#"{"parts":[{"size":7}]}"#, "parts[0].size", "parts[0].size must be a size"),
+            (r#"{"parts":[{"size":[]}]}"#, "parts[0].size", "parts[0].size must be a size"),
+            (r#"{"parts":[{"size":null}]}"#, "parts[0].size", "parts[0].size must be a size"),
+            (r#"{"parts":[{"size":"none"}]}"#, "parts[0].size", "no such size"),
+            (r#"{"parts":[{"size":{}}]}"#, "parts[0].size.width", "parts[0].size.width is missing"),
+            (
+                r#"{"parts":[{"size":{"width":10}}]}"#,
+                "parts[0].size.width",
+                "parts[0].size.width must be a whole number from 1 to 9",
+            ),
+            (r#"{"parts":[{"size":{"w":1}}]}"#, "parts[0].size.w", "unknown field; known fields: width"),
+            (r#"{"parts":[{"size":{"width":1,"width":1}}]}"#, "parts[0].size.width", "duplicate parts[0].size.width"),
+            (r#"{"name":"a","n\u0061me":"b"}"#, "name", "duplicate name"),
+            (r#"{"labels":{"a":"1","a":"2"}}"#, "labels.a", "duplicate labels.a"),
+            (r#"{"labels":{"":1}}"#, r#"labels[""]"#, r#"labels[""] must be a string"#),
+            (r#"{"labels":{"[0]":1}}"#, r#"labels["[0]"]"#, r#"labels["[0]"] must be a string"#),
+            (r#"{"":1}"#, r#"[""]"#, "unknown field; known fields: name, is_on, parts, owner, labels, raw"),
+            (r#"{"\ud800":1}"#, "", "the body must be an object whose names have no unpaired surrogates"),
+        ] {
+            assert_eq!(refused(body), ("invalid_argument", field.to_owned(), detail.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_told_first() {
+        for body in ["", "{", "{}x", "{} {}", r#"{"x":1,}"#, r#"{"name":1"#, "nope"] {
+            let (code, field, _) = refused(body);
+            assert_eq!((code, field.as_str()), ("invalid_json", ""), "{body}");
+        }
+        assert_eq!(read::<Body<'_>>(b"{\"name\":\"\xff\"}").unwrap_err().code, ErrorCode::InvalidJson);
+    }
+
+    #[test]
+    fn passed_members_are_left_to_another_type_and_still_come_once() {
+        let others = Others { passed: &["ttl"], ..Others::default() };
+        assert!(read_among::<Body<'_>>(br#"{"ttl":[1],"name":"a"}"#, others).is_ok());
+        let twice = read_among::<Body<'_>>(br#"{"ttl":1,"ttl":2}"#, others).unwrap_err();
+        assert_eq!(twice.field.as_deref(), Some("ttl"));
+        // The name means the member of the body, and no member within.
+        let within = read_among::<Body<'_>>(br#"{"parts":[{"size":{"ttl":1}}]}"#, others).unwrap_err();
+        assert_eq!(within.field.as_deref(), Some("parts[0].size.ttl"));
+    }
 }

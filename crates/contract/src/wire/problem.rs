@@ -70,7 +70,7 @@ impl Problem {
     /// Places the field within a larger whole, such as `requests[3]`, or names that whole.
     pub fn within(mut self, place: &str) -> Self {
         self.field = Some(match self.field {
-            Some(field) => format!("{place}.{field}").into(),
+            Some(field) => place_within(place, &field).into(),
             None => place.to_owned().into(),
         });
         self
@@ -112,6 +112,12 @@ impl Problem {
             outcome_unknown: self.outcome_unknown,
         }
     }
+}
+
+/// The path of a place within a larger whole. Either may be empty.
+pub(crate) fn place_within(whole: &str, place: &str) -> String {
+    let dot = if whole.is_empty() || place.is_empty() || place.starts_with('[') { "" } else { "." };
+    format!("{whole}{dot}{place}")
 }
 
 impl From<Invalid> for Problem {

@@ -5,6 +5,7 @@ use std::fmt::{self, Display};
 use serde::de::{self, Expected, Unexpected};
 
 use super::Problem;
+use super::problem::place_within;
 use crate::domain::{Code, Invalid};
 
 /// The most characters of a caller's own word that an answer repeats.
@@ -47,13 +48,11 @@ impl Refused {
     }
 
     pub fn at_member(self, name: &str) -> Self {
-        let dot = if self.place.is_empty() || self.place.starts_with('[') { "" } else { "." };
-        Self { place: format!("{}{dot}{}", echo(name), self.place), ..self }
+        Self { place: place_within(&member_place(name), &self.place), ..self }
     }
 
     pub fn at_index(self, index: usize) -> Self {
-        let dot = if self.place.is_empty() || self.place.starts_with('[') { "" } else { "." };
-        Self { place: format!("[{index}]{dot}{}", self.place), ..self }
+        Self { place: place_within(&format!("[{index}]"), &self.place), ..self }
     }
 
     /// The member of the outermost object.
@@ -89,9 +88,15 @@ fn problem_at(invalid: Invalid, place: String) -> Problem {
     if place.is_empty() { problem } else { problem.at(place) }
 }
 
-/// A caller's word, as answers repeat it.
-pub(crate) fn echo(word: &str) -> String {
-    word.chars().take(ECHO_CHARS_MAX).collect()
+/// The place of a member in its object: its name, as answers repeat it. A name that would not be read as one is written
+/// as JSONPath writes it (RFC 9535, section 2.3.1): `["[0]"]`, `[""]`.
+pub(crate) fn member_place(name: &str) -> String {
+    let name: String = name.chars().take(ECHO_CHARS_MAX).collect();
+    if name.is_empty() || name.contains(['[', ']', '"']) {
+        format!("[{}]", serde_json::Value::from(name))
+    } else {
+        name
+    }
 }
 
 /// Refuses a value of the right form, with its error code.
@@ -158,7 +163,7 @@ impl de::Error for Refused {
     }
 
     fn unknown_field(name: &str, known: &'static [&'static str]) -> Self {
-        Self { place: echo(name), mistake: Mistake::Unknown(known) }
+        Self { place: member_place(name), mistake: Mistake::Unknown(known) }
     }
 
     fn missing_field(name: &'static str) -> Self {
@@ -167,5 +172,87 @@ impl de::Error for Refused {
 
     fn duplicate_field(name: &'static str) -> Self {
         Self { place: name.to_owned(), mistake: Mistake::Repeated }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::Error as _;
+
+    use super::*;
+    use crate::wire::ErrorCode;
+
+    fn problem(refused: Refused) -> (&'static str, Option<String>, String) {
+        let Problem { code, field, detail, .. } = refused.into_problem(Others::default());
+        (code.name(), field.map(Into::into), detail.into())
+    }
+
+    fn told(refused: Refused) -> (Option<String>, String) {
+        let (code, field, detail) = problem(refused);
+        assert_eq!(code, ErrorCode::InvalidArgument.name());
+        (field, detail)
+    }
+
+    #[test]
+    fn a_place_is_built_from_the_inside() {
+        let at = |refused: Refused| refused.place;
+        let mistake = || Refused::wanted("a string");
+        assert_eq!(at(mistake()), "");
+        assert_eq!(at(mistake().at_member("timestamp").at_index(3).at_member("items")), "items[3].timestamp");
+        assert_eq!(at(mistake().at_index(1).at_index(2).at_member("windows")), "windows[2][1]");
+        assert_eq!(mistake().at_member("min").at_index(0).at_member("windows").member(), "windows");
+    }
+
+    #[test]
+    fn a_name_is_never_read_as_another_place() {
+        for (name, place) in [
+            ("plain name", "plain name"),
+            ("app.kubernetes.io/name", "app.kubernetes.io/name"),
+            ("", r#"[""]"#),
+            ("[0]", r#"["[0]"]"#),
+            ("a[0", r#"["a[0"]"#),
+            (r#"a"]b"#, r#"["a\"]b"]"#),
+        ] {
+            assert_eq!(Refused::unknown_field(name, &[]).place, place);
+            let inner = Refused::wanted("a string").at_member("x").at_member(name).at_member("labels");
+            let dot = if place.starts_with('[') { "" } else { "." };
+            assert_eq!(inner.place, format!("labels{dot}{place}.x"));
+        }
+        let (field, detail) = told(Refused::unknown_field("", &["a", "b"]));
+        assert_eq!((field.as_deref(), detail.as_str()), (Some(r#"[""]"#), "unknown field; known fields: a, b"));
+        let long = "x".repeat(200);
+        assert_eq!(Refused::unknown_field(&long, &[]).place.len(), ECHO_CHARS_MAX);
+    }
+
+    #[test]
+    fn each_mistake_says_what_is_wrong() {
+        let at = |refused: Refused| told(refused.at_member("a"));
+        let field = || Some("a".to_owned());
+        assert_eq!(at(Refused::wanted("an array")), (field(), "a must be an array".to_owned()));
+        let length = Refused::invalid_length(0, &"1 to 16 entries");
+        assert_eq!(at(length), (field(), "a must have 1 to 16 entries".to_owned()));
+        assert_eq!(told(Refused::missing_field("a")), (field(), "a is missing".to_owned()));
+        assert_eq!(told(Refused::duplicate_field("a")), (field(), "duplicate a".to_owned()));
+        assert_eq!(told(Refused::wanted("a JSON object")), (None, "the body must be a JSON object".to_owned()));
+    }
+
+    #[test]
+    fn a_refused_value_keeps_its_code_through_serde() {
+        for code in Code::ALL {
+            let invalid = Invalid { code, detail: "\u{1f}3 is no text".to_owned() };
+            let refused: Refused = refuse(invalid.clone());
+            assert_eq!(refused.mistake, Mistake::Value(invalid));
+        }
+        let (code, field, detail) = problem(refuse::<Refused>(Invalid::timestamp("soon")).at_member("as_of"));
+        assert_eq!((code, field.as_deref(), detail.as_str()), ("invalid_timestamp", Some("as_of"), "soon"));
+        assert_eq!(told(Refused::custom("no code")), (None, "no code".to_owned()));
+    }
+
+    #[test]
+    fn members_that_stand_elsewhere_are_known_or_have_a_reason() {
+        let others = Others { passed: &["ttl"], fixed: &[("name", "a feature cannot be renamed")] };
+        let of = |name: &str| Refused::unknown_field(name, &["owner"]).into_problem(others);
+        assert_eq!(of("x").detail, "unknown field; known fields: owner, ttl");
+        assert_eq!((of("name").field.as_deref(), &*of("name").detail), (Some("name"), "a feature cannot be renamed"));
     }
 }

@@ -1,16 +1,18 @@
 //! Reads the requested aggregates. Every refusal names the wrong member, such as `aggregates[2].function`.
 
+use std::fmt;
+
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Aggregate, AggregateFunction, AggregateInput, AggregateWindow, WindowLength};
-use crate::domain::{Invalid, NAMED_ITEMS_MAX, json};
+use super::{Aggregate, AggregateFunction, AggregateInput, AggregateWindow, WindowBounds, WindowLength};
+use crate::domain::{Invalid, NAMED_ITEMS_MAX};
 use crate::wire::Problem;
-use crate::wire::body::{self, read_part};
-
-use crate::wire::members::{check_bounds, many, parsed, raw};
-use crate::wire::refused::{Mistake, Refused, refuse, want};
+use crate::wire::body;
+use crate::wire::members::{check_bounds, many, parsed};
+use crate::wire::refused::refuse;
 
 impl AggregateInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
@@ -43,25 +45,26 @@ impl AggregateInput {
 
 impl<'de> Deserialize<'de> for AggregateWindow {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = raw(deserializer)?;
-        if raw.starts_with('{') {
-            return read_part(raw, &[]).map(Self::Between).map_err(within_window);
-        }
-        let text = json::string(raw).ok_or_else(|| {
-            want::<D::Error>("a duration such as 1h, or an object with min_timestamp and max_timestamp")
-        })?;
-        WindowLength::parse(&text).map(Self::Last).map_err(refuse)
+        deserializer.deserialize_any(EitherWindow)
     }
 }
 
-/// A mistake within a window keeps its code.
-fn within_window<E: Error>(refused: Refused) -> E {
-    refuse(match refused {
-        Refused { place, mistake: Mistake::Value(Invalid { code, detail }) } => {
-            Invalid { code, detail: format!("{place}: {detail}") }
-        }
-        other => Invalid::argument(other.to_string()),
-    })
+struct EitherWindow;
+
+impl<'de> Visitor<'de> for EitherWindow {
+    type Value = AggregateWindow;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as 1h, or an object with min_timestamp and max_timestamp")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<AggregateWindow, E> {
+        WindowLength::parse(text).map(AggregateWindow::Last).map_err(refuse)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<AggregateWindow, A::Error> {
+        WindowBounds::deserialize(MapAccessDeserializer::new(object)).map(AggregateWindow::Between)
+    }
 }
 
 /// The values of an array, as JSON texts.
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
     use crate::domain::Timestamp;
     use crate::domain::index::Pointer;
-    use crate::wire::{AggregateGroupBy, AggregateWhere, WindowBounds};
+    use crate::wire::{AggregateGroupBy, AggregateWhere};
 
     const COUNT: &str = r#"{"name":"n","function":"count"}"#;
 
@@ -137,10 +140,14 @@ mod tests {
             (r#"["7301d"]"#, "windows[0]"),
             (r#"["21y"]"#, "windows[0]"),
             (r#"["1 h"]"#, "windows[0]"),
-            (r#"[{}]"#, "windows[0]"),
-            (r#"[{"min_timestamp":1}]"#, "windows[0]"),
+            (r#"[{}]"#, "windows[0].min_timestamp"),
+            (r#"[{"min_timestamp":1}]"#, "windows[0].max_timestamp"),
+            (r#"[{"min_timestamp":1,"max_timestamp":[]}]"#, "windows[0].max_timestamp"),
+            (r#"[{"min_timestamp":1,"min_timestamp":1,"max_timestamp":1}]"#, "windows[0].min_timestamp"),
+            (r#"["1h",["1h"]]"#, "windows[1]"),
+            (r#"["1h","\ud800"]"#, "windows[1]"),
             (r#"[{"min_timestamp":2,"max_timestamp":1}]"#, "windows[0].min_timestamp"),
-            (r#"[{"min_timestamp":1,"max_timestamp":1,"x":1}]"#, "windows[0]"),
+            (r#"[{"min_timestamp":1,"max_timestamp":1,"x":1}]"#, "windows[0].x"),
         ] {
             assert_eq!(refused(&with_windows(windows)), ("invalid_argument", field.to_owned()), "{windows}");
         }
@@ -148,7 +155,7 @@ mod tests {
         assert!(AggregateInput::read(many(16).as_bytes()).is_ok());
         assert_eq!(refused(&many(17)).1, "windows");
         let moment = with_windows(r#"[{"min_timestamp":"soon","max_timestamp":1}]"#);
-        assert_eq!(refused(&moment), ("invalid_timestamp", "windows[0]".to_owned()));
+        assert_eq!(refused(&moment), ("invalid_timestamp", "windows[0].min_timestamp".to_owned()));
     }
 
     #[test]
