@@ -13,7 +13,7 @@ use super::parse::{self, Author, ServerOptions};
 use crate::client::{Client, Request, read};
 use crate::domain::{Description, EntityType, FeatureId, Labels, Owner, VersionLabel};
 use crate::wire::parameters::PAGE_SIZE;
-use crate::wire::{self, Feature};
+use crate::wire::{self, Annotations, Feature};
 
 /// An entity type.
 #[derive(Debug, Clone, Args)]
@@ -53,10 +53,10 @@ pub(super) async fn index_names(client: &Client, of: &EntityTypeArgument) -> Res
 pub(super) struct Told {
     /// A description
     #[arg(long, value_parser = parse::description)]
-    pub description: Option<Description>,
+    description: Option<Description>,
     /// The team or person responsible
     #[arg(long, value_parser = parse::owner)]
-    pub owner: Option<Owner>,
+    owner: Option<Owner>,
     /// A label; may be given several times
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -66,6 +66,11 @@ impl Told {
     /// All labels. If a key occurs several times, the last value counts.
     pub(super) fn labels(&self) -> Result<Labels, Failure> {
         Labels::new(self.labels.iter().cloned().collect()).map_err(|e| Failure::Usage(e.to_string()))
+    }
+
+    /// The annotations, with these labels.
+    pub(super) fn with(self, labels: Option<Labels>) -> Annotations {
+        Annotations { description: self.description, owner: self.owner, labels }
     }
 }
 
@@ -80,10 +85,11 @@ pub(super) struct Retold {
 }
 
 impl Retold {
-    /// The labels that replace the existing ones; `None` leaves them unchanged.
-    pub(super) fn labels(&self) -> Result<Option<Labels>, Failure> {
+    /// The named ones. The labels replace the existing ones together.
+    pub(super) fn annotations(self) -> Result<Annotations, Failure> {
         let is_named = self.no_labels || !self.told.labels.is_empty();
-        is_named.then(|| self.told.labels()).transpose()
+        let labels = is_named.then(|| self.told.labels()).transpose()?;
+        Ok(self.told.with(labels))
     }
 }
 

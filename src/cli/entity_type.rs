@@ -194,8 +194,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 async fn create(Create { which, ttl, told, options }: Create) -> Result<(), Failure> {
     let labels = Some(told.labels()?);
-    let Told { description, owner, .. } = told;
-    let input = EntityTypeInput { entity_type: which.entity_type, ttl, description, owner, labels };
+    let input = EntityTypeInput { entity_type: which.entity_type, ttl, annotations: told.with(labels) };
     let request = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
     show_type(&options.client()?.send(&request).await?, options.output())
 }
@@ -223,9 +222,7 @@ async fn list(List { query, options }: List) -> Result<(), Failure> {
 }
 
 async fn update(Update { which, ttl, retold, condition, options }: Update) -> Result<(), Failure> {
-    let labels = retold.labels()?;
-    let Told { description, owner, .. } = retold.told;
-    let patch = EntityTypePatch { ttl, description, owner, labels };
+    let patch = EntityTypePatch { ttl, annotations: retold.annotations()? };
     if patch.is_empty() {
         let what = "nothing to change: pass --ttl, --description, --owner, --label or --no-labels";
         return Err(Failure::Usage(what.into()));

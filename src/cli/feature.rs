@@ -196,9 +196,7 @@ async fn create(arguments: Create) -> Result<(), Failure> {
         name: arguments.feature.feature,
         value_type: arguments.value_type,
         properties: arguments.fixed.with(arguments.changeable.given(Some(arguments.ttl))),
-        description: arguments.told.description,
-        owner: arguments.told.owner,
-        labels: Some(labels),
+        annotations: arguments.told.with(Some(labels)),
     };
     let request = Request::new(&create_feature::ROW, &[]).body(&input)?;
     show_feature(&arguments.options.client()?.send(&request).await?, arguments.options.output())
@@ -233,9 +231,7 @@ async fn list(List { entity_type, query, options }: List) -> Result<(), Failure>
 
 async fn update(arguments: Update) -> Result<(), Failure> {
     let Update { feature, ttl, changeable, retold, condition, options } = arguments;
-    let (labels, told) = (retold.labels()?, retold.told);
-    let (description, owner) = (told.description, told.owner);
-    let patch = FeaturePatch { properties: changeable.given(ttl), description, owner, labels };
+    let patch = FeaturePatch { properties: changeable.given(ttl), annotations: retold.annotations()? };
     if patch.is_empty() {
         return Err(Failure::Usage(format!(
             "name what to change: {}, --description, --owner, --label or --no-labels",

@@ -14,6 +14,7 @@ use super::{
 use crate::definition::{Feature, FeatureVersion};
 use crate::domain::index::INDEXES_MAX;
 use crate::domain::{FeatureId, Generation, Index, JobId, Revision, VersionLabel};
+use crate::wire::Annotations;
 
 /// The writes of one change.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,7 +135,7 @@ fn update_feature(
 ) -> Result<Option<Transition>, MetadataError> {
     let before = admitted(present, id, condition)?;
     let mut after = before.clone();
-    let FeaturePatch { properties, description, owner, labels } = patch;
+    let FeaturePatch { properties, annotations } = patch;
     if let Some(default_version) = after.versions.iter_mut().find(|v| v.version.is_default()) {
         let properties = default_version.properties.changed_by(properties);
         let properties = properties.of_values(before.value_type).map_err(MetadataError::Property)?;
@@ -145,6 +146,7 @@ fn update_feature(
             default_version.revision = revision;
         }
     }
+    let Annotations { description, owner, labels } = annotations;
     after.description = description.unwrap_or(after.description);
     after.owner = owner.unwrap_or(after.owner);
     after.labels = labels.unwrap_or(after.labels);

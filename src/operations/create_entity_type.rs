@@ -13,6 +13,7 @@ use crate::api::reply;
 use crate::definition::Feature;
 use crate::metadata::{Change, NewFeature};
 use crate::service::{Caller, Service, ServiceError};
+use crate::wire::Annotations;
 
 pub struct CreateEntityType;
 
@@ -22,7 +23,8 @@ impl Operation for CreateEntityType {
     type Reply = Feature;
 
     fn read(call: &Call<'_>) -> Result<NewFeature, Problem> {
-        let EntityTypeInput { entity_type, ttl, description, owner, labels } = EntityTypeInput::read(&call.body)?;
+        let EntityTypeInput { entity_type, ttl, annotations } = EntityTypeInput::read(&call.body)?;
+        let Annotations { description, owner, labels } = annotations;
         let new = NewFeature {
             description: description.unwrap_or_default(),
             owner: owner.unwrap_or_default(),

@@ -15,6 +15,7 @@ use crate::definition::VersionProperties;
 use crate::domain::FeatureId;
 use crate::metadata::{Change, NewFeature};
 use crate::service::{Caller, Service, ServiceError};
+use crate::wire::Annotations;
 
 pub struct CreateFeature;
 
@@ -24,8 +25,8 @@ impl Operation for CreateFeature {
     type Reply = Feature;
 
     fn read(call: &Call<'_>) -> Result<NewFeature, Problem> {
-        let FeatureInput { entity_type, name, value_type, properties, description, owner, labels } =
-            FeatureInput::read(&call.body)?;
+        let FeatureInput { entity_type, name, value_type, properties, annotations } = FeatureInput::read(&call.body)?;
+        let Annotations { description, owner, labels } = annotations;
         let new = NewFeature {
             id: FeatureId { entity_type, name },
             value_type,

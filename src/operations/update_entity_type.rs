@@ -29,9 +29,9 @@ impl Operation for UpdateEntityType {
     fn read(call: &Call<'_>) -> Result<Self, Problem> {
         let condition = if_match(call.headers)?;
         let entity_type = call.entity_type()?;
-        let EntityTypePatch { ttl, description, owner, labels } = EntityTypePatch::read(&call.body)?;
+        let EntityTypePatch { ttl, annotations } = EntityTypePatch::read(&call.body)?;
         let properties = GivenProperties { ttl, ..GivenProperties::default() };
-        let patch = FeaturePatch { properties, description, owner, labels };
+        let patch = FeaturePatch { properties, annotations };
         Ok(Self { entity_type, patch, condition })
     }
 

@@ -10,7 +10,7 @@ use crate::domain::{
     Description, EntityType, FeatureId, FeatureName, Invalid, Labels, Limit, MaxItems, Owner, Ttl, VersionLabel,
 };
 use crate::wire::parameters::{ENTITY_TYPE, PAGE_SIZE, PAGE_TOKEN};
-use crate::wire::{ErrorCode, Feature, FeatureVersion};
+use crate::wire::{Annotations, ErrorCode, Feature, FeatureVersion};
 
 /// A feature version, and how long its items live.
 #[derive(Debug, Clone)]
@@ -64,9 +64,11 @@ pub(super) async fn bring(client: &Client, feature: &Feature) -> Result<Vec<Vers
                 name: id.name.clone(),
                 value_type: feature.value_type,
                 properties: GivenProperties::overriding(&feature.properties, &VersionProperties::default()),
-                description: Some(Description::new(feature.description.clone()).map_err(unreadable)?),
-                owner: Some(Owner::new(feature.owner.clone()).map_err(unreadable)?),
-                labels: Some(Labels::new(feature.labels.clone()).map_err(unreadable)?),
+                annotations: Annotations::all(
+                    Description::new(feature.description.clone()).map_err(unreadable)?,
+                    Owner::new(feature.owner.clone()).map_err(unreadable)?,
+                    Labels::new(feature.labels.clone()).map_err(unreadable)?,
+                ),
             };
             let creation = Request::new(&create_feature::ROW, &[]).body(&input)?;
             create(client, creation, ErrorCode::FeatureExists).await?;

@@ -20,8 +20,8 @@ use super::definitions;
 use super::entity_types::{self, DeclaredType, EntityTypes};
 use crate::client::{Client, ClientError, Failure, Request, Response, read};
 use crate::definition::{GivenProperties, VersionProperties};
-use crate::domain::{EntityType, FeatureId, VersionLabel};
-use crate::wire::{self, FeatureVersion};
+use crate::domain::{Description, EntityType, FeatureId, Labels, Owner, VersionLabel};
+use crate::wire::{self, Annotations, FeatureVersion};
 
 /// The steps in their order, and the definitions that only the server has.
 #[derive(Debug, Default)]
@@ -205,9 +205,7 @@ impl Plan {
         let input = EntityTypeInput {
             entity_type: name.clone(),
             ttl: Some(wanted.ttl),
-            description: Some(wanted.description.clone()),
-            owner: Some(wanted.owner.clone()),
-            labels: Some(wanted.labels.clone()),
+            annotations: Annotations::all(wanted.description.clone(), wanted.owner.clone(), wanted.labels.clone()),
         };
         let request = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
         self.push(Action::Create, Subject::EntityType(name.clone()), format!("ttl {}", wanted.ttl), request);
@@ -218,12 +216,11 @@ impl Plan {
         let mut differences = Vec::new();
         let patch = EntityTypePatch {
             ttl: differs("ttl", &wanted.ttl, &present.ttl, &mut differences),
-            description: differs("description", &wanted.description, &present.description, &mut differences),
-            owner: differs("owner", &wanted.owner, &present.owner, &mut differences),
-            labels: (wanted.labels != present.labels).then(|| {
-                differences.push(format!("labels {:?} -> {:?}", present.labels.as_map(), wanted.labels.as_map()));
-                wanted.labels.clone()
-            }),
+            annotations: reannotated(
+                (&wanted.description, &wanted.owner, &wanted.labels),
+                (&present.description, &present.owner, &present.labels),
+                &mut differences,
+            ),
         };
         if !differences.is_empty() {
             let request = Request::new(&update_entity_type::ROW, &[name.as_str()]).body(&patch)?;
@@ -285,9 +282,7 @@ impl Plan {
             name: id.name.clone(),
             value_type: wanted.value_type,
             properties: given,
-            description: Some(wanted.description.clone()),
-            owner: Some(wanted.owner.clone()),
-            labels: Some(wanted.labels.clone()),
+            annotations: Annotations::all(wanted.description.clone(), wanted.owner.clone(), wanted.labels.clone()),
         };
         let request = Request::new(&create_feature::ROW, &[]).body(&input)?;
         self.push(Action::Create, Subject::Feature(id.clone()), details, request);
@@ -321,12 +316,11 @@ impl Plan {
         let mut differences = Vec::new();
         let patch = FeaturePatch {
             properties: changed(&id.to_string(), &wanted.properties, &present.properties, &mut differences)?,
-            description: differs("description", &wanted.description, &present.description, &mut differences),
-            owner: differs("owner", &wanted.owner, &present.owner, &mut differences),
-            labels: (wanted.labels != present.labels).then(|| {
-                differences.push(format!("labels {:?} -> {:?}", present.labels.as_map(), wanted.labels.as_map()));
-                wanted.labels.clone()
-            }),
+            annotations: reannotated(
+                (&wanted.description, &wanted.owner, &wanted.labels),
+                (&present.description, &present.owner, &present.labels),
+                &mut differences,
+            ),
         };
         if !differences.is_empty() {
             let request = Request::of_feature(&update_feature::ROW, id).body(&patch)?;
@@ -435,6 +429,24 @@ fn changed(
     differences
         .extend(in_order.map(|name| format!("{name} {} -> {}", shown(present.get(*name)), shown(wanted.get(*name)))));
     Ok(changes)
+}
+
+type AnnotationRefs<'a> = (&'a Description, &'a Owner, &'a Labels);
+
+/// The wanted annotations of which the server has others.
+fn reannotated(
+    (description, owner, labels): AnnotationRefs<'_>,
+    present: AnnotationRefs<'_>,
+    differences: &mut Vec<String>,
+) -> Annotations {
+    Annotations {
+        description: differs("description", description, present.0, differences),
+        owner: differs("owner", owner, present.1, differences),
+        labels: (labels != present.2).then(|| {
+            differences.push(format!("labels {:?} -> {:?}", present.2.as_map(), labels.as_map()));
+            labels.clone()
+        }),
+    }
 }
 
 /// The wanted value, if the server has another one; the plan then reports it.

@@ -14,6 +14,7 @@ use liststore::domain::{Clock, FeatureId, SystemClock};
 use liststore::items::StoreError;
 use liststore::items::embedded::Fsync;
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, MetadataStore};
+use liststore::wire::Annotations;
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use tokio::time::Instant;
 
@@ -129,7 +130,7 @@ async fn metadata() {
     let id = id("user", "f");
     let mut present = create(&store, &id).await;
     let mut texts = (0..).map(|n: u64| description(&format!("{n:02000}")));
-    let mut change = || FeaturePatch { description: texts.next(), ..FeaturePatch::default() };
+    let mut change = || FeaturePatch::from(Annotations { description: texts.next(), ..Annotations::default() });
     for _ in 0..3 {
         fill_disk(dir.path());
         // The history grows with every change.

@@ -18,6 +18,7 @@ use liststore::domain::{Clock, SystemClock};
 use liststore::items::embedded::{EmbeddedOptions, EmbeddedStore, Fsync};
 use liststore::items::{ItemStore, StoreError};
 use liststore::metadata::{Calls, FeaturePatch};
+use liststore::wire::Annotations;
 use prometheus::Registry;
 
 use crate::items::probe::{Probe, SECOND, fresh_feature_key, list_key, numbered, ttl};
@@ -166,7 +167,7 @@ async fn metadata(disk: &Disk, dir: &Path) {
     let id = id("user", "f");
     let mut present = create(&store, &id).await;
     let mut texts = (0..).map(|n: u64| description(&format!("{n:02000}")));
-    let mut change = || FeaturePatch { description: texts.next(), ..FeaturePatch::default() };
+    let mut change = || FeaturePatch::from(Annotations { description: texts.next(), ..Annotations::default() });
     disk.fill();
     for n in 0.. {
         match store.update_feature(&id, change(), ANY, by("editor")).await {

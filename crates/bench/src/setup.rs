@@ -10,7 +10,7 @@ use liststore_contract::domain::{self, EntityType, FeatureId, FeatureName, Inval
 use liststore_contract::operations::create_feature::FeatureInput;
 use liststore_contract::operations::update_feature::FeaturePatch;
 use liststore_contract::operations::{batch_get, create_feature, get_feature, get_items, update_feature};
-use liststore_contract::wire::{ErrorCode, Feature};
+use liststore_contract::wire::{Annotations, ErrorCode, Feature};
 
 use super::connection::Connection;
 use super::dataset::{Description, FoundData};
@@ -154,9 +154,11 @@ impl ServerSide {
             name,
             value_type: ValueType::String,
             properties: GivenProperties { ttl: Some(ttl), ..GivenProperties::default() },
-            description: Some(domain::Description::new("a data set of liststore bench").map_err(invalid)?),
-            owner: None,
-            labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),
+            annotations: Annotations {
+                description: Some(domain::Description::new("a data set of liststore bench").map_err(invalid)?),
+                owner: None,
+                labels: Some(Labels::new(description.to_labels()).map_err(invalid)?),
+            },
         };
         self.client.send(&Request::new(&create_feature::ROW, &[]).body(&input)?).await?;
         Ok(())
@@ -165,7 +167,8 @@ impl ServerSide {
     async fn describe(&self, description: Description) -> Result<(), Failure> {
         let mut labels = self.labels.clone();
         labels.extend(description.to_labels());
-        let patch = FeaturePatch { labels: Some(Labels::new(labels).map_err(invalid)?), ..FeaturePatch::default() };
+        let labels = Some(Labels::new(labels).map_err(invalid)?);
+        let patch = FeaturePatch::from(Annotations { labels, ..Annotations::default() });
         let request = Request::of_feature(&update_feature::ROW, &self.id).body(&patch)?;
         self.client.send(&request.repeatable()).await?;
         Ok(())

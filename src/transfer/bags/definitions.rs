@@ -10,7 +10,7 @@ use crate::client::{Client, ClientError, Failure, Request};
 use crate::domain::index::Pointer;
 use crate::domain::{Description, EntityType, Invalid, Labels, Owner, Ttl, VersionLabel};
 use crate::transfer::definitions::create;
-use crate::wire::{self, ErrorCode, Index, IndexState};
+use crate::wire::{self, Annotations, ErrorCode, Index, IndexState};
 
 /// The created definitions.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -33,9 +33,11 @@ pub(super) async fn bring(from: &Client, to: &Client, entity_type: &EntityType) 
             let input = EntityTypeInput {
                 entity_type: entity_type.clone(),
                 ttl: Some(Ttl::parse(&source.ttl).map_err(unreadable)?),
-                description: Some(Description::new(source.description).map_err(unreadable)?),
-                owner: Some(Owner::new(source.owner).map_err(unreadable)?),
-                labels: Some(Labels::new(source.labels).map_err(unreadable)?),
+                annotations: Annotations::all(
+                    Description::new(source.description).map_err(unreadable)?,
+                    Owner::new(source.owner).map_err(unreadable)?,
+                    Labels::new(source.labels).map_err(unreadable)?,
+                ),
             };
             let creation = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
             create(to, creation, ErrorCode::EntityTypeExists).await?;

@@ -3,6 +3,7 @@
 use liststore::domain::{EntityType, FeatureId, Ttl, ValueType};
 use liststore::metadata::keys::AuditFilter;
 use liststore::metadata::{Action, Calls, FeatureFilter, FeaturePatch, MetadataError, MetadataStore, NewFeature};
+use liststore::wire::Annotations;
 
 use super::MetadataBackend;
 use super::keys::told;
@@ -78,7 +79,7 @@ pub async fn entity_types_and_features_are_listed_apart(backend: &dyn MetadataBa
     for entity_type in ["user", "story", "User"] {
         store.create_feature(new_type(entity_type, None), by("creator")).await.unwrap();
     }
-    let owned = FeaturePatch { owner: Some(owner("feed USERs")), ..FeaturePatch::default() };
+    let owned = FeaturePatch::from(Annotations { owner: Some(owner("feed USERs")), ..Annotations::default() });
     store.update_feature(&bags("story"), owned, ANY, by("editor")).await.unwrap();
     assert_eq!(listed(&*store, FeatureFilter::default()).await, ["user.a", "user.b"]);
     let types = FeatureFilter { of_bags: true, ..FeatureFilter::default() };

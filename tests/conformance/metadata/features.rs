@@ -4,6 +4,7 @@ use liststore::definition::FeatureVersion;
 use liststore::definition::{GivenProperties, VersionProperties};
 use liststore::domain::{AheadMax, Generation, MaxItems, ValueType, VersionLabel};
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, Precondition};
+use liststore::wire::Annotations;
 
 use super::MetadataBackend;
 use super::sample::*;
@@ -63,10 +64,14 @@ pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
     let id = id("user", "f");
     let mut expected = create(&*store, &id).await;
     let patches = [
-        FeaturePatch { description: Some(description("d")), ..FeaturePatch::default() },
-        FeaturePatch { owner: Some(owner("o")), ..FeaturePatch::default() },
-        FeaturePatch { labels: Some(labels(&[("k", "v")])), ..FeaturePatch::default() },
-        FeaturePatch { description: Some(description("")), owner: Some(owner("p")), ..FeaturePatch::default() },
+        FeaturePatch::from(Annotations { description: Some(description("d")), ..Annotations::default() }),
+        FeaturePatch::from(Annotations { owner: Some(owner("o")), ..Annotations::default() }),
+        FeaturePatch::from(Annotations { labels: Some(labels(&[("k", "v")])), ..Annotations::default() }),
+        FeaturePatch::from(Annotations {
+            description: Some(description("")),
+            owner: Some(owner("p")),
+            ..Annotations::default()
+        }),
         feature_ttl(7_200),
     ];
     for patch in patches {
@@ -74,9 +79,9 @@ pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
         let at = context.at;
         let updated = store.update_feature(&id, patch.clone(), ANY, context).await.unwrap();
         assert!(updated.revision > expected.revision, "{patch:?} has an entity tag of its own");
-        expected.description = patch.description.unwrap_or(expected.description);
-        expected.owner = patch.owner.unwrap_or(expected.owner);
-        expected.labels = patch.labels.unwrap_or(expected.labels);
+        expected.description = patch.annotations.description.unwrap_or(expected.description);
+        expected.owner = patch.annotations.owner.unwrap_or(expected.owner);
+        expected.labels = patch.annotations.labels.unwrap_or(expected.labels);
         if let Some(ttl) = patch.properties.ttl {
             expected.ttl_max = ttl;
             let default_version = &mut expected.versions[0];
@@ -101,9 +106,7 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
             timestamp_ahead_max: Some(None),
             ..GivenProperties::default()
         },
-        description: Some(feature.description.clone()),
-        owner: Some(feature.owner.clone()),
-        labels: Some(feature.labels.clone()),
+        annotations: Annotations::all(feature.description.clone(), feature.owner.clone(), feature.labels.clone()),
     };
     for patch in [FeaturePatch::default(), same] {
         for condition in [ANY, only_if(feature.revision)] {
@@ -188,7 +191,7 @@ pub async fn labels_are_replaced_whole(backend: &dyn MetadataBackend) {
     let id = id("user", "f");
     create(&*store, &id).await;
     for labels in [labels(&[("a", "1"), ("b", "2")]), labels(&[("b", "3"), ("c", "")]), labels(&[])] {
-        let patch = FeaturePatch { labels: Some(labels.clone()), ..FeaturePatch::default() };
+        let patch = FeaturePatch::from(Annotations { labels: Some(labels.clone()), ..Annotations::default() });
         store.update_feature(&id, patch, ANY, by("editor")).await.unwrap();
         assert_eq!(read(&*store, &id).await.labels, labels);
     }

@@ -2,7 +2,7 @@
 
 use liststore::domain::Revision;
 use liststore::metadata::{Action, Calls, FeaturePatch, MetadataError};
-use liststore::wire;
+use liststore::wire::{self, Annotations};
 use serde::Serialize;
 use serde_json::{Value, to_value};
 
@@ -15,7 +15,7 @@ pub async fn every_change_is_told_newest_first(backend: &dyn MetadataBackend) {
     let contexts = ["a", "b", "c", "d", "e", "f"].map(by);
     let [first, second, third, fourth, fifth, sixth] = contexts.clone();
     let created = store.create_feature(new_feature(&id), first).await.unwrap();
-    let owned = FeaturePatch { owner: Some(owner("o")), ..FeaturePatch::default() };
+    let owned = FeaturePatch::from(Annotations { owner: Some(owner("o")), ..Annotations::default() });
     let updated = store.update_feature(&id, owned, ANY, second).await.unwrap();
     let version = store.create_version(&id, new_version("v"), third).await.unwrap();
     let changed = store.update_version(&id, &label("v"), version_ttl(5), ANY, fourth).await.unwrap();

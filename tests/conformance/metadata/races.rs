@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 use liststore::domain::FeatureId;
 use liststore::metadata::{Calls, Change, FeaturePatch, HistoryEntry, MetadataError, NewFeature};
+use liststore::wire::Annotations;
 
 use super::MetadataBackend;
 use super::sample::*;
@@ -68,7 +69,10 @@ pub async fn of_racing_conditional_updates_one_wins(backend: &dyn MetadataBacken
     let id = id("user", "f");
     let revision = create(&*store, &id).await.revision;
     let updates = (1..=RACERS).map(|n| {
-        let patch = FeaturePatch { description: Some(description(&n.to_string())), ..FeaturePatch::default() };
+        let patch = FeaturePatch::from(Annotations {
+            description: Some(description(&n.to_string())),
+            ..Annotations::default()
+        });
         let (store, id) = (&store, &id);
         insist(async move || store.update_feature(id, patch.clone(), only_if(revision), by("racer")).await)
     });

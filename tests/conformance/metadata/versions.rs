@@ -3,6 +3,7 @@
 use liststore::definition::{GivenProperties, VersionProperties};
 use liststore::domain::{AheadMax, Bucket, Generation, IdentityKind, Keep, MaxItems};
 use liststore::metadata::{Calls, FeaturePatch, MetadataError, NewFeature, NewVersion, VersionPatch};
+use liststore::wire::Annotations;
 
 use super::MetadataBackend;
 use super::sample::*;
@@ -102,7 +103,7 @@ pub async fn the_ttl_of_a_feature_is_that_of_its_default_version(backend: &dyn M
     let store = backend.open().await;
     let id = id("user", "f");
     let created = create(&*store, &id).await;
-    let described = FeaturePatch { description: Some(description("d")), ..FeaturePatch::default() };
+    let described = FeaturePatch::from(Annotations { description: Some(description("d")), ..Annotations::default() });
     let described = store.update_feature(&id, described, ANY, by("editor")).await.unwrap();
     assert_eq!(described.versions, created.versions, "a description is no change of a version");
     for secs in [60, 7_200, 30] {

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::parts::{ANY, BODY, CREATION, ETAG_OF_ENTITY_TYPE, WRITE, json};
-use crate::domain::{self, Description, Labels, Owner, Ttl};
+use crate::domain::{self, Ttl};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
-use crate::wire::{EntityType, ErrorCode, Problem, Type, body, texts};
+use crate::wire::refused::Others;
+use crate::wire::{Annotations, EntityType, ErrorCode, Problem, Type, body, texts};
 
 pub static ROW: Row = Row {
     name: "create_entity_type",
@@ -42,19 +43,14 @@ pub struct EntityTypeInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
-    pub description: Option<Description>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
-    pub owner: Option<Owner>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::Labels, inline, required = false)]
-    pub labels: Option<Labels>,
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
+    pub annotations: Annotations,
 }
 
 impl EntityTypeInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        body::read(body)
+        let input: Self = body::read_among(body, Others { passed: Annotations::NAMES, ..Others::default() })?;
+        Ok(Self { annotations: Annotations::of(body)?, ..input })
     }
 }

@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 
 use super::parts::{ANY, BODY, CREATION, ETAG_OF_FEATURE, WRITE, json};
 use crate::definition::{GivenProperties, VersionProperties};
-use crate::domain::{Description, EntityType, FeatureName, Labels, Owner, ValueType};
+use crate::domain::{EntityType, FeatureName, ValueType};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
 use crate::wire::members::parsed;
 use crate::wire::refused::{Mistake, Others, Refused};
 use crate::wire::with_properties::with_properties;
-use crate::wire::{ErrorCode, Feature, Problem, Type, texts};
+use crate::wire::{Annotations, ErrorCode, Feature, Problem, Type, texts};
 
 pub static ROW: Row = Row {
     name: "create_feature",
@@ -50,15 +50,9 @@ pub struct FeatureInput {
     #[serde(flatten, skip_deserializing)]
     #[schema(inline)]
     pub properties: GivenProperties,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
-    pub description: Option<Description>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
-    pub owner: Option<Owner>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::Labels, inline, required = false)]
-    pub labels: Option<Labels>,
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
+    pub annotations: Annotations,
 }
 
 fn feature_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FeatureName, D::Error> {
@@ -67,12 +61,14 @@ fn feature_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FeatureNam
 
 impl FeatureInput {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let (input, properties): (Self, GivenProperties) = with_properties(body, VersionProperties::NAMES, &[])?;
+        let apart = [Annotations::NAMES, VersionProperties::NAMES].concat();
+        let (input, properties): (Self, GivenProperties) = with_properties(body, &apart, &[])?;
+        let annotations = Annotations::of(body)?;
         if properties.ttl.is_none() {
             let missing = Refused { place: "ttl".to_owned(), mistake: Mistake::Missing };
             return Err(missing.into_problem(Others::default()));
         }
-        Ok(Self { properties, ..input })
+        Ok(Self { properties, annotations, ..input })
     }
 }
 
@@ -83,7 +79,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{AheadMax, MaxItems, Ttl, VersionLabel};
+    use crate::domain::{AheadMax, Description, Labels, MaxItems, Ttl, VersionLabel};
     use crate::operations::create_version::VersionInput;
     use crate::operations::update_feature::FeaturePatch;
     use crate::operations::update_version::VersionPatch;
@@ -104,14 +100,16 @@ mod tests {
             name: FeatureName::new("seen").unwrap(),
             value_type: ValueType::Json,
             properties: properties.clone(),
-            description: Some(Description::new("é\n").unwrap()),
-            owner: None,
-            labels: Some(labels),
+            annotations: Annotations {
+                description: Some(Description::new("é\n").unwrap()),
+                owner: None,
+                labels: Some(labels),
+            },
         };
         let read = FeatureInput::read(&sent(&input)).unwrap();
         assert_eq!((read.entity_type, read.name), (input.entity_type, input.name));
         assert_eq!((read.value_type, read.properties), (input.value_type, properties));
-        assert_eq!((read.description, read.owner, read.labels), (input.description, input.owner, input.labels));
+        assert_eq!(read.annotations, input.annotations);
 
         let patch = FeaturePatch::from(GivenProperties { ttl: Ttl::parse("1d").ok(), ..GivenProperties::default() });
         assert_eq!(sent(&patch), br#"{"ttl":"1d"}"#);

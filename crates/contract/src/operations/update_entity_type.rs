@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::parts::{ANY, BODY, CHANGE, ENTITY_TYPE_REPLY, WRITE};
-use crate::domain::{Description, Labels, Owner, Ttl};
+use crate::domain::Ttl;
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
 use crate::wire::refused::Others;
-use crate::wire::{ErrorCode, Problem, Type, body, texts};
+use crate::wire::{Annotations, ErrorCode, Problem, Type, body, texts};
 
 pub static ROW: Row = Row {
     name: "update_entity_type",
@@ -36,26 +36,21 @@ pub struct EntityTypePatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Ttl, inline, required = false)]
     pub ttl: Option<Ttl>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
-    pub description: Option<Description>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
-    pub owner: Option<Owner>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::Labels, inline, required = false)]
-    pub labels: Option<Labels>,
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
+    pub annotations: Annotations,
 }
 
 const FIXED: [(&str, &str); 1] = [("entity_type", "an entity type cannot be renamed: create another entity type")];
 
 impl EntityTypePatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        body::read_among(body, Others { fixed: &FIXED, ..Others::default() })
+        let patch: Self = body::read_among(body, Others { passed: Annotations::NAMES, fixed: &FIXED })?;
+        Ok(Self { annotations: Annotations::of(body)?, ..patch })
     }
 
     pub fn is_empty(&self) -> bool {
-        let Self { ttl, description, owner, labels } = self;
-        ttl.is_none() && description.is_none() && owner.is_none() && labels.is_none()
+        let Self { ttl, annotations } = self;
+        ttl.is_none() && annotations.is_empty()
     }
 }

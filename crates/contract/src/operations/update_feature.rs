@@ -5,11 +5,10 @@ use utoipa::ToSchema;
 
 use super::parts::{ANY, BODY, CHANGE, FEATURE, WRITE};
 use crate::definition::GivenProperties;
-use crate::domain::{Description, Labels, Owner};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, ReplyForm, Row, Subject};
 use crate::wire::with_properties::change_with_properties;
-use crate::wire::{ErrorCode, Problem, Type, texts};
+use crate::wire::{Annotations, ErrorCode, Problem, Type};
 
 pub static ROW: Row = Row {
     name: "update_feature",
@@ -40,15 +39,9 @@ pub struct FeaturePatch {
     #[serde(flatten, skip_deserializing)]
     #[schema(inline)]
     pub properties: GivenProperties,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 2000, pattern = "^[^\\x00]*$", required = false)]
-    pub description: Option<Description>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, max_length = 200, pattern = "^[^\\x00]*$", required = false)]
-    pub owner: Option<Owner>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = texts::Labels, inline, required = false)]
-    pub labels: Option<Labels>,
+    #[serde(flatten, skip_deserializing)]
+    #[schema(inline)]
+    pub annotations: Annotations,
 }
 
 /// Why these cannot be changed, in addition to [`GivenProperties::FIXED`].
@@ -60,18 +53,24 @@ const FIXED_OF_FEATURE: [(&str, &str); 3] = [
 
 impl FeaturePatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let (patch, properties): (Self, _) = change_with_properties(body, &FIXED_OF_FEATURE)?;
-        Ok(Self { properties, ..patch })
+        let (patch, properties): (Self, _) = change_with_properties(body, Annotations::NAMES, &FIXED_OF_FEATURE)?;
+        Ok(Self { properties, annotations: Annotations::of(body)?, ..patch })
     }
 
     pub fn is_empty(&self) -> bool {
-        let Self { properties, description, owner, labels } = self;
-        properties.is_empty() && description.is_none() && owner.is_none() && labels.is_none()
+        let Self { properties, annotations } = self;
+        properties.is_empty() && annotations.is_empty()
     }
 }
 
 impl From<GivenProperties> for FeaturePatch {
     fn from(properties: GivenProperties) -> Self {
         Self { properties, ..Self::default() }
+    }
+}
+
+impl From<Annotations> for FeaturePatch {
+    fn from(annotations: Annotations) -> Self {
+        Self { annotations, ..Self::default() }
     }
 }

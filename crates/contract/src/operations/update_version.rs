@@ -57,7 +57,7 @@ const FIXED_OF_VERSION: [(&str, &str); 2] =
 
 impl VersionPatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let (patch, properties): (Self, _) = change_with_properties(body, &FIXED_OF_VERSION)?;
+        let (patch, properties): (Self, _) = change_with_properties(body, &[], &FIXED_OF_VERSION)?;
         Ok(Self { properties, ..patch })
     }
 

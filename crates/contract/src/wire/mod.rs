@@ -7,6 +7,7 @@
 //! operations.
 
 mod aggregate;
+mod annotations;
 mod bags;
 mod batch;
 pub(crate) mod body;
@@ -41,6 +42,7 @@ pub use aggregate::{
     Aggregate, AggregateFunction, AggregateGroupBy, AggregateInput, AggregateResults, AggregateWhere, AggregateWindow,
     Aggregated, GroupAggregates, WindowAggregates, WindowBounds, WindowLength,
 };
+pub use annotations::Annotations;
 pub use bags::{BATCH_BAGS_MAX, Bag, BagStored, Properties, read_document, read_joined_lists};
 pub use batch::{BATCH_ITEMS_MAX, BATCH_LISTS_MAX, PageResult, RequestFailed, Requests};
 pub use changes::{Action, Change, HistoryPage};

@@ -23,13 +23,14 @@ pub(crate) fn with_properties<'de, T: Deserialize<'de>>(
     Ok((own, body::read(body)?))
 }
 
-/// Reads a change, which cannot have the `fixed` members.
+/// Reads a change, which cannot have the `fixed` members. Members that are read `apart` are passed.
 pub(crate) fn change_with_properties<'de, T: Deserialize<'de>>(
     body: &'de [u8],
+    apart: &[&str],
     fixed: &[(&'static str, &'static str)],
 ) -> Result<(T, GivenProperties), Problem> {
     let fixed = [GivenProperties::FIXED, fixed].concat();
-    let names = VersionProperties::NAMES.iter().copied();
+    let names = apart.iter().chain(VersionProperties::NAMES).copied();
     let changeable: Vec<&str> = names.filter(|name| fixed.iter().all(|(fixed, _)| fixed != name)).collect();
     with_properties(body, &changeable, &fixed)
 }
