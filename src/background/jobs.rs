@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use liststore_contract::operations::{cancel_job, pause_job, resume_job, update_job};
 use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -36,10 +37,10 @@ pub enum Command {
 impl Command {
     fn action(self) -> ServerAction {
         match self {
-            Self::Pause => ServerAction::PauseJob,
-            Self::Resume => ServerAction::ResumeJob,
-            Self::Cancel => ServerAction::CancelJob,
-            Self::Rate(_) => ServerAction::UpdateJob,
+            Self::Pause => ServerAction::of(&pause_job::ROW),
+            Self::Resume => ServerAction::of(&resume_job::ROW),
+            Self::Cancel => ServerAction::of(&cancel_job::ROW),
+            Self::Rate(_) => ServerAction::of(&update_job::ROW),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Operation for ChangeLog {
             access: access.unwrap_or(before.access),
         };
         let change = ServerChange {
-            action: ServerAction::ChangeLog,
+            action: ServerAction::of(&ROW),
             target: "log".to_owned(),
             before: shown(service, &before),
             after: shown(service, &after),

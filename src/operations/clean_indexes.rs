@@ -56,7 +56,7 @@ impl Operation for CleanIndexes {
         let asking = async move {
             let job = jobs.create(task, by.clone()).await.map_err(StepFailure::AtFirst)?;
             let after = json!({"job": job.id.to_string(), "indexes": indexes, "lists_per_second": lists_per_second});
-            let action = ServerAction::CleanIndexes;
+            let action = ServerAction::of(&ROW);
             let change = ServerChange { action, target, before: None, after: Some(after) };
             metadata.note_server_change(change, by).await.map_err(StepFailure::Begun)?;
             Ok(job)

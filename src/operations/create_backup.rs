@@ -32,7 +32,7 @@ impl Operation for CreateBackup {
         let (metadata, backups, by) = (service.metadata.clone(), service.backups.clone(), caller.author());
         let work = async move {
             let note = async |before: Option<Json>, after: Option<Json>| {
-                let (action, target) = (ServerAction::CreateBackup, "backup".to_owned());
+                let (action, target) = (ServerAction::of(&ROW), "backup".to_owned());
                 let change = ServerChange { action, target, before, after };
                 if let Err(error) = metadata.note_server_change(change, by.clone()).await {
                     tracing::error!(%error, "cannot write the audit entry of a backup");

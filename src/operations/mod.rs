@@ -37,7 +37,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use actix_web::http::StatusCode;
-    use liststore_contract::operations::{add_items as add, get_items as get, get_version};
+    use liststore_contract::operations::{NAMES, add_items as add, get_items as get, get_version};
     use liststore_contract::permission::Permission;
     use liststore_contract::row::Row;
 
@@ -57,6 +57,11 @@ mod tests {
         for number in rows().flat_map(|row| row.replies).map(|reply| reply.status) {
             assert_eq!(StatusCode::from_u16(number).map(|status| status.as_u16()).ok(), Some(number));
         }
+    }
+
+    #[test]
+    fn an_operation_has_the_name_of_its_file() {
+        assert!(rows().map(|row| row.name).eq(NAMES.iter().copied()));
     }
 
     #[test]

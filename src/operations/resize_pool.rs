@@ -39,7 +39,7 @@ impl Operation for ResizePool {
             permits_per_actor: resize.permits_per_actor.unwrap_or(before.permits_per_actor),
         };
         let change = ServerChange {
-            action: ServerAction::ResizePool,
+            action: ServerAction::of(&ROW),
             target: "pool".to_owned(),
             before: shown(service, before),
             after: shown(service, after),

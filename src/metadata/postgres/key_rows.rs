@@ -72,7 +72,7 @@ fn erasure_entry(revision: i64, record: &Json) -> Result<AuditEntry, MetadataErr
 fn server_entry(row: AuditRow) -> Result<AuditEntry, MetadataError> {
     let place = || row.revision.to_string();
     let at = RowName { table: "server_history", key: &place };
-    let action = ServerAction::ALL.into_iter().find(|action| action.as_str() == row.action);
+    let action = ServerAction::named(&row.action);
     Ok(AuditEntry::Server(ServerChangeEntry {
         revision: at.revision("revision", row.revision)?,
         at: at.timestamp("changed_at_ns", row.changed_at_ns)?,

@@ -1,9 +1,9 @@
 //! The definitions of a durable store after it was closed and opened again.
 
 use liststore::domain::{Revision, ValueType};
-use liststore::metadata::keys::server_changes::ServerAction;
 use liststore::metadata::keys::{AuditFilter, KeyChange};
 use liststore::metadata::{Calls, NewFeature};
+use liststore_contract::operations::change_log;
 
 use super::MetadataBackend;
 use super::entity_types::{bags, new_type};
@@ -98,7 +98,7 @@ pub async fn erasures_outlive_a_reopening(backend: &dyn MetadataBackend) {
 
 pub async fn changes_of_servers_outlive_a_reopening(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
-    store.note_server_change(server_change(ServerAction::ChangeLog, "log"), by("local")).await.unwrap();
+    store.note_server_change(server_change(&change_log::ROW, "log"), by("local")).await.unwrap();
     store.close().await;
     drop(store);
     let store = backend.open().await;

@@ -72,6 +72,13 @@ pub mod update_feature;
 pub mod update_job;
 pub mod update_version;
 
+macro_rules! names {
+    ($($file:ident: $operation:ident,)+) => {
+        /// The names of all operations, in the order of the table. Each is also the name of the operation's file.
+        pub const NAMES: &[&str] = &[$(stringify!($file)),+];
+    };
+}
+
 /// Calls the macro `table` with each operation in the order of the table: its file, and the type that carries it out in
 /// a file of the same name in the server.
 #[macro_export]
@@ -149,3 +156,5 @@ macro_rules! each_operation {
         }
     };
 }
+
+each_operation!(names);

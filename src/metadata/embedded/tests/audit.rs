@@ -1,5 +1,6 @@
 //! The complete audit trail.
 
+use liststore_contract::operations::change_log;
 use serde_json::json;
 
 use super::*;
@@ -37,7 +38,7 @@ async fn a_page_of_the_audit_trail_costs_what_a_page_costs() {
             let erasure = Erasure { action: ErasureAction::EraseEntity, target, details: json!({}) };
             store.note_erasure(erasure, context()).await.unwrap();
         } else if change % 100 == 50 {
-            let (action, target) = (ServerAction::ChangeLog, "log".to_owned());
+            let (action, target) = (ServerAction::of(&change_log::ROW), "log".to_owned());
             let noted = ServerChange { action, target, before: None, after: Some(json!({"access": "off"})) };
             store.note_server_change(noted, context()).await.unwrap();
         } else {
