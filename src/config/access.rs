@@ -6,50 +6,53 @@ use reqwest::Url;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::choices::{AccessMode, MetricsAccess};
-use crate::domain::{Role, Scope};
+use super::forms::TTL_SECS_MAX;
+use super::reader::{Reader, boolean, choice, number, path, some, tables};
+use super::section::section;
+use crate::domain::{Rate, Role, Scope};
 
 const LEEWAY_SECS_MAX: u64 = 300;
 const LABEL_CHARS_MAX: usize = 32;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AccessSettings {
-    pub mode: AccessMode,
-    pub metrics: MetricsAccess,
+section! {
+    AccessSettings "access."
+    mode: AccessMode = AccessMode::Auto, choice;
+    metrics: MetricsAccess = MetricsAccess::Key, choice;
     /// Whether a server with full access for every caller may listen beyond loopback.
-    pub insecure: bool,
+    insecure: bool = false, boolean;
     /// A file with the secret of the first key, which the server creates if no key was ever created.
-    pub bootstrap_key_file: Option<PathBuf>,
-    pub rate_limits: RateLimitSettings,
-    pub keys: KeySettings,
-    pub jwt: JwtSettings,
+    bootstrap_key_file: Option<PathBuf> = None, some(path);
     /// The rules for client certificates.
-    pub certificates: Vec<CertificateSettings>,
+    certificates: Vec<CertificateSettings> = Vec::new(), tables(CertificateSettings::check);
+    { rate_limits: RateLimitSettings, keys: KeySettings, jwt: JwtSettings, }
 }
 
-/// The limits of each known caller, unless its key has others.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct RateLimitSettings {
-    pub requests_per_second: Option<u32>,
-    pub requests_burst: Option<u32>,
-    pub items_per_second: Option<u32>,
-    pub items_burst: Option<u32>,
+const RATE_MAX: u64 = Rate::MAX as u64;
+
+section! {
+    /// The limits of each known caller, unless its key has others.
+    RateLimitSettings "access.rate_limits."
+    requests_per_second: Option<u32> = None, some(number(1..=RATE_MAX));
+    requests_burst: Option<u32> = None, some(number(1..=RATE_MAX));
+    items_per_second: Option<u32> = None, some(number(1..=RATE_MAX));
+    items_burst: Option<u32> = None, some(number(1..=RATE_MAX));
     /// The percentage of `items.permits_per_actor` that list operations of one caller may use at once.
-    pub operations_percent: Option<u32>,
+    operations_percent: Option<u32> = None, some(number(1..=100));
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct KeySettings {
+section! {
+    KeySettings "access.keys."
     /// The longest lifetime of keys from callers whose own key, token or certificate expires.
-    pub lifetime_max_secs: u64,
+    lifetime_max_secs: u64 = 90 * 86_400, number(1..=TTL_SECS_MAX);
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct JwtSettings {
+section! {
+    JwtSettings "access.jwt."
     /// The interval between readings of keys.
-    pub refresh_secs: u64,
+    refresh_secs: u64 = 300, number(10..=86_400);
     /// How long keys are used that cannot be read again.
-    pub keys_age_max_secs: u64,
-    pub issuers: Vec<IssuerSettings>,
+    keys_age_max_secs: u64 = 86_400, number(11..=31_536_000);
+    issuers: Vec<IssuerSettings> = Vec::new(), tables(IssuerSettings::check);
 }
 
 /// An accepted identity provider.
@@ -117,21 +120,6 @@ pub struct CertificateSettings {
     pub roles: Vec<Role>,
     #[serde(default = "all", deserialize_with = "scopes", serialize_with = "texts")]
     pub scopes: Vec<Scope>,
-}
-
-impl Default for AccessSettings {
-    fn default() -> Self {
-        Self {
-            mode: AccessMode::Auto,
-            metrics: MetricsAccess::Key,
-            insecure: false,
-            bootstrap_key_file: None,
-            rate_limits: RateLimitSettings::default(),
-            keys: KeySettings { lifetime_max_secs: 90 * 86_400 },
-            jwt: JwtSettings { refresh_secs: 300, keys_age_max_secs: 86_400, issuers: Vec::new() },
-            certificates: Vec::new(),
-        }
-    }
 }
 
 impl AccessSettings {

@@ -328,7 +328,7 @@ fn the_documented_keys_and_defaults_are_the_real_ones() {
         .collect();
     let mut reader =
         Reader::new(layers::merge(&Layers { config_file: None, environment: Vec::new(), flags: &[] }).unwrap());
-    rules::read(&mut Settings::default(), &mut reader);
+    Settings::default().read(&mut reader);
     let mut known = reader.known().to_vec();
     known.sort_unstable();
     let mut keys: Vec<&str> = documented.iter().map(|(key, _)| *key).collect();
