@@ -193,7 +193,7 @@ impl Application {
         let Stores { items, metadata, registry, data_dir } = stores;
         let pool_options = PoolOptions {
             actors: settings.items.actors,
-            // A store with permits of its own bounds its work. Operations wait there, where equal operations share one
+            // A store with separate permits bounds its work. Operations wait there, where equal operations share one
             // request. A connection has one operation at a time.
             permits_per_actor: match Arc::clone(&items).abilities().permits {
                 Some(_) => settings.http.connections_max,
