@@ -14,16 +14,15 @@ use crate::program::{Server, repository};
 use crate::walkthrough::{Shell, follow};
 
 /// Commands of `sh` blocks that the test replaces.
-const SETUP: [&str; 8] = [
+const SETUP: [&str; 7] = [
     // A server runs already.
     "liststore serve",
     // The directory of these packages is linked into the working directory.
     "npm install --save-dev typescript@5.9.3 @types/node@20.19.25",
     // The program is a part of this one.
     "cargo new feed && cd feed",
-    "cargo add reqwest --features json",
+    "cargo add liststore-client --path ../liststore/crates/client",
     "cargo add tokio --features macros,rt-multi-thread",
-    "cargo add serde_json",
     // Their programs are on the search path.
     "pip install cassandra-driver",
     "pip install feast ./clients/feast",
@@ -201,10 +200,8 @@ mod program {
 
     /// Not a separate test: its output is a program's.
     #[test]
-    #[ignore = "run by the test above, as a process of its own"]
+    #[ignore = "the test above runs it, as a separate process"]
     fn run() {
-        // The HTTP client of this package has no TLS provider by default.
-        rustls::crypto::ring::default_provider().install_default().unwrap();
         main().unwrap();
     }
 }
