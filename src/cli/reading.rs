@@ -42,7 +42,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
             [byte] if byte.is_ascii_graphic() && !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\\') => {
                 Ok(*byte)
             }
-            _ => Err("must be one character of ASCII that is no letter, digit, quote or backslash, or tab".to_owned()),
+            _ => Err("must be tab, or one ASCII character other than a letter, digit, quote or backslash".to_owned()),
         },
     }
 }

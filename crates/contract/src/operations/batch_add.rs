@@ -23,7 +23,7 @@ use crate::wire::{
 pub static ROW: Row = Row {
     name: "batch_add",
     summary: "Add items to many lists",
-    description: "Each request is atomic on its own. Requests for the same list are applied in order. Returns one \
+    description: "Each request is atomic. Requests for the same list are applied in order. Returns one \
                   result for each request, in order, with status 200 even if some failed. An invalid name, ID, key \
                   or timestamp is a problem of its request only.",
     group: Group::Lists,

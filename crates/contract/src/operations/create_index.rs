@@ -32,7 +32,7 @@ pub static ROW: Row = Row {
     ..Row::DEFAULT
 };
 
-/// What an index is created from.
+/// The definition of a new index.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"name": "by_country", "properties": ["/country"], "order_by": "/score"}))]
 #[serde(deny_unknown_fields)]

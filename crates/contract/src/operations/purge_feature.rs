@@ -30,7 +30,7 @@ pub static ROW: Row = Row {
     ..Row::DEFAULT
 };
 
-/// What to purge of a feature.
+/// The parts of a feature to purge.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"deleted_only": true}))]
 #[serde(deny_unknown_fields)]

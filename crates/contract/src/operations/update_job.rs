@@ -29,7 +29,7 @@ pub static ROW: Row = Row {
     ..Row::DEFAULT
 };
 
-/// What to change of a job.
+/// Changes of a job.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"lists_per_second": 500}))]
 #[serde(deny_unknown_fields)]

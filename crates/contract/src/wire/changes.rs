@@ -48,7 +48,7 @@ pub struct Change {
     pub after: Option<serde_json::Value>,
 }
 
-/// What kind of change it was.
+/// The kind of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum Action {

@@ -151,7 +151,7 @@ pub struct ProblemBody {
     /// A stable code for programs.
     #[schema(value_type = ErrorCode)]
     pub code: String,
-    /// What would have been accepted, or what to do, as readable text.
+    /// The accepted values or the remedy, as readable text.
     pub detail: String,
     /// Whether the same request may succeed later, unchanged.
     pub retryable: bool,

@@ -21,7 +21,7 @@ use crate::domain::{Invalid, Timestamp, Ttl};
 
 pub use reply::{AggregateResults, Aggregated, GroupAggregates, WindowAggregates};
 
-/// What to compute over the items of a list, in windows of time.
+/// The aggregates to compute over the items of a list, in windows of time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "windows": ["1h", "24h"],
