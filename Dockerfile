@@ -4,11 +4,11 @@
 #   docker run -d --name liststore -p 8080:8080 -v data:/data liststore
 #   docker exec liststore liststore key create admin --role admin --local
 #
-# The last line makes the first key: until then the server lets nobody in (docs/howto/operate/kubernetes.md).
-# `scripts/test-image` builds it with a program that is there already, in place of the stage `compile`.
+# The last line creates the first key. Until then the server refuses all callers (docs/howto/operate/kubernetes.md).
+# `scripts/test-image` builds it with an existing program, in place of the stage `compile`.
 #
-# HEALTHCHECK asks the server by the program itself, as the image has no other: LISTSTORE_URL is to say where, for one
-# with TLS or another port. Kubernetes has probes of its own, GET /livez and GET /readyz, and passes over it.
+# HEALTHCHECK uses the program itself, because the image has no other. For a server with TLS or another port, set
+# LISTSTORE_URL. Kubernetes ignores it and has separate probes, GET /livez and GET /readyz.
 
 FROM rust:1.95-bookworm AS compile
 WORKDIR /source

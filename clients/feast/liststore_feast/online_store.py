@@ -21,7 +21,7 @@ from feast.repo_config import FeastConfigBaseModel, RepoConfig
 from .client import CONNECTIONS_MAX, Client, path
 from .values import from_json, list_type, to_json, types_of
 
-# Properties of a bag besides the features: the time of the row, and the types that JSON does not tell. Feast has no
+# Properties of a bag in addition to the features: the time of the row, and types that JSON does not show. Feast has no
 # features with such names.
 EVENT_TIMESTAMP = "__event_timestamp"
 TYPES = "__types"
@@ -34,7 +34,7 @@ TTL_MAX = timedelta(days=7300)
 ENTITIES_MAX = 1000
 LISTS_MAX = 1000
 ITEMS_MAX = 1000
-# Lists that come along with a bag in one call.
+# Lists that are returned with a bag in one call.
 JOINED_LISTS_MAX = 16
 # Bounds of names and IDs.
 NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,128}", re.ASCII)

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 _INTEGERS = {"int32_val", "int64_val", "unix_timestamp_val"}
 _FLOATS = {"double_val", "float_val"}
 _PLAIN = _INTEGERS | _FLOATS | {"string_val", "bool_val", "bytes_val"}
-# Types of which JSON has a form of its own.
+# Types that JSON represents directly.
 _NATURAL = _PLAIN - {"unix_timestamp_val", "bytes_val"}
 _NOT_FINITE = {"nan", "inf", "-inf"}
 # Feast writes them as bytes.
@@ -43,8 +43,8 @@ def types_of(values: Dict[str, Value]) -> Dict[str, str]:
 
 
 def from_json(read: Any, recorded: Optional[str], field: ValueType, by_feast: bool = True) -> Value:
-    """The value of a field. Feast recorded its type, or JSON tells it. What others put is of the field's type, if it
-    has its form."""
+    """The value of a field. Feast recorded its type, or JSON shows it. A value of another program has the field's
+    type, if it has its form."""
     if read is None:
         return Value()
     wanted = _attribute(field)
@@ -85,7 +85,7 @@ def _is_written_as(read: Any, scalar: str) -> bool:
 
 
 def _natural(read: Any) -> str:
-    """The type of a JSON value by itself."""
+    """The type of a JSON value alone."""
     if isinstance(read, list):
         kinds = {_natural(one) for one in read}
         if kinds == {"int64_val", "double_val"}:

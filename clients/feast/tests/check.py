@@ -1,6 +1,6 @@
 """Works with a live server through a stock Feast: check.py URL.
 
-It applies, pushes, materializes and reads, in the process itself and by way of `feast serve` with a client of the type
+It applies, pushes, materializes and reads, in the process itself and through `feast serve` with a client of the type
 `remote`, and fails by an exception.
 """
 
@@ -73,7 +73,7 @@ def pushed(rows, hours_ago, **changes):
 
 
 def direct(store: FeatureStore, view, rows):
-    """What is materialized and pushed is read, and nothing that has expired."""
+    """Materialized and pushed rows are read, and expired ones are not."""
     same(read(store, 1)[0]["visits"], None, "before anything was written")
     store.materialize(NOW - timedelta(days=60), NOW)
     one, two, three, none = read(store, 1, 2, 3, 404)

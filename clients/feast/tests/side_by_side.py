@@ -31,7 +31,7 @@ LISTSTORE = {"type": "liststore_feast.ListstoreOnlineStore", "url": URL}
 
 
 class Store:
-    """A Feast with one of the two stores, in a folder of its own."""
+    """A Feast with one of the two stores, in a separate folder."""
 
     def __init__(self, online: dict, project: str):
         self._folder = tempfile.TemporaryDirectory(prefix="liststore-feast-")
@@ -61,7 +61,7 @@ class Store:
 
 
 def both(project: str, work):
-    """What both stores make of the same work: that of Liststore, and that of SQLite."""
+    """The results of both stores for the same work: of Liststore, then of SQLite."""
     return [work(Store(online, project)) for online in (LISTSTORE, SQLITE)]
 
 
@@ -146,7 +146,7 @@ def blank_and_impossible_keys():
 
 
 def elements_of_lists():
-    """What a list has after one row, newest first: the elements of SQLite's array in reverse."""
+    """The content of a list after one row, newest first: the elements of SQLite's array in reverse."""
     nan = float("nan")
     for number, (dtype, value, at, ttl) in enumerate([
         (Array(Float64), [1.5, nan, float("inf"), 3.0], HOUR_AGO, timedelta(days=30)),
@@ -180,7 +180,7 @@ def many_lists():
 
 
 def refusals():
-    """What Liststore cannot store is refused by `apply`, before anything is created."""
+    """`apply` refuses views that Liststore cannot store, before anything is created."""
     store = Store(LISTSTORE, "refusals")
     longest = "v" * (128 - len("refusals."))
     store.apply({"x": Int64}, name=longest)
