@@ -1,5 +1,10 @@
 //! Changes that are made together: one sync, and after a crash at any moment all of them or none.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::forgetful::{Forgetful, Forgetting};
+use super::full_disk::{PLENTY, open_on_failing_disk};
 use super::*;
 use crate::domain::Revision;
 use crate::metadata::keys::AccessStore;
