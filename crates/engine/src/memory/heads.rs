@@ -23,7 +23,8 @@ use quick_cache::sync::Cache;
 use zerocopy::FromZeros;
 
 use super::head::Head;
-use super::member_index::{MemberIndex, MemberIndexes, Worth};
+use super::member_index::{MemberIndex, Worth};
+use super::member_indexes::MemberIndexes;
 use crate::collect::page;
 use crate::list_id::{BorrowedListId, ListId};
 use crate::log::change::{Change, ListChange};

@@ -3,4 +3,5 @@
 pub mod head;
 pub mod heads;
 pub mod member_index;
+pub mod member_indexes;
 pub mod memtable;
