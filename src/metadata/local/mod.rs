@@ -22,6 +22,7 @@ use crate::domain::{
     ApiKey, EntityType, FeatureId, Generation, JobId, KeyId, Limit, Revision, Timestamp, VersionLabel,
 };
 
+mod compact;
 mod jobs;
 mod keys;
 mod packed;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::definition::VersionProperties;
+use super::compact::{Reader, Writer};
 use crate::definition::{Feature, FeatureVersion};
 use crate::domain::{
     Description, EntityType, FeatureId, FeatureName, Generation, Labels, Limit, Owner, Revision, Timestamp, Ttl,
@@ -135,95 +135,18 @@ impl PackedFeatures {
 fn matches(packed: &Packed, filter: &FeatureFilter) -> Option<bool> {
     let (key, rest) = packed.parts();
     let (entity_type, name) = std::str::from_utf8(key).ok()?.split_once(char::from(SEPARATOR))?;
-    let mut reader = Reader(rest);
+    let mut reader = Reader::new(rest);
     Some(filter.matches_texts(entity_type, name, reader.text()?, reader.text()?))
-}
-
-struct Writer(Vec<u8>);
-
-impl Writer {
-    /// In 1 to 10 bytes, seven bits in each, the lowest first.
-    fn number(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.0.push(number as u8);
-    }
-
-    /// A number that is usually equal or close to another.
-    fn near(&mut self, other: u64, number: u64) {
-        let difference = number.wrapping_sub(other).cast_signed();
-        self.number((difference << 1 ^ difference >> 63).cast_unsigned());
-    }
-
-    fn optional(&mut self, number: Option<u64>) {
-        self.number(number.map_or(0, |number| number.saturating_add(1)));
-    }
-
-    fn text(&mut self, text: &str) {
-        self.number(text.len() as u64);
-        self.0.extend_from_slice(text.as_bytes());
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let (first, rest) = self.0.split_first()?;
-            self.0 = rest;
-            number |= u64::from(first & 0x7f) << shift;
-            if *first < 0x80 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn near(&mut self, other: u64) -> Option<u64> {
-        let zigzag = self.number()?;
-        Some(other.wrapping_add(zigzag >> 1 ^ (zigzag & 1).wrapping_neg()))
-    }
-
-    fn optional(&mut self) -> Option<Option<u64>> {
-        Some(self.number()?.checked_sub(1))
-    }
-
-    fn text(&mut self) -> Option<&'a str> {
-        let len = usize::try_from(self.number()?).ok()?;
-        let (text, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        std::str::from_utf8(text).ok()
-    }
-
-    fn ttl(&mut self, other: Ttl) -> Option<Ttl> {
-        Ttl::from_secs(self.near(other.as_secs())?).ok()
-    }
-
-    fn properties(&mut self) -> Option<VersionProperties> {
-        let mut numbers = [None; VersionProperties::COUNT];
-        for number in &mut numbers {
-            *number = self.optional()?;
-        }
-        VersionProperties::unpack(numbers)
-    }
-
-    fn timestamp(&mut self, other: Timestamp) -> Option<Timestamp> {
-        Timestamp::from_nanos(self.near(other.as_nanos())?).ok()
-    }
 }
 
 fn pack(feature: &Feature) -> Packed {
     let Feature { id, value_type, description, owner, labels, versions, created_at, updated_at, ttl_max, revision } =
         feature;
     let key = key_of(id);
-    let mut writer = Writer(Vec::with_capacity(KEY_LEN_BYTES + key.len() + 64));
+    let mut writer = Writer::with_capacity(KEY_LEN_BYTES + key.len() + 64);
     // Both names have at most 128 characters.
-    writer.0.extend_from_slice(&(key.len() as u16).to_le_bytes());
-    writer.0.extend_from_slice(&key);
+    writer.bytes(&(key.len() as u16).to_le_bytes());
+    writer.bytes(&key);
     writer.text(description.as_str());
     writer.text(owner.as_str());
     writer.number(ValueType::ALL.iter().position(|other| other == value_type).unwrap_or_default() as u64);
@@ -238,7 +161,7 @@ fn pack(feature: &Feature) -> Packed {
     writer.number(revision.0);
     writer.number(versions.len() as u64);
     versions.iter().for_each(|version| pack_version(&mut writer, feature, version));
-    Packed(writer.0.into_boxed_slice())
+    Packed(writer.finish())
 }
 
 fn pack_version(writer: &mut Writer, feature: &Feature, version: &FeatureVersion) {
@@ -259,7 +182,7 @@ fn unpack(packed: &Packed) -> Option<Feature> {
     let (key, rest) = packed.parts();
     let (entity_type, name) = std::str::from_utf8(key).ok()?.split_once(char::from(SEPARATOR))?;
     let id = FeatureId { entity_type: EntityType::new(entity_type).ok()?, name: FeatureName::stored(name).ok()? };
-    let mut reader = Reader(rest);
+    let mut reader = Reader::new(rest);
     let description = Description::new(reader.text()?).ok()?;
     let owner = Owner::new(reader.text()?).ok()?;
     let value_type = *ValueType::ALL.get(usize::try_from(reader.number()?).ok()?)?;
@@ -315,6 +238,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::definition::VersionProperties;
     use crate::domain::index::{Index, IndexSpec, Pointer};
     use crate::domain::{AheadMax, Bucket, IdentityKind, Keep, MaxItems};
 
