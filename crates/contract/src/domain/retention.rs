@@ -1,32 +1,32 @@
 //! The visible part of a list: the unexpired items, and of these the newest.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use super::{Invalid, Ttl};
 
 /// How many items of a list are shown, at most: 1–100,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MaxItems(u32);
+pub struct MaxItems(NonZeroU32);
 
 impl MaxItems {
-    pub const MIN: Self = Self(1);
-    pub const MAX: Self = Self(100_000);
+    pub const MIN: Self = Self(NonZeroU32::MIN);
+    pub const MAX: Self = Self(NonZeroU32::MIN.saturating_add(99_999));
 
     pub fn new(items: u64) -> Result<Self, Invalid> {
-        match u32::try_from(items) {
-            Ok(items) if (Self::MIN.0..=Self::MAX.0).contains(&items) => Ok(Self(items)),
-            _ => Err(Invalid::argument(format!("max_items must be {} to {}", Self::MIN, Self::MAX))),
-        }
+        let items = u32::try_from(items).ok().and_then(NonZeroU32::new).map(Self);
+        let items = items.filter(|items| *items <= Self::MAX);
+        items.ok_or_else(|| Invalid::argument(format!("max_items must be {} to {}", Self::MIN, Self::MAX)))
     }
 
     #[inline]
     pub fn get(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize
     }
 
     #[inline]
     pub fn as_u64(self) -> u64 {
-        u64::from(self.0)
+        u64::from(self.0.get())
     }
 }
 
