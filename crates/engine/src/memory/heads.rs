@@ -20,8 +20,8 @@ use liststore_contract::domain::Order;
 use liststore_storage::{ItemPage, OpContext, PageInMemory, Range, StateToken, Validity};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use zerocopy::FromZeros;
 
+use super::change_counts::ChangeCounts;
 use super::head::Head;
 use super::member_index::{MemberIndex, Worth};
 use super::member_indexes::MemberIndexes;
@@ -64,7 +64,7 @@ pub struct Heads {
     stripes: Box<[Mutex<()>]>,
     /// Twice the number of changes to the lists that share a count; odd during a change. The number of counts is a
     /// multiple of the stripes, and a power of two. Lists that share a count share a stripe.
-    changes: Box<[AtomicU64]>,
+    changes: ChangeCounts,
     /// Lists that have no heads for now.
     barred: Mutex<HashSet<ListId>>,
     /// Sets by member. They follow changes as heads do.
@@ -72,12 +72,6 @@ pub struct Heads {
     /// The capacity of both together, in bytes, and the part that tables of members have.
     capacity: AtomicU64,
     given: AtomicU64,
-}
-
-/// Counts whose memory becomes resident when they are used: 8 MiB of them would be most of an idle server.
-fn zeroed(counts: usize) -> Box<[AtomicU64]> {
-    <[AtomicU64]>::new_box_zeroed_with_elems(counts)
-        .unwrap_or_else(|_| std::iter::repeat_with(AtomicU64::default).take(counts).collect())
 }
 
 /// The number of items that a head must hold for a get; `None` if the get does not begin at the newest item or wants
@@ -99,7 +93,7 @@ impl Heads {
         Self {
             cache: Cache::with_weighter(items, bytes, ByBytes),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
-            changes: zeroed(usize::try_from(counts).unwrap_or(STRIPES)),
+            changes: ChangeCounts::new(usize::try_from(counts).unwrap_or(STRIPES)),
             barred: Mutex::default(),
             members: MemberIndexes::new(bytes),
             capacity: AtomicU64::new(bytes),
@@ -152,17 +146,9 @@ impl Heads {
         stripes.into_iter().map(|i| self.lock_stripe(i)).collect()
     }
 
-    fn place_of_changes(&self, hash: u64) -> usize {
-        (hash as usize) % self.changes.len()
-    }
-
-    fn changes(&self, hash: u64) -> &AtomicU64 {
-        &self.changes[self.place_of_changes(hash)]
-    }
-
     /// The state of a list by its hash; `None` during a change.
     pub fn state(&self, hash: u64) -> Option<StateToken> {
-        let changes = self.changes(hash).load(Ordering::Acquire);
+        let changes = self.changes.get(self.changes.place(hash));
         changes.is_multiple_of(2).then_some(StateToken::new(changes))
     }
 
@@ -301,11 +287,9 @@ impl Heads {
     /// Runs a change between two states of a list. Concurrent readers get no state.
     fn between(&self, list: &ListId, change: impl FnOnce()) {
         let _no_other = self.stripe(list.hash());
-        let changes = self.changes(list.hash());
-        changes.fetch_add(1, Ordering::AcqRel);
-        let _ended = scopeguard::guard((), |()| {
-            changes.fetch_add(1, Ordering::AcqRel);
-        });
+        let place = self.changes.place(list.hash());
+        self.changes.increment(place);
+        let _ended = scopeguard::guard((), |()| self.changes.increment(place));
         change();
     }
 
@@ -339,11 +323,11 @@ impl Heads {
     /// Makes changes to several different lists, which appear at one moment.
     pub fn change_together(&self, changes: &[ListChange], apply: impl FnOnce()) {
         let _no_others = self.stripes_of(changes.iter().map(|one| &one.list));
-        let mut counts: Vec<_> = changes.iter().map(|one| self.place_of_changes(one.list.hash())).collect();
+        let mut counts: Vec<_> = changes.iter().map(|one| self.changes.place(one.list.hash())).collect();
         counts.sort_unstable();
         // Two increments would be even, and hide the running change.
         counts.dedup();
-        let count = || counts.iter().for_each(|place| _ = self.changes[*place].fetch_add(1, Ordering::AcqRel));
+        let count = || counts.iter().for_each(|place| self.changes.increment(*place));
         count();
         let _ended = scopeguard::guard((), |()| count());
         let with_heads = changes.iter().filter_map(|one| Some((one, self.cache.peek(&one.list)?)));
