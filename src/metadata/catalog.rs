@@ -264,8 +264,8 @@ impl Catalog {
     }
 
     fn swap(&self, publisher: &mut Publisher, snapshot: Snapshot) {
-        publisher.replaced.retain(|replaced| Arc::strong_count(replaced) > 1);
         publisher.replaced.extend(self.snapshot.swap(Some(Arc::new(snapshot))));
+        publisher.replaced.retain(|replaced| Arc::strong_count(replaced) > 1);
     }
 
     fn publisher(&self) -> MutexGuard<'_, Publisher> {
@@ -432,6 +432,22 @@ mod tests {
         assert!(catalog.snapshot().is_none());
         catalog.publish(&definitions(1, &[first]), Timestamp::MIN);
         assert_eq!((ttl(&catalog, "first"), ttl(&catalog, "second")), (Ok(1), Ok(2)), "it was made during the reading");
+    }
+
+    /// Otherwise a server would hold all definitions twice after a second reading, until the next change.
+    #[test]
+    fn a_replaced_snapshot_stays_for_its_readers_only() {
+        let catalog = Catalog::default();
+        catalog.publish(&definitions(1, &[]), Timestamp::MIN);
+        let replaced = Arc::downgrade(&catalog.snapshot().unwrap());
+        catalog.publish(&definitions(2, &[]), Timestamp::MIN);
+        assert!(replaced.upgrade().is_none());
+        let held = catalog.snapshot().unwrap();
+        own(&catalog, "seen", 1, 3);
+        assert_eq!((catalog.publisher().replaced.len(), Arc::strong_count(&held)), (1, 2));
+        drop(held);
+        own(&catalog, "seen", 1, 4);
+        assert!(catalog.publisher().replaced.is_empty());
     }
 
     #[test]

@@ -112,8 +112,9 @@ impl SnapshotFile {
             text.push_str(&record::write(key)?);
             text.push('\n');
         }
+        let checksum = crc32c::crc32c(text.as_bytes());
         // Writing into a text does not fail.
-        let _ = writeln!(text, "{CHECKSUM}{:08x}", crc32c::crc32c(text.clone().as_bytes()));
+        let _ = writeln!(text, "{CHECKSUM}{checksum:08x}");
         Ok(text)
     }
 
