@@ -162,9 +162,23 @@ impl Sum {
             let (sum, scale) = self.scaled();
             return Some(sum / self.count as f64 * scale);
         }
-        let count = i128::from(self.count);
-        Some((self.ints / count) as f64 + (self.ints % count) as f64 / self.count as f64)
+        Some(quotient(self.ints, self.count))
     }
+}
+
+/// The double that is nearest to a quotient.
+fn quotient(dividend: i128, divisor: u64) -> f64 {
+    if dividend == 0 {
+        return 0.0;
+    }
+    // With the highest bit set, the whole part has at least 64 bits. A double has 53, so the lowest bit can stand for
+    // all that follow, and only the conversion rounds.
+    let magnitude = dividend.unsigned_abs();
+    let shift = magnitude.leading_zeros();
+    let (dividend_up, divisor) = (magnitude << shift, u128::from(divisor));
+    let whole = dividend_up / divisor | u128::from(!dividend_up.is_multiple_of(divisor));
+    let rounded = whole as f64 * power(-i64::from(shift));
+    if dividend < 0 { -rounded } else { rounded }
 }
 
 /// How far numbers lie apart: their standard deviation, by Welford's method, and merged by that of Chan, Golub and
@@ -302,6 +316,44 @@ mod tests {
         assert_eq!(sum(&extremes).mean(), Some(0.2));
         assert_eq!(sum(&ints(&[i64::MAX, i64::MAX])).mean(), Some(i64::MAX as f64));
         assert_eq!(sum(&[]).mean(), None);
+    }
+
+    /// The digits of a quotient, more than decide about rounding. Reading them rounds once.
+    fn by_digits(dividend: i128, divisor: u64) -> f64 {
+        let divisor = u128::from(divisor);
+        let (mut text, mut rest) =
+            (format!("{}.", dividend.unsigned_abs() / divisor), dividend.unsigned_abs() % divisor);
+        for _ in 0..80 {
+            rest *= 10;
+            text.push(char::from(b'0' + u8::try_from(rest / divisor).unwrap()));
+            rest %= divisor;
+        }
+        text.push(if rest > 0 { '1' } else { '0' });
+        let read: f64 = text.parse().unwrap();
+        if dividend < 0 { -read } else { read }
+    }
+
+    #[test]
+    fn means_of_integers_are_rounded_once() {
+        let ints = |ints: &[i64]| sum(&ints.iter().map(|int| Number::Int(*int)).collect::<Vec<_>>());
+        // Halfway between two doubles, and next to it on both sides.
+        let (whole, next) = ((1_i64 << 53) as f64, ((1_i64 << 53) + 2) as f64);
+        assert_eq!(ints(&[1 << 53, (1 << 53) + 2]).mean(), Some(whole));
+        assert_eq!(ints(&[1 << 53, (1 << 53) + 2, (1 << 53) + 2]).mean(), Some(next));
+        assert_eq!(ints(&[(1 << 53) + 1, (1 << 53) + 1, (1 << 53) + 2]).mean(), Some(next));
+        assert_eq!(ints(&[(1 << 53) + 1, (1 << 53) + 1, 1 << 53]).mean(), Some(whole));
+        assert_eq!(ints(&[-1, -1, 0]).mean(), Some(-2.0 / 3.0));
+        // Numbers of all lengths, in the order of a linear congruential generator (Knuth's MMIX).
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state ^ state >> 32
+        };
+        for _ in 0..20_000 {
+            let dividend = i128::from(next().cast_signed() >> (next() % 64)) * i128::from(1 + next() % 100_000);
+            let divisor = 1 + (next() >> (next() % 64)).min(u64::MAX - 1);
+            assert_eq!(quotient(dividend, divisor), by_digits(dividend, divisor), "{dividend} / {divisor}");
+        }
     }
 
     #[test]
