@@ -5,7 +5,10 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::calls::{ENTITY_TYPE, Wire, WireProblem, added, items_json, outcome, page, refusal, timestamp_json};
+use crate::calls::{
+    ENTITY_TYPE, Wire, WireProblem, added, aggregate_json, aggregated, items_json, outcome, page, refusal,
+    timestamp_json,
+};
 use crate::history::{Outcome, Request};
 use crate::http::{Answer, Trouble};
 
@@ -48,6 +51,9 @@ fn part(request: &Request) -> String {
             members.extend(min.map(|min| ("min_timestamp", timestamp_json(min))));
             members.extend(max.map(|max| ("max_timestamp", timestamp_json(max))));
             members.extend(limit.map(|limit| ("limit", limit.to_string())));
+        }
+        Request::Aggregate { windows, is_of_numbers, .. } => {
+            members.push(("aggregate", aggregate_json(windows, *is_of_numbers)));
         }
         Request::Add { items, .. } => members.push(("items", items_json(items))),
         other => unreachable!("not put together with others: {other:?}"),
@@ -92,6 +98,7 @@ fn result_of(request: &Request, result: &str) -> Option<Outcome> {
     }
     match request {
         Request::Get { .. } => page(result.as_bytes()).ok().map(|(page, _)| page),
+        Request::Aggregate { .. } => aggregated(result.as_bytes()).ok(),
         _ => added(result.as_bytes()).ok(),
     }
 }

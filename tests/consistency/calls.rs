@@ -9,7 +9,10 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::bags::{self, BagOutcome, BagRequest};
-use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Outcome, Request, Special, ValueType, VersionName};
+use crate::history::{
+    Aggregated, AskedWindow, Item, ListName, NANOS_PER_SEC, Order, Outcome, Request, Special, TOP_MAX, ValueType,
+    VersionName,
+};
 use crate::http::{Answer, Trouble};
 
 pub const ENTITY_TYPE: &str = "user";
@@ -75,6 +78,36 @@ struct WireFound {
 }
 
 #[derive(Deserialize)]
+struct WireAggregated {
+    windows: Vec<WireWindow>,
+}
+
+#[derive(Deserialize)]
+struct WireWindow {
+    min_timestamp: String,
+    max_timestamp: String,
+    results: WireFunctions,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireFunctions {
+    count: u64,
+    distinct: u64,
+    top: Vec<WireFrequent>,
+    first: Option<Box<RawValue>>,
+    last: Option<Box<RawValue>>,
+    sum: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireFrequent {
+    value: Box<RawValue>,
+    count: u64,
+}
+
+#[derive(Deserialize)]
 struct WireTtl {
     ttl: String,
 }
@@ -127,6 +160,26 @@ pub fn items_json(items: &[Item]) -> String {
     format!("[{}]", sent.join(","))
 }
 
+/// The body of an aggregation.
+pub fn aggregate_json(windows: &[AskedWindow], is_of_numbers: bool) -> String {
+    let window = |window: &AskedWindow| match window {
+        AskedWindow::Last { secs } => format!("\"{secs}s\""),
+        AskedWindow::Between { min, max } => {
+            format!(r#"{{"min_timestamp":{},"max_timestamp":{}}}"#, timestamp_json(*min), timestamp_json(*max))
+        }
+    };
+    let mut aggregates = vec![
+        json!({"name": "count", "function": "count"}),
+        json!({"name": "distinct", "function": "count_distinct"}),
+        json!({"name": "top", "function": "top", "k": TOP_MAX}),
+        json!({"name": "first", "function": "first"}),
+        json!({"name": "last", "function": "last"}),
+    ];
+    aggregates.extend(is_of_numbers.then(|| json!({"name": "sum", "function": "sum"})));
+    let windows: Vec<String> = windows.iter().map(window).collect();
+    format!(r#"{{"windows":[{}],"aggregates":{}}}"#, windows.join(","), json!(aggregates))
+}
+
 pub fn with_parameters(mut path: String, parameters: &[(&str, Option<String>)]) -> String {
     for (name, value) in parameters.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         path.push(if path.contains('?') { '&' } else { '?' });
@@ -167,6 +220,9 @@ pub fn wire(request: &Request, value_type: Option<ValueType>, token: Option<&str
             let parameters = [("min_timestamp", min.map(rfc3339)), ("max_timestamp", max.map(rfc3339))];
             let path = with_parameters(list_path(list, "items:contains"), &parameters);
             wire(Method::POST, path, Some(format!(r#"{{"values":[{}]}}"#, values.join(","))))
+        }
+        Request::Aggregate { list, windows, is_of_numbers } => {
+            wire(Method::POST, list_path(list, "items:aggregate"), Some(aggregate_json(windows, *is_of_numbers)))
         }
         Request::Lookup { list, values } => {
             let body = format!(r#"{{"values":[{}]}}"#, values.join(","));
@@ -254,8 +310,8 @@ pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcom
 pub fn refusal(request: &Request, problem: &WireProblem) -> Option<Outcome> {
     let why = || format!("{} {}: {}", problem.status, problem.code, problem.detail);
     match (problem.status, problem.code.as_str()) {
-        // A part of a call on many lists.
-        (413, "response_too_large") => Some(Outcome::NotDone { why: why() }),
+        // A part of a call on many lists, or an aggregation of many long values.
+        (413, "response_too_large" | "aggregate_too_large") => Some(Outcome::NotDone { why: why() }),
         (404, "feature_not_found") => Some(Outcome::FeatureNotFound),
         (404, "version_not_found") => Some(Outcome::VersionNotFound),
         (409, "feature_exists" | "version_exists") => Some(Outcome::Exists),
@@ -297,6 +353,10 @@ fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::erro
             }
             let newest = results.into_iter().map(|found| found.timestamp.as_deref().map(nanos).transpose());
             Ok((Outcome::Contained(newest.collect::<Result<_, _>>()?), None))
+        }
+        Request::Aggregate { .. } => {
+            expect(200)?;
+            Ok((aggregated(&answer.body)?, None))
         }
         Request::Lookup { values, .. } => {
             expect(200)?;
@@ -345,6 +405,20 @@ pub fn page(body: &[u8]) -> Result<Told, Box<dyn std::error::Error>> {
 pub fn added(body: &[u8]) -> Result<Outcome, Box<dyn std::error::Error>> {
     let WireAdded { added, already_expired } = serde_json::from_slice(body)?;
     Ok(Outcome::Added { added, already_expired })
+}
+
+/// The aggregates of each window.
+pub fn aggregated(body: &[u8]) -> Result<Outcome, Box<dyn std::error::Error>> {
+    let WireAggregated { windows } = serde_json::from_slice(body)?;
+    let text = |value: Box<RawValue>| value.get().to_owned();
+    let window = |WireWindow { min_timestamp, max_timestamp, results }: WireWindow| {
+        let WireFunctions { count, distinct, top, first, last, sum } = results;
+        let values = top.into_iter().map(|frequent| (text(frequent.value), frequent.count)).collect();
+        let (min, max) = (nanos(&min_timestamp)?, nanos(&max_timestamp)?);
+        let (first, last) = (first.map(text), last.map(text));
+        Ok::<_, Box<dyn std::error::Error>>(Aggregated { min, max, count, distinct, values, first, last, sum })
+    };
+    Ok(Outcome::Aggregated(windows.into_iter().map(window).collect::<Result<_, _>>()?))
 }
 
 fn read_item(WireItem { timestamp, value }: WireItem) -> Result<Item, Box<dyn std::error::Error>> {

@@ -279,6 +279,8 @@ fn kind(call: &Call) -> &'static str {
         Request::Get { .. } => "page",
         Request::Count { .. } => "count",
         Request::Contains { .. } => "search",
+        Request::Aggregate { .. } if call.batch.is_some() => "aggregate of several",
+        Request::Aggregate { .. } => "aggregate",
         Request::Lookup { .. } => LOOKUP,
         Request::Add { .. } => "add",
         Request::RemoveValue { .. } => "remove",
@@ -300,13 +302,15 @@ const REFUSED: &str = "condition failed";
 /// The reverse lookup, which only sets have.
 const LOOKUP: &str = "lookup";
 
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 19] = [
     "get",
     "page",
     "get of the oldest",
     "get of several",
     "count",
     "search",
+    "aggregate",
+    "aggregate of several",
     LOOKUP,
     "add",
     "add to several",

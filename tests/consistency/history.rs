@@ -114,6 +114,42 @@ pub enum Special {
     Bounded(u64),
 }
 
+/// The most values that an aggregation reports with their counts.
+pub const TOP_MAX: usize = 1_000;
+
+/// A window of time of an aggregation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedWindow {
+    /// The time up to the server's clock.
+    Last { secs: u64 },
+    /// Both inclusive.
+    Between { min: u64, max: u64 },
+}
+
+/// The answer for a window: its bounds, and aggregates of the items between them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Aggregated {
+    pub min: u64,
+    pub max: u64,
+    pub count: u64,
+    pub distinct: u64,
+    /// The most frequent values as JSON texts, each with its count.
+    pub values: Vec<(String, u64)>,
+    /// The values of the oldest and the newest item.
+    pub first: Option<String>,
+    pub last: Option<String>,
+    /// Of numbers.
+    pub sum: Option<i64>,
+}
+
+impl Aggregated {
+    /// Whether each value has its count, and not the most frequent ones alone.
+    pub fn has_all_values(&self) -> bool {
+        self.values.len() as u64 == self.distinct
+    }
+}
+
 /// The request of a client. Bounds are inclusive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -138,6 +174,12 @@ pub enum Request {
         min: Option<u64>,
         max: Option<u64>,
         values: Vec<String>,
+    },
+    Aggregate {
+        list: ListName,
+        windows: Vec<AskedWindow>,
+        /// Whether the values have a sum.
+        is_of_numbers: bool,
     },
     /// The places of members of a set, which are values.
     Lookup {
@@ -213,6 +255,8 @@ pub enum Outcome {
         count: u64,
         exact: bool,
     },
+    /// For each requested window.
+    Aggregated(Vec<Aggregated>),
     /// For each requested value, the timestamp of its newest item.
     Contained(Vec<Option<u64>>),
     /// Done, without further data: remove all, create, delete, change.
@@ -303,6 +347,7 @@ impl Request {
             Self::Get { list, .. }
             | Self::Count { list, .. }
             | Self::Contains { list, .. }
+            | Self::Aggregate { list, .. }
             | Self::Lookup { list, .. }
             | Self::Add { list, .. }
             | Self::RemoveValue { list, .. }
@@ -320,6 +365,7 @@ impl Request {
             Self::Get { .. }
             | Self::Count { .. }
             | Self::Contains { .. }
+            | Self::Aggregate { .. }
             | Self::Lookup { .. }
             | Self::ReadTtl { .. } => true,
             _ => false,
@@ -432,6 +478,7 @@ impl fmt::Display for Call {
             Request::Contains { list, min, max, values } => {
                 write!(f, "look in {list} min={min:?} max={max:?} for {values:?}")?;
             }
+            Request::Aggregate { list, windows, .. } => write!(f, "aggregate {list} in {windows:?}")?,
             Request::Lookup { list, values } => write!(f, "look up {values:?} in {list}")?,
             Request::Add { list, items } => {
                 write!(f, "add {list}")?;
@@ -462,6 +509,7 @@ impl fmt::Display for Call {
             }
             Outcome::Removed(count) => write!(f, " → removed {count}"),
             Outcome::Counted { count, exact } => write!(f, " → {count}{}", if *exact { "" } else { " and more" }),
+            Outcome::Aggregated(windows) => write!(f, " → {windows:?}"),
             Outcome::Contained(newest) => write!(f, " → {newest:?}"),
             Outcome::Done => write!(f, " → done"),
             Outcome::Ttl(secs) => write!(f, " → {secs}s"),

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Violation;
-use crate::history::{Call, History, Item, Key, ListName, Moment, Outcome, Request, Special};
+use super::{Violation, aggregates};
+use crate::history::{Aggregated, Call, History, Item, Key, ListName, Moment, Outcome, Request, Special};
 
 /// An item, with its possible adds and removals.
 #[derive(Default)]
@@ -91,8 +91,36 @@ impl<'a> Bounded<'a> {
             {
                 violations.extend(self.check_page(index, call, items, *more)?);
             }
+            if let (Request::Aggregate { windows, .. }, Outcome::Aggregated(told)) = (&call.request, &call.outcome) {
+                let shape = aggregates::check_shape(self.history, call, windows, told);
+                violations.extend(shape.err().map(|(promise, detail)| Violation::new(promise, detail, [index])));
+                for window in told {
+                    violations.extend(self.check_window(index, call, window)?);
+                }
+            }
         }
         Ok(violations)
+    }
+
+    /// A window of the whole list shows its items by their values. No two items of such a list share one.
+    fn check_window(&self, index: usize, call: &Call, window: &Aggregated) -> Result<Option<Violation>, String> {
+        let mut items = Vec::with_capacity(window.values.len());
+        for (value, count) in &window.values {
+            let of_value = self.stories.values().rev().map(|(item, _)| *item).find(|item| item.value == *value);
+            match of_value.filter(|_| *count == 1) {
+                Some(item) => items.push(item.clone()),
+                None => {
+                    let detail = format!("{count} of {value}");
+                    return Ok(Some(Violation::new("only what was added is returned", detail, [index])));
+                }
+            }
+        }
+        let value_type = self.history.value_type(self.list)?;
+        let mut keyed =
+            items.into_iter().map(|item| Ok((value_type.key(&item)?, item))).collect::<Result<Vec<_>, String>>()?;
+        keyed.sort_by(|(one, _), (other, _)| other.cmp(one));
+        let items: Vec<Item> = keyed.into_iter().map(|(_, item)| item).collect();
+        self.check_page(index, call, &items, false)
     }
 
     fn check_page(&self, index: usize, call: &Call, items: &[Item], more: bool) -> Result<Option<Violation>, String> {

@@ -36,9 +36,18 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
     for look in &story.looks {
         match told(story, &homes, clusters.len(), look, &history.calls[look.call]) {
             Ok(told) => {
-                for (cluster, (covered, seen)) in told.into_iter().enumerate().filter(|(_, (covered, _))| *covered != 0)
-                {
-                    steps[cluster].push(step(look.call, Effect::tells(covered, seen)));
+                let mut effects: Vec<Effect> =
+                    told.into_iter().map(|(covered, seen)| Effect::tells(covered, seen)).collect();
+                // Items that share a value are of one cluster.
+                for (places, count) in &look.some {
+                    let shares =
+                        places.iter().map(|place| share(story, homes[*place], *place, &history.calls[look.call]));
+                    effects[homes[places[0]].cluster].counted.push((shares.collect(), *count));
+                }
+                for (cluster, effect) in effects.into_iter().enumerate() {
+                    if effect != Effect::default() {
+                        steps[cluster].push(step(look.call, effect));
+                    }
                 }
             }
             Err(violation) => violations.push(violation),
@@ -54,17 +63,13 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
             let home = homes[place];
             let (clear, counted) = bits.entry(home.cluster).or_default();
             *clear |= home.bit;
-            counted.push(match story.sight(place, call) {
-                Sight::Visible => (home.bit, 1, 1),
-                Sight::Unsure => (home.bit, 0, 1),
-                Sight::Hidden => (home.bit, 0, 0),
-            });
+            counted.push(share(story, home, place, call));
         }
         let (is_counted, at_once) = (!is_between(call), story.is_at_once(&call.request));
         for (cluster, (clear, counted)) in bits {
             let counted = match call.outcome {
-                Outcome::Removed(count) if is_counted => Some((counted, count)),
-                _ => None,
+                Outcome::Removed(count) if is_counted => vec![(counted, count)],
+                _ => Vec::new(),
             };
             let parts = if at_once { vec![clear] } else { ones(clear).collect() };
             let effects = parts.into_iter().map(|clear| Effect { counted: counted.clone(), ..Effect::clears(clear) });
@@ -87,6 +92,15 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
         violations.extend(judged(story, steps, cells));
     }
     Ok(violations)
+}
+
+/// How many a call counts for an item if its bit is set, at least and at most.
+fn share(story: &Story<'_>, home: Home, place: usize, call: &Call) -> (u64, u64, u64) {
+    match story.sight(place, call) {
+        Sight::Visible => (home.bit, 1, 1),
+        Sight::Unsure => (home.bit, 0, 1),
+        Sight::Hidden => (home.bit, 0, 0),
+    }
 }
 
 fn is_between(call: &Call) -> bool {

@@ -1,4 +1,4 @@
-//! Checks counts of removals, and of Count List Items, against the possible items.
+//! Checks counts of removals, of Count List Items and of aggregates against the possible items.
 //!
 //! Counts of removals of a value, or of some items, on a linearizable list are judged exactly ([`super::clusters`]).
 //! All other counts concern items that are judged separately: at some instant of the call there were at least the
@@ -9,7 +9,7 @@ use super::Violation;
 use super::expiry::Sight;
 use super::story::Story;
 use super::windows::{Window, Windows};
-use crate::history::{Call, Moment, Outcome, Promises, Request};
+use crate::history::{Aggregated, Call, Moment, Outcome, Promises, Request};
 
 pub const LIMIT_DEFAULT: u64 = 10_000;
 
@@ -28,6 +28,9 @@ pub fn check(
             let fits = |least: u64, most: u64| if *exact { (least..=most).contains(count) } else { most > limit };
             judged(&counted, index, call, promises, *count, fits)
         }
+        (_, Outcome::Aggregated(told)) => {
+            told.iter().find_map(|window| check_window(story, windows, (index, call), window, promises))
+        }
         (request, Outcome::Removed(count)) if promises == Promises::Quorum || is_between(request) => {
             // The reason of a removal does not affect its count.
             let places = story.taken(request);
@@ -38,6 +41,24 @@ pub fn check(
         }
         _ => None,
     }
+}
+
+/// Judges the count of all items of a window, and of each value of which it is not clear which items were there.
+fn check_window(
+    story: &Story<'_>,
+    windows: &[Windows],
+    (index, call): (usize, &Call),
+    window: &Aggregated,
+    promises: Promises,
+) -> Option<Violation> {
+    let judged = |places: &mut dyn Iterator<Item = usize>, count: u64| {
+        let counted: Vec<_> = places.map(|place| Counted::new(story, place, &windows[place], call)).collect();
+        judged(&counted, index, call, promises, count, |least, most| (least..=most).contains(&count))
+    };
+    judged(&mut story.between(Some(window.min), Some(window.max)), window.count).or_else(|| {
+        let mut unclear = story.counted(window).into_iter().filter(|counted| counted.is_clear().is_none());
+        unclear.find_map(|counted| judged(&mut counted.places.iter().copied(), counted.count))
+    })
 }
 
 fn is_between(request: &Request) -> bool {

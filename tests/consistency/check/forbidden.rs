@@ -3,8 +3,8 @@
 
 use super::{Violation, check};
 use crate::history::{
-    Call, ClockStep, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType,
-    VersionName,
+    Aggregated, AskedWindow, Call, ClockStep, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome,
+    Promises, Request, ValueType, VersionName,
 };
 
 const DAY: u64 = 86_400;
@@ -34,6 +34,28 @@ pub fn item(text: &str) -> Item {
 
 pub fn items(text: &str) -> Vec<Item> {
     text.split_whitespace().map(item).collect()
+}
+
+/// `a*2 b: b a` is "a" twice and "b" once, the oldest item being a "b", and the newest an "a".
+pub fn aggregated(min: u64, max: u64, text: &str) -> Aggregated {
+    let at = |nanos: u64| BASE_SECS * NANOS_PER_SEC + nanos;
+    let (values, ends) = text.split_once(':').unwrap_or((text, ""));
+    let value = |text: &str| {
+        let (value, count) = text.split_once('*').unwrap_or((text, "1"));
+        (format!("{value:?}"), count.parse::<u64>().unwrap())
+    };
+    let values: Vec<_> = values.split_whitespace().map(value).collect();
+    let mut ends = ends.split_whitespace().map(|text| format!("{text:?}"));
+    Aggregated {
+        min: at(min),
+        max: at(max),
+        count: values.iter().map(|(_, count)| count).sum(),
+        distinct: values.len() as u64,
+        values,
+        first: ends.next(),
+        last: ends.next(),
+        sum: None,
+    }
 }
 
 pub fn key(text: &str) -> Key {
@@ -95,6 +117,17 @@ impl Script {
 
     pub fn remove(self, span: (u64, u64), value: &str, outcome: Outcome) -> Self {
         self.call(span, Request::RemoveValue { list: list(), value: format!("{value:?}") }, outcome)
+    }
+
+    /// Windows from and to a moment, with their values as [`aggregated`] reads them.
+    pub fn aggregate(self, span: (u64, u64), windows: &[(u64, u64, &str)]) -> Self {
+        self.aggregated(span, windows.iter().map(|(min, max, text)| aggregated(*min, *max, text)).collect())
+    }
+
+    pub fn aggregated(self, span: (u64, u64), told: Vec<Aggregated>) -> Self {
+        let windows = told.iter().map(|window| AskedWindow::Between { min: window.min, max: window.max }).collect();
+        let request = Request::Aggregate { list: list(), windows, is_of_numbers: false };
+        self.call(span, request, Outcome::Aggregated(told))
     }
 
     pub fn clear(self, span: (u64, u64), outcome: Outcome) -> Self {

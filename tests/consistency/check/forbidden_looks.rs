@@ -1,13 +1,14 @@
 //! Histories of counts, searches for values, pages from the oldest item on, and removals of some items: forbidden
 //! ones, and similar allowed ones.
 
-use super::forbidden::{Case, Script, item, items, key, list, unknown};
-use crate::history::{Order, Outcome, Promises, Request};
+use super::forbidden::{Case, Script, aggregated, item, items, key, list, unknown};
+use crate::history::{Aggregated, Order, Outcome, Promises, Request};
 
 const ITEM: &str = "linearizable adds, removals and reads of an item";
 const THERE: &str = "what was acknowledged is there";
 const NOT_BACK: &str = "what was removed, or never added, does not come back";
 const COUNTS: &str = "exact counts";
+const AGREE: &str = "aggregates of one answer agree";
 const MOMENT: &str = "a page is the list at one moment";
 
 type Span = (u64, u64);
@@ -136,6 +137,65 @@ pub const CASES: &[Case] = &[
     ("a_search_says_two_things_of_a_value", || {
         let script = Script::new().add((0, 1), "a@1").contains((2, 3), "a@1 a");
         script.forbidden("a value has one newest item");
+    }),
+    ("aggregates_of_what_is_there", || {
+        let script = Script::new().add((0, 1), "a@1 b@2 a@3");
+        script.aggregate((2, 3), &[(1, 3, "a*2 b: a a"), (2, 9, "a b: b a"), (4, 9, "")]).allowed();
+    }),
+    ("aggregates_lack_what_was_acknowledged", || {
+        let script = || Script::new().add((0, 1), "a@1").add((0, 1), "b@2").aggregate((2, 3), &[(1, 2, "b: b b")]);
+        script().forbidden(THERE);
+        script().forbidden_at_quorum(THERE);
+    }),
+    ("aggregates_of_what_was_removed", || {
+        let script = Script::new().add((0, 1), "a@1").remove((2, 3), "a", Outcome::Removed(1));
+        script.aggregate((4, 5), &[(1, 2, "a: a a")]).forbidden(NOT_BACK);
+    }),
+    ("an_aggregate_counts_one_too_few", || {
+        let script = || Script::new().add((0, 1), "a@1 a@3").aggregate((2, 3), &[(1, 3, "a: a a")]);
+        script().forbidden(COUNTS);
+        script().forbidden_at_quorum(COUNTS);
+    }),
+    ("an_aggregate_counts_more_than_were_added", || {
+        let script = Script::new().add((0, 1), "a@1").add((4, 5), "a@2").aggregate((2, 3), &[(1, 2, "a*2: a a")]);
+        script.forbidden("only what was added is returned");
+    }),
+    ("aggregates_of_two_moments", || {
+        let script = || Script::new().add((0, 1), "a@1").add((4, 5), "b@2").remove((2, 3), "a", Outcome::Removed(1));
+        script().aggregate((1, 6), &[(1, 2, "a b: a b")]).forbidden(MOMENT);
+        script().aggregate((1, 6), &[(1, 1, "a: a a"), (2, 2, "b: b b")]).forbidden(MOMENT);
+        script().aggregate((1, 6), &[(1, 2, "a: a a")]).allowed();
+        script().aggregate((1, 6), &[(1, 2, "b: b b")]).allowed();
+    }),
+    ("a_value_of_several_items_is_counted_at_one_moment", || {
+        let script = |first: &str, second: &str| {
+            let script = Script::new().add((0, 1), "a@1").add((0, 1), "a@3");
+            let script = script.remove_items((2, 9), "a@3", Outcome::Removed(1));
+            script.aggregate((3, 4), &[(1, 3, first)]).aggregate((5, 6), &[(1, 3, second)])
+        };
+        script("a*2: a a", "a: a a").allowed();
+        script("a: a a", "a*2: a a").forbidden(ITEM);
+    }),
+    ("aggregates_that_disagree", || {
+        let script = |told: &[Aggregated]| Script::new().add((0, 1), "a@1 b@2").aggregated((2, 3), told.to_vec());
+        let of = |text: &str| aggregated(1, 2, text);
+        script(&[of("a b: a b"), of("a b: a b")]).allowed();
+        script(&[Aggregated { count: 3, ..of("a b: a b") }]).forbidden(AGREE);
+        script(&[Aggregated { distinct: 3, ..of("a b: a b") }]).forbidden(AGREE);
+        script(&[Aggregated { first: None, ..of("a b: a b") }]).forbidden(AGREE);
+        script(&[Aggregated { sum: Some(7), ..of("a b: a b") }]).forbidden(AGREE);
+        script(&[of("a b: a c")]).forbidden(AGREE);
+        script(&[of("a b: b b")]).forbidden("the first and last value are of the oldest and newest item");
+        script(&[of("a b: a b"), of("a: a a")]).forbidden("windows of one answer agree");
+        script(&[of("a b*2: a b")]).forbidden("the most frequent values come first");
+    }),
+    ("an_aggregate_of_other_bounds", || {
+        let mut script = Script::new().add((0, 1), "a@1").aggregate((2, 3), &[(1, 2, "a: a a")]);
+        let Some(Outcome::Aggregated(told)) = script.history.calls.last_mut().map(|call| &mut call.outcome) else {
+            panic!("a call is needed")
+        };
+        told[0].max += 1;
+        script.forbidden("bounds are kept");
     }),
     ("items_are_removed_and_no_others", || {
         let script = Script::new().add((0, 1), "a@1 a@2 b@3").remove_items((2, 3), "a@2 b@3 c@4", Outcome::Removed(2));

@@ -57,6 +57,23 @@ pub const CASES: &[Case] = &[
         let looked_up = look_up(set().add((0, 1), "a@1 b@2"), (2, 3), "a@1 b");
         looked_up.get((4, 5), "b@2 a@1").forbidden(MEMBER);
     }),
+    ("aggregates_of_a_set", || {
+        let counted = |told: &str| set().add((0, 1), "a@1 b@2").add((2, 3), "a@5").aggregate((4, 5), &[(0, 9, told)]);
+        counted("a b: b a").allowed();
+        counted("a: a a").forbidden(MEMBER);
+        counted("a*2 b: a a").forbidden(ONCE);
+        counted("a b c: b a").forbidden(MEMBER);
+    }),
+    ("aggregates_of_a_bounded_list", || {
+        let counted =
+            |told: &str| of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregate((2, 3), &[(0, 9, told)]);
+        counted("b c: b c").allowed();
+        counted("a b c: a c").forbidden("a list shows no more items than it may");
+        counted("c: c c").forbidden("what was acknowledged is there");
+        counted("a c: a c").forbidden("what was acknowledged is there");
+        counted("c*2 b: b c").forbidden("only what was added is returned");
+        counted("c d: d c").forbidden("only what was added is returned");
+    }),
     ("a_bounded_list_shows_no_more_than_it_may", || {
         let full = || of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3");
         full().get((2, 3), "c@3 b@2").allowed();

@@ -33,8 +33,8 @@ pub struct Effect {
     /// The bits that the answer reports, and their reported values.
     pub told: u64,
     pub told_set: u64,
-    /// How many of the bits' items the answer counted, and the number in the answer.
-    pub counted: Option<(Shares, u64)>,
+    /// How many of the bits' items the answer counted, and the number in the answer. Several counts are of one moment.
+    pub counted: Vec<(Shares, u64)>,
     pub set: u64,
     pub clear: u64,
 }
@@ -64,7 +64,7 @@ impl Transition for Effect {
         if state & self.told != self.told_set {
             return None;
         }
-        if let Some((weights, count)) = &self.counted {
+        for (weights, count) in &self.counted {
             let (low, high) = weights
                 .iter()
                 .filter(|(bit, ..)| state & bit != 0)

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Violation;
 use super::linear::{Effect, Step, Verdict, judge, minimal};
-use crate::history::{Call, History, Item, ListName, Outcome, Promises, Request, Special};
+use super::{Violation, aggregates};
+use crate::history::{Aggregated, Call, History, Item, ListName, Outcome, Promises, Request, Special};
 
 const TIMES_MAX: usize = 63;
 const ONCE: &str = "a member stands in a set once";
@@ -36,8 +36,16 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
     Ok(violations)
 }
 
-/// Duplicates and disorder in a page.
+/// Duplicates and disorder in a page, and duplicates in aggregates.
 fn out_of_shape(history: &History, index: usize) -> Option<Violation> {
+    let call = &history.calls[index];
+    if let (Request::Aggregate { windows: asked, .. }, Outcome::Aggregated(told)) = (&call.request, &call.outcome) {
+        if let Err((promise, detail)) = aggregates::check_shape(history, call, asked, told) {
+            return Some(Violation::new(promise, detail, [index]));
+        }
+        let twice = told.iter().flat_map(|window| &window.values).find(|(_, count)| *count > 1);
+        return twice.map(|(value, count)| Violation::new(ONCE, format!("{value} {count} times"), [index]));
+    }
     let Call { request: Request::Get { order, .. }, outcome: Outcome::Page { items, .. }, .. } = &history.calls[index]
     else {
         return None;
@@ -54,7 +62,7 @@ fn out_of_shape(history: &History, index: usize) -> Option<Violation> {
     (!is_sorted).then(|| Violation::new("pages are in order", "a page of a set is not", [index]))
 }
 
-/// All members that were ever added, shown or removed, with the times of their items.
+/// All members that were ever added, shown, counted or removed, with the times of their items.
 fn members<'a>(history: &'a History, calls: &[usize]) -> BTreeMap<&'a str, BTreeSet<u64>> {
     let mut members: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for call in calls.iter().map(|index| &history.calls[*index]) {
@@ -62,6 +70,11 @@ fn members<'a>(history: &'a History, calls: &[usize]) -> BTreeMap<&'a str, BTree
             (Request::Add { items, .. }, _) | (_, Outcome::Page { items, .. }) => items,
             (Request::RemoveValue { value, .. }, _) => {
                 members.entry(value).or_default();
+                continue;
+            }
+            (_, Outcome::Aggregated(windows)) => {
+                let values = windows.iter().flat_map(|window| &window.values);
+                values.for_each(|(value, _)| _ = members.entry(value).or_default());
                 continue;
             }
             _ => continue,
@@ -142,8 +155,8 @@ impl<'a> Member<'a> {
             }
             (Request::RemoveValue { value, .. }, outcome) if happened && value == self.value => {
                 let counted = match outcome {
-                    Outcome::Removed(count) => Some((vec![(1, 1, 1)], *count)),
-                    _ => None,
+                    Outcome::Removed(count) => vec![(vec![(1, 1, 1)], *count)],
+                    _ => Vec::new(),
                 };
                 vec![Effect { counted, ..Effect::clears(u64::MAX) }]
             }
@@ -153,6 +166,10 @@ impl<'a> Member<'a> {
                 // A part of the set has a result only for the members in it.
                 let is_told = found.is_some() || (after.is_none() && !more);
                 is_told.then(|| self.standing(found)).into_iter().collect()
+            }
+            (_, Outcome::Aggregated(windows)) => {
+                let stands = |window: &Aggregated| window.values.iter().any(|(value, _)| value == self.value);
+                windows.iter().map(|window| Effect::tells(1, u64::from(stands(window)))).collect()
             }
             (request, Outcome::Contained(found)) => {
                 let of_call = asked(request).unwrap_or_default().iter().zip(found);

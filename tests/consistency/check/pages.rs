@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::story::Story;
-use super::{Violation, counts};
+use super::{Violation, aggregates, counts};
 use crate::history::{Call, History, Item, Key, Order, Outcome, Request};
 
 /// Or the promise that was broken, and how.
@@ -46,6 +46,9 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Fits {
             }
         }
         (Request::Contains { .. }, Outcome::Contained(newest)) => check_search(story, call, newest),
+        (Request::Aggregate { windows, .. }, Outcome::Aggregated(told)) => {
+            aggregates::check_shape(history, call, windows, told).and_then(|()| aggregates::check(story, call, told))
+        }
         (request, Outcome::Removed(count)) if request.removes_some() => {
             let taken = story.taken(request);
             let most =

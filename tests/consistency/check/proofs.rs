@@ -9,7 +9,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::check;
 use super::linear::{Effect, Step, Transition, Verdict, judge};
 use crate::history::{
-    Call, History, Item, Key, ListName, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType, VersionName,
+    Aggregated, AskedWindow, Call, History, Item, Key, ListName, NANOS_PER_SEC, Order, Outcome, Promises, Request,
+    ValueType, VersionName,
 };
 
 pub const CASES: &[(&str, fn())] = &[
@@ -33,7 +34,7 @@ fn effect() -> impl Strategy<Value = Effect> {
         3 => (bits.clone(), bits.clone()).prop_map(|(told, set)| Effect::tells(told, told & set)),
         2 => (bits, 0_u64..3).prop_map(|(clear, count)| {
             let weights = [1, 2].into_iter().filter(|bit| clear & bit != 0).map(|bit| (bit, 1, 1)).collect();
-            Effect { counted: Some((weights, count)), ..Effect::clears(clear) }
+            Effect { counted: vec![(weights, count)], ..Effect::clears(clear) }
         }),
     ]
 }
@@ -79,6 +80,7 @@ enum Act {
     Get { limit: usize, min: Option<u64>, order: Order },
     Count { limit: u64, min: Option<u64> },
     Contains { values: Vec<usize>, min: Option<u64> },
+    Aggregate { min: u64, span: u64 },
     Remove(usize),
     RemoveItems(Vec<usize>),
     RemoveBetween(u64, u64),
@@ -99,6 +101,7 @@ fn acts() -> impl Strategy<Value = Vec<Drawn>> {
         6 => (1_usize..6, min(), order).prop_map(|(limit, min, order)| Act::Get { limit, min, order }),
         3 => (1_u64..6, min()).prop_map(|(limit, min)| Act::Count { limit, min }),
         3 => (some(), min()).prop_map(|(values, min)| Act::Contains { values, min }),
+        4 => (0_u64..4, 0_u64..4).prop_map(|(min, span)| Act::Aggregate { min, span }),
         2 => (0_usize..8).prop_map(Act::Remove),
         2 => some().prop_map(Act::RemoveItems),
         1 => (0_u64..4, 0_u64..3).prop_map(|(min, span)| Act::RemoveBetween(min, min + span)),
@@ -119,6 +122,17 @@ fn item(number: usize) -> Item {
 /// The items from a moment on, ascending.
 fn from(items: &BTreeMap<Key, Item>, min: Option<u64>) -> Vec<Item> {
     items.values().filter(|item| min.is_none_or(|min| item.timestamp >= min)).cloned().collect()
+}
+
+fn aggregated(items: &BTreeMap<Key, Item>, min: u64, max: u64) -> Aggregated {
+    let there: Vec<Item> = from(items, Some(min)).into_iter().filter(|item| item.timestamp <= max).collect();
+    let mut counts: BTreeMap<&String, u64> = BTreeMap::new();
+    there.iter().for_each(|item| *counts.entry(&item.value).or_default() += 1);
+    let mut values: Vec<_> = counts.into_iter().map(|(value, count)| (value.clone(), count)).collect();
+    values.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let value = |item: Option<&Item>| item.map(|item| item.value.clone());
+    let (count, distinct) = (there.len() as u64, values.len() as u64);
+    Aggregated { min, max, count, distinct, values, first: value(there.first()), last: value(there.last()), sum: None }
 }
 
 fn remove(items: &mut BTreeMap<Key, Item>, takes: impl Fn(&Item) -> bool) -> u64 {
@@ -172,6 +186,12 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
                     |value: &String| there.iter().rev().find(|one| one.value == *value).map(|one| one.timestamp);
                 let found = values.iter().map(newest).collect();
                 (Request::Contains { list: list.clone(), min, max: None, values }, gone(Outcome::Contained(found)))
+            }
+            Act::Aggregate { min, span } => {
+                let told = vec![aggregated(&items, BASE + min, BASE + min + span), aggregated(&items, BASE, BASE + 9)];
+                let windows = told.iter().map(|told| AskedWindow::Between { min: told.min, max: told.max }).collect();
+                let request = Request::Aggregate { list: list.clone(), windows, is_of_numbers: false };
+                (request, gone(Outcome::Aggregated(told)))
             }
             Act::Remove(number) => {
                 let value = item(number).value;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::expiry::{Expiry, Sight};
 use crate::history::{
-    Call, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType,
+    Aggregated, Call, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType,
 };
 
 /// How much longer than it should a row lives on CQL, at most: its TTL is in whole seconds, rounded
@@ -32,7 +32,7 @@ pub struct ItemStory {
     pub removals: Vec<Change>,
 }
 
-/// A page, or the answer of a search for values, as the list's items see it.
+/// A page, or the answer of a search for values or of an aggregation, as the list's items see it.
 pub struct Look {
     pub call: usize,
     /// The items of the story, by place, that it had to report.
@@ -41,6 +41,27 @@ pub struct Look {
     pub seen: Vec<bool>,
     /// The items behind the page, if it had a token for more.
     pub behind: Option<Range<usize>>,
+    /// How many of some items with one value it reported, without saying which.
+    pub some: Vec<(Vec<usize>, u64)>,
+}
+
+/// The items of a window with one value, and how many of them an answer counts.
+pub struct CountedValue<'s> {
+    /// By place, in the order of the list.
+    pub places: Vec<usize>,
+    pub value: &'s str,
+    pub count: u64,
+}
+
+impl CountedValue<'_> {
+    /// Whether all of its items, or none, were there. Otherwise the answer does not say which were.
+    pub fn is_clear(&self) -> Option<bool> {
+        match self.count {
+            0 => Some(false),
+            count if count == self.places.len() as u64 => Some(true),
+            _ => None,
+        }
+    }
 }
 
 pub struct Story<'a> {
@@ -234,6 +255,7 @@ impl<'a> Story<'a> {
             (Request::Contains { min, max, values, .. }, Outcome::Contained(newest)) => {
                 Some(self.search(index, &self.between(*min, *max), values, newest))
             }
+            (Request::Aggregate { .. }, Outcome::Aggregated(windows)) => Some(self.aggregated(index, windows)),
             _ => None,
         }
     }
@@ -268,7 +290,7 @@ impl<'a> Story<'a> {
                 (asked.start..end, Some(end..asked.end))
             }
         };
-        Look { call, covered: covered.collect(), seen, behind }
+        Look { call, covered: covered.collect(), seen, behind, some: Vec::new() }
     }
 
     /// For each value, no items newer than the found one exist.
@@ -285,7 +307,39 @@ impl<'a> Story<'a> {
         }
         covered.sort_unstable();
         covered.dedup();
-        Look { call, covered, seen, behind: None }
+        Look { call, covered, seen, behind: None, some: Vec::new() }
+    }
+
+    /// The values of a window on which an answer reports. One that is not among the most frequent values may have been
+    /// there, too, if these are not all.
+    pub fn counted(&self, window: &Aggregated) -> Vec<CountedValue<'_>> {
+        let told: HashMap<&str, u64> = window.values.iter().map(|(value, count)| (value.as_str(), *count)).collect();
+        let mut by_value: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for place in self.between(Some(window.min), Some(window.max)) {
+            by_value.entry(&self.items[place].item.value).or_default().push(place);
+        }
+        let counted = by_value.into_iter().filter_map(|(value, places)| {
+            let count = told.get(value).copied().or(window.has_all_values().then_some(0))?;
+            Some(CountedValue { places, value, count })
+        });
+        counted.collect()
+    }
+
+    /// For each value of a window, the number of its items.
+    fn aggregated(&self, call: usize, windows: &[Aggregated]) -> Look {
+        let (mut seen, mut covered, mut some) = (vec![false; self.items.len()], Vec::new(), Vec::new());
+        for counted in windows.iter().flat_map(|window| self.counted(window)) {
+            match counted.is_clear() {
+                Some(there) => {
+                    counted.places.iter().for_each(|place| seen[*place] = there);
+                    covered.extend(counted.places);
+                }
+                None => some.push((counted.places, counted.count)),
+            }
+        }
+        covered.sort_unstable();
+        covered.dedup();
+        Look { call, covered, seen, behind: None, some }
     }
 }
 

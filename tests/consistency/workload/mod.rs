@@ -10,13 +10,16 @@ use std::sync::atomic::Ordering;
 use fastrand::Rng;
 
 use crate::bags::{BagName, BagRequest};
-use crate::history::{Item, ListName, NANOS_PER_SEC, Order, Request, VersionName};
+use crate::history::{AskedWindow, Item, ListName, NANOS_PER_SEC, Order, Request, ValueType, VersionName};
 use world::{Kind, List, TTLS_SECS};
 pub use world::{LONG_TTL_SECS, Workload, World};
 
 const CLUSTERS_KEPT: usize = 24;
 /// The largest number of a list's newest items that embedded stores hold in memory. Longer gets read files.
 const HEAD_LIMIT: usize = 512;
+const DAY_SECS: u64 = 86_400;
+/// The last timestamp that the API accepts.
+const TIMESTAMP_MAX: u64 = 9_999_999_999_999_999_999;
 /// The members of a set, and their possible times.
 const MEMBERS: u8 = 12;
 const MOVES: u64 = 20;
@@ -79,9 +82,10 @@ impl World {
         }
         let list = self.draw(rng);
         match rng.u8(0..100) {
-            0..19 => Work::Once(self.get(rng, list)),
-            19..27 => Work::Once(self.count(rng, list)),
-            27..34 => Work::Once(self.contains(rng, list)),
+            0..17 => Work::Once(self.get(rng, list)),
+            17..22 => Work::Once(self.count(rng, list)),
+            22..28 => Work::Once(self.aggregate(rng, list)),
+            28..34 => Work::Once(self.contains(rng, list)),
             34..39 => self.series(rng, list),
             39..46 => self.walk(rng, list),
             46..49 => Work::Batch(self.gets(rng)),
@@ -111,6 +115,7 @@ impl World {
             55..60 => Request::Contains { list, min: None, max: None, values: members(rng) },
             60..78 => Request::RemoveValue { list, value: member(rng) },
             78..80 => Request::RemoveAll { list },
+            80..86 => Self::aggregate_all(list),
             _ => Request::Get { list, min: None, max: None, order: Self::order(rng), limit: None, after: None },
         }
     }
@@ -134,15 +139,39 @@ impl World {
             }
             45..60 => Request::RemoveValue { list: name, value: self.some_value(rng, list) },
             60..62 => Request::RemoveAll { list: name },
+            62..72 => Self::aggregate_all(name),
             _ => Request::Get { list: name, min: None, max: None, order: Order::Newest, limit: None, after: None },
         }
     }
 
-    /// Gets of several lists, of one among them more than once.
+    /// Of all items of a list, which are less than a day old.
+    fn aggregate_all(list: ListName) -> Request {
+        Request::Aggregate { list, windows: vec![AskedWindow::Last { secs: DAY_SECS }], is_of_numbers: false }
+    }
+
+    /// In windows that overlap, some of which end with the server's clock.
+    fn aggregate(&self, rng: &mut Rng, list: &List) -> Request {
+        if list.kind == Kind::Bulky {
+            // Its values would not fit into an answer.
+            return self.get(rng, list);
+        }
+        let last = [600, TTLS_SECS[1], TTLS_SECS[2], DAY_SECS];
+        let window = |rng: &mut Rng| match self.bounds(rng, list) {
+            (None, None) => AskedWindow::Last { secs: last[rng.usize(0..last.len())] },
+            (min, max) => AskedWindow::Between { min: min.unwrap_or(0), max: max.unwrap_or(TIMESTAMP_MAX) },
+        };
+        let windows = (0..rng.usize(1..4)).map(|_| window(rng)).collect();
+        Request::Aggregate { list: list.name.clone(), windows, is_of_numbers: list.value_type == ValueType::Int64 }
+    }
+
+    /// Gets of several lists, of one among them more than once, and aggregates.
     fn gets(&self, rng: &mut Rng) -> Vec<Request> {
         let get = |rng: &mut Rng| {
             let list = self.draw(rng);
-            self.short_get(rng, list)
+            match rng.u8(0..3) {
+                0 if list.kind != Kind::Bulky => self.aggregate(rng, list),
+                _ => self.short_get(rng, list),
+            }
         };
         let mut gets: Vec<Request> = (0..rng.usize(1..5)).map(|_| get(rng)).collect();
         gets.push(gets[0].clone());
