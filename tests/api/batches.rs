@@ -150,6 +150,10 @@ async fn what_is_malformed_refuses_the_whole_call() {
     ] {
         api.post(GET, json!({"requests": [good, bad]})).await.refused(code, field);
     }
+    // JSON can have half of a surrogate pair, and no text has it.
+    let halves = r#"{"requests": [{"entity_type": "user", "feature": "seen", "entity_id": "u", "order": "\ud800"}]}"#;
+    let refused = api.send(Method::POST, GET, &[("content-type", "application/json")], halves.as_bytes()).await;
+    refused.refused("invalid_argument", "requests[0].order");
     for body in [json!({}), json!({"requests": []}), json!({"requests": {}})] {
         api.post(GET, body.clone()).await.refused("invalid_argument", "requests");
         api.post(ADD, body).await.refused("invalid_argument", "requests");

@@ -130,7 +130,7 @@ fn form_of_items(request: &str) -> Result<(), Refused> {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(required::<ItemInput<'static>>);
     let Entries { items } = read_part(request, &[])?;
     items.into_iter().enumerate().try_for_each(|(index, item)| {
-        let read = of_one::<ItemInput<'_>>(item.get(), || NAMES.as_slice(), |_| Ok(()));
+        let read = of_one::<ItemInput<'_>>(item.get(), || NAMES.as_slice(), &[], |_| Ok(()));
         read.map(drop).map_err(|refused| refused.at_index(index).at_member("items"))
     })
 }

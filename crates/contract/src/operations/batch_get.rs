@@ -30,7 +30,7 @@ pub static ROW: Row = Row {
     description: "Returns a page or a problem for each request, in order. Identical requests are read once. All \
                   requests share one deadline and the size limit of one response. A list that no longer fits has \
                   the problem `response_too_large`: request it again. An invalid name, ID or timestamp is a \
-                  problem of its request only.",
+                  problem of its request only. A malformed `aggregate` refuses the call.",
     group: Group::Lists,
     permission: Permission::ListsRead,
     subject: Subject::Body,
@@ -141,7 +141,8 @@ fn gets(body: &[u8]) -> Result<Requests<GetRequest<'_>>, Problem> {
 }
 
 fn gets_of_any_form(text: &str) -> Result<Requests<GetRequest<'_>>, Problem> {
-    of_any_form(text, Checks { coherence: coherent, ..Checks::default() })
+    let strict = &["order", "aggregate"];
+    of_any_form(text, Checks { strict, exclusion: exclusive, coherence: coherent, ..Checks::default() })
 }
 
 fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<GetRequest<'a>> {
@@ -181,24 +182,27 @@ fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Get
     })
 }
 
-/// Refuses members that do not go together.
+/// Refuses an aggregate next to members of a page, or with members that do not go together.
+fn exclusive(request: &GetRequest<'_>) -> Result<(), Problem> {
+    let Some(aggregate) = &request.aggregate else { return Ok(()) };
+    let given = [
+        ("limit", request.limit.is_some()),
+        ("min_timestamp", request.min_timestamp.is_some()),
+        ("max_timestamp", request.max_timestamp.is_some()),
+        ("as_of", request.as_of.is_some()),
+        ("order", request.order != Order::default()),
+        ("page_token", request.page_token.is_some()),
+    ];
+    if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
+        let detail = format!("aggregate stands in place of items: leave {name} out");
+        return Err(Problem::argument(name, detail));
+    }
+    aggregate.check().map_err(|problem| problem.within("aggregate"))
+}
+
+/// Refuses bounds that contain no moment.
 fn coherent(request: GetRequest<'_>) -> Result<GetRequest<'_>, Problem> {
     check_bounds(request.min_timestamp, request.max_timestamp)?;
-    if let Some(aggregate) = &request.aggregate {
-        let given = [
-            ("limit", request.limit.is_some()),
-            ("min_timestamp", request.min_timestamp.is_some()),
-            ("max_timestamp", request.max_timestamp.is_some()),
-            ("as_of", request.as_of.is_some()),
-            ("order", request.order != Order::default()),
-            ("page_token", request.page_token.is_some()),
-        ];
-        if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
-            let detail = format!("aggregate stands in place of items: leave {name} out");
-            return Err(Problem::argument(name, detail));
-        }
-        aggregate.check().map_err(|problem| problem.within("aggregate"))?;
-    }
     Ok(request)
 }
 
@@ -267,9 +271,10 @@ mod tests {
             (format!(r#",{}"#, aggregate.replace(r#"count""#, r#"count","k":1"#)), "aggregate.aggregates[0].k"),
             (format!(r#",{}"#, aggregate.replace("1h", "0s")), "aggregate.windows[0]"),
         ] {
-            let problem = gets(one(&members).as_bytes()).unwrap().remove(0).unwrap_err();
-            assert_eq!(problem.field.as_deref(), Some(field), "{members}");
+            assert_eq!(refusal(&one(&members)), ("invalid_argument", format!("requests[0].{field}")), "{members}");
         }
+        let timestamp = format!(r#","version":"..",{}"#, aggregate.replace("[\"1h\"]", r#"["1h"],"as_of":"soon""#));
+        assert_eq!(refusal(&one(&timestamp)), ("invalid_timestamp", "requests[0].aggregate.as_of".to_owned()));
         assert_eq!(refusal(&one(r#","aggregate":{"windows":["1h"]}"#)).1, "requests[0].aggregate.aggregates");
         assert_eq!(refusal(&one(r#","aggregate":7"#)).1, "requests[0].aggregate");
         let open = format!(",{}", aggregate.replace(r#""1h""#, r#"{"min_timestamp":1}"#));
@@ -290,6 +295,8 @@ mod tests {
             (r#","version":1"#, "version"),
             (r#","page_token":1"#, "page_token"),
             (r#","order":"up""#, "order"),
+            (r#","order":"\ud800""#, "order"),
+            (r#","order":"\ud800","version":".""#, "order"),
             (r#","order":null"#, "order"),
             (r#","as_of":[]"#, "as_of"),
             (r#","min_timestamp":true,"version":".""#, "min_timestamp"),
