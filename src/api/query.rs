@@ -130,7 +130,7 @@ pub(crate) fn flag(parameter: &Parameter, text: Option<&str>) -> Result<bool, Pr
 pub(crate) fn joined_lists(text: Option<&str>, int64_as: Option<&str>) -> Result<JoinedLists, Problem> {
     let lists = text.map(read_joined_lists).transpose()?.unwrap_or_default();
     let lists = lists.into_iter().map(|(feature, limit)| JoinedList { feature, limit }).collect();
-    Ok(JoinedLists { lists, int64_as: form(int64_as)? })
+    Ok(JoinedLists { lists, aggregates: Vec::new(), int64_as: form(int64_as)? })
 }
 
 /// How the values of items are written, if the caller asks for a form.

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::Args;
-use liststore_contract::operations::batch_get_bags::{BagRequest, BatchGetBagsInput};
+use liststore_contract::operations::batch_get_bags::{BagRequest, BatchGetBagsInput, JoinedAggregates};
 use liststore_contract::operations::{batch_get_bags, delete_bag, get_bag, patch_bag, put_bag};
 use liststore_contract::row::Row;
 use serde::Deserialize;
@@ -14,13 +14,14 @@ use serde_json::value::RawValue;
 
 use super::definitions::Condition;
 use super::failure::Failure;
+use super::list::aggregate;
 use super::output::{Format, Output, show};
 use super::parse::ServerOptions;
 use crate::client::{Request, Response, printable, read};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
-use crate::domain::{EntityId, EntityType};
+use crate::domain::{EntityId, EntityType, FeatureName};
 use crate::wire::parameters::JOINED_LISTS;
-use crate::wire::{Bag, BagStored, Item, ProblemBody, read_joined_lists};
+use crate::wire::{AggregateInput, Aggregated, Bag, BagStored, Item, ProblemBody, read_joined_lists};
 
 /// An entity.
 #[derive(Debug, Args)]
@@ -95,7 +96,9 @@ pub(super) struct Put {
 Examples:
   liststore entity get user u-17
   liststore entity get user u-17 u-18 u-19 --output ndjson
-  liststore entity get user u-17 --lists story_presented:10 --output json")]
+  liststore entity get user u-17 --lists story_presented:10 --output json
+  liststore entity get user u-17 --aggregate 'payment={\"windows\": [\"1h\", \"24h\"],
+    \"aggregates\": [{\"name\": \"payments\", \"function\": \"count\"}]}'")]
 pub(super) struct Get {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]
@@ -106,6 +109,9 @@ pub(super) struct Get {
     /// Features whose lists to include, each with an optional number of items: seen:10,bought
     #[arg(long, value_name = "LISTS", value_parser = lists)]
     lists: Option<String>,
+    /// A feature and the aggregates of its list to include, as in the API; several features are allowed
+    #[arg(long = "aggregate", value_name = "FEATURE=JSON", value_parser = joined_aggregates)]
+    aggregates: Vec<(FeatureName, AggregateInput)>,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -147,6 +153,17 @@ fn lists(text: &str) -> Result<String, String> {
     read_joined_lists(text).map(|_| text.to_owned()).map_err(|problem| problem.detail.into_owned())
 }
 
+fn joined_aggregates(text: &str) -> Result<(FeatureName, AggregateInput), String> {
+    let example = r#"expected FEATURE=JSON such as payment={"windows":["1h"],"aggregates":[...]}"#;
+    let (feature, json) = text.split_once('=').ok_or(example)?;
+    let feature = FeatureName::new(feature).map_err(|invalid| invalid.to_string())?;
+    let input = AggregateInput::read(json.as_bytes()).map_err(|problem| match &problem.field {
+        Some(field) => format!("{field}: {}", problem.detail),
+        None => problem.detail.into_owned(),
+    })?;
+    Ok((feature, input))
+}
+
 pub(super) async fn put(arguments: Put) -> Result<(), Failure> {
     let Put { entity, document, condition, only_new, options } = arguments;
     let request = entity.request(&put_bag::ROW).json(document.text()?).if_match(condition.if_match);
@@ -159,21 +176,33 @@ pub(super) async fn put(arguments: Put) -> Result<(), Failure> {
     })
 }
 
-pub(super) async fn get(Get { entity_type, entity_ids, lists, options }: Get) -> Result<(), Failure> {
-    if let [entity_id] = &*entity_ids {
+pub(super) async fn get(arguments: Get) -> Result<(), Failure> {
+    let Get { entity_type, entity_ids, lists, aggregates, options } = arguments;
+    let mut joined = JoinedAggregates::new();
+    for (feature, input) in aggregates {
+        if joined.insert(feature.clone(), input).is_some() {
+            return Err(Failure::Usage(format!("--aggregate: duplicate feature {feature}")));
+        }
+    }
+    if let ([entity_id], true) = (&*entity_ids, joined.is_empty()) {
         let entity = Entity { entity_type, entity_id: entity_id.clone() };
         let request = entity.request(&get_bag::ROW).query(&JOINED_LISTS, lists);
         return show_bag(&options.server.client(None)?.send(&request).await?, options.output);
     }
     let request = |entity_id: &EntityId| BagRequest { entity_type: entity_type.clone(), entity_id: entity_id.clone() };
-    let input = BatchGetBagsInput { requests: entity_ids.iter().map(request).collect() };
+    let input = BatchGetBagsInput { requests: entity_ids.iter().map(request).collect(), aggregates: joined };
     let request = Request::new(&batch_get_bags::ROW, &[]).query(&JOINED_LISTS, lists).body(&input)?;
     let response = options.server.client(None)?.send(&request).await?;
-    show_each(&entity_ids, &response, options.output)
+    show_each(&entity_ids, &input.aggregates, &response, options.output)
 }
 
 /// Prints each bag, or why it is missing.
-fn show_each(entity_ids: &[EntityId], response: &Response, format: Format) -> Result<(), Failure> {
+fn show_each(
+    entity_ids: &[EntityId],
+    aggregates: &JoinedAggregates,
+    response: &Response,
+    format: Format,
+) -> Result<(), Failure> {
     #[derive(Deserialize)]
     struct Results {
         results: Vec<Box<RawValue>>,
@@ -203,7 +232,7 @@ fn show_each(entity_ids: &[EntityId], response: &Response, format: Format) -> Re
                         let id = printable(entity_id.as_str());
                         output.line(&format!("{id}: {}", printable(&problem.detail)))?;
                     }
-                    None => table(&mut output, read(result.get().as_bytes())?)?,
+                    None => table(&mut output, read(result.get().as_bytes())?, aggregates)?,
                 }
             }
         }
@@ -239,12 +268,20 @@ struct Joined {
     problem: Option<ProblemBody>,
 }
 
-fn show_bag(response: &Response, format: Format) -> Result<(), Failure> {
-    show(&response.body, format, |output| table(output, read(&response.body)?))
+/// Aggregates that were returned with a bag, or their error.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JoinedWindows {
+    Failed { problem: ProblemBody },
+    Aggregated(Aggregated),
 }
 
-/// Prints a bag, and the lists that were returned with it.
-fn table(output: &mut Output, bag: Bag) -> Result<(), Failure> {
+fn show_bag(response: &Response, format: Format) -> Result<(), Failure> {
+    show(&response.body, format, |output| table(output, read(&response.body)?, &JoinedAggregates::new()))
+}
+
+/// Prints a bag, and the lists and aggregates that were returned with it.
+fn table(output: &mut Output, bag: Bag, aggregates: &JoinedAggregates) -> Result<(), Failure> {
     head(output, &bag.entity_type, &bag.entity_id, &bag.updated_at, &bag.etag)?;
     output.line(&printable(bag.properties.get()))?;
     let lists: Option<BTreeMap<String, Joined>> = bag.lists.map(|lists| read(lists.get().as_bytes())).transpose()?;
@@ -257,6 +294,20 @@ fn table(output: &mut Output, bag: Bag) -> Result<(), Failure> {
         let row = |item: Item| vec![item.timestamp, item.key.unwrap_or_default(), item.value.get().to_owned()];
         let rows: Vec<_> = list.items.into_iter().map(row).collect();
         output.table(&[&format!("{feature}: TIMESTAMP"), "KEY", "VALUE"], &rows)?;
+    }
+    let results: Option<BTreeMap<String, JoinedWindows>> =
+        bag.aggregates.map(|results| read(results.get().as_bytes())).transpose()?;
+    for (feature, result) in results.into_iter().flatten() {
+        output.line("")?;
+        match (result, aggregates.iter().find(|(name, _)| name.as_str() == feature)) {
+            (JoinedWindows::Failed { problem }, _) => {
+                output.line(&format!("{feature}: {}", printable(&problem.detail)))?;
+            }
+            (JoinedWindows::Aggregated(aggregated), Some((_, input))) => {
+                aggregate::table(output, &format!("{feature}: WINDOW"), input, &aggregated)?;
+            }
+            (JoinedWindows::Aggregated(_), None) => {}
+        }
     }
     Ok(())
 }

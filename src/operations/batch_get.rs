@@ -12,7 +12,7 @@ use crate::api::problem::Problem;
 use crate::api::query::form;
 use crate::api::reply::failed;
 use crate::domain::{Int64As, Limit};
-use crate::service::{Caller, GetItems, ListName, ListRead, RenderedPage, Service, ServiceError};
+use crate::service::{AggregateList, Caller, GetItems, ListName, ListRead, RenderedPage, Service, ServiceError};
 
 pub struct BatchGet<'r> {
     input: BatchGetInput<'r>,
@@ -38,7 +38,7 @@ impl Operation for BatchGet<'_> {
             let version = Cow::Borrowed(&**version);
             let list = ListName { entity_type, feature, version, entity_id: entity_id.clone() };
             if let Some(input) = &request.aggregate {
-                return Ok(ListRead::Aggregates(list, input, int64_as));
+                return Ok(ListRead::Aggregates(AggregateList { list, input, member: "aggregate", int64_as }));
             }
             Ok(ListRead::Items(GetItems {
                 list,

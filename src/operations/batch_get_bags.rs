@@ -27,11 +27,13 @@ impl Operation for BatchGetBags {
 
     fn read(call: &Call<'_>) -> Result<Self, Problem> {
         let [lists, int64_as] = call.query(&QUERY)?;
-        let joined = joined_lists(lists.as_deref(), int64_as.as_deref())?;
-        let requests = BatchGetBagsInput::read(&call.body)?;
-        if requests.len() * joined.lists.len() > BATCH_BAGS_MAX {
+        let mut joined = joined_lists(lists.as_deref(), int64_as.as_deref())?;
+        let (requests, aggregates) = BatchGetBagsInput::read(&call.body)?;
+        joined.aggregates = aggregates.into_iter().collect();
+        if requests.len() * joined.count() > BATCH_BAGS_MAX {
             let detail = format!("a call reads at most {BATCH_BAGS_MAX} lists with its bags: split the request");
-            return Err(Problem::argument(JOINED_LISTS.name, detail));
+            let field = if joined.lists.is_empty() { "aggregates" } else { JOINED_LISTS.name };
+            return Err(Problem::argument(field, detail));
         }
         let entity =
             |request: BagRequest| EntityName { entity_type: request.entity_type, entity_id: request.entity_id };

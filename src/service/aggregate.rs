@@ -47,6 +47,7 @@ impl Service {
             let AggregateOutcome { items_read, result } = aggregated.await?;
             caller.owe_items(usize::try_from(items_read).unwrap_or(usize::MAX).saturating_sub(taken));
             taken = 0;
+            self.items_aggregated.inc_by(items_read);
             match result {
                 Ok(aggregated) => return self.rendered(&aggregated),
                 Err(AggregateFailure::TooLarge) => {}

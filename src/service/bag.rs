@@ -6,6 +6,7 @@ use super::error::ServiceError;
 use super::page_cache::RenderedPage;
 use crate::domain::{EntityId, EntityType, FeatureKey, FeatureName, Int64As, Limit, PageToken, Timestamp, ValueType};
 use crate::metadata::catalog::CatalogVersion;
+use crate::wire::AggregateInput;
 
 /// An entity, as callers name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +45,21 @@ impl HeldList {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JoinedLists {
     pub lists: Vec<JoinedList>,
+    /// The lists, of default versions, whose aggregates are read.
+    pub aggregates: Vec<(FeatureName, AggregateInput)>,
     /// The form of their values. `None` for the form of each feature.
     pub int64_as: Option<Int64As>,
 }
+
+impl JoinedLists {
+    /// The reads for each bag.
+    pub fn count(&self) -> usize {
+        self.lists.len() + self.aggregates.len()
+    }
+}
+
+/// What was read of lists of an entity, in the order of the request.
+pub type ReadLists = Vec<(FeatureName, Result<RenderedPage, ServiceError>)>;
 
 /// A bag that was read.
 #[derive(Debug)]
@@ -56,8 +69,9 @@ pub struct Bag {
     pub updated_at: Timestamp,
     /// The JSON text of the document.
     pub document: Bytes,
-    /// The pages of the requested lists, in the order of the request.
-    pub lists: Vec<(FeatureName, Result<RenderedPage, ServiceError>)>,
+    /// The pages of the requested lists.
+    pub lists: ReadLists,
+    pub aggregates: ReadLists,
 }
 
 /// A bag that was found by an index.

@@ -34,7 +34,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::Registry;
+use prometheus::{IntCounter, Registry};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -48,7 +48,7 @@ use crate::telemetry::Log;
 
 use page_cache::PageCache;
 
-pub use bag::{Bag, BagsFound, EntityName, FoundBag, HeldList, JoinedList, JoinedLists, StoredBag};
+pub use bag::{Bag, BagsFound, EntityName, FoundBag, HeldList, JoinedList, JoinedLists, ReadLists, StoredBag};
 pub use bag_conditions::{BagConditions, BagError, BagTags};
 pub(crate) use begun::{StepFailure, to_its_end};
 pub(crate) use changes::broke_off;
@@ -60,7 +60,7 @@ pub use page_cache::RenderedPage;
 pub(crate) use page_end::{AROUND_BYTES, end_early, json_bytes};
 pub use receipt::{ErasedList, Receipt};
 pub use replay::Repeated;
-pub use requests::{AddItems, FindBags, GetItems, ListName, ListRead, Purge};
+pub use requests::{AddItems, AggregateList, FindBags, GetItems, ListName, ListRead, Purge};
 
 /// A page of a listing, and the token of the next one if there is one.
 pub type Listed<T> = (Vec<T>, Option<PageToken>);
@@ -167,14 +167,18 @@ pub struct Service {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) pages: PageCache,
+    /// Counts the items that aggregations read.
+    pub(crate) items_aggregated: IntCounter,
     pub(crate) options: ServiceOptions,
 }
 
 impl Service {
-    /// Registers the metrics of the page cache.
+    /// Registers the metrics of the page cache and of aggregations.
     pub fn new(handles: ServiceHandles, options: ServiceOptions, registry: &Registry) -> prometheus::Result<Self> {
         let ServiceHandles { lists, metadata, backups, jobs, cleaner, refusals, log, clock, budget } = handles;
         let pages = PageCache::new(options.page_cache_bytes, registry)?;
+        let items_aggregated = IntCounter::new("liststore_items_aggregated_total", "Items read by aggregations.")?;
+        registry.register(Box::new(items_aggregated.clone()))?;
         Ok(Self {
             lists,
             metadata,
@@ -187,6 +191,7 @@ impl Service {
             clock,
             budget,
             pages,
+            items_aggregated,
             options,
         })
     }

@@ -34,10 +34,21 @@ pub struct GetItems<'r> {
 }
 
 /// What a call reads of one of its lists.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum ListRead<'r> {
     Items(GetItems<'r>),
-    Aggregates(ListName<'r>, &'r AggregateInput, Option<Int64As>),
+    Aggregates(AggregateList<'r>),
+}
+
+/// Aggregate List Items, of one list among several.
+#[derive(Debug, Clone)]
+pub struct AggregateList<'r> {
+    pub list: ListName<'r>,
+    pub input: &'r AggregateInput,
+    /// The member of the request that has the input: refusals name it.
+    pub member: &'r str,
+    /// How values are written. None for the form of the feature version.
+    pub int64_as: Option<Int64As>,
 }
 
 /// Add List Items.

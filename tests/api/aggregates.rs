@@ -200,24 +200,168 @@ async fn aggregates_come_along_with_items_of_other_lists() {
         request
     };
     let body = json!({"windows": ["24h"], "aggregates": count()});
-    let mut limited = with("u-1", body.clone());
-    limited["limit"] = 5.into();
-    let sum = json!({"windows": ["24h"], "aggregates": [{"name": "s", "function": "sum", "k": 1}]});
-    let (mut later, mut unlike) = (body.clone(), body.clone());
+    let (mut later, mut mistyped) = (body.clone(), body.clone());
     later["as_of"] = json!(ago(0) + 3_600_000_000_000);
-    unlike["where"] = json!({"in": [9_007_199_254_740_993_i64]});
-    let requests = json!({"requests": [with("u-1", body.clone()), of("u-1"), limited, with("u-1", sum), with("u-2", body.clone()), with("u-1", later), with("u-1", unlike)]});
+    mistyped["where"] = json!({"in": [9_007_199_254_740_993_i64]});
+    let requests = json!({"requests": [
+        with("u-1", body.clone()),
+        of("u-1"),
+        with("..", body.clone()),
+        with("u-2", body.clone()),
+        with("u-1", later),
+        with("u-1", mistyped),
+    ]});
     let answer = api.post("/v1/lists:batchGet", requests).await.expect(200);
     let results = &answer["results"];
     assert_eq!(results[0]["windows"][0]["results"]["n"], 4);
     assert_eq!(results[1]["items"].as_array().unwrap().len(), 4);
-    assert_eq!(results[2]["problem"]["field"], "requests[2].limit");
-    assert_eq!(results[3]["problem"]["field"], "requests[3].aggregate.aggregates[0].k");
-    assert_eq!(results[4]["windows"][0]["results"]["n"], 0);
-    assert_eq!(results[5]["problem"]["field"], "requests[5].aggregate.as_of");
-    assert_eq!(results[6]["problem"]["field"], "requests[6].aggregate.where.in[0]");
+    assert_eq!(results[2]["problem"]["field"], "requests[2].entity_id");
+    assert_eq!(results[3]["windows"][0]["results"]["n"], 0);
+    assert_eq!(results[4]["problem"]["field"], "requests[4].aggregate.as_of");
+    assert_eq!(results[5]["problem"]["field"], "requests[5].aggregate.where.in[0]");
     let alone = aggregate(&api, &list, body).await;
     assert_eq!(alone["windows"][0]["results"], results[0]["windows"][0]["results"]);
+}
+
+/// What Aggregate List Items refuses without a look at the list refuses a call for many lists.
+#[tokio::test]
+async fn a_malformed_aggregate_refuses_the_whole_call() {
+    let api = api().await;
+    payments(&api).await;
+    let body = json!({"windows": ["24h"], "aggregates": count()});
+    let changed = |member: &str, value: Value| {
+        let mut changed = body.clone();
+        changed[member] = value;
+        changed
+    };
+    let good = json!({"entity_type": "user", "feature": "payment", "entity_id": "u-1"});
+    let bag = json!({"entity_type": "user", "entity_id": "u-1"});
+    let twice = json!([{"name": "n", "function": "count"}, {"name": "n", "function": "count"}]);
+    let reversed = json!([{"min_timestamp": 2, "max_timestamp": 1}]);
+    for (aggregate, code, field) in [
+        (json!(7), "invalid_argument", ""),
+        (json!({"windows": ["24h"]}), "invalid_argument", "aggregates"),
+        (changed("windows", json!(["0s"])), "invalid_argument", "windows[0]"),
+        (changed("windows", json!(["\u{fffd}"])), "invalid_argument", "windows[0]"),
+        (changed("windows", reversed), "invalid_argument", "windows[0].min_timestamp"),
+        (changed("as_of", json!("soon")), "invalid_timestamp", "as_of"),
+        (changed("aggregates", twice), "invalid_argument", "aggregates[1].name"),
+        (changed("where", json!({"in": []})), "invalid_argument", "where.in"),
+        (changed("limit", json!(1)), "invalid_argument", "limit"),
+    ] {
+        let place = |whole: &str| match field {
+            "" => whole.to_owned(),
+            field => format!("{whole}.{field}"),
+        };
+        let mut bad = good.clone();
+        bad["aggregate"] = aggregate.clone();
+        let call = json!({"requests": [good, bad]});
+        api.post("/v1/lists:batchGet", call).await.refused(code, &place("requests[1].aggregate"));
+        let call = json!({"requests": [bag], "aggregates": {"payment": aggregate}});
+        api.post("/v1/entities:batchGet", call).await.refused(code, &place("aggregates.payment"));
+    }
+    let halves = r#"{"requests": [{"entity_type": "user", "feature": "payment", "entity_id": "u-1", "aggregate":
+        {"windows": ["24h"], "aggregates": [{"name": "\ud800", "function": "count"}]}}]}"#;
+    let json = [("content-type", "application/json")];
+    let refused = api.send(Method::POST, "/v1/lists:batchGet", &json, halves.as_bytes()).await;
+    refused.refused("invalid_argument", "requests[0].aggregate.aggregates[0].name");
+    let mut limited = good.clone();
+    (limited["aggregate"], limited["limit"]) = (body.clone(), json!(5));
+    api.post("/v1/lists:batchGet", json!({"requests": [limited]}))
+        .await
+        .refused("invalid_argument", "requests[0].limit");
+}
+
+async fn put_bag(api: &Api, entity_id: &str) {
+    let (path, json) = (format!("/v1/entities/user/{entity_id}"), [("content-type", "application/json")]);
+    api.send(Method::PUT, &path, &json, b"{}").await.expect(201);
+}
+
+#[tokio::test]
+async fn aggregates_come_along_with_bags() {
+    let api = api().await;
+    let list = payments(&api).await;
+    api.feature("seen", "string", "30d").await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    put_bag(&api, "u-1").await;
+    put_bag(&api, "u-2").await;
+    let spent = json!({"windows": ["24h"], "aggregates": [{"name": "s", "function": "sum", "property": "/amount"}]});
+    let requests: Vec<_> =
+        ["u-2", "none", "u-1"].iter().map(|id| json!({"entity_type": "user", "entity_id": id})).collect();
+    let call = json!({"requests": requests, "aggregates": {"payment": spent, "seen": spent, "none": spent}});
+    let answer = api.post("/v1/entities:batchGet?lists=payment:1", call.clone()).await.expect(200);
+    let results = &answer["results"];
+    assert_eq!(results[0]["aggregates"]["payment"]["windows"][0]["results"]["s"], 0);
+    assert_eq!(results[1]["problem"]["code"], "bag_not_found");
+    assert_eq!(results[2]["aggregates"]["payment"]["windows"][0]["results"]["s"], 60.75);
+    assert_eq!(results[2]["lists"]["payment"]["items"].as_array().unwrap().len(), 1);
+    let alone = aggregate(&api, &list, spent.clone()).await;
+    assert_eq!(results[2]["aggregates"]["payment"]["windows"][0]["results"], alone["windows"][0]["results"]);
+    for place in [0, 2] {
+        let problem = |feature: &str| results[place]["aggregates"][feature]["problem"].clone();
+        assert_eq!(problem("seen")["field"], "aggregates.seen.aggregates[0].property");
+        assert_eq!(problem("none")["code"], "feature_not_found");
+    }
+    let bare = api.post("/v1/entities:batchGet", json!({"requests": requests})).await.expect(200);
+    assert_eq!((bare["results"][2].get("lists"), bare["results"][2].get("aggregates")), (None, None));
+
+    let many = vec![json!({"entity_type": "user", "entity_id": "u"}); 501];
+    let call = json!({"requests": many, "aggregates": {"payment": spent}});
+    let refused = api.post("/v1/entities:batchGet?lists=seen", call.clone()).await;
+    refused.refused("invalid_argument", "lists");
+    api.post("/v1/entities:batchGet", call).await.expect(200);
+    let call = json!({"requests": many, "aggregates": {"payment": spent, "seen": spent}});
+    api.post("/v1/entities:batchGet", call).await.refused("invalid_argument", "aggregates");
+}
+
+/// The answer has the bytes of one response: aggregates that no longer fit are requested again.
+#[tokio::test]
+async fn aggregates_with_bags_share_the_answer() {
+    let api = api_with(&[("http.response_bytes_max", "2KiB")]).await;
+    api.feature("text", "string", "30d").await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    for entity_id in ["u-1", "u-2", "u-3"] {
+        put_bag(&api, entity_id).await;
+        let texts: Vec<_> = (0..20).map(|n| (ago(60) + n, json!(format!("{n:030}")))).collect();
+        api.add(&items("text", entity_id), &texts).await;
+    }
+    let top = json!({"windows": ["1h"], "aggregates": [{"name": "t", "function": "top", "k": 20}]});
+    let requests: Vec<_> =
+        ["u-1", "u-2", "u-3"].iter().map(|id| json!({"entity_type": "user", "entity_id": id})).collect();
+    let call = json!({"requests": requests, "aggregates": {"text": top}});
+    let answer = api.post("/v1/entities:batchGet", call).await.expect(200);
+    let read: Vec<_> = (0..3).map(|place| &answer["results"][place]["aggregates"]["text"]).collect();
+    let (fitting, others): (Vec<&Value>, Vec<&Value>) =
+        read.into_iter().partition(|read| read.get("windows").is_some());
+    assert_eq!((fitting.len(), others.len()), (1, 2), "{answer}");
+    assert_eq!(fitting[0]["windows"][0]["results"]["t"].as_array().unwrap().len(), 20);
+    assert!(others.iter().all(|read| read["problem"]["code"] == "response_too_large"), "{answer}");
+}
+
+#[tokio::test]
+async fn items_that_aggregations_read_are_measured() {
+    let api = api().await;
+    let list = payments(&api).await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
+    put_bag(&api, "u-1").await;
+    let measured = async |name: &str| {
+        let text = api.get("/metrics").await.text();
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap()
+    };
+    assert_eq!(measured("liststore_items_aggregated_total").await, 0);
+    let body = json!({"windows": ["24h"], "aggregates": count()});
+    aggregate(&api, &list, body.clone()).await;
+    assert_eq!(measured("liststore_items_aggregated_total").await, 4);
+    let request = json!({"entity_type": "user", "feature": "payment", "entity_id": "u-1", "aggregate": body});
+    api.post("/v1/lists:batchGet", json!({"requests": [request]})).await.expect(200);
+    assert_eq!(measured("liststore_items_aggregated_total").await, 8);
+    let call = json!({"requests": [{"entity_type": "user", "entity_id": "u-1"}], "aggregates": {"payment": body}});
+    api.post("/v1/entities:batchGet", call).await.expect(200);
+    assert_eq!(measured("liststore_items_aggregated_total").await, 12);
+    let hour = json!({"windows": ["1h"], "aggregates": count()});
+    aggregate(&api, &list, hour).await;
+    assert_eq!(measured("liststore_items_aggregated_total").await, 14, "no item before the window is read");
+    assert_eq!(measured("liststore_items_read_total").await, 0);
 }
 
 #[tokio::test]
@@ -243,4 +387,13 @@ async fn items_that_are_aggregated_count_against_the_limit() {
     let (path, body) = (format!("{list}:aggregate"), json!({"windows": ["24h"], "aggregates": count()}));
     with_key(&api, &reader, Method::POST, &path, &body).await.expect(200);
     with_key(&api, &reader, Method::POST, &path, &body).await.refused("rate_limited", "");
+
+    let of_type = json!({"entity_type": "user"});
+    with_key(&api, &admin, Method::POST, "/v1/entity-types", &of_type).await.expect(201);
+    with_key(&api, &admin, Method::PUT, "/v1/entities/user/u-1", &json!({})).await.expect(201);
+    let limited = json!({"name": "b", "roles": ["reader"], "items_per_second": 1, "items_burst": 3});
+    let (reader, _) = key(&api, Some(&admin), limited).await;
+    let call = json!({"requests": [{"entity_type": "user", "entity_id": "u-1"}], "aggregates": {"payment": body}});
+    with_key(&api, &reader, Method::POST, "/v1/entities:batchGet", &call).await.expect(200);
+    with_key(&api, &reader, Method::POST, "/v1/entities:batchGet", &call).await.refused("rate_limited", "");
 }

@@ -64,6 +64,22 @@ fn a_bag_is_put_shown_changed_and_deleted() {
         "{joined}"
     );
     assert!(server.run(&["entity", "get", "user", "u-17", "--lists", "seen:x"]).err.contains("lists must be features"));
+    let counted = r#"={"windows":["1h"],"aggregates":[{"name":"stories","function":"count"}]}"#;
+    let (seen, none) = (format!("seen{counted}"), format!("none{counted}"));
+    let joined = server.ok(&["entity", "get", "user", "u-17", "--aggregate", &seen, "--aggregate", &none]);
+    assert!(joined.lines().any(|line| line.split_whitespace().eq(["seen:", "WINDOW", "stories"])), "{joined}");
+    assert!(joined.lines().any(|line| line.split_whitespace().eq(["1h", "1"])), "{joined}");
+    assert!(joined.contains("none: the feature user.none does not exist"), "{joined}");
+    let json = server.ok(&["entity", "get", "user", "u-17", "--aggregate", &seen, "--output", "ndjson"]);
+    assert!(json.contains(r#""aggregates":{"seen":{"as_of":"#), "{json}");
+    for (wrong, reason) in
+        [("seen", "expected FEATURE=JSON"), ("seen={}", "windows: windows is missing"), ("a b={}", "name must")]
+    {
+        let refused = server.run(&["entity", "get", "user", "u-17", "--aggregate", wrong]);
+        assert!(refused.status == 2 && refused.err.contains(reason), "{refused:?}");
+    }
+    let twice = server.run(&["entity", "get", "user", "u-17", "--aggregate", &seen, "--aggregate", &seen]);
+    assert!(twice.status == 2 && twice.err.contains("duplicate feature seen"), "{twice:?}");
     assert_eq!(server.ok(&["entity", "delete", "user", "u-17"]), "deleted the bag of user u-17\n");
     assert!(server.run(&["entity", "get", "user", "u-17"]).failed(1).contains("the entity has no bag"));
     assert!(server.ok(&["list", "get", "user", "seen", "u-17"]).contains("story-9"));

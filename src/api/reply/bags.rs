@@ -8,10 +8,10 @@ use super::super::headers::{bag_tag, write_in_bag_tag};
 use super::super::json::json;
 use super::super::problem::Problem;
 use super::super::response::Response;
-use super::batch::failed;
+use super::batch::{failed, failed_for_all};
 use crate::domain::{EntityType, Rfc3339Writer, Timestamp, ValueType};
-use crate::service::{Bag, BagsFound, EntityName, FoundBag, ServiceError, StoredBag};
-use crate::wire;
+use crate::service::{Bag, BagsFound, EntityName, FoundBag, ReadLists, ServiceError, StoredBag};
+use crate::wire::{self, RequestFailed};
 
 /// The approximate size of the text around a document, and of a problem.
 const AROUND_BYTES: usize = 256;
@@ -93,27 +93,43 @@ impl<'c, 'r> BagWriter<'c, 'r> {
         Self { call, moments: Rfc3339Writer::default() }
     }
 
-    /// Writes the document as stored, and pages as rendered.
+    /// Writes the document as stored, and what was read of lists as rendered.
     fn write(&mut self, index: usize, bag: Bag, text: &mut Vec<u8>) -> Result<(), Problem> {
-        let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists } = bag;
+        let Bag { entity: EntityName { entity_type, entity_id }, updated_at, document, lists, aggregates } = bag;
         write_entity_type(&entity_type, text);
         write_state(&mut self.moments, entity_id.as_str().as_bytes(), updated_at, &document, text)?;
-        let mut before = &b",\"lists\":{"[..];
-        let has_lists = !lists.is_empty();
-        for (feature, page) in lists {
+        self.write_lists(b",\"lists\":{", lists, |error| failed(self.call, index, error), text)?;
+        self.write_lists(b",\"aggregates\":{", aggregates, |error| failed_for_all(self.call, error), text)?;
+        text.push(b'}');
+        Ok(())
+    }
+
+    /// Writes a member with what was read of lists, if anything was.
+    fn write_lists(
+        &self,
+        begin: &[u8],
+        lists: ReadLists,
+        failed: impl Fn(ServiceError) -> RequestFailed,
+        text: &mut Vec<u8>,
+    ) -> Result<(), Problem> {
+        if lists.is_empty() {
+            return Ok(());
+        }
+        let mut before = begin;
+        for (feature, read) in lists {
             text.extend_from_slice(before);
             before = b",";
             write_json(&feature.as_str(), text)?;
             text.push(b':');
-            match page {
+            match read {
                 Ok(page) => {
                     self.call.state.metrics.items_read.inc_by(page.items as u64);
                     text.extend_from_slice(&page.text);
                 }
-                Err(error) => write_json(&failed(self.call, index, error), text)?,
+                Err(error) => write_json(&failed(error), text)?,
             }
         }
-        text.extend_from_slice(if has_lists { b"}}" } else { b"}" });
+        text.push(b'}');
         Ok(())
     }
 }

@@ -18,6 +18,15 @@ pub(crate) fn added(call: &Call<'_>, outcome: &AddOutcome) -> Added {
 pub(crate) fn failed(call: &Call<'_>, index: usize, error: ServiceError) -> RequestFailed {
     let problem = Problem::from(error);
     let problem = if problem.field.is_some() { problem.within(&format!("requests[{index}]")) } else { problem };
+    noted(call, problem)
+}
+
+/// The failure of a part of the call that all of its requests share.
+pub(super) fn failed_for_all(call: &Call<'_>, error: ServiceError) -> RequestFailed {
+    noted(call, Problem::from(error))
+}
+
+fn noted(call: &Call<'_>, problem: Problem) -> RequestFailed {
     // A read has no unknown outcome, regardless of the store's error.
     let outcome_unknown = problem.outcome_unknown && call.operation.effect.writes();
     let problem = problem.with_outcome_unknown(outcome_unknown);

@@ -181,17 +181,25 @@ pub(super) async fn aggregate(arguments: Arguments) -> Result<(), Failure> {
     let aggregated: Aggregated = client.ask(&request).await?;
     let mut output = Output::open();
     match arguments.options.output {
-        Format::Table => {
-            let names: Vec<_> = input.aggregates.iter().map(|aggregate| aggregate.name.as_str()).collect();
-            let groups: &[&str] = if input.group_by.is_some() { &["GROUP", "ITEMS"] } else { &[] };
-            let header = [&["WINDOW"][..], groups, &names[..]].concat();
-            let rows: Vec<_> = aggregated.windows.iter().flat_map(|window| rows(window, &input.aggregates)).collect();
-            output.table(&header, &rows)?;
-        }
+        Format::Table => table(&mut output, "WINDOW", &input, &aggregated)?,
         Format::Json => output.json(&aggregated)?,
         Format::Ndjson => aggregated.windows.iter().try_for_each(|window| output.json(window))?,
     }
     output.flush()
+}
+
+/// Prints the aggregates, with this header of their windows.
+pub(in crate::cli) fn table(
+    output: &mut Output,
+    windows: &str,
+    input: &AggregateInput,
+    aggregated: &Aggregated,
+) -> Result<(), Failure> {
+    let names: Vec<_> = input.aggregates.iter().map(|aggregate| aggregate.name.as_str()).collect();
+    let groups: &[&str] = if input.group_by.is_some() { &["GROUP", "ITEMS"] } else { &[] };
+    let header = [&[windows][..], groups, &names[..]].concat();
+    let rows: Vec<_> = aggregated.windows.iter().flat_map(|window| rows(window, &input.aggregates)).collect();
+    output.table(&header, &rows)
 }
 
 /// The lines of a window: one, or one for each group.

@@ -1,6 +1,6 @@
 //! `liststore list`: the items of one list, through a server's HTTP API.
 
-mod aggregate;
+pub(super) mod aggregate;
 mod look;
 mod remove;
 

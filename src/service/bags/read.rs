@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::super::bag::{Bag, EntityName, JoinedList, JoinedLists};
 use super::super::bag_conditions::BagError;
 use super::super::batch::{AnswerRoom, SetAside, in_time};
-use super::super::requests::{GetItems, ListName};
+use super::super::requests::{AggregateList, GetItems, ListName, ListRead};
 use super::super::{Caller, Service, ServiceError};
 use crate::access::{Permission, Resource, decide};
-use crate::domain::{EntityType, Item, ListKey, Order};
+use crate::domain::{EntityType, FeatureName, Item, ListKey, Order};
 use crate::items::ReadBag;
 use crate::metadata::catalog::CatalogVersion;
 
@@ -26,7 +26,7 @@ impl Service {
         entity: EntityName,
         joined: JoinedLists,
     ) -> Result<Bag, ServiceError> {
-        caller.take_items(1 + joined.lists.len())?;
+        caller.take_items(1 + joined.count())?;
         let deadline = self.deadline(caller);
         let found = self.bags_of(&entity.entity_type, deadline).await?;
         let room = Cell::new(AnswerRoom::of(self.options.page_bytes_max));
@@ -43,7 +43,7 @@ impl Service {
         entities: Vec<Result<EntityName, ServiceError>>,
         joined: JoinedLists,
     ) -> Result<Vec<BagAnswer>, ServiceError> {
-        caller.take_items(entities.len() * (1 + joined.lists.len()))?;
+        caller.take_items(entities.len() * (1 + joined.count()))?;
         let (entities, refused) = SetAside::sort_out(entities);
         let deadline = self.deadline(caller);
         let mut types: BTreeMap<EntityType, Result<CatalogVersion, ServiceError>> = BTreeMap::new();
@@ -150,7 +150,8 @@ impl Service {
             room.set(before);
             return Err(if before.is_untouched() { lack } else { ServiceError::NoRoomInAnswer });
         }
-        Ok(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists: Vec::new() })
+        let (lists, aggregates) = (Vec::new(), Vec::new());
+        Ok(Bag { entity, updated_at: bag.timestamp, document: bag.value, lists, aggregates })
     }
 
     /// The definition of the bags of a type, if the caller may read them.
@@ -173,38 +174,48 @@ impl Service {
         room: &Cell<AnswerRoom>,
         deadline: Instant,
     ) -> Result<(), ServiceError> {
-        let JoinedLists { lists, int64_as } = joined;
-        if lists.is_empty() {
+        if joined.count() == 0 {
             return Ok(());
         }
         let entities: Vec<EntityName> = bags.iter().flatten().map(|bag| bag.entity.clone()).collect();
-        let of_entity = |entity: &'_ EntityName| {
-            let EntityName { entity_type, entity_id } = entity.clone();
-            lists.iter().map(move |list| (entity_type.clone(), entity_id.clone(), list))
-        };
-        let names: Vec<_> = entities.iter().flat_map(of_entity).collect();
-        let requests: Vec<_> = names
-            .iter()
-            .map(|(entity_type, entity_id, JoinedList { feature, limit })| GetItems {
-                list: ListName {
-                    entity_type: entity_type.as_str(),
-                    feature: feature.as_str(),
-                    version: Cow::Borrowed(""),
-                    entity_id: entity_id.clone(),
-                },
-                min_timestamp: None,
-                max_timestamp: None,
-                as_of: None,
-                order: Order::Newest,
-                limit: *limit,
-                page_token: None,
-                int64_as: *int64_as,
-            })
-            .collect();
-        let mut pages = self.read_pages(caller, &requests, room, deadline).await?.into_iter();
+        let members: Vec<String> = joined.aggregates.iter().map(|(name, _)| format!("aggregates.{name}")).collect();
+        let reads = entities.iter().flat_map(|entity| reads_of(entity, joined, &members)).collect();
+        let mut answers = self.read_lists(caller, reads, room, deadline).await?.into_iter();
         for bag in bags.iter_mut().flatten() {
-            bag.lists = lists.iter().map(|list| list.feature.clone()).zip(pages.by_ref()).collect();
+            bag.lists = joined.lists.iter().map(|list| list.feature.clone()).zip(answers.by_ref()).collect();
+            bag.aggregates = joined.aggregates.iter().map(|(name, _)| name.clone()).zip(answers.by_ref()).collect();
         }
         Ok(())
     }
+}
+
+/// The reads of an entity's lists: pages, and then aggregates, whose inputs are these members of the request.
+fn reads_of<'r>(
+    entity: &'r EntityName,
+    joined: &'r JoinedLists,
+    members: &'r [String],
+) -> impl Iterator<Item = ListRead<'r>> {
+    let int64_as = joined.int64_as;
+    let list = move |feature: &'r FeatureName| ListName {
+        entity_type: entity.entity_type.as_str(),
+        feature: feature.as_str(),
+        version: Cow::Borrowed(""),
+        entity_id: entity.entity_id.clone(),
+    };
+    let page = move |JoinedList { feature, limit }: &'r JoinedList| {
+        ListRead::Items(GetItems {
+            list: list(feature),
+            min_timestamp: None,
+            max_timestamp: None,
+            as_of: None,
+            order: Order::Newest,
+            limit: *limit,
+            page_token: None,
+            int64_as,
+        })
+    };
+    let aggregate = move |((feature, input), member): (&'r (FeatureName, _), &'r String)| {
+        ListRead::Aggregates(AggregateList { list: list(feature), input, member, int64_as })
+    };
+    joined.lists.iter().map(page).chain(joined.aggregates.iter().zip(members).map(aggregate))
 }

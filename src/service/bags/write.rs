@@ -58,7 +58,8 @@ impl Service {
         };
         let WrittenBag { after, .. } = self.write_bag(caller, &entity, &conditions, merge).await?;
         let NewItem { timestamp, value, .. } = after.ok_or(BagError::NotFound)?;
-        Ok(Bag { entity, updated_at: timestamp, document: value, lists: Vec::new() })
+        let (lists, aggregates) = (Vec::new(), Vec::new());
+        Ok(Bag { entity, updated_at: timestamp, document: value, lists, aggregates })
     }
 
     pub(crate) async fn delete_bag(

@@ -10,13 +10,12 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::super::page_cache::RenderedPage;
-use super::super::requests::ListName;
+use super::super::requests::AggregateList;
 use super::super::{Caller, Service, ServiceError};
 use super::get::{AnswerRoom, PageAnswer};
 use super::in_time;
 use crate::access::{ANSWER_BYTES_MIN, Permission, SMALL_BYTES};
-use crate::domain::Int64As;
-use crate::wire::{AggregateInput, Problem};
+use crate::wire::Problem;
 
 /// Lists of one call that are aggregated at once.
 const LISTS_AT_ONCE: usize = 8;
@@ -29,7 +28,7 @@ impl Service {
     pub(super) async fn aggregate_lists(
         &self,
         caller: &Caller,
-        requests: &[(ListName<'_>, &AggregateInput, Option<Int64As>)],
+        requests: &[AggregateList<'_>],
         room: &Cell<AnswerRoom>,
         deadline: Instant,
     ) -> Result<Vec<PageAnswer>, ServiceError> {
@@ -37,16 +36,17 @@ impl Service {
             return Ok(Vec::new());
         }
         self.reserve(caller, requests.len().min(LISTS_AT_ONCE) * SMALL_BYTES)?;
-        let lists = requests.iter().map(|(list, ..)| list);
+        let lists = requests.iter().map(|request| &request.list);
         let versions = self.versions(caller, Permission::ListsRead, lists, deadline).await;
         let turn = Mutex::default();
-        let aggregating = requests.iter().enumerate().map(|(index, (list, input, int64_as))| {
+        let aggregating = requests.iter().enumerate().map(|(index, request)| {
+            let AggregateList { list, input, member, int64_as } = request;
             let (found, turn) = (versions.of(index).clone(), &turn);
             async move {
                 AnswerRoom::check(room)?;
                 in_time(deadline)?;
                 let text = self.aggregate(caller, list, (found?, *input, *int64_as), turn, deadline).await;
-                let text = text.map_err(of_member)?;
+                let text = text.map_err(|error| of_member(error, member))?;
                 self.take_room(caller, room, RenderedPage { text: text.into(), tag: Bytes::new(), items: 0 })
             }
         });
@@ -58,12 +58,12 @@ impl Service {
     }
 }
 
-/// A refusal of the member `aggregate` names it.
-fn of_member(error: ServiceError) -> ServiceError {
+/// A refusal of the input names its member.
+fn of_member(error: ServiceError, member: &str) -> ServiceError {
     let problem = match error {
         ServiceError::Invalid { field, invalid } => Problem::from(invalid).at(field),
         ServiceError::Malformed(problem) if problem.field.is_some() => *problem,
         other => return other,
     };
-    ServiceError::malformed(&problem.within("aggregate"))
+    ServiceError::malformed(&problem.within(member))
 }

@@ -1,4 +1,4 @@
-//! Reads pages of many lists.
+//! Reads many lists: pages of items, or their aggregates.
 //!
 //! Pages in memory are read on the calling thread, list by list. Other pages are read through their actors, a bounded
 //! number at once, each with a separate permit. Equal requests share a read.
@@ -112,26 +112,38 @@ impl Service {
         let deadline = self.deadline(caller);
         let room = Cell::new(AnswerRoom::of(self.options.page_bytes_max));
         let (requests, refused) = SetAside::sort_out(requests);
+        let answers = self.read_lists(caller, requests, &room, deadline).await?;
+        Ok(refused.put_back(answers))
+    }
+
+    /// Reads lists, each with a separate result, together within the room. Pages of items have precedence over
+    /// aggregates.
+    pub(in crate::service) async fn read_lists(
+        &self,
+        caller: &Caller,
+        requests: Vec<ListRead<'_>>,
+        room: &Cell<AnswerRoom>,
+        deadline: Instant,
+    ) -> Result<Vec<PageAnswer>, ServiceError> {
         let (mut gets, mut aggregates, mut are_gets) = (Vec::with_capacity(requests.len()), Vec::new(), Vec::new());
         for request in requests {
             are_gets.push(matches!(request, ListRead::Items(_)));
             match request {
                 ListRead::Items(get) => gets.push(get),
-                ListRead::Aggregates(list, input, int64_as) => aggregates.push((list, input, int64_as)),
+                ListRead::Aggregates(aggregate) => aggregates.push(aggregate),
             }
         }
-        let mut pages = self.read_pages(caller, &gets, &room, deadline).await?;
-        if !aggregates.is_empty() {
-            let mut aggregated = self.aggregate_lists(caller, &aggregates, &room, deadline).await?.into_iter();
-            let mut read = pages.into_iter();
-            pages =
-                are_gets.iter().filter_map(|is_get| if *is_get { read.next() } else { aggregated.next() }).collect();
+        let pages = self.read_pages(caller, &gets, room, deadline).await?;
+        if aggregates.is_empty() {
+            return Ok(pages);
         }
-        Ok(refused.put_back(pages))
+        let mut aggregated = self.aggregate_lists(caller, &aggregates, room, deadline).await?.into_iter();
+        let mut pages = pages.into_iter();
+        Ok(are_gets.iter().filter_map(|is_get| if *is_get { pages.next() } else { aggregated.next() }).collect())
     }
 
     /// Reads pages of lists, each with a separate result, together within the room.
-    pub(in crate::service) async fn read_pages(
+    async fn read_pages(
         &self,
         caller: &Caller,
         requests: &[GetItems<'_>],

@@ -1,7 +1,7 @@
 //! The bags of an entity type, read from a server part by part, and written to one.
 
 use futures_util::stream::{self, TryStreamExt};
-use liststore_contract::operations::batch_get_bags::{BagRequest, BatchGetBagsInput};
+use liststore_contract::operations::batch_get_bags::{BagRequest, BatchGetBagsInput, JoinedAggregates};
 use liststore_contract::operations::{batch_get_bags, list_bags, put_bag};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -69,7 +69,7 @@ async fn read(
     bags: &mut Vec<MovedBag>,
 ) -> Result<usize, Failure> {
     let request = |entity_id: &EntityId| BagRequest { entity_type: entity_type.clone(), entity_id: entity_id.clone() };
-    let input = BatchGetBagsInput { requests: ids.iter().map(request).collect() };
+    let input = BatchGetBagsInput { requests: ids.iter().map(request).collect(), aggregates: JoinedAggregates::new() };
     let request = Request::new(&batch_get_bags::ROW, &[]).body(&input)?;
     let BatchResults { results } = client.ask(&request).await?;
     if results.len() != ids.len() {

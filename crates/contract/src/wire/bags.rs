@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::body::{check_syntax, text_of};
 use super::texts::{self, JOINED_LISTS_MAX};
-use super::{ErrorCode, PageResult, Problem};
+use super::{AggregatedResult, ErrorCode, PageResult, Problem};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{Document, FeatureName, Limit};
 
@@ -68,6 +68,10 @@ pub struct Bag {
     #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, PageResult>, required = false)]
     pub lists: Option<Box<RawValue>>,
+    /// The requested aggregates of lists, by feature; absent if none were requested.
+    #[serde(default)]
+    #[schema(value_type = std::collections::BTreeMap<String, AggregatedResult>, required = false)]
+    pub aggregates: Option<Box<RawValue>>,
 }
 
 /// A bag that was stored.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ItemPage, Problem, ProblemBody};
+use super::{Aggregated, ItemPage, Problem, ProblemBody};
 
 /// The most lists of one call.
 pub const BATCH_LISTS_MAX: usize = 1_000;
@@ -18,6 +18,14 @@ pub type Requests<T> = Vec<Result<T, Problem>>;
 #[serde(untagged)]
 pub enum PageResult {
     Page(ItemPage),
+    Failed(RequestFailed),
+}
+
+/// The aggregates of a list, or the problem.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum AggregatedResult {
+    Aggregates(Aggregated),
     Failed(RequestFailed),
 }
 

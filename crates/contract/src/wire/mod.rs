@@ -44,7 +44,7 @@ pub use aggregate::{
 };
 pub use annotations::Annotations;
 pub use bags::{BATCH_BAGS_MAX, Bag, BagStored, Properties, read_document, read_joined_lists};
-pub use batch::{BATCH_ITEMS_MAX, BATCH_LISTS_MAX, PageResult, RequestFailed, Requests};
+pub use batch::{AggregatedResult, BATCH_ITEMS_MAX, BATCH_LISTS_MAX, PageResult, RequestFailed, Requests};
 pub use changes::{Action, Change, HistoryPage};
 pub use entity_types::EntityType;
 pub use error_code::{CodeRow, ErrorCode};

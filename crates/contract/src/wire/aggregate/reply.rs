@@ -43,7 +43,8 @@ pub struct WindowAggregates {
     // Inclusive.
     #[schema(value_type = texts::Timestamp, inline)]
     pub max_timestamp: String,
-    /// Whether the results have all items of the window that were ever added and not removed.
+    /// Whether the results have all items of the window that were ever added and not removed. Items that had expired
+    /// before the TTL was lengthened are not noticed.
     pub complete: bool,
     /// Why the window is not complete: `ttl` if it begins before the oldest moment whose items are visible, `max_items`
     /// if it begins before the last item that the list shows, `items_max` if the server read as many items as it may.
