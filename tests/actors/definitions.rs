@@ -1,28 +1,13 @@
 //! The metadata actor and its catalog on a store that other servers share, which changes, stalls and
 //! fails on demand. `--test postgres` has the same on a real database.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use liststore::access::token::Secret;
-use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError, StoredCatalogOptions};
+use liststore::actors::{MetadataHandle, MetadataOptions, RefreshOptions, ResolveError};
 use liststore::definition::VersionProperties;
-use liststore::domain::{
-    Author, EntityType, FeatureId, FeatureName, JobId, KeyId, KeyName, Limit, RateLimits, Revision, Role, Scope,
-    Timestamp, Ttl, ValueType,
-};
-use liststore::metadata::change::Transition;
-use liststore::metadata::jobs::Job;
-use liststore::metadata::keys::change::KeyTransition;
-use liststore::metadata::keys::erasures::ErasureEntry;
-use liststore::metadata::keys::server_changes::ServerChangeEntry;
-use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange};
-use liststore::metadata::local::{Journal, LocalStore, State};
-use liststore::metadata::memory::MemoryJournal;
-use liststore::metadata::snapshot_file::SnapshotFile;
-use liststore::metadata::{Change, HistoryEntry, MetadataError, NewFeature, News, Page, Precondition};
+use liststore::domain::{Author, EntityType, FeatureId, FeatureName, Ttl, ValueType};
+use liststore::metadata::{Change, MetadataError, NewFeature, News};
 use tokio::time::Instant;
 
 use crate::elsewhere::SharedStore;
@@ -30,7 +15,7 @@ use crate::faulty::Faults;
 use crate::until;
 
 /// Bounds that only tests of the bounds reach.
-fn options() -> MetadataOptions {
+pub fn options() -> MetadataOptions {
     let (millis, secs) = (Duration::from_millis, Duration::from_secs);
     let refresh = RefreshOptions {
         retry_delay_max: secs(2),
@@ -41,11 +26,11 @@ fn options() -> MetadataOptions {
     MetadataOptions { permits: 64, timeout: millis(2_800), refresh, in_step_for: millis(5_000), stored: None }
 }
 
-fn id(name: &str) -> FeatureId {
+pub fn id(name: &str) -> FeatureId {
     FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new(name).unwrap() }
 }
 
-fn new_feature(name: &str) -> NewFeature {
+pub fn new_feature(name: &str) -> NewFeature {
     NewFeature {
         id: id(name),
         value_type: ValueType::String,
@@ -64,11 +49,11 @@ async fn started(store: &Arc<SharedStore>) -> MetadataHandle {
     handle
 }
 
-async fn resolve(handle: &MetadataHandle, name: &str) -> Result<(), ResolveError> {
+pub async fn resolve(handle: &MetadataHandle, name: &str) -> Result<(), ResolveError> {
     handle.resolve("user", name, "", Instant::now() + Duration::from_secs(60)).await.map(|_| ())
 }
 
-fn knows(handle: &MetadataHandle, name: &str) -> bool {
+pub fn knows(handle: &MetadataHandle, name: &str) -> bool {
     handle.catalog().version("user", name, "").is_ok()
 }
 
@@ -243,178 +228,6 @@ async fn stopping_closes_the_store_and_refuses_what_comes_later() {
     assert_eq!(store.creations_begun(), 0);
 }
 
-/// A journal that stores a change, and cannot report it: like a disk whose last write failed after it was made. It can
-/// be read again on demand.
-#[derive(Default)]
-struct DoubtfulJournal {
-    kept: MemoryJournal,
-    /// The whole stored state, which a store finds that opens it again.
-    state: State,
-    doubt: Arc<Doubt>,
-}
-
-#[derive(Default)]
-struct Doubt {
-    fails: AtomicBool,
-    broken: AtomicBool,
-    unreadable: AtomicBool,
-    panics: AtomicBool,
-    unsettled: AtomicBool,
-    settles: AtomicUsize,
-}
-
-impl Journal for DoubtfulJournal {
-    fn append(&mut self, transitions: &[Transition]) -> Result<(), MetadataError> {
-        self.kept.append(transitions)?;
-        for transition in transitions {
-            let before = self.state.features.get(&transition.id).unwrap();
-            self.state.apply(before.as_ref(), transition);
-        }
-        assert!(!self.doubt.panics.swap(false, SeqCst), "injected panic");
-        if self.doubt.fails.swap(false, SeqCst) {
-            self.doubt.broken.store(true, SeqCst);
-            return Err(MetadataError::Unavailable { reason: "doubtful".into(), outcome_unknown: true });
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self) -> Result<(), MetadataError> {
-        self.doubt.settles.fetch_add(1, SeqCst);
-        if self.doubt.unsettled.swap(false, SeqCst) {
-            return Err(MetadataError::Unavailable { reason: "unsettled".into(), outcome_unknown: false });
-        }
-        self.kept.settle()
-    }
-
-    fn let_go(&mut self) {
-        self.doubt.broken.store(true, SeqCst);
-    }
-
-    fn recover(&mut self) -> Result<Option<State>, MetadataError> {
-        if self.doubt.broken.load(SeqCst) && self.doubt.unreadable.load(SeqCst) {
-            return Err(MetadataError::Unavailable { reason: "unreadable".into(), outcome_unknown: false });
-        }
-        Ok(self.doubt.broken.swap(false, SeqCst).then(|| self.state.clone()))
-    }
-
-    fn append_key(&mut self, transition: &KeyTransition) -> Result<(), MetadataError> {
-        self.kept.append_key(transition)
-    }
-
-    fn append_erasure(&mut self, entry: &ErasureEntry, job: Option<&Job>) -> Result<(), MetadataError> {
-        self.kept.append_erasure(entry, job)
-    }
-
-    fn append_server_change(&mut self, entry: &ServerChangeEntry) -> Result<(), MetadataError> {
-        self.kept.append_server_change(entry)
-    }
-
-    fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
-        self.kept.jobs()
-    }
-
-    fn keep_job(&mut self, job: &Job) -> Result<(), MetadataError> {
-        self.kept.keep_job(job)
-    }
-
-    fn forget_job(&mut self, id: JobId) -> Result<(), MetadataError> {
-        self.kept.forget_job(id)
-    }
-
-    fn note_uses(&mut self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
-        self.kept.note_uses(uses)
-    }
-
-    fn audit(
-        &self,
-        filter: &AuditFilter,
-        before: Option<Revision>,
-        page_size: Limit,
-    ) -> Result<AuditPage, MetadataError> {
-        self.kept.audit(filter, before, page_size)
-    }
-
-    fn history(
-        &self,
-        id: &FeatureId,
-        before: Option<Revision>,
-        page_size: Limit,
-    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
-        self.kept.history(id, before, page_size)
-    }
-}
-
-/// A created feature that no list operation found, and a deleted one that still accepted adds: the store had the change
-/// after its journal recovered, and the catalog did not.
-#[actix::test]
-async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
-    for unreadable_at_first in [false, true] {
-        let doubt = Arc::new(Doubt::default());
-        let journal = DoubtfulJournal { doubt: Arc::clone(&doubt), ..Default::default() };
-        let store = Arc::new(LocalStore::new(State::default(), journal));
-        let clock = Arc::new(Faults::default());
-        let handle = MetadataHandle::start(store, clock, options()).await.unwrap();
-        until("the catalog is loaded", || handle.catalog().snapshot().is_some()).await;
-
-        doubt.unreadable.store(unreadable_at_first, SeqCst);
-        doubt.fails.store(true, SeqCst);
-        let created = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
-        assert!(created.is_err_and(|error| error.outcome_unknown()));
-        if unreadable_at_first {
-            until("that it is behind shows", || handle.unavailable_reason().is_some_and(|why| *why == "unreadable"))
-                .await;
-            assert!(!knows(&handle, "seen"));
-            doubt.unreadable.store(false, SeqCst);
-        }
-        until("the creation is known", || knows(&handle, "seen")).await;
-
-        doubt.unreadable.store(unreadable_at_first, SeqCst);
-        doubt.fails.store(true, SeqCst);
-        let deleted = handle
-            .apply(Change::DeleteFeature { id: id("seen"), condition: Precondition::None }, Author::anonymous())
-            .await;
-        assert!(deleted.is_err_and(|error| error.outcome_unknown()));
-        doubt.unreadable.store(false, SeqCst);
-        until("the deletion is known", || !knows(&handle, "seen")).await;
-        until("no trouble is left", || handle.unavailable_reason().is_none()).await;
-        handle.stop(Duration::from_secs(60)).await;
-    }
-}
-
-async fn started_doubtful() -> (MetadataHandle, Arc<Doubt>) {
-    let doubt = Arc::new(Doubt::default());
-    let journal = DoubtfulJournal { doubt: Arc::clone(&doubt), ..Default::default() };
-    let store = Arc::new(LocalStore::new(State::default(), journal));
-    let handle = MetadataHandle::start(store, Arc::new(Faults::default()), options()).await.unwrap();
-    until("the catalog is loaded", || handle.catalog().snapshot().is_some()).await;
-    (handle, doubt)
-}
-
-/// The journal has it, and the state in memory does not.
-#[actix::test]
-async fn a_change_that_panicked_is_read_again() {
-    let (handle, doubt) = started_doubtful().await;
-    doubt.panics.store(true, SeqCst);
-    let created = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
-    assert!(created.is_err_and(|error| error.outcome_unknown()));
-    until("the creation is known", || knows(&handle, "seen")).await;
-    let again = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
-    assert!(matches!(again, Err(MetadataError::FeatureExists(_))), "{again:?}");
-    handle.stop(Duration::from_secs(60)).await;
-}
-
-#[actix::test]
-async fn a_store_that_cannot_settle_is_asked_again() {
-    let (handle, doubt) = started_doubtful().await;
-    until("it settles at the start", || doubt.settles.load(SeqCst) == 1).await;
-    doubt.unsettled.store(true, SeqCst);
-    handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await.unwrap();
-    until("it is asked again", || doubt.settles.load(SeqCst) == 3).await;
-    until("no trouble is left", || handle.unavailable_reason().is_none()).await;
-    handle.stop(Duration::from_secs(60)).await;
-    assert_eq!(doubt.settles.load(SeqCst), 4, "and at the end");
-}
-
 /// A server that cannot read its definitions is not ready, and its own change does not create a catalog.
 #[actix::test]
 async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
@@ -453,77 +266,4 @@ async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
     assert!(knows(&handle, "third"));
     handle.stop(Duration::from_secs(5)).await;
     assert!(store.is_closed());
-}
-
-fn kept_in(dir: &Path, age_max: Duration) -> MetadataOptions {
-    let file = SnapshotFile::new(dir, "this test".to_owned());
-    MetadataOptions { stored: Some(StoredCatalogOptions { file, age_max }), ..options() }
-}
-
-async fn started_kept(store: &Arc<SharedStore>, dir: &Path, age_max: Duration) -> MetadataHandle {
-    let clock = Arc::new(Faults::default());
-    MetadataHandle::start(Arc::clone(store) as Arc<_>, clock, kept_in(dir, age_max)).await.unwrap()
-}
-
-fn creation(secret: &Secret) -> KeyChange {
-    KeyChange::Create {
-        id: secret.id,
-        hash: secret.hash(),
-        name: KeyName::new("feed").unwrap(),
-        roles: vec![Role::Reader],
-        scopes: vec![Scope::all()],
-        limits: RateLimits::default(),
-        expires_at: None,
-    }
-}
-
-/// Its lists once answered 503 until the store was back.
-#[actix::test]
-async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let age_max = Duration::from_secs(60);
-    let store = Arc::new(SharedStore::new(true));
-    let first = started_kept(&store, dir.path(), age_max).await;
-    until("the catalog is loaded", || first.catalog().snapshot().is_some()).await;
-    first.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await.unwrap();
-    let file = SnapshotFile::new(dir.path(), "this test".to_owned());
-    let secret = Secret::generate().unwrap();
-    first.change_key(creation(&secret), Author::anonymous()).await.unwrap();
-    let is_kept = || {
-        file.read().is_ok_and(|(catalog, keys)| {
-            catalog.version("user", "seen", "").is_ok() && keys.keys.iter().any(|key| key.id == secret.id)
-        })
-    };
-    until("it is kept", is_kept).await;
-    first.stop(Duration::from_secs(5)).await;
-
-    store.create_elsewhere(new_feature("later")).await;
-    store.be_unreadable(true);
-    let second = started_kept(&store, dir.path(), age_max).await;
-    until("what was kept stands in", || knows(&second, "seen")).await;
-    assert!(second.catalog().snapshot().unwrap().is_stored());
-    assert!(second.unavailable_reason().is_some() && second.stored_as_of().is_some());
-    assert!(matches!(resolve(&second, "later").await, Err(ResolveError::Unavailable { .. })), "it may be there");
-    store.be_unreadable(false);
-    let is_read = || !second.catalog().snapshot().unwrap().is_stored() && second.unavailable_reason().is_none();
-    until("the store is read", is_read).await;
-    assert!(knows(&second, "later") && knows(&second, "seen"));
-    second.stop(Duration::from_secs(5)).await;
-}
-
-/// Like a copy from before a deletion and a new creation of the same name: it is useless if the store can answer.
-#[actix::test]
-async fn what_was_kept_never_stands_before_a_store_that_can_be_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let kept = SharedStore::new(true);
-    kept.create_elsewhere(new_feature("stale")).await;
-    let first = started_kept(&Arc::new(kept), dir.path(), Duration::from_secs(60)).await;
-    let file = SnapshotFile::new(dir.path(), "this test".to_owned());
-    until("it is kept", || file.read().is_ok()).await;
-    first.stop(Duration::from_secs(5)).await;
-    let store = Arc::new(SharedStore::new(true));
-    let second = started_kept(&store, dir.path(), Duration::from_secs(60)).await;
-    until("the catalog is loaded", || second.catalog().snapshot().is_some()).await;
-    assert!(!knows(&second, "stale") && !second.catalog().snapshot().unwrap().is_stored());
-    second.stop(Duration::from_secs(5)).await;
 }

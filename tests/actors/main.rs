@@ -1,12 +1,14 @@
 //! The pool under faults that a real store will not produce on demand: operations that panic, an
-//! actor that dies, a store that stalls, sessions that do not open. In `definitions`, the metadata
-//! actor under such faults.
+//! actor that dies, a store that stalls, sessions that do not open. `definitions`, `doubtful` and `stored_catalog` have
+//! the metadata actor under such faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod definitions;
+mod doubtful;
 mod elsewhere;
 mod faulty;
 mod resizing;
+mod stored_catalog;
 
 use std::sync::Arc;
 use std::time::Duration;

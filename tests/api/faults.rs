@@ -1,34 +1,20 @@
 //! Stores with faults on demand, in front of the models in memory.
 
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use liststore::app::Stores;
-use liststore::definition::Feature;
-use liststore::domain::{
-    ApiKey, EntityType, FeatureId, JobId, KeyId, Limit, ListKey, NewItem, Revision, SystemClock, Timestamp,
-};
+use liststore::domain::{SystemClock, Timestamp};
+use liststore::items::StoreError;
 use liststore::items::memory::MemoryStore;
-use liststore::items::{
-    Abilities, Around, BagSwaps, ByteErasure, Done, Erased, ItemSession, ItemStore, ListAccess, OpContext, StoreError,
-    Surrounded, ToAwait,
-};
-use liststore::metadata::jobs::Job;
-use liststore::metadata::keys::erasures::{Erasure, ErasureEntry};
-use liststore::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
-use liststore::metadata::keys::{AuditFilter, AuditPage, KeyChange, Keys};
 use liststore::metadata::memory::memory_store;
-use liststore::metadata::{
-    AccessStore, Applied, Change, ChangeContext, EachDefinition, FeatureFilter, HistoryEntry, JobStore, LastGeneration,
-    MetadataError, MetadataStore, Page, Precondition,
-};
+use liststore::metadata::{Change, MetadataError};
 use prometheus::Registry;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::client::Api;
+use super::faulty_items::FaultyItems;
+use super::faulty_metadata::FaultyMetadata;
 use super::support::{settings, spawn_with};
 
 /// The calls of the stores, in order.
@@ -59,7 +45,7 @@ pub struct Faults {
     pub made_anew: Mutex<Option<Change>>,
     /// Whether other servers have these definitions too.
     pub shares_definitions: AtomicBool,
-    reading_went_well: AtomicBool,
+    pub reading_went_well: AtomicBool,
     pub panics: AtomicBool,
     /// How many operations the store has begun.
     pub begun: AtomicUsize,
@@ -79,9 +65,9 @@ pub struct Faults {
     /// The store's promise about erased bytes.
     pub erased_by: Mutex<Option<Result<Timestamp, StoreError>>>,
     /// How many more sessions may be opened.
-    sessions_left: AtomicUsize,
+    pub sessions_left: AtomicUsize,
     stalled: watch::Sender<bool>,
-    clears_held: watch::Sender<bool>,
+    pub clears_held: watch::Sender<bool>,
 }
 
 impl Faults {
@@ -103,14 +89,14 @@ impl Faults {
         self.sessions_left.store(sessions, SeqCst);
     }
 
-    async fn meet(&self) -> Result<(), StoreError> {
+    pub async fn meet(&self) -> Result<(), StoreError> {
         self.begun.fetch_add(1, SeqCst);
         self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
         assert!(!self.panics.load(SeqCst), "injected panic");
         self.items.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
-    async fn meet_metadata(&self) -> Result<(), MetadataError> {
+    pub async fn meet_metadata(&self) -> Result<(), MetadataError> {
         self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
         self.metadata.lock().unwrap().clone().map_or(Ok(()), Err)
     }
@@ -175,308 +161,4 @@ pub async fn faulty_beside(
 
 pub fn refuse_sessions(faults: &Faults) {
     faults.allow_only(0);
-}
-
-struct FaultyItems {
-    faults: Arc<Faults>,
-    inner: Arc<MemoryStore>,
-}
-
-#[async_trait(?Send)]
-impl ItemStore for FaultyItems {
-    async fn open_session(&self) -> Result<Rc<dyn ItemSession>, StoreError> {
-        if self.faults.sessions_left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err() {
-            return Err(StoreError::Unavailable { reason: "refused by the test".to_owned(), outcome_unknown: false });
-        }
-        Ok(Surrounded::by(FaultySession { faults: Arc::clone(&self.faults), inner: self.inner.open_session().await? }))
-    }
-
-    fn abilities(self: Arc<Self>) -> Abilities {
-        Abilities {
-            memory: None,
-            permits: None,
-            bag_swaps: BagSwaps::Atomic,
-            reclaim: None,
-            backup: Err("a store of tests"),
-            erasure: Some(self),
-            migration: None,
-        }
-    }
-
-    fn sync(&self) -> Result<(), StoreError> {
-        self.faults.events.lock().unwrap().push(Event::Sync);
-        self.faults.sync_fails.lock().unwrap().clone().map_or_else(|| self.inner.sync(), Err)
-    }
-
-    async fn idle(&self) {}
-
-    async fn close(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn read_only(&self) -> Option<String> {
-        self.faults.read_only.lock().unwrap().clone()
-    }
-
-    fn warning(&self) -> Option<String> {
-        None
-    }
-}
-
-impl ByteErasure for FaultyItems {
-    fn held(&self, lists: &[ListKey], _: Instant) -> Result<Option<Vec<bool>>, StoreError> {
-        let held = self.faults.held.lock().unwrap();
-        Ok(held.as_ref().map(|held| lists.iter().map(|list| held.contains(&name(list))).collect()))
-    }
-
-    fn erase_removed(&self) -> Result<Erased, StoreError> {
-        Ok(Erased::Later)
-    }
-
-    fn erase_in_time(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.faults.erased_by.lock().unwrap().clone().transpose()
-    }
-}
-
-/// A list, as the faults name it.
-fn name(list: &ListKey) -> String {
-    format!("{} {}", list.feature_key, list.entity_id.as_str())
-}
-
-struct FaultySession {
-    faults: Arc<Faults>,
-    inner: Rc<dyn ItemSession>,
-}
-
-impl FaultySession {
-    fn fail_if(&self, fails: bool) -> Result<(), StoreError> {
-        let failure = || StoreError::Unavailable { reason: "SECRET".to_owned(), outcome_unknown: false };
-        if fails { Err(failure()) } else { Ok(()) }
-    }
-
-    async fn before_swap(&self) -> Result<(), StoreError> {
-        self.faults.meet().await?;
-        self.fail_if(self.faults.swaps_fail.load(SeqCst))?;
-        self.faults.events.lock().unwrap().push(Event::Items);
-        Ok(())
-    }
-}
-
-#[async_trait(?Send)]
-impl Around for FaultySession {
-    type Held = ();
-
-    fn session(&self) -> &dyn ItemSession {
-        &*self.inner
-    }
-
-    async fn before(&self, _: &OpContext, access: ListAccess<'_>) -> Result<(), StoreError> {
-        match access {
-            ListAccess::Read(list) => {
-                self.faults.meet().await?;
-                self.fail_if(self.faults.unreadable.lock().unwrap().contains(&name(list)))
-            }
-            ListAccess::Remove(_) | ListAccess::Walk(_) => self.faults.meet().await,
-            ListAccess::RemoveAll(list) => {
-                self.faults.meet().await?;
-                self.faults.clears_held.subscribe().wait_for(|held| !held).await.unwrap();
-                self.fail_if(self.faults.uncleared.lock().unwrap().contains(&name(list)))?;
-                self.faults.cleared.lock().unwrap().push(name(list));
-                self.faults.events.lock().unwrap().push(Event::Items);
-                Ok(())
-            }
-            ListAccess::Swap(_) => self.before_swap().await,
-            ListAccess::EnterBags(bags) => {
-                for _ in bags {
-                    self.before_swap().await?;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
-        Some(Box::pin(async move {
-            let added = match self.faults.meet().await {
-                Ok(()) => self.inner.add(&op, &list, items).await,
-                Err(failed) => Err(failed),
-            };
-            done(added);
-        }))
-    }
-}
-
-struct FaultyMetadata {
-    faults: Arc<Faults>,
-    inner: Box<dyn MetadataStore>,
-}
-
-impl FaultyMetadata {
-    /// Before an entry of the audit trail is written.
-    async fn meet_note(&self) -> Result<(), MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.faults.events.lock().unwrap().push(Event::Note);
-        match &mut *self.faults.notes_left.lock().unwrap() {
-            None => Ok(()),
-            Some((0, error)) => Err(error.clone()),
-            Some((left, _)) => {
-                *left -= 1;
-                Ok(())
-            }
-        }
-    }
-
-    /// Once it is written.
-    fn answer_note(&self) -> Result<(), MetadataError> {
-        self.faults.noted_unheard.lock().unwrap().clone().map_or(Ok(()), Err)
-    }
-}
-
-#[async_trait]
-impl AccessStore for FaultyMetadata {
-    async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.keys(known).await
-    }
-
-    async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.change_key(change, context).await
-    }
-
-    async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.note_uses(uses).await
-    }
-
-    async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
-        self.meet_note().await?;
-        let noted = self.inner.note_erasure(erasure, context).await?;
-        self.answer_note().map(|()| noted)
-    }
-
-    async fn note_server_change(
-        &self,
-        change: ServerChange,
-        context: ChangeContext,
-    ) -> Result<ServerChangeEntry, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.note_server_change(change, context).await
-    }
-
-    async fn audit(
-        &self,
-        filter: &AuditFilter,
-        before: Option<Revision>,
-        page_size: Limit,
-    ) -> Result<AuditPage, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.audit(filter, before, page_size).await
-    }
-}
-
-#[async_trait]
-impl JobStore for FaultyMetadata {
-    async fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.jobs().await
-    }
-
-    async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.faults.events.lock().unwrap().push(Event::Note);
-        self.inner.put_job(job).await
-    }
-
-    async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError> {
-        self.meet_note().await?;
-        self.inner.begin_job(job, note, context).await?;
-        self.answer_note()
-    }
-
-    async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.forget_job(id).await
-    }
-}
-
-#[async_trait]
-impl MetadataStore for FaultyMetadata {
-    async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
-        self.faults.meet_metadata().await?;
-        if let Change::FinishIndex { id, index, .. } = &change {
-            self.faults.events.lock().unwrap().push(Event::Note);
-            self.faults.finishes_held.subscribe().wait_for(|held| !held).await.unwrap();
-            let made_anew = self.faults.made_anew.lock().unwrap().take();
-            if let Some(creation) = made_anew {
-                let (id, version) = (id.clone(), index.version.clone());
-                let deletion = Change::DeleteVersion { id, version, condition: Precondition::None };
-                self.inner.apply(deletion, context.clone()).await?;
-                self.inner.apply(creation, context.clone()).await?;
-            }
-        }
-        self.inner.apply(change, context).await
-    }
-
-    async fn apply_together(&self, changes: Vec<(Change, ChangeContext)>) -> Vec<Result<Applied, MetadataError>> {
-        let mut outcomes = Vec::new();
-        for (change, context) in changes {
-            outcomes.push(self.apply(change, context).await);
-        }
-        outcomes
-    }
-
-    fn together_max(&self) -> usize {
-        self.inner.together_max()
-    }
-
-    async fn settle(&self) -> Result<(), MetadataError> {
-        self.inner.settle().await
-    }
-
-    async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
-        self.faults.meet_metadata().await?;
-        if self.faults.every_other_reading.load(SeqCst) && self.faults.reading_went_well.swap(false, SeqCst) {
-            let key = id.to_string();
-            return Err(MetadataError::DatabaseInconsistency { table: "list_feature", column: "labels", key });
-        }
-        self.faults.reading_went_well.store(true, SeqCst);
-        self.inner.feature(id).await
-    }
-
-    fn is_shared(&self) -> bool {
-        self.faults.shares_definitions.load(SeqCst)
-    }
-
-    async fn features(
-        &self,
-        filter: &FeatureFilter,
-        after: Option<&FeatureId>,
-        page_size: Limit,
-    ) -> Result<Page<Feature>, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.features(filter, after, page_size).await
-    }
-
-    async fn history(
-        &self,
-        id: &FeatureId,
-        before: Option<Revision>,
-        page_size: Limit,
-    ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.history(id, before, page_size).await
-    }
-
-    async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.each_definition(each).await
-    }
-
-    async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
-        self.faults.meet_metadata().await?;
-        self.inner.generations(entity_type).await
-    }
-
-    async fn close(&self) {}
 }

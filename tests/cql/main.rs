@@ -4,6 +4,7 @@
 
 mod bag_faults;
 mod bags;
+mod bucket_removals;
 mod buckets;
 mod cleaning;
 mod clocks;

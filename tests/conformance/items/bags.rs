@@ -1,4 +1,4 @@
-//! Bags: lists of one item that are swapped, and the entries by which they are found.
+//! Bags: lists of one item that are swapped. `bag_entries` has the entries that find them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,20 +9,15 @@ use liststore::domain::{
     EntityType, FeatureId, FeatureKey, Generation, Item, ListKey, NewItem, Timestamp, Ttl, VersionLabel,
 };
 use liststore::items::bags::BAG_BYTES_MAX;
-use liststore::items::{
-    BagAfter, BagEntries, BagPage, BagSwap, EntryChange, MemoryReads, OpContext, Range, ReadBag, Swapped,
-};
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestRunner};
+use liststore::items::{BagAfter, BagPage, BagSwap, EntryChange, MemoryReads, OpContext, Range, ReadBag, Swapped};
 
 use super::Backend;
 use super::probe::{EVERYTHING, Probe, SECOND, list_key, operation, ttl};
 
 /// The bag of an entity whose type no other case has used, and lists of entries of the same type.
-struct Bag {
-    probe: Probe,
-    entity_type: EntityType,
+pub struct Bag {
+    pub probe: Probe,
+    pub entity_type: EntityType,
 }
 
 fn fresh_type() -> EntityType {
@@ -35,36 +30,36 @@ fn key_of(entity_type: &EntityType, label: &str, generation: u64) -> FeatureKey 
 }
 
 impl Bag {
-    async fn open(backend: &dyn Backend) -> Self {
+    pub async fn open(backend: &dyn Backend) -> Self {
         let (entity_type, probe) = (fresh_type(), Probe::open(backend).await);
         Self { probe: probe.with_list(list_key(&key_of(&entity_type, "", 1), "u-1")), entity_type }
     }
 
-    fn of(&self, entity: &str) -> Self {
+    pub fn of(&self, entity: &str) -> Self {
         let list = list_key(&self.probe.list.feature_key, entity);
         Self { probe: self.probe.with_list(list), entity_type: self.entity_type.clone() }
     }
 
-    fn entries(&self, values: &str) -> ListKey {
+    pub fn entries(&self, values: &str) -> ListKey {
         list_key(&key_of(&self.entity_type, "by", 1), values)
     }
 
     /// An entry that ends with a bag of the present.
-    fn entry(&self, at: u64, value: &str) -> NewItem {
+    pub fn entry(&self, at: u64, value: &str) -> NewItem {
         let expires_at = self.probe.ttl.expiry_of(self.probe.base);
         NewItem { timestamp: place(at), value: value.to_owned().into(), expires_at }
     }
 
     /// A bag that was written at an offset from the probe's present, and expires by the operation's TTL.
-    fn item(&self, op: &OpContext, stamp: i64, document: &str) -> NewItem {
+    pub fn item(&self, op: &OpContext, stamp: i64, document: &str) -> NewItem {
         self.probe.new_item(op, stamp, document.as_bytes())
     }
 
-    async fn swap_at(&self, op: &OpContext, swap: BagSwap) -> Swapped {
+    pub async fn swap_at(&self, op: &OpContext, swap: BagSwap) -> Swapped {
         self.probe.session.swap_bag(op, &self.probe.list, swap).await.unwrap()
     }
 
-    async fn swap(&self, before: Option<i64>, after: Option<(i64, &str)>, entries: Vec<EntryChange>) -> Swapped {
+    pub async fn swap(&self, before: Option<i64>, after: Option<(i64, &str)>, entries: Vec<EntryChange>) -> Swapped {
         let op = self.probe.op();
         let after = after.map(|(stamp, document)| self.item(&op, stamp, document));
         self.swap_at(
@@ -80,12 +75,12 @@ impl Bag {
         .await
     }
 
-    async fn put(&self, before: Option<i64>, stamp: i64, document: &str) {
+    pub async fn put(&self, before: Option<i64>, stamp: i64, document: &str) {
         assert_eq!(self.swap(before, Some((stamp, document)), Vec::new()).await, Swapped::Done);
     }
 
     /// The bag, as the session returns it. If the store has it in memory, that must be equal.
-    async fn at(&self, op: &OpContext) -> Option<(i64, String)> {
+    pub async fn at(&self, op: &OpContext) -> Option<(i64, String)> {
         let read = async || self.probe.session.bag(op, &self.probe.list).await.unwrap().bag;
         let (mut bag, memory) = (read().await, self.probe.memory());
         let found = loop {
@@ -105,22 +100,22 @@ impl Bag {
         bag.map(|bag| (self.probe.offset_of(&bag), String::from_utf8(bag.value.to_vec()).unwrap()))
     }
 
-    async fn now(&self) -> Option<(i64, String)> {
+    pub async fn now(&self) -> Option<(i64, String)> {
         self.at(&self.probe.op()).await
     }
 
     /// The entries of a list, newest first.
-    async fn entries_at(&self, now: Timestamp, values: &str) -> Vec<(Timestamp, Bytes)> {
+    pub async fn entries_at(&self, now: Timestamp, values: &str) -> Vec<(Timestamp, Bytes)> {
         let op = operation(now, Ttl::ENDLESS);
         let page = self.probe.with_list(self.entries(values)).page(&op, &EVERYTHING).await;
         page.items.into_iter().map(|entry| (entry.timestamp, entry.value)).collect()
     }
 
-    async fn entries_now(&self, values: &str) -> Vec<(Timestamp, Bytes)> {
+    pub async fn entries_now(&self, values: &str) -> Vec<(Timestamp, Bytes)> {
         self.entries_at(self.probe.base, values).await
     }
 
-    async fn walk(&self, op: &OpContext) -> Vec<String> {
+    pub async fn walk(&self, op: &OpContext) -> Vec<String> {
         let (mut met, mut from) = (Vec::new(), None);
         for _ in 0..10_000 {
             let key = &self.probe.list.feature_key;
@@ -140,11 +135,11 @@ impl Bag {
     }
 }
 
-fn place(nanos: u64) -> Timestamp {
+pub fn place(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos).unwrap()
 }
 
-fn some(stamp: i64, document: &str) -> Option<(i64, String)> {
+pub fn some(stamp: i64, document: &str) -> Option<(i64, String)> {
     Some((stamp, document.to_owned()))
 }
 
@@ -257,63 +252,6 @@ pub async fn a_bag_may_have_256_kib(backend: &dyn Backend) {
     assert_eq!(bag.now().await.map(|(stamp, found)| (stamp, found == document)), Some((-7, true)));
 }
 
-pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
-    let bag = Bag::open(backend).await;
-    let change = |values: &str, removed: &[(u64, &str)], added: &[(u64, &str)]| EntryChange {
-        list: bag.entries(values),
-        removed: removed.iter().map(|(at, value)| (place(*at), value.to_string().into())).collect(),
-        added: added.iter().map(|(at, value)| bag.entry(*at, value)).collect(),
-    };
-    let last = Timestamp::MAX.as_nanos();
-    let first = vec![change("paris", &[], &[(0, "u-1"), (last, "u-2")]), change("rome", &[], &[(7, "u-1")])];
-    assert_eq!(bag.swap(None, Some((-9, "{}")), first).await, Swapped::Done);
-    // Places are no moments: places of 1970 are visible, too.
-    let shown = |entries: &[(u64, &str)]| -> Vec<_> {
-        entries.iter().map(|(at, value)| (place(*at), Bytes::from(value.to_string()))).collect()
-    };
-    assert_eq!(bag.entries_now("paris").await, shown(&[(last, "u-2"), (0, "u-1")]));
-    assert_eq!(bag.entries_now("rome").await, shown(&[(7, "u-1")]));
-    // It moves, in one list and to another; a missing entry is ignored.
-    let moved =
-        vec![change("paris", &[(0, "u-1"), (3, "u-1")], &[(9, "u-1")]), change("rome", &[(7, "u-1"), (8, "u-9")], &[])];
-    assert_eq!(bag.swap(Some(-9), Some((-8, "{}")), moved).await, Swapped::Done);
-    assert_eq!(bag.entries_now("paris").await, shown(&[(last, "u-2"), (9, "u-1")]));
-    assert_eq!(bag.entries_now("rome").await, []);
-    let gone = vec![change("paris", &[(9, "u-1"), (last, "u-2")], &[])];
-    assert_eq!(bag.swap(Some(-8), None, gone).await, Swapped::Done);
-    assert_eq!((bag.now().await, bag.entries_now("paris").await), (None, Vec::new()));
-    // Entries may change without their bag: this repairs errors.
-    bag.put(None, -7, "{}").await;
-    let op = bag.probe.op();
-    let mended = |before| {
-        let entries = vec![change("oslo", &[], &[(1, "u-1")])];
-        BagSwap { before: Some(bag.probe.at(before)), after: BagAfter::Same, entries, row: None, entered_in: None }
-    };
-    assert_eq!(bag.swap_at(&op, mended(-6)).await, Swapped::Lost);
-    assert_eq!(bag.entries_now("oslo").await, []);
-    assert_eq!(bag.swap_at(&op, mended(-7)).await, Swapped::Done);
-    assert_eq!((bag.now().await, bag.entries_now("oslo").await), (some(-7, "{}"), shown(&[(1, "u-1")])));
-}
-
-pub async fn an_entry_ends_by_its_own_expiry_the_last_one_given(backend: &dyn Backend) {
-    if !backend.steps_clock() {
-        return;
-    }
-    let bag = Bag::open(backend).await;
-    let change = |expires: i64| {
-        let expires_at = bag.probe.at(expires).as_nanos();
-        let added = vec![NewItem { timestamp: place(1), value: "u-1".into(), expires_at }];
-        vec![EntryChange { list: bag.entries("v"), removed: Vec::new(), added }]
-    };
-    assert_eq!(bag.swap(None, Some((-9, "{}")), change(60 * SECOND)).await, Swapped::Done);
-    assert_eq!(bag.entries_at(bag.probe.at(60 * SECOND - 1), "v").await.len(), 1);
-    assert_eq!(bag.entries_at(bag.probe.at(60 * SECOND), "v").await.len(), 0);
-    assert_eq!(bag.swap(Some(-9), Some((-8, "{}")), change(90 * SECOND)).await, Swapped::Done);
-    assert_eq!(bag.entries_at(bag.probe.at(90 * SECOND - 1), "v").await.len(), 1);
-    assert_eq!(bag.swap(Some(-8), Some((-7, "{}")), change(30 * SECOND)).await, Swapped::Done);
-    assert_eq!(bag.entries_at(bag.probe.at(30 * SECOND), "v").await.len(), 0);
-}
-
 pub async fn of_many_swaps_at_once_one_is_done(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let first = join_all((0..8_i64).map(|n| bag.swap(None, Some((n - 100, "0")), Vec::new()))).await;
@@ -377,57 +315,6 @@ pub async fn a_walk_tells_the_bags_that_it_meets(backend: &dyn Backend) {
         }
         assert!((told, &met) == (expected.len(), &expected), "limit {limit}");
     }
-}
-
-pub async fn entries_of_many_bags_are_added_together(backend: &dyn Backend) {
-    // More lists in all than a store may change in one write.
-    const BAGS: usize = 60;
-    const LISTS: usize = 5;
-    let bag = Bag::open(backend).await;
-    let name = |n: usize| format!("u-{n}");
-    // Each has separate lists of entries, and one shared list.
-    let own = |n: usize| (0..LISTS).map(move |list| format!("of {n}: {list}"));
-    let entries = |n: usize| {
-        let added = |values: String| {
-            let added = vec![bag.entry(n as u64, &name(n))];
-            EntryChange { list: bag.entries(&values), removed: Vec::new(), added }
-        };
-        own(n).chain(["all".to_owned()]).map(added).collect()
-    };
-    let is_other = |n: usize| n % 7 == 3;
-    let is_gone = |n: usize| n % 7 == 5;
-    for n in 0..BAGS {
-        let bag = bag.of(&name(n));
-        bag.put(None, -9, "{}").await;
-        if is_other(n) {
-            bag.put(Some(-9), -8, "{}").await;
-        } else if is_gone(n) {
-            assert_eq!(bag.swap(Some(-9), None, Vec::new()).await, Swapped::Done);
-        }
-    }
-    let of = |n: usize| BagEntries {
-        bag: bag.of(&name(n)).probe.list.clone(),
-        stamp: bag.probe.at(-9),
-        entries: entries(n),
-    };
-    // Again, it changes nothing.
-    for _ in 0..2 {
-        let swapped = bag.probe.session.enter_bags(&bag.probe.op(), (0..BAGS).map(of).collect()).await.unwrap();
-        for (n, swapped) in swapped.iter().enumerate() {
-            let expected = if is_other(n) || is_gone(n) { Swapped::Lost } else { Swapped::Done };
-            assert_eq!(*swapped, expected, "{n}");
-        }
-        assert_eq!(swapped.len(), BAGS);
-        let shown = |n: usize| (place(n as u64), Bytes::from(name(n)));
-        let there = |n: &usize| !is_other(*n) && !is_gone(*n);
-        let all: Vec<_> = (0..BAGS).rev().filter(there).map(shown).collect();
-        assert_eq!(bag.entries_now("all").await, all);
-        for (n, values) in (0..BAGS).flat_map(|n| own(n).map(move |values| (n, values))) {
-            let expected: Vec<_> = Some(n).filter(there).map(shown).into_iter().collect();
-            assert_eq!(bag.entries_now(&values).await, expected, "{values}");
-        }
-    }
-    assert_eq!(bag.probe.session.enter_bags(&bag.probe.op(), Vec::new()).await.unwrap(), []);
 }
 
 pub async fn bags_are_apart_from_other_generations_and_lists(backend: &dyn Backend) {
@@ -497,150 +384,4 @@ pub async fn what_was_swapped_is_there_after_a_reopening(backend: &dyn Backend) 
     assert_eq!(bag.swap(Some(-9), None, Vec::new()).await, Swapped::Lost);
     bag.put(Some(-8), -7, "newer").await;
     assert_eq!(bag.now().await, some(-7, "newer"));
-}
-
-/// A change of the list of entries of this number: places that go, and places that come.
-type Entries = (u8, Vec<u8>, Vec<u8>);
-
-#[derive(Debug, Clone)]
-enum Step {
-    /// Of this entity, with the present stamp or a wrong one.
-    Swap {
-        entity: u8,
-        wrong: bool,
-        document: Option<u8>,
-        entries: Vec<Entries>,
-    },
-    RemoveAll(u8),
-    SetTtl(u64),
-    Wait(i64),
-    Reopen,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let places = || prop::collection::vec(0..6_u8, 0..4);
-    let entries = prop::collection::btree_map(0..3_u8, (places(), places()), 0..3);
-    let entries = entries.prop_map(|lists| {
-        let apart = |(list, (removed, added)): (u8, (Vec<u8>, Vec<u8>))| {
-            (list, removed.into_iter().filter(|place| !added.contains(place)).collect(), added)
-        };
-        lists.into_iter().map(apart).collect::<Vec<Entries>>()
-    });
-    prop_oneof![
-        12 => (0..3_u8, prop::bool::weighted(0.2), prop::option::weighted(0.8, any::<u8>()), entries)
-            .prop_map(|(entity, wrong, document, entries)| Step::Swap { entity, wrong, document, entries }),
-        1 => (0..3_u8).prop_map(Step::RemoveAll),
-        1 => prop_oneof![Just(5), Just(60), Just(3_600)].prop_map(Step::SetTtl),
-        2 => (1..20 * SECOND).prop_map(Step::Wait),
-        1 => Just(Step::Reopen),
-    ]
-}
-
-#[derive(Default)]
-struct Model {
-    /// By entity: stamp, expiry and document.
-    bags: BTreeMap<u8, (i64, u64, String)>,
-    /// By list and place: the expiry.
-    entries: BTreeMap<(u8, u8), u64>,
-}
-
-impl Model {
-    fn bag(&self, bag: &Bag, op: &OpContext, entity: u8) -> Option<(i64, String)> {
-        let (stamp, expires_at, document) = self.bags.get(&entity)?;
-        let is_seen = op.ttl.expiry_of(bag.probe.at(*stamp)) > op.now.as_nanos() && *expires_at > op.now.as_nanos();
-        is_seen.then(|| (*stamp, document.clone()))
-    }
-}
-
-/// Random operations, with reopenings in between if the store is durable.
-pub async fn random_swaps_agree_with_the_model(backend: &dyn Backend) {
-    if !backend.steps_clock() {
-        return;
-    }
-    let mut runner = TestRunner::new(Config::default());
-    for _ in 0..48 {
-        let steps = prop::collection::vec(step(), 1..40).new_tree(&mut runner).unwrap();
-        agree(backend, &steps.current()).await;
-    }
-}
-
-async fn agree(backend: &dyn Backend, steps: &[Step]) {
-    let mut bag = Bag::open(backend).await;
-    let (mut model, mut secs, mut waited) = (Model::default(), 60, 0);
-    let entity_name = |entity: u8| format!("u-{entity}");
-    for (number, step) in steps.iter().enumerate() {
-        let op = bag.probe.op_at(waited, ttl(secs));
-        match step {
-            Step::Swap { entity, wrong, document, entries } => {
-                let of = bag.of(&entity_name(*entity));
-                let present = model.bag(&bag, &op, *entity).map(|(stamp, _)| stamp);
-                let before = if *wrong { Some(present.map_or(-1_000, |stamp| stamp - 1)) } else { present };
-                let stamp = present.map_or(waited, |present| waited.max(present + 1));
-                let after = document.map(|document| of.item(&op, stamp, &document.to_string()));
-                let expires_at = op.ttl.expiry_of(bag.probe.at(stamp));
-                let value = || Bytes::from(entity_name(*entity));
-                let change = |(list, removed, added): &Entries| EntryChange {
-                    list: bag.entries(&list.to_string()),
-                    removed: removed.iter().map(|at| (place(u64::from(*at)), value())).collect(),
-                    added: added
-                        .iter()
-                        .map(|at| NewItem { timestamp: place(u64::from(*at)), value: value(), expires_at })
-                        .collect(),
-                };
-                let changes = entries.iter().map(change).collect();
-                let swap = BagSwap {
-                    before: before.map(|stamp| bag.probe.at(stamp)),
-                    after: after.into(),
-                    entries: changes,
-                    row: None,
-                    entered_in: None,
-                };
-                let expected = if *wrong { Swapped::Lost } else { Swapped::Done };
-                assert_eq!(of.swap_at(&op, swap).await, expected, "step {number} of {steps:?}");
-                if *wrong {
-                    continue;
-                }
-                match document {
-                    Some(document) => model.bags.insert(*entity, (stamp, expires_at, document.to_string())),
-                    None => model.bags.remove(entity),
-                };
-                for (list, removed, added) in entries {
-                    let key = |at: &u8| (list * 3 + entity, *at);
-                    removed.iter().for_each(|at| {
-                        model.entries.remove(&key(at));
-                    });
-                    model.entries.extend(added.iter().map(|at| (key(at), expires_at)));
-                }
-            }
-            Step::RemoveAll(entity) => {
-                let of = bag.of(&entity_name(*entity));
-                of.probe.session.remove_all(&op, &of.probe.list).await.unwrap();
-                model.bags.remove(entity);
-            }
-            Step::SetTtl(other) => secs = *other,
-            Step::Wait(nanos) => waited += nanos,
-            Step::Reopen if backend.keeps() => {
-                let Bag { probe, entity_type } = bag;
-                bag = Bag { probe: probe.reopen(backend).await, entity_type };
-            }
-            Step::Reopen => {}
-        }
-        let op = bag.probe.op_at(waited, ttl(secs));
-        for entity in 0..3 {
-            let found = bag.of(&entity_name(entity)).at(&op).await;
-            assert_eq!(found, model.bag(&bag, &op, entity), "step {number} of {steps:?}");
-        }
-        for list in 0..3_u8 {
-            let mut expected: Vec<_> = model
-                .entries
-                .iter()
-                .filter(|((of, _), expires_at)| of / 3 == list && **expires_at > op.now.as_nanos())
-                .map(|((of, at), _)| (place(u64::from(*at)), Bytes::from(entity_name(of % 3))))
-                .collect();
-            let mut found = bag.entries_at(op.now, &list.to_string()).await;
-            expected.sort();
-            found.sort();
-            assert_eq!(found, expected, "list {list}, step {number} of {steps:?}");
-        }
-    }
 }
