@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_owners_alone_and_goes_in_the_end() {
+    fn the_socket_belongs_to_its_owner_and_is_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let (socket, _listener) = listen(dir.path()).unwrap();
         let mode = fs::metadata(dir.path().join(NAME)).unwrap().permissions().mode();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_behind_is_replaced_and_other_files_are_not() {
+    fn a_stale_socket_is_replaced_and_other_files_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let (left, listener) = listen(dir.path()).unwrap();
         std::mem::forget(left);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_no_hindrance() {
+    fn a_long_path_works() {
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("x".repeat(100)).join("y".repeat(100));
         fs::create_dir_all(&deep).unwrap();

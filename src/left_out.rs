@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_left_out_part_is_refused_by_name_and_missing_in_the_version() {
+    fn an_omitted_part_is_refused_by_name_and_missing_in_the_version() {
         let [built, left_out] = [true, false].map(|is_built| OptionalPart { is_built, ..CQL });
         assert_eq!(built.needed(), Ok(()));
         assert_eq!(

@@ -47,7 +47,7 @@ mod tests {
     /// Options have numbers that may change in another release of mimalloc. The default value identifies this option.
     #[test]
     #[expect(unsafe_code, reason = "mimalloc's options are read by its C interface alone")]
-    fn the_option_is_the_one_that_is_meant() {
+    fn the_intended_option_is_found() {
         if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
             // SAFETY: nothing in this program sets an option.
             assert_eq!(unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) }, 1_000);

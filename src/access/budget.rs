@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_holds_bytes_and_gives_them_back() {
+    fn a_connection_reserves_bytes_and_returns_them() {
         let (budget, a) = (budget(8 * MIB), known("a"));
         for holder in [Holder::Anyone, Holder::Stranger, Holder::Known(&a)] {
             let mut share = share(&budget, holder);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn small_things_go_on_when_large_things_do_not() {
+    fn small_requests_continue_when_large_ones_do_not() {
         let budget = budget(64 * MIB);
         let mut shares: Vec<_> = (0..520).map(|_| share(&budget, Holder::Anyone)).collect();
         shares[0].hold(40 * MIB).unwrap();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn no_caller_takes_the_budget_from_the_others() {
+    fn no_caller_exhausts_the_budget_of_others() {
         let (budget, a, b) = (budget(64 * MIB), known("a"), known("b"));
         let strangers = filled(&budget, Holder::Stranger, MIB);
         assert_eq!(strangers.len(), 8);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn held_bytes_go_over_to_another_holder() {
+    fn reserved_bytes_move_to_another_holder() {
         let (budget, a) = (budget(64 * MIB), known("a"));
         let mut connection = share(&budget, Holder::Stranger);
         connection.hold(20_000).unwrap();
@@ -443,7 +443,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_caller_alone_is_served_whatever_callers_without_a_key_hold(
+        fn one_caller_is_served_whatever_anonymous_callers_hold(
             body in 1_usize << 10..1 << 30,
             answer in 1_usize << 10..1 << 30,
             shrunk in (0_u32..20, 0_u32..20),

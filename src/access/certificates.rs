@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_where_it_stands_and_nowhere_else() {
+    fn a_name_counts_only_in_its_own_field() {
         let (uris, dns_names) = (["spiffe://example.org/ns/feeds/sa/a".to_owned()], ["feeds.example.org".to_owned()]);
         let names = Names { common_name: Some("feeds"), dns_names: &dns_names, uris: &uris };
         let text = str::to_owned;
@@ -124,7 +124,7 @@ mod tests {
 
     /// Otherwise a client with many certificates of one common name would have as many limits and names in the trail.
     #[test]
-    fn a_certificate_goes_by_the_name_that_gives_the_role() {
+    fn a_certificate_is_known_by_the_name_that_grants_the_role() {
         let rule =
             |name, role| CertificateRule { name, grant: Grant { roles: vec![role], scopes: vec![Scope::all()] } };
         let rules = [

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_may_what_it_is_for_and_nothing_else() {
+    fn each_role_has_exactly_its_permissions() {
         for (role, expected) in [
             (Role::Reader, &["open", "known", "lists:read", "features:read"][..]),
             (Role::Writer, &["open", "known", "lists:read", "lists:write", "features:read"]),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_key_has_its_features_and_nothing_that_concerns_all() {
+    fn a_limited_key_has_its_features_and_no_global_permissions() {
         let limited = principal(&[Role::Admin], &["user.*", "customer.purchase"]);
         assert_eq!(allowed(&limited, SEEN).len(), PERMISSIONS.len() - 1);
         let other = Resource::Feature { entity_type: "customer", feature: "seen" };
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_permissions_that_somebody_has_are_those_that_are_decided_on() {
+    fn listed_permissions_equal_the_decided_ones() {
         for scopes in [&["*"][..], &["user.*", "customer.seen"]] {
             for role in Role::ALL {
                 let principal = principal(&[role], scopes);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn local_administration_is_granted_to_nobody() {
+    fn no_role_grants_local_administration() {
         assert_eq!(allowed(&Principal::Local, Resource::Whole).len(), PERMISSIONS.len());
         for principal in [Principal::Anonymous, principal(&[Role::Admin], &["*"])] {
             let decided = decide(&principal, Permission::LocalAdministration, Resource::Whole);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_claimed_counts_for_itself_only_where_nobody_is_known() {
+    fn a_claimed_name_counts_only_without_a_credential() {
         let alice = Author::new("alice").unwrap();
         let named = |principal: &Principal, claimed: Option<&Author>| {
             let author = principal.author(claimed);

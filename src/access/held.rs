@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_name_has_one_count_for_as_long_as_it_is_kept() {
+    fn one_name_has_one_count_while_it_is_kept() {
         let counts = Counts::default();
         let (key, token, other) = (HeldBytes::default(), HeldBytes::default(), HeldBytes::default());
         counts.of(&key, "a").store(7, Ordering::Relaxed);

@@ -164,7 +164,7 @@ mod tests {
 
     /// Otherwise a reader of everything who may write one feature could write everything.
     #[test]
-    fn roles_hold_within_the_scopes_of_their_own_grant() {
+    fn roles_apply_within_the_scopes_of_their_grant() {
         let both = vec![grant(Role::Reader, "*"), grant(Role::Writer, "user.seen")];
         let identity = Identity::new("jwt:", "alice", both, ActsFor::Themselves);
         let of = |feature| Resource::Feature { entity_type: "user", feature };
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_type_is_whole_where_all_its_features_are() {
+    fn an_entity_type_is_in_scope_if_all_its_features_are() {
         for (scope, taken) in [
             ("*", true),
             ("user.*", true),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_any_length_is_one_that_can_be_noted() {
+    fn a_name_of_any_length_can_be_stored() {
         let long = Identity::new("cert:", &"é".repeat(500), vec![], ActsFor::Themselves);
         assert_eq!(long.name().as_str().chars().count(), Author::CHARS_MAX);
         let plain = Identity::new("jwt:", "Ångström <a@example.org>", vec![], ActsFor::Themselves);
@@ -205,7 +205,7 @@ mod tests {
 
     /// A client that can choose a subject must not be able to choose another caller's subject.
     #[test]
-    fn two_names_are_never_one() {
+    fn different_names_stay_different() {
         let names =
             ["x".repeat(300) + "a", "x".repeat(300) + "b", "a\0".to_owned(), "a\n".to_owned(), "a\u{fffd}".to_owned()];
         let mut noted: Vec<_> =

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_holds_until_it_expires_or_is_revoked() {
+    fn a_key_is_valid_until_it_expires_or_is_revoked() {
         let secret = Secret::generate().unwrap();
         let plain = key_of(&secret, "feed", &[Role::Reader], &["*"]);
         assert_eq!(found(&KeyRing::default(), &secret, 1), Err(NoKey::NotLoaded));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_secret_itself_is_taken() {
+    fn only_the_exact_secret_is_accepted() {
         let (secret, another) = (Secret::generate().unwrap(), Secret::generate().unwrap());
         let ring = ring(&[key_of(&secret, "feed", &[Role::Reader], &["*"])]);
         // Once to verify, once from memory.
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotated_key_holds_under_both_secrets_for_a_while() {
+    fn a_rotated_key_accepts_both_secrets_for_a_while() {
         let old = Secret::generate().unwrap();
         let new = Secret::generate_for(old.id).unwrap();
         let previous = Some(PreviousSecret { hash: old.hash(), until: at(10) });
@@ -303,7 +303,7 @@ mod tests {
 
     /// A reading that began before a revocation of this server does not include it.
     #[test]
-    fn a_reading_under_way_does_not_undo_an_own_change() {
+    fn a_read_in_progress_does_not_undo_a_local_change() {
         let secret = Secret::generate().unwrap();
         let plain = key_of(&secret, "feed", &[Role::Reader], &["*"]);
         let ring = ring(std::slice::from_ref(&plain));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_are_told_once_an_hour_whatever_is_published() {
+    fn uses_are_reported_once_an_hour() {
         let secret = Secret::generate().unwrap();
         let used = key_of(&secret, "feed", &[Role::Reader], &["*"]);
         let ring = ring(&[used.clone(), key("idle", &[Role::Reader], &["*"])]);

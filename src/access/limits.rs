@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_refused_all_the_time_is_told_so_later() {
+    fn repeated_refusals_of_a_caller_are_delayed() {
         let requests = Some(Rate::new(2_000, Some(1)).unwrap());
         for (rates, prompt) in
             [(RateLimits { requests: slow(1), items: None }, 1_000), (RateLimits { requests, items: None }, 2_000)]
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_let_through_and_no_more() {
+    fn only_a_burst_is_admitted() {
         let limiter = limiter(slow(5), None, None);
         for left in (0..5).rev() {
             assert_eq!(limiter.take_request(), Ok(()));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_no_burst_is_owed() {
+    fn a_request_larger_than_a_burst_leaves_a_debt() {
         let limiter = limiter(None, slow(10), None);
         assert_eq!(limiter.take_items(1_000), Ok(()));
         let refused = limiter.take_items(1).unwrap_err();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_operations_are_at_work_at_once() {
+    fn operations_at_once_are_bounded() {
         let limiter = limiter(None, None, Some(50));
         let (first, _second) = (limiter.begin(4).unwrap(), limiter.begin(4).unwrap());
         for _ in 0..3 {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_until_there_is_more() {
+    fn the_remaining_budget_is_reported_until_it_grows() {
         let limiter = limiter(slow(5), None, None);
         let left = || limiter.left()[0].unwrap();
         assert_eq!((left().units, left().more_in), (5, Duration::ZERO));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_limit_has_no_limiter() {
+    fn a_caller_without_limits_has_no_limiter() {
         assert!(LimitOptions::default().limiter(RateLimits::default()).is_none());
         assert!(Limiters::new(LimitOptions::default()).of("jwt:alice").is_none());
         let rates = RateLimits { requests: slow(1), items: None };

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_open_only_where_that_is_known() {
+    fn a_server_is_open_only_once_keys_are_known_to_be_absent() {
         let ring = KeyRing::default();
         let modes = [Mode::OnceConfigured, Mode::Never, Mode::Always];
         assert_eq!(modes.map(|mode| opened(mode, &ring)), [None, Some(true), Some(false)]);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_within_a_minute_is_counted() {
+    fn equal_refusals_within_a_minute_are_counted() {
         let refusals = Refusals::default();
         for secs in [100, 130, 159, 160] {
             refusals.note(&known("feed"), "add_items", "permission_denied", "no role", at(secs));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_fill_no_memory_and_push_out_nobody_who_is_known() {
+    fn anonymous_callers_fill_no_memory_and_displace_no_known_caller() {
         let refusals = Refusals::default();
         refusals.note(&known("feed"), "add_items", "permission_denied", "no role", at(1));
         for n in 0..3 * KEPT_MAX as u64 {

@@ -136,7 +136,7 @@ mod tests {
     use crate::domain::key_form::is_well_formed;
 
     #[test]
-    fn a_secret_is_recognised_by_its_hash_and_no_other_is() {
+    fn only_the_secret_matches_its_hash() {
         let secret = Secret::generate().unwrap();
         let presented = Presented::read(secret.expose().as_bytes()).unwrap();
         assert!(presented.is_whole() && presented.is_of(&secret.hash()) && presented.id == secret.id);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_typing_error_is_told() {
+    fn every_typing_error_is_detected() {
         let text = Secret::generate().unwrap().expose().to_owned();
         assert!(is_well_formed(&text));
         for at in 0..text.len() {
@@ -189,7 +189,7 @@ mod tests {
     const HASH_OF_FIRST: &str = "591cc5350dec46767f66fc4bc7d8e5b2f19872e5a1b96b32883b5038f01ea7e2";
 
     #[test]
-    fn secrets_use_their_whole_alphabet_and_never_come_twice() {
+    fn secrets_use_the_whole_alphabet_and_are_unique() {
         let secrets: HashSet<_> = (0..200).map(|_| Secret::generate().unwrap().expose().to_owned()).collect();
         assert_eq!(secrets.len(), 200);
         let drawn: HashSet<_> = secrets.iter().flat_map(|text| text[16..59].bytes()).collect();

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_moves_waits_for_its_own_operations_alone() {
+    async fn a_moving_list_waits_only_for_its_own_operations() {
         let present = ArcSwap::from_pointee(Routing::first(slots(2), 4));
         let is_moved = |token: &Token| token.bucket(2) != token.bucket(3);
         let moved: Vec<_> = tokens().filter(is_moved).take(2).collect();
@@ -196,7 +196,7 @@ mod tests {
 
     /// Otherwise the old and the new actor of a list could work on it at the same time.
     #[test]
-    fn an_operation_is_admitted_to_the_routing_that_the_next_one_waits_for() {
+    fn an_operation_is_counted_by_the_current_routing() {
         let present = ArcSwap::from_pointee(Routing::first(slots(1), 4));
         let list = tokens().next().unwrap();
         std::thread::scope(|scope| {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_actor_takes_its_share_and_nothing_else_moves() {
+    fn a_new_actor_receives_its_share_and_no_other_list_moves() {
         for actors in 1..8 {
             let moved = tokens().filter(|token| token.bucket(actors) != token.bucket(actors + 1));
             let to_the_new_one = tokens().filter(|token| token.bucket(actors + 1) == actors).count();

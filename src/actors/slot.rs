@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_of_all_slots_is_said_once_and_its_end_once() {
+    fn a_failure_of_all_slots_and_its_end_are_logged_once_each() {
         let openings = Openings::default();
         assert!(openings.failed(false, "connection refused"));
         assert!(!openings.failed(false, "connection refused"), "another slot");

@@ -363,7 +363,7 @@ mod tests {
 
     /// The turns come in one order, in any order of the lists.
     #[tokio::test]
-    async fn turns_on_several_lists_wait_until_each_is_free() {
+    async fn turns_on_several_lists_wait_until_all_are_free() {
         let turns = ListTurns::of(Rc::new(MemoryStore::default()));
         let (both, reversed) = ([list("u-2"), list("u-1")], [list("u-1"), list("u-2"), list("u-1")]);
         let other = turns.alone(&list("u-2"), soon()).await.unwrap();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_removal_is_alone_and_adds_are_not() {
+    async fn a_removal_is_exclusive_and_adds_are_not() {
         let turns = ListTurns::of(Rc::new(MemoryStore::default()));
         let (here, there) = (list("u-1"), list("u-2"));
         let adding = turns.shared(&here, soon()).await.unwrap();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_add_that_is_late_before_its_turn_is_refused_and_those_beside_it_are_not() {
+    async fn an_add_that_is_late_before_its_turn_is_refused_alone() {
         let store = Rc::new(MemoryStore::default());
         let (turns, set) = (ListTurns::of(Rc::clone(&store) as Rc<dyn ItemSession>), set("u-1"));
         let op = OpContext::new(Timestamp::MIN, Ttl::MAX, Instant::now() + Duration::from_secs(60));
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn adds_that_are_all_late_leave_the_turn_to_others() {
+    async fn a_turn_of_only_late_adds_passes_to_others() {
         let turns = ListTurns::of(Rc::new(MemoryStore::default()));
         let (here, there) = (set("u-1"), set("u-2"));
         let alone = turns.alone(&here, Instant::now() + Duration::from_secs(60)).await.unwrap();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_together_is_bounded_by_number_items_bytes_and_deadlines() {
+    fn adds_that_wait_together_are_bounded_by_number_items_bytes_and_deadlines() {
         let later = Instant::now() + Duration::from_secs(60);
         let alike = |items, bytes| together((0..1_000).map(|_| add(items, bytes, later)));
         assert_eq!((alike(1, 1), alike(100, 1), alike(1, 100 << 10)), (ADDS_MAX, 10, 2));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_those_whose_turn_has_come() {
+    fn no_add_joins_a_group_whose_turn_has_begun() {
         let later = Instant::now() + Duration::from_secs(60);
         let mut waiting = WaitingAdds::of(add(1, 1, later));
         assert_eq!(waiting.take().len(), 1);

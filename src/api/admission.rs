@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_taken_from_the_scheme_bearer_alone() {
+    fn only_the_scheme_bearer_carries_a_token() {
         assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
         assert_eq!(bearer(b"bEARER   abc "), Some(&b"abc"[..]));
         for bad in [&b"Basic abc"[..], b"abc", b"Bearer", b""] {

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_json_in_utf_8_is_taken() {
+    fn only_json_in_utf_8_is_accepted() {
         for good in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\";x=y"] {
             assert!(is_of(&HeaderValue::from_static(good), BodyKind::Json), "{good}");
         }

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_name_is_found_where_it_stands_and_nowhere_else() {
+    fn the_common_name_is_found_only_in_its_field() {
         let subject = [attribute(10, "Example"), attribute(3, "feed-service"), attribute(3, "admin")].concat();
         assert_eq!(common_name(&subject), Some("feed-service"));
         // The bytes of an attribute within another's text are no attribute.

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_are_few_encoders_and_an_answer_that_finds_none_is_sent_as_it_is() {
+    async fn encoders_are_few_and_an_answer_without_one_is_sent_uncompressed() {
         let encoders = Encoders::register(&Registry::new()).unwrap();
         let body = Bytes::from("x".repeat(10_000));
         let taken: Vec<_> = (0..ENCODERS_MAX).map(|_| encoders.take().unwrap()).collect();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_become_smaller_is_sent_as_it_is() {
+    async fn an_answer_that_does_not_shrink_is_sent_uncompressed() {
         let encoders = Encoders::register(&Registry::new()).unwrap();
         let noise: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100_000).collect();
         assert_eq!(coding_of(&encoders, noise.into()).await, None);

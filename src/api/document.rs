@@ -58,7 +58,7 @@ mod tests {
     use crate::api::response::Body;
 
     #[test]
-    fn each_form_is_made_once_and_holds_the_document() {
+    fn each_form_is_made_once_and_contains_the_document() {
         let text = Bytes::from("all work and no play ".repeat(1_000));
         let document = PackedDocument::new(text.clone());
         let answer = |accepted: &'static str, bytes_min: usize| {

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_has_is_told_by_weak_comparison() {
+    fn etags_of_callers_are_compared_weakly() {
         let has = |lines: &[&str]| {
             let mut headers = HeaderMap::new();
             for line in lines {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn request_ids_are_kept_or_made() {
+    fn request_ids_are_kept_or_created() {
         let mut digits = [0; COUNT_BYTES];
         let of_some_digits = (0..u64::BITS).map(|bits| 0xfedc_ba98_7654_3210 >> bits);
         for number in [0, 1, 9, 0xa, 0xf, 0x10, 0x1234_5678_9abc_def0, u64::MAX].into_iter().chain(of_some_digits) {

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_others_can_point_here_are_refused() {
+    fn names_that_others_can_resolve_to_this_server_are_refused() {
         for good in [
             "localhost",
             "LOCALHOST:8080",

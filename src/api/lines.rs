@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_one_item_a_line_and_a_token() {
+    fn a_page_has_one_item_per_line_and_a_token() {
         let of = |text: &'static str| {
             let page = RenderedPage { text: text.into(), tag: Bytes::from_static(b"W/\"1\""), items: 2 };
             let RenderedPage { text, tag, items } = super::of(&page).unwrap();

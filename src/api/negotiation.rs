@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_for_those_who_prefer_them() {
+    fn lines_are_sent_only_if_preferred() {
         for (accept, expected) in [
             (&[][..], false),
             (&["*/*"], false),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_are_for_those_who_take_them_and_do_not_prefer_none() {
+    fn codings_are_used_only_if_accepted_and_preferred() {
         const NONE: Option<Coding> = None;
         let (zstd, gzip) = (Some(Coding::Zstd), Some(Coding::Gzip));
         // With both codings on offer, and with gzip alone.

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_wherever_the_character_stands() {
+    fn texts_are_split_at_any_position() {
         for before in [0, 1, 11, 12, 13, 40] {
             for behind in [0, 1, 40] {
                 let (first, last) = ("x".repeat(before), "y/".repeat(behind));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_twice_empty_or_undecodable_is_blamed() {
+    fn unknown_repeated_empty_and_undecodable_parameters_are_named() {
         for (query, field) in [
             ("limits=1", "limits"),
             ("q", "q"),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_whose_plus_was_not_encoded_is_refused_with_what_to_write() {
+    fn an_unencoded_plus_in_an_offset_is_refused_with_the_remedy() {
         let read = |text: &str| moment(&MIN_TIMESTAMP, Some(text)).map_err(|problem| problem.detail.into_owned());
         assert!(read("2024-08-29T18:44:05+02:00").unwrap().is_some());
         assert!(read("2024-08-29T18:44:05 02:00").unwrap_err().contains("%2B"));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_ours_are_logged_where_debug_lines_are_not() {
+    fn server_failures_are_logged_without_debug_lines() {
         let outage = Problem::new(ErrorCode::StoreUnavailable, "away").because("no route");
         let lines = logged(tracing::Level::INFO, &outage);
         // One outage has one line, with the cause and the ID.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_a_second_is_told_in_the_next() {
+    fn lines_omitted_in_a_second_are_counted_in_the_next() {
         let lines = PerSecond::new(2);
         let wanted = |second: u64, times: usize| (0..times).map(|_| lines.take(second)).collect::<Vec<_>>();
         assert_eq!(wanted(0, 5), [Some(0), Some(0), None, None, None]);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_access_log_has_what_it_is_told_to_and_no_more_of_it_than_that() {
+    fn the_access_log_has_the_selected_requests_within_its_bound() {
         use crate::domain::AccessLog;
         let (lines, log) = (Lines::default(), request_log());
         let writer = lines.clone();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_warned_of_once_a_second() {
+    fn an_outage_is_logged_once_a_second() {
         let log = request_log();
         assert!(log.is_due(ErrorCode::StoreUnavailable));
         assert!(!log.is_due(ErrorCode::StoreUnavailable));

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_on_the_way_through_the_framework() {
+    fn a_response_survives_the_framework_unchanged() {
         let value = HeaderValue::from_static;
         let mut response = Response::new(StatusCode::CREATED).with(VARY, value("Accept")).body("text");
         response.add(VARY, value("Accept-Encoding"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_a_fault_of_ours() {
+    fn an_invalid_header_is_an_internal_error() {
         assert!(Response::new(StatusCode::OK).with_text(ETAG, "\n").is_err());
     }
 }

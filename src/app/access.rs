@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_server_on_loopback_is_open_by_itself() {
+    async fn only_a_server_on_loopback_is_open_by_default() {
         for listen in ["127.0.0.1:0", "[::1]:0", "127.9.9.9:0", "localhost:0"] {
             assert_eq!(met(&[("http.listen", listen)], false).await, Some((Mode::OnceConfigured, false)), "{listen}");
         }

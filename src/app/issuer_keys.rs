@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_read_whole_or_not_at_all() {
+    async fn files_are_read_completely_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("keys");
         for (bytes, fits) in [(0, true), (BYTES_MAX, true), (BYTES_MAX + 1, false)] {
@@ -298,7 +298,7 @@ mod tests {
 
     /// A device without an end would fill the memory. A pipe without a writer would block a thread for each check.
     #[tokio::test]
-    async fn what_is_no_file_is_not_read() {
+    async fn only_regular_files_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

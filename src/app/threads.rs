@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_found_before_a_thread_is_missed() {
+    fn a_thread_limit_is_detected_before_threads_are_missing() {
         let left = Cell::new(5);
         let limited = |work: Box<dyn FnOnce() + Send>| {
             if left.get() == 0 {

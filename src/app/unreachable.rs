@@ -33,7 +33,7 @@ mod tests {
     use crate::metadata::{Calls, ChangeContext, NewFeature, Precondition};
 
     #[tokio::test]
-    async fn only_what_the_store_has_deleted_and_the_catalog_does_not_show_is_unreachable() {
+    async fn only_deleted_generations_outside_the_catalog_are_unreachable() {
         let metadata: Arc<dyn MetadataStore> = Arc::new(memory_store());
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
         let context = || ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_made_way_come_last() {
+    fn jobs_that_gave_way_come_last() {
         let mut jobs = [
             job(1, JobState::Waiting, 9, Some("stuck")),
             job(2, JobState::Waiting, 5, Some("stuck")),

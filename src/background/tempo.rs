@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_goes_all_out_while_nobody_asks_and_little_by_little_beside_callers() {
+    async fn work_is_fast_without_callers_and_gradual_next_to_them() {
         for steps in [TOGETHER, ONE_BY_ONE] {
             all_out_or_little_by_little(steps).await;
         }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pace_that_was_given_is_kept_whoever_asks() {
+    async fn a_configured_pace_is_kept_next_to_callers() {
         let (mut tempo, count) = tempo(TOGETHER);
         for (pace, step) in [(1, 1), (20, 20), (1_000, STEP_OF_PACE)] {
             tokio::time::advance(LOOK_INTERVAL).await;

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_goes_through_an_archive_whole() {
+    fn a_backup_survives_an_archive() {
         let (from, to) = (backup(), tempfile::tempdir().unwrap());
         let mut archive = Vec::new();
         let written = write(from.path(), &mut archive).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_is_cut_anywhere_is_refused() {
+    fn a_truncated_archive_is_refused() {
         let from = backup();
         let mut archive = Vec::new();
         write(from.path(), &mut archive).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_leads_elsewhere_is_refused() {
+    fn an_archive_entry_outside_the_directory_is_refused() {
         for (name, kind) in [
             ("../STORE", tar::EntryType::Regular),
             ("/STORE", tar::EntryType::Regular),

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_read_without_its_markup() {
+    fn the_documentation_is_read_without_markup() {
         assert_eq!(plain(" see [below](#memory), or `x` [1] "), "see below, or x [1]");
         let listen = settings().find(|setting| setting.key == "http.listen").unwrap();
         assert_eq!(

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_names_what_was_meant() {
+    fn a_warning_names_the_intended_variable() {
         let known = BTreeSet::from(["LISTSTORE_URL".to_owned(), "LISTSTORE_USER".to_owned()]);
         for (name, meant) in [
             ("LISTSTORE_HTTP_LISTEN", "did you mean LISTSTORE__HTTP__LISTEN?"),

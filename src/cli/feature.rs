@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_by_what_differs() {
+    fn a_change_is_shown_by_its_differences() {
         let before = json!({"ttl": "30d", "owner": "a", "updated_at": "1", "labels": {}, "max_items": 9});
         let after = json!({"ttl": "14d", "owner": "a", "updated_at": "2", "labels": {"k": "v"}});
         let told = r#"labels {} -> {"k":"v"}, max_items 9 -> -, ttl 30d -> 14d"#;

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_teaches_by_an_example() {
+    fn every_command_has_an_example() {
         fn look(command: &clap::Command, path: &str) {
             let path = format!("{path} {}", command.get_name());
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();

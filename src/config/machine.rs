@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_leave_files_for_all_else() {
+    fn connections_leave_files_for_other_uses() {
         for (files, connections) in [
             (1_048_576, 25_000),
             (28_000, 25_000),

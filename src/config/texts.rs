@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_password_is_shown() {
+    fn passwords_are_never_shown() {
         for (secret, shown) in [
             ("hunter2", "********"),
             ("postgres://u:p@h:5432/d", "postgres://u:********@h:5432/d"),

@@ -157,7 +157,7 @@ mod tests {
     const PACKED_BYTES_MAX: usize = 210_000;
 
     #[test]
-    fn views_lead_to_the_index_and_files_to_themselves() {
+    fn views_return_the_index_and_files_themselves() {
         for view in ["/console", "/console/", "/console/features/user/a%2Fb", "/docs", "/docs/errors/draining"] {
             let found = find(view).unwrap();
             assert_eq!((found.file.path, found.is_immutable), (INDEX, false), "{view}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_names_the_contents_that_belong_to_it() {
+    fn the_index_names_its_contents() {
         let index = find(CONSOLE).unwrap().file;
         let text = std::str::from_utf8(&index.plain).unwrap();
         let named: Vec<_> = text.split(STATIC).skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_forms_unpack_to_the_plain_ones_and_are_small() {
+    fn compressed_forms_decompress_to_the_plain_ones_and_are_small() {
         let mut weight = 0;
         for file in &FILES.files {
             let mut unpacked = Vec::new();

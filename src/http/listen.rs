@@ -360,7 +360,7 @@ mod tests {
     /// The server holds this value for each of thousands of connections. Further space is only for connections with a
     /// running request.
     #[test]
-    fn what_serves_a_connection_is_small() {
+    fn the_future_of_a_connection_is_small() {
         fn bytes<'a, F: Future>(_: fn(&'a Worker, TcpStream, &'a Entrance, Pending<()>) -> F) -> usize {
             size_of::<F>()
         }
@@ -371,7 +371,7 @@ mod tests {
     /// Plain connections and TLS connections use the same sockets.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn accepted_connections_have_the_bound_of_what_the_kernel_buffers() {
+    async fn accepted_connections_have_a_bounded_send_buffer() {
         use nix::sys::socket::{getsockopt, sockopt};
         let listener = socket("127.0.0.1:0".parse().unwrap()).unwrap().listen(BACKLOG).unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -381,7 +381,7 @@ mod tests {
 
     /// Otherwise the server would treat its headers differently from the headers of similar operations.
     #[test]
-    fn what_reads_and_writes_lists_and_bags_is_hot_and_nothing_else() {
+    fn only_reads_and_writes_of_lists_and_bags_are_hot() {
         for row in OPERATIONS.iter().map(|operation| operation.row) {
             // A walk over all lists of a version costs more than either route to it.
             let expected = row.counts_items && !row.is(&list_entities::ROW);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_told_apart() {
+    fn kinds_of_missing_routes_are_distinguished() {
         for path in
             ["/", "", "*", "/v1", "/v1/features/", "/v1/features/a", "/v2/features", "/livez/", "/v1/lists/a/b/c/d/e/f"]
         {

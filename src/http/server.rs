@@ -272,7 +272,7 @@ mod tests {
     /// A future is as large as its largest state, and moves into place for every request. One large handler, awaited
     /// without a box, would slow all requests down.
     #[test]
-    fn what_every_request_goes_through_is_small() {
+    fn the_future_of_every_request_is_small() {
         fn bytes<'a, F: Future>(_: fn(&'a ApiState, Request<'a>, Admitted<'a>, Principal) -> F) -> usize {
             size_of::<F>()
         }

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_rows_get_three_columns_in_front_that_a_second_round_replaces() {
+    fn bad_csv_rows_get_three_leading_columns_that_a_retry_replaces() {
         let dir = tempfile::tempdir().unwrap();
         for (header, cells) in [
             (vec!["user", "v"], vec!["u", "a,\"b"]),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn ndjson_rows_get_three_members_in_front() {
+    fn bad_ndjson_rows_get_three_leading_members() {
         let written = |text: &str| {
             let mut out = Vec::new();
             write_ndjson(&mut out, "in", 3, "why", text.as_bytes()).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_read_is_not_overwritten() {
+    fn an_input_file_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("in.csv");
         std::fs::write(&path, "a").unwrap();

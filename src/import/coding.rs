@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_how_files_are_compressed() {
+    fn file_names_select_the_compression() {
         for (name, coding, plain) in [
             ("a.csv.gz", FileCoding::Gzip, "a.csv"),
             ("a.ndjson.zst", FileCoding::Zstd, "a.ndjson"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_data_is_told_by_its_first_bytes() {
+    fn compressed_data_is_detected_by_its_first_bytes() {
         for plain in ["", "a", "plain", "(\u{1f}"] {
             assert_eq!(text(plain.as_bytes()).unwrap(), plain);
         }
@@ -172,7 +172,7 @@ mod tests {
     }
     /// As pzstd writes them: each frame follows one with its length.
     #[test]
-    fn frames_that_hold_no_data_are_skipped() {
+    fn frames_without_data_are_skipped() {
         let skipped = |low: u8| [&[0x50 | low, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], b"\n,\"{"].concat();
         for low in [0, 7, 0xf] {
             let (first, second) = (encoded(FileCoding::Zstd, "first "), encoded(FileCoding::Zstd, "second"));

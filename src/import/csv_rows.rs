@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rows_are_told_apart_and_the_rest_is_read() {
+    fn bad_rows_are_reported_and_the_rest_is_read() {
         let text = b"user,at,v\nu,1\nu,1,2,3\nu,x,1\nu,1,x\n\xff,1,1\nu,1,7\n";
         let all = rows(&shape(&["v"], false, ValueType::Int64), text).unwrap();
         assert_eq!(all[0], "2 ! has 2 cells, where the header has 3");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_behind_a_backslash_are_read_with_the_option_that_the_error_names() {
+    fn quotes_after_a_backslash_are_read_with_the_option_that_the_error_names() {
         let shape = shape(&["v"], false, ValueType::String);
         let text = b"user,at,v\nu,5,\"say \\\"hi\\\", C:\\\\\"\n\"u\",6,\"a\"\"b\"\nu,7,C:\\d\n";
         let expected = [r#"2 u 5 "say \"hi\", C:\\""#, r#"3 u 6 "a\"b""#, r#"4 u 7 "C:\\d""#];
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_like_gzip_and_is_none_is_refused() {
+    fn a_false_gzip_header_is_refused() {
         let shape = shape(&["v"], false, ValueType::String);
         assert_eq!(rows(&shape, b"\x1f\x8b,at,v,and more\n"), Err("invalid gzip header".into()));
     }
 
     #[test]
-    fn columns_must_be_there_once() {
+    fn columns_must_occur_once() {
         let shape = shape(&["v"], false, ValueType::String);
         let error = rows(&shape, b"user,at,w\n").unwrap_err();
         assert_eq!(error, "has no column \"v\"; its columns are user, at, w: name the column with --value-column");
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_file_is_rows_good_or_bad_or_refused_with_a_line(
+        fn any_csv_file_yields_rows_or_is_refused_with_a_line(
             body in r#"([ -~"\r\n,]{0,12}|u,5,|"a""b",6,x\n|é){0,12}"#,
             bytes: Vec<u8>,
         ) {

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn items_can_be_taken_out_of_a_group() {
+    fn items_can_be_removed_from_a_group() {
         let (kept, others) = group(&["1", "2", "3"]).partition(|index| index != 1);
         assert_eq!(body(&kept), r#"{"items":[{"timestamp":7,"value":1},{"timestamp":7,"value":3}]}"#);
         assert_eq!(body(&others), r#"{"items":[{"timestamp":7,"value":2}]}"#);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_handed_on_before_it_is_too_large() {
+    fn a_group_is_sent_before_it_is_too_large() {
         let mut groups = Groups::default();
         for line in 0..GROUP_ITEMS_MAX as u64 {
             assert!(groups.push(&row("u", "1"), origin(line), None).unwrap().is_none());
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_nothing_is_lost() {
+    fn waiting_items_are_bounded_and_none_is_lost() {
         let mut groups = Groups::default();
         let mut taken = 0;
         let rows = 2 * ROWS_MAX + 300_000;
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_id_that_is_none_makes_a_bad_row() {
+    fn an_invalid_entity_id_makes_a_bad_row() {
         for entity_id in ["", "..", "a\0b", &"x".repeat(513)] {
             assert!(Groups::default().push(&row(entity_id, "1"), origin(1), None).is_err(), "{entity_id:?}");
         }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_no_data_compressed_or_not() {
+    fn a_byte_order_mark_is_not_data() {
         assert_eq!(text(b"\xef\xbb\xbfmarked"), "marked");
         for coding in [FileCoding::Gzip, FileCoding::Zstd] {
             let mut encoder = coding.encoder(Vec::new()).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_never_ends_is_no_row() {
+    fn an_endless_row_is_refused() {
         let mut input = Input::of_bytes(&vec![b'x'; ROW_BYTES_MAX + 3 * BUFFER_BYTES]).unwrap();
         assert!(io::copy(&mut input, &mut io::sink()).unwrap_err().to_string().contains("longer than 16 MiB"));
     }

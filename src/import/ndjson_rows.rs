@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rows_are_told_apart_and_the_rest_is_read() {
+    fn bad_rows_are_reported_and_the_rest_is_read() {
         let text = br#"nonsense
 [1]
 {"user":"u","at":1}
@@ -220,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_file_is_rows_good_or_bad(
+        fn any_ndjson_file_yields_good_or_bad_rows(
             text in r#"([ -~\n]{0,12}|\{"user":"u","at":5,"v":|\{"user":1,|"\\ud800"\}\n|"x"\}\n|é){0,9}"#,
             bytes: Vec<u8>,
         ) {

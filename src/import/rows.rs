@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_file_that_is_cut_in_its_last_part_is_refused() {
+    fn a_compressed_file_with_a_truncated_end_is_refused() {
         let lines = ndjson(&[["a".into(), "1".into(), "x".into()], ["b".into(), "2".into(), "y".into()]]);
         let (first, second) = lines.split_at(lines.len() / 2);
         for coding in [FileCoding::Gzip, FileCoding::Zstd] {

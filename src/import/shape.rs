@@ -171,7 +171,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_strict_check_is_the_servers() {
+    fn the_strict_check_equals_the_servers() {
         let shape = shape(&["v"], false, ValueType::Json);
         assert!(shape.check_strictly(br#"{"timestamp":1,"value":{"a":1}}"#).is_ok());
         assert!(shape.check_strictly(br#"{"timestamp":1,"value":{"a":1,"a":2}}"#).is_err());

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_names() {
+    fn file_names_select_the_format() {
         for (name, format) in [
             ("a.csv", Some(FileFormat::Csv)),
             ("dir.x/A.CSV.GZ", Some(FileFormat::Csv)),

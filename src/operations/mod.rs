@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn gets_and_adds_are_where_they_are_looked_for() {
+    fn gets_and_adds_have_their_fixed_indexes() {
         assert!(OPERATIONS[GET_ITEMS].row.is(&get::ROW) && OPERATIONS[ADD_ITEMS].row.is(&add::ROW));
     }
 
@@ -87,7 +87,7 @@ mod tests {
 
     /// `L` and `F` stand in the guide for the paths of a list and of a feature.
     #[test]
-    fn the_guide_tells_of_every_operation_and_of_no_other() {
+    fn the_guide_documents_exactly_the_operations() {
         let guide = include_str!("../../docs/reference/api.md");
         let told: BTreeSet<_> = guide.split('`').skip(1).step_by(2).collect();
         let abbreviated = |operation: &Row| {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writes_says_so_by_its_permission() {
+    fn operations_that_write_have_a_write_permission() {
         for operation in rows() {
             let reads = [
                 Permission::Open,

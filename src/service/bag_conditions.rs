@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_those_of_http() {
+    fn conditions_follow_http() {
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         let of = |stamps: &[u64]| Some(BagTags::OneOf(stamps.iter().map(|nanos| at(*nanos)).collect()));
         let check = |matching: &Option<BagTags>, none_matching: &Option<BagTags>, present: Option<u64>| {

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_shortens_and_never_lengthens() {
+    fn a_timeout_never_extends_the_deadline() {
         let longest = Duration::from_secs(2);
         let patience = |timeout| Caller { timeout, ..Caller::default() }.patience(longest);
         assert_eq!(patience(None), longest);

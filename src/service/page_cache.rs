@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_the_answer_to_gets_like_the_first_and_no_others() {
+    fn a_cached_page_answers_equal_gets_only() {
         let cache = PageCache::new(1 << 20, &Registry::new()).unwrap();
         let (state, other) = (StateToken::new(2), StateToken::new(4));
         cache.insert(&list("a"), (3, Number), ttl(100), Validity { state, from: at(10), until: 20 }, &page("kept"));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_pages_of_other_limits_are_kept_beside() {
+    fn memory_is_bounded_and_pages_of_several_limits_are_kept() {
         const BYTES: u64 = 64 << 10;
         let cache = PageCache::new(BYTES, &Registry::new()).unwrap();
         let validity = Validity { state: StateToken::new(0), from: at(0), until: u64::MAX };

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_there_exactly_when_more_is() {
+    fn a_token_is_present_exactly_if_more_items_follow() {
         let token = |json: serde_json::Value| json["next_page_token"].as_str().map(str::to_owned);
         assert_eq!(token(rendered(&[b"a", b"b"], false, 10_000).unwrap()), None);
         let after_a = token(rendered(&[b"a"], true, 10_000).unwrap());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_read_names_its_item() {
+    fn an_unreadable_value_is_reported_with_its_item() {
         let damaged = rendered(&[b"\xff"], false, 10_000).unwrap_err();
         assert!(damaged.to_string().contains("user#seen| of u-1, item 0000000000000000100#"));
     }

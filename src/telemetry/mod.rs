@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_whole_or_not_at_all() {
+    fn a_filter_change_is_complete_or_refused() {
         let log = Log::unset();
         assert!(log.change(Some("liststore=loud".to_owned()), Some(AccessLog::All)).is_err());
         assert_eq!(log.state(), LogState { filter: "info".to_owned(), access: AccessLog::Off });
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_drivers_say_is_not_written_and_what_we_say_is() {
+    fn lines_of_drivers_are_not_logged_and_ours_are() {
         use std::io::Write;
         use std::sync::{Arc, Mutex, PoisonError};
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_tells_of_the_process() {
+    fn a_registry_has_metrics_of_the_process() {
         let families = registry().unwrap().gather();
         assert!(families.iter().any(|family| family.name() == "process_resident_memory_bytes"));
     }

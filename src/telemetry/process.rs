@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_stat_is_read_whatever_the_program_is_called() {
+    fn a_line_of_stat_with_any_program_name_is_read() {
         let line = "4711 (a) b (c) S 1 2 3 0 -1 4194560 100 0 5 0 1234 66 0 0 20 0 9 0 5000 36770631 1500 184467";
         let stat = Stat::parse(line).unwrap();
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_described_whole_at_each_scrape() {
+    fn each_scrape_has_all_metrics_of_the_process() {
         let registry = prometheus::Registry::new();
         registry.register(Box::new(ProcessMetrics::new().unwrap())).unwrap();
         for _ in 0..2 {

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_is_chosen_only_if_it_writes_every_cell_as_it_stands() {
+    fn a_type_is_chosen_only_if_it_preserves_every_cell() {
         for (cells, expected) in [
             (&["1", "-2", ""][..], Kind::Int64),
             (&["-9223372036854775808", "9223372036854775807"], Kind::Int64),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_json_keeps_strings_and_numbers_apart() {
+    fn a_column_of_json_distinguishes_strings_and_numbers() {
         for (cells, expected) in [
             (&["1", "null"][..], Kind::Int64),
             (&["9007199254740993", "0.5"], Kind::Text),
@@ -233,7 +233,7 @@ mod tests {
         }
 
         #[test]
-        fn any_column_reads_back_as_it_was_written(cells in prop::collection::vec(r"-?[0-9]{1,20}(\.[0-9]{1,3})?(e[-+][0-9]{1,2})?|true|.{0,3}", 1..4)) {
+        fn any_column_reads_back(cells in prop::collection::vec(r"-?[0-9]{1,20}(\.[0-9]{1,3})?(e[-+][0-9]{1,2})?|true|.{0,3}", 1..4)) {
             let kind = of_text(&cells.iter().map(String::as_str).collect::<Vec<_>>());
             for cell in cells.iter().filter(|cell| !cell.is_empty()) {
                 let read = match kind {

@@ -147,7 +147,7 @@ mod tests {
 
     /// Each step leaves the files that a run leaves when it is killed at that moment.
     #[test]
-    fn a_run_is_continued_from_every_moment() {
+    fn a_run_can_continue_from_every_moment() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let (part_path, state) = (dir.path().join("a.part"), dir.path().join("a.state"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_programs_are_neither_taken_nor_lost() {
+    fn files_of_other_programs_are_neither_used_nor_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let checkpoint = Checkpoint::new(&path, "run".into());

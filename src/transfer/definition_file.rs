@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_does_not_stand_for_a_long_one() {
+    fn a_file_with_exploding_aliases_is_refused() {
         let mut text = "a0: &a0 {version: v, ttl: 1d}\n".to_owned();
         for n in 1..9 {
             let ten = vec![format!("*a{}", n - 1); 10].join(", ");

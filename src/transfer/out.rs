@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_steers_a_terminal() {
+    fn texts_never_control_the_terminal() {
         let mut shown = Shown { out: Vec::new(), held: false };
         for byte in "a\u{1b}[31m\u{9b}é\u{a0}\u{7f}\t\r\n".bytes() {
             shown.write_all(&[byte]).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_as_the_values_that_they_were() {
+    fn texts_read_back_as_their_values() {
         for (value_type, json) in [
             (ValueType::String, r#""a\"b,\n""#),
             (ValueType::String, r#""""#),

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_as_they_were_from_several_groups() {
+    fn rows_of_several_groups_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
         let fields = vec![
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn unsigned_integers_are_read_back_beyond_the_signed_ones() {
+    fn unsigned_integers_beyond_the_signed_range_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
         let mut file = ParquetFile::create(&path, vec![Field::required("n", Kind::UInt64)]).unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_of_a_column_is_refused_by_its_name() {
+    fn values_of_another_type_are_refused_with_the_column() {
         let dir = tempfile::tempdir().unwrap();
         let fields = vec![Field::required("n", Kind::Int64)];
         let mut file = ParquetFile::create(&dir.path().join("a.parquet"), fields).unwrap();

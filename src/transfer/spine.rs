@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_the_narrowest_type_that_holds_all_their_cells() {
+    fn columns_have_the_narrowest_type_that_fits_all_cells() {
         let text = format!(
             "label,entity_id,n,x,code,none,timestamp,note\n1,u,1,1.0,007,,{AT},true\n,v,-2,0.5,8,,{AT},\"a,\"\"b\"\n"
         );
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_spine_is_refused_with_its_line() {
+    fn a_malformed_spine_is_refused_with_the_line() {
         let refused = |name, text: &str| spine(name, text).unwrap_err();
         assert!(refused("s.csv", "user,timestamp\n").contains("has no column \"entity_id\"; its columns are user"));
         assert!(refused("s.csv", "entity_id,timestamp,a,a\n").contains("two columns \"a\""));

@@ -62,7 +62,7 @@ fn a_zone_applies_to_texts_without_one() {
 }
 
 #[test]
-fn clocks_that_are_set_back_or_skip_make_no_moment() {
+fn times_in_clock_changes_are_refused() {
     // Machines without a time zone database have fixed offsets only.
     let Ok(paris) = Zone::parse("Europe/Paris") else { return };
     let reader = TimeReader { zone: Some(paris), ..file() };
@@ -73,7 +73,7 @@ fn clocks_that_are_set_back_or_skip_make_no_moment() {
 }
 
 #[test]
-fn a_format_is_the_only_form_that_is_read() {
+fn a_given_format_is_the_only_accepted_form() {
     let reader = |format: &str| TimeReader { format: Some(TimeFormat::parse(format).unwrap()), ..file() };
     for (format, text, at) in [
         ("%m/%d/%Y %H:%M", "11/20/2026 16:44", "2026-11-20T16:44:00.000000000Z"),
@@ -133,7 +133,7 @@ fn numbers_have_the_given_unit_with_decimals_up_to_nanoseconds() {
 }
 
 #[test]
-fn numbers_of_1970_are_doubted_in_the_unit_that_was_given() {
+fn numbers_near_1970_are_reported_in_the_given_unit() {
     use TimestampUnit::{Ms, Ns, S, Us};
     let likely = |unit: TimestampUnit, text: &str| {
         let at = TimeReader { unit, ..file() }.text(text).unwrap().at;

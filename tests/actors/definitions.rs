@@ -58,7 +58,7 @@ pub fn knows(handle: &MetadataHandle, name: &str) -> bool {
 }
 
 #[actix::test]
-async fn a_feature_that_was_made_elsewhere_is_found_without_news_of_it() {
+async fn a_feature_created_elsewhere_is_found_without_a_notification() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     for number in 0..3 {
@@ -71,7 +71,7 @@ async fn a_feature_that_was_made_elsewhere_is_found_without_news_of_it() {
 }
 
 #[actix::test]
-async fn what_is_known_and_what_nobody_else_can_make_is_not_looked_up() {
+async fn known_features_and_local_only_features_are_not_looked_up() {
     for shared in [true, false] {
         let store = Arc::new(SharedStore::new(shared));
         let handle = started(&store).await;
@@ -116,7 +116,7 @@ async fn a_crowd_is_answered_by_few_look_ups() {
 }
 
 #[actix::test]
-async fn what_cannot_be_looked_up_is_not_said_to_be_missing() {
+async fn a_failed_look_up_is_not_reported_as_missing() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.be_unreadable(true);
@@ -128,7 +128,7 @@ async fn what_cannot_be_looked_up_is_not_said_to_be_missing() {
 }
 
 #[actix::test]
-async fn news_are_followed_by_reading_changes_and_missed_ones_by_reading_everything() {
+async fn notifications_lead_to_reading_changes_and_missed_ones_to_a_full_read() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.create_elsewhere(new_feature("told")).await;
@@ -144,7 +144,7 @@ async fn news_are_followed_by_reading_changes_and_missed_ones_by_reading_everyth
 
 /// Otherwise a missed change would stay missed.
 #[actix::test]
-async fn a_full_reading_that_failed_is_made_good_by_a_full_one() {
+async fn a_failed_full_read_is_repeated_as_a_full_read() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.be_unreadable(true);
@@ -158,7 +158,7 @@ async fn a_full_reading_that_failed_is_made_good_by_a_full_one() {
 }
 
 #[actix::test]
-async fn a_call_that_succeeds_does_not_hide_that_the_catalog_is_behind() {
+async fn a_successful_call_does_not_hide_a_stale_catalog() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.be_unreadable(true);
@@ -170,7 +170,7 @@ async fn a_call_that_succeeds_does_not_hide_that_the_catalog_is_behind() {
 }
 
 #[actix::test]
-async fn a_change_waits_for_those_before_it() {
+async fn a_change_waits_for_earlier_changes() {
     let store = Arc::new(SharedStore::new(false));
     let handle = started(&store).await;
     store.stall(true);
@@ -194,7 +194,7 @@ async fn a_change_waits_for_those_before_it() {
 
 /// They arrive during another change. A refused one has no effect on the others.
 #[actix::test]
-async fn changes_that_wait_are_made_together_and_each_has_its_own_answer() {
+async fn waiting_changes_are_made_together_and_answered_separately() {
     let store = Arc::new(SharedStore::new(false));
     let handle = started(&store).await;
     store.stall(true);
@@ -218,7 +218,7 @@ async fn changes_that_wait_are_made_together_and_each_has_its_own_answer() {
 }
 
 #[actix::test]
-async fn stopping_closes_the_store_and_refuses_what_comes_later() {
+async fn stopping_closes_the_store_and_refuses_later_calls() {
     let store = Arc::new(SharedStore::new(false));
     let handle = started(&store).await;
     handle.stop(Duration::from_secs(60)).await;
@@ -230,7 +230,7 @@ async fn stopping_closes_the_store_and_refuses_what_comes_later() {
 
 /// A server that cannot read its definitions is not ready, and its own change does not create a catalog.
 #[actix::test]
-async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
+async fn a_local_change_creates_no_catalog_without_a_read() {
     let store = Arc::new(SharedStore::new(true));
     store.be_unreadable(true);
     let clock = Arc::new(Faults::default());
@@ -246,7 +246,7 @@ async fn a_change_of_ones_own_makes_no_catalog_where_none_could_be_read() {
 
 /// Either once ended all reading: the server continued permanently with its old definitions.
 #[actix::test]
-async fn the_actor_is_started_anew_when_what_keeps_the_catalog_up_has_died() {
+async fn the_actor_restarts_when_the_task_of_the_catalog_has_died() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.panic_in_news();

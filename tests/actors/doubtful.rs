@@ -124,7 +124,7 @@ impl Journal for DoubtfulJournal {
 /// A created feature that no list operation found, and a deleted one that still accepted adds: the store had the change
 /// after its journal recovered, and the catalog did not.
 #[actix::test]
-async fn the_catalog_learns_what_became_of_a_change_of_unknown_outcome() {
+async fn the_catalog_follows_a_change_of_unknown_outcome() {
     for unreadable_at_first in [false, true] {
         let doubt = Arc::new(Doubt::default());
         let journal = DoubtfulJournal { doubt: Arc::clone(&doubt), ..Default::default() };
@@ -169,7 +169,7 @@ async fn started_doubtful() -> (MetadataHandle, Arc<Doubt>) {
 
 /// The journal has it, and the state in memory does not.
 #[actix::test]
-async fn a_change_that_panicked_is_read_again() {
+async fn a_panicked_change_is_followed_by_a_read() {
     let (handle, doubt) = started_doubtful().await;
     doubt.panics.store(true, SeqCst);
     let created = handle.apply(Change::CreateFeature(new_feature("seen")), Author::anonymous()).await;
@@ -181,7 +181,7 @@ async fn a_change_that_panicked_is_read_again() {
 }
 
 #[actix::test]
-async fn a_store_that_cannot_settle_is_asked_again() {
+async fn a_store_that_cannot_settle_is_retried() {
     let (handle, doubt) = started_doubtful().await;
     until("it settles at the start", || doubt.settles.load(SeqCst) == 1).await;
     doubt.unsettled.store(true, SeqCst);

@@ -107,7 +107,7 @@ async fn a_panic_in_an_operation_fails_that_operation_alone() {
 }
 
 #[actix::test]
-async fn a_dead_actor_is_replaced_and_the_pool_says_so() {
+async fn a_dead_actor_is_replaced_and_the_pool_reports_it() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     assert_eq!(
@@ -133,7 +133,7 @@ async fn a_dead_actor_is_replaced_and_the_pool_says_so() {
 }
 
 #[actix::test]
-async fn a_stall_is_bounded_by_permits_and_held_until_the_store_has_finished() {
+async fn a_stall_is_bounded_by_permits_until_the_store_has_finished() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     let lists = neighbours("stalled", 2 + OPTIONS.permits_per_actor);
@@ -193,7 +193,7 @@ async fn leave_an_add_behind(pool: &ListPool, faults: &Faults) {
 }
 
 #[actix::test]
-async fn a_write_that_outlasts_its_caller_is_carried_out_and_said_to_be_unknown() {
+async fn a_write_that_outlasts_its_caller_is_applied_with_an_unknown_outcome() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     faults.stall(true);
@@ -215,7 +215,7 @@ async fn work_whose_deadline_has_passed_is_not_begun() {
 }
 
 #[actix::test]
-async fn stopping_says_when_work_was_cut_off() {
+async fn stopping_reports_aborted_work() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     faults.stall(true);
@@ -226,7 +226,7 @@ async fn stopping_says_when_work_was_cut_off() {
 
 /// A request in a cluster continues after its caller has left. Sessions outlast it, within bounds.
 #[actix::test]
-async fn stopping_waits_for_what_the_store_has_at_work_for_callers_who_left() {
+async fn stopping_waits_for_operations_of_lost_callers() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     faults.be_busy(true);
@@ -246,7 +246,7 @@ async fn stopping_waits_for_what_the_store_has_at_work_for_callers_who_left() {
 }
 
 #[actix::test]
-async fn a_stopped_pool_says_that_it_drains_and_drops_its_sessions() {
+async fn a_stopped_pool_answers_draining_and_drops_its_sessions() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     assert!(pool.stop(Duration::from_secs(60)).await);
@@ -257,7 +257,7 @@ async fn a_stopped_pool_says_that_it_drains_and_drops_its_sessions() {
 }
 
 #[actix::test]
-async fn sessions_live_on_threads_of_their_own() {
+async fn sessions_run_on_separate_threads() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, PoolOptions { actors: 4, ..OPTIONS }).await;
     assert_eq!(faults.threads().len(), 4);

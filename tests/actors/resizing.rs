@@ -40,7 +40,7 @@ async fn a_pool_grows_and_shrinks_and_its_sessions_with_it() {
 }
 
 #[actix::test]
-async fn a_list_that_moves_waits_for_what_was_begun_on_it_and_others_go_on() {
+async fn a_moving_list_waits_for_its_operations_and_others_continue() {
     for (from, to) in [(2, 3), (3, 2)] {
         let faults = Arc::new(Faults::default());
         let pool = started(&faults, PoolOptions { actors: from, ..OPTIONS }).await;
@@ -79,7 +79,7 @@ async fn a_list_that_moves_waits_for_what_was_begun_on_it_and_others_go_on() {
 /// A change that continued after a minute left lists with two sessions at work, because the next change waited only
 /// for its predecessor.
 #[actix::test]
-async fn a_change_waits_for_as_long_as_it_takes_and_so_does_the_next() {
+async fn a_resize_waits_without_a_limit_and_so_does_the_next() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     let (moved, _) = moved_and_kept(2, 3);
@@ -118,7 +118,7 @@ async fn a_change_waits_for_as_long_as_it_takes_and_so_does_the_next() {
 }
 
 #[actix::test]
-async fn a_pool_whose_new_actors_find_no_session_stays_as_it_was() {
+async fn a_pool_whose_new_actors_get_no_session_keeps_its_size() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, OPTIONS).await;
     faults.refuse_sessions(true);
@@ -133,7 +133,7 @@ async fn a_pool_whose_new_actors_find_no_session_stays_as_it_was() {
 }
 
 #[actix::test]
-async fn permits_change_and_what_was_begun_keeps_its_own() {
+async fn permits_change_and_running_operations_keep_theirs() {
     let faults = Arc::new(Faults::default());
     let pool = started(&faults, PoolOptions { actors: 1, ..OPTIONS }).await;
     faults.stall(true);

@@ -40,7 +40,7 @@ fn creation(secret: &Secret) -> KeyChange {
 
 /// Its lists once answered 503 until the store was back.
 #[actix::test]
-async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
+async fn a_server_that_starts_without_its_store_serves_its_copy() {
     let dir = tempfile::tempdir().unwrap();
     let age_max = Duration::from_secs(60);
     let store = Arc::new(SharedStore::new(true));
@@ -74,7 +74,7 @@ async fn a_server_that_starts_without_its_store_serves_what_was_kept() {
 
 /// Like a copy from before a deletion and a new creation of the same name: it is useless if the store can answer.
 #[actix::test]
-async fn what_was_kept_never_stands_before_a_store_that_can_be_read() {
+async fn a_copy_never_replaces_a_readable_store() {
     let dir = tempfile::tempdir().unwrap();
     let kept = SharedStore::new(true);
     kept.create_elsewhere(new_feature("stale")).await;

@@ -88,7 +88,7 @@ async fn credentials(api: &Api, issued: &Issued) -> Vec<(Who, Vec<String>)> {
 
 /// It includes new operations automatically.
 #[tokio::test]
-async fn every_operation_is_for_those_alone_who_may() {
+async fn every_operation_requires_its_permission() {
     let issued = Issued::by_file();
     let api = api_with(&[("access.jwt.issuers", &issued.settings())]).await;
     let document = api.get("/openapi.json").await.expect(200);
@@ -134,7 +134,7 @@ async fn every_operation_is_for_those_alone_who_may() {
 
 /// Regardless of the number of connections, and of the lists in one call.
 #[tokio::test]
-async fn no_number_of_connections_or_calls_in_one_goes_around_limits() {
+async fn limits_hold_for_any_number_of_connections_and_batched_calls() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -166,7 +166,7 @@ async fn no_number_of_connections_or_calls_in_one_goes_around_limits() {
 }
 
 #[tokio::test]
-async fn metrics_are_open_where_that_is_set() {
+async fn metrics_are_open_if_configured() {
     let api = api_with(&[("access.metrics", "open")]).await;
     let admin = admin(&api).await;
     api.get("/metrics").await.expect_text();
@@ -185,7 +185,7 @@ impl Answer {
 
 /// So that a caller need not try their permissions.
 #[tokio::test]
-async fn everybody_is_told_who_they_are_and_what_they_may() {
+async fn every_caller_can_read_its_identity_and_permissions() {
     let api = api().await;
     let open = api.get("/v1/me").await.expect(200);
     assert_eq!((&open["name"], &open["kind"]), (&json!("anonymous"), &json!("anonymous")));
@@ -203,7 +203,7 @@ async fn everybody_is_told_who_they_are_and_what_they_may() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_the_servers_is_refused_where_anybody_may_do_anything() {
+async fn an_open_server_refuses_a_foreign_host() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let ask_for = async |api: &Api, path: &str, host: &str, rest: &str| {

@@ -33,7 +33,7 @@ async fn expired_items_are_counted_and_not_stored() {
 
 /// Otherwise they would vanish with success.
 #[tokio::test]
-async fn timestamps_of_another_unit_are_warned_of() {
+async fn timestamps_of_another_unit_cause_a_warning() {
     let api = api().await;
     api.feature("seen", "string", "7300d").await;
     let list = items("seen", "u");
@@ -53,7 +53,7 @@ async fn timestamps_of_another_unit_are_warned_of() {
 }
 
 #[tokio::test]
-async fn one_bad_item_among_good_ones_refuses_them_all() {
+async fn one_bad_item_refuses_the_whole_add() {
     let api = api().await;
     api.feature("seen", "int64", "30d").await;
     let list = items("seen", "u");
@@ -109,7 +109,7 @@ async fn timestamps_may_be_ahead_of_the_server_by_a_setting() {
 
 /// A version's own bound replaces the server's, in either direction, and at once.
 #[tokio::test]
-async fn timestamps_may_be_ahead_of_the_server_as_their_version_says() {
+async fn timestamps_may_be_ahead_as_far_as_their_version_allows() {
     const HOUR: u64 = 3_600_000_000_000;
     const SEEN: &str = "/v1/features/user/seen";
     let api = api_with(&[("items.timestamp_ahead_max", "3h")]).await;
@@ -193,7 +193,7 @@ async fn the_longest_ttl_has_room_for_clocks_that_differ() {
 }
 
 #[tokio::test]
-async fn one_to_a_thousand_items_are_taken() {
+async fn one_to_a_thousand_items_are_accepted() {
     let api = api().await;
     api.feature("seen", "int64", "30d").await;
     let (list, now) = (items("seen", "u"), ago(60));
@@ -209,7 +209,7 @@ async fn one_to_a_thousand_items_are_taken() {
 }
 
 #[tokio::test]
-async fn a_request_is_read_before_anything_is_looked_up() {
+async fn a_request_is_validated_before_any_look_up() {
     let api = api().await;
     let list = items("unknown", "u");
     api.post(&list, json!({"items": []})).await.refused("invalid_argument", "items");

@@ -7,7 +7,7 @@ use liststore_contract::row::Group;
 use super::client::{api, api_with};
 
 #[tokio::test]
-async fn metrics_and_the_pool_have_an_address_of_their_own_and_lists_are_not_served_there() {
+async fn a_separate_address_serves_metrics_and_the_pool_without_lists() {
     let api = api_with(&[("admin.listen", "127.0.0.1:0")]).await;
     let apart = api.server.administration_url.clone().unwrap();
     let http = reqwest::Client::new();
@@ -30,7 +30,7 @@ async fn metrics_and_the_pool_have_an_address_of_their_own_and_lists_are_not_ser
 }
 
 #[tokio::test]
-async fn without_such_an_address_everything_is_served_at_one() {
+async fn without_a_separate_address_one_address_serves_everything() {
     let api = api().await;
     assert_eq!(api.server.administration_url, None);
     api.get("/v1/pool").await.expect(200);

@@ -75,7 +75,7 @@ async fn each_window_has_its_aggregates() {
 }
 
 #[tokio::test]
-async fn a_window_that_lacks_items_says_why() {
+async fn a_window_that_lacks_items_reports_the_reason() {
     let api = api_with(&[("items.aggregate_items_max", "3")]).await;
     let list = payments(&api).await;
     let reasons = async |windows: Value| {
@@ -190,7 +190,7 @@ async fn integers_are_digits_on_request() {
 }
 
 #[tokio::test]
-async fn aggregates_come_along_with_items_of_other_lists() {
+async fn one_call_returns_aggregates_and_items_of_other_lists() {
     let api = api().await;
     let list = payments(&api).await;
     let of = |entity_id: &str| json!({"entity_type": "user", "feature": "payment", "entity_id": entity_id});
@@ -365,7 +365,7 @@ async fn items_that_aggregations_read_are_measured() {
 }
 
 #[tokio::test]
-async fn what_needs_too_much_memory_is_refused() {
+async fn aggregates_that_need_too_much_memory_are_refused() {
     let api = api_with(&[("http.response_bytes_max", "1KiB")]).await;
     api.feature("text", "string", "30d").await;
     let list = items("text", "u");
@@ -378,7 +378,7 @@ async fn what_needs_too_much_memory_is_refused() {
 }
 
 #[tokio::test]
-async fn items_that_are_aggregated_count_against_the_limit() {
+async fn aggregated_items_count_against_the_limit() {
     let api = api().await;
     let list = payments(&api).await;
     let admin = admin(&api).await;

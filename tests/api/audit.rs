@@ -8,7 +8,7 @@ use super::keys::{JSON, admin, key, with_key};
 use super::sockets::until;
 
 #[tokio::test]
-async fn the_audit_trail_tells_who_did_what_and_for_whom() {
+async fn the_audit_trail_names_caller_change_and_principal() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -53,7 +53,7 @@ async fn the_audit_trail_tells_who_did_what_and_for_whom() {
 
 /// In pages like those of changes, and without texts that callers invent.
 #[tokio::test]
-async fn the_audit_trail_tells_who_was_refused_what() {
+async fn the_audit_trail_has_refusals_with_their_caller() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -205,7 +205,7 @@ async fn the_audit_trail_has_commands_to_jobs() {
 
 /// Otherwise a caller that silences the log while the metadata store is unavailable would leave no trace.
 #[tokio::test]
-async fn what_the_audit_trail_cannot_take_is_not_done() {
+async fn a_change_that_cannot_be_audited_is_not_made() {
     use liststore::metadata::MetadataError;
     let (api, faults) = super::faults::faulty(&[]).await;
     let before = (api.get("/v1/log").await.expect(200), api.get("/v1/pool").await.expect(200));

@@ -37,7 +37,7 @@ fn refused(answer: &Answer, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn a_bag_is_put_got_replaced_and_deleted() {
+async fn a_bag_is_put_read_replaced_and_deleted() {
     let api = api().await;
     refused(&api.get(U1).await, 404, "bag_not_found");
     let stored = put(&api, U1, &[], r#" {"b": 1.50, "a": [null, {"é": "\u0041"}]} "#).await;
@@ -70,7 +70,7 @@ async fn a_bag_is_put_got_replaced_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_new_bag_has_an_id_of_its_own() {
+async fn a_new_bag_has_a_new_id() {
     let api = api().await;
     let made = api.post("/v1/entities/user", json!({"name": "Ada"})).await;
     let location = made.header("location").unwrap().to_owned();
@@ -85,7 +85,7 @@ async fn a_new_bag_has_an_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn writes_are_made_on_conditions() {
+async fn writes_respect_conditions() {
     let api = api().await;
     let any = [("if-match", "*")];
     refused(&put(&api, U1, &any, "{}").await, 412, "etag_mismatch");
@@ -115,7 +115,7 @@ async fn writes_are_made_on_conditions() {
 }
 
 #[tokio::test]
-async fn what_the_caller_has_is_not_sent_again() {
+async fn an_unchanged_bag_is_not_sent_again() {
     let api = api().await;
     let tag = put(&api, U1, &[], "{}").await.etag().to_owned();
     for has in [tag.clone(), format!("W/{tag}"), format!("\"1\", {tag}"), "*".to_owned()] {
@@ -160,7 +160,7 @@ async fn a_patch_is_merged() {
 }
 
 #[tokio::test]
-async fn no_patch_is_lost_whatever_comes_at_once() {
+async fn no_concurrent_patch_is_lost() {
     let api = api().await;
     put(&api, U1, &[], "{}").await.expect(201);
     let patches: Vec<_> = (0..40).map(|n| format!("{{\"p{n}\":{n}}}")).collect();
@@ -182,7 +182,7 @@ async fn no_patch_is_lost_whatever_comes_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_bag_is_refused_and_nothing_is_stored() {
+async fn an_invalid_bag_is_refused_and_not_stored() {
     let api = api().await;
     put(&api, U1, &[], r#"{"kept":true}"#).await.expect(201);
     let tag = api.get(U1).await.etag().to_owned();
@@ -232,7 +232,7 @@ async fn what_is_no_bag_is_refused_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn numbers_beyond_64_bits_are_kept_exactly() {
+async fn numbers_beyond_64_bits_stay_exact() {
     let api = api().await;
     let text = r#"{"a":18446744073709551617,"b":-9223372036854775809,"c":0.1000000000000000000000001,"d":[1e300]}"#;
     put(&api, U1, &[], text).await.expect(201);
@@ -243,7 +243,7 @@ async fn numbers_beyond_64_bits_are_kept_exactly() {
 }
 
 #[tokio::test]
-async fn many_bags_come_in_one_answer_each_or_its_problem() {
+async fn one_answer_has_many_bags_or_their_problems() {
     let api = api().await;
     for n in 0..3 {
         put(&api, &format!("/v1/entities/user/u-{n}"), &[], &format!("{{\"n\":{n}}}")).await.expect(201);
@@ -290,7 +290,7 @@ async fn an_answer_of_many_bags_is_bounded() {
 }
 
 #[tokio::test]
-async fn lists_come_along_with_a_bag() {
+async fn a_bag_can_include_lists() {
     let api = api().await;
     for feature in ["seen", "bought"] {
         api.feature(feature, "string", "30d").await;
@@ -333,7 +333,7 @@ async fn lists_come_along_with_a_bag() {
 }
 
 #[tokio::test]
-async fn bags_end_with_their_ttl_their_entity_type_and_their_entity() {
+async fn bags_end_with_their_ttl_entity_type_or_entity() {
     let api = empty().await;
     let create = json!({"entity_type": "user", "ttl": "30d"});
     api.post("/v1/entity-types", create.clone()).await.expect(201);
@@ -381,7 +381,7 @@ async fn an_erasure_honours_the_condition_of_the_bag() {
 }
 
 #[tokio::test]
-async fn who_has_a_bag_is_listed_and_purged() {
+async fn entities_with_bags_are_listed_and_purged() {
     let api = api().await;
     let list = async |query: &str| {
         let page = api.get(&format!("/v1/entities/user{query}")).await.expect(200);
@@ -411,7 +411,7 @@ async fn who_has_a_bag_is_listed_and_purged() {
 }
 
 #[tokio::test]
-async fn a_bag_is_found_by_what_it_holds_now() {
+async fn a_bag_is_found_by_its_present_properties() {
     let api = api().await;
     put(&api, "/v1/entities/user/old", &[], r#"{"city":"Paris"}"#).await.expect(201);
     let index = json!({"name": "by_city", "properties": ["/city"]});
@@ -452,7 +452,7 @@ async fn the_store_in_memory_keeps_bags_too() {
 }
 
 #[tokio::test]
-async fn the_guides_examples_answer_as_it_says() {
+async fn the_examples_of_the_guide_return_its_answers() {
     let (api, mut noted) = (empty().await, String::new());
     let page = include_str!("../../docs/explanation/bags.md");
     let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));

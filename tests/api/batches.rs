@@ -73,7 +73,7 @@ fn path_of(request: &Value) -> String {
 }
 
 #[tokio::test]
-async fn each_list_is_answered_as_a_get_of_it_alone() {
+async fn each_result_equals_a_get_of_its_list() {
     let (api, requests) = filled().await;
     // Twice: from the part behind memory, and from memory.
     for _ in 0..2 {
@@ -85,7 +85,7 @@ async fn each_list_is_answered_as_a_get_of_it_alone() {
 }
 
 #[tokio::test]
-async fn walks_go_on_by_the_tokens_of_either_way() {
+async fn batch_and_single_reads_share_page_tokens() {
     let (api, _) = filled().await;
     for order in ["newest", "oldest"] {
         walk(&api, with(list("seen", "u/40 é"), json!({"limit": 10, "order": order}))).await;
@@ -110,7 +110,7 @@ async fn walk(api: &Api, request: Value) {
 }
 
 #[tokio::test]
-async fn a_list_of_the_future_is_a_problem_of_its_own() {
+async fn a_future_moment_fails_only_its_request() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     api.add(&items("seen", "u"), &[(ago(10), "x".into())]).await;
@@ -123,7 +123,7 @@ async fn a_list_of_the_future_is_a_problem_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_token_of_one_order_is_none_of_the_other() {
+async fn a_token_is_valid_for_one_order() {
     let (api, _) = filled().await;
     let request = with(list("seen", "u/40 é"), json!({"limit": 10, "order": "oldest"}));
     let page = results(&api, GET, std::slice::from_ref(&request)).await.remove(0);
@@ -134,7 +134,7 @@ async fn a_token_of_one_order_is_none_of_the_other() {
 }
 
 #[tokio::test]
-async fn what_is_malformed_refuses_the_whole_call() {
+async fn malformed_members_refuse_the_whole_call() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let good = list("seen", "u");
@@ -175,7 +175,7 @@ async fn what_is_malformed_refuses_the_whole_call() {
 
 /// IDs come from outside, so impossible ones are among possible ones.
 #[tokio::test]
-async fn an_id_that_cannot_exist_fails_its_own_request_and_no_other() {
+async fn an_impossible_id_fails_only_its_request() {
     const BAGS: &str = "/v1/entities:batchGet";
     let api = api().await;
     api.feature("seen", "string", "30d").await;
@@ -216,7 +216,7 @@ async fn an_id_that_cannot_exist_fails_its_own_request_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_name_or_a_moment_that_cannot_exist_fails_its_own_request_and_no_other() {
+async fn an_impossible_name_or_moment_fails_only_its_request() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     api.post(
@@ -251,7 +251,7 @@ async fn a_name_or_a_moment_that_cannot_exist_fails_its_own_request_and_no_other
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_one_list_is_a_problem_of_it_alone() {
+async fn a_problem_of_one_list_fails_only_its_request() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     api.add(&items("seen", "u"), &[(ago(1), "a".into()), (ago(2), "b".into())]).await;
@@ -279,7 +279,7 @@ async fn what_is_wrong_with_one_list_is_a_problem_of_it_alone() {
 }
 
 #[tokio::test]
-async fn adds_are_told_one_by_one() {
+async fn adds_have_one_result_each() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     api.feature("count", "int64", "1h").await;
@@ -309,7 +309,7 @@ async fn adds_are_told_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_thousand_lists_are_added_to_and_read() {
+async fn a_thousand_lists_are_written_and_read() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let now = ago(100);
@@ -334,7 +334,7 @@ async fn a_thousand_lists_are_added_to_and_read() {
 }
 
 #[tokio::test]
-async fn lists_for_which_the_answer_has_no_room_are_told_so() {
+async fn lists_beyond_the_size_of_the_answer_get_a_problem() {
     let api = api_with(&[("http.response_bytes_max", "65536")]).await;
     api.feature("seen", "string", "30d").await;
     for entity in 0..6 {
@@ -366,7 +366,7 @@ async fn lists_for_which_the_answer_has_no_room_are_told_so() {
 }
 
 #[tokio::test]
-async fn lists_that_are_late_are_told_so_and_the_others_delivered() {
+async fn late_lists_get_a_problem_and_others_their_items() {
     let (api, faults) = faulty(&[("items.operation_timeout_ms", "60000")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
@@ -420,7 +420,7 @@ async fn equal_requests_are_read_once() {
 }
 
 #[tokio::test]
-async fn scopes_are_looked_at_list_by_list() {
+async fn scopes_are_checked_for_each_list() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     api.feature("other", "string", "1h").await;

@@ -27,7 +27,7 @@ async fn a_missing_content_type_is_json_and_others_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_json_is_told_apart_from_what_does_not_fit() {
+async fn malformed_json_and_wrong_members_are_distinguished() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -92,7 +92,7 @@ async fn members_given_twice_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_above_the_bound_is_refused_however_it_is_sent() {
+async fn a_body_above_the_bound_is_refused_in_every_framing() {
     let api = api_with(&[("http.body_bytes_max", "10000")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -120,7 +120,7 @@ async fn a_body_above_the_bound_is_refused_however_it_is_sent() {
 }
 
 #[tokio::test]
-async fn large_bodies_up_to_the_bound_are_taken() {
+async fn large_bodies_up_to_the_bound_are_accepted() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let (list, now) = (items("seen", "u"), ago(100));

@@ -83,7 +83,7 @@ async fn a_bound_is_set_changed_and_lifted_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_bound_is_refused() {
+async fn invalid_bounds_are_refused() {
     let api = api().await;
     for bad in [json!(0), json!(100_001), json!(-1), json!(1.5), json!("5"), json!([])] {
         api.post("/v1/features", definition(bad.clone())).await.refused("invalid_argument", "max_items");

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::client::{ago, api_with, items, one};
 
 #[tokio::test]
-async fn a_page_of_another_site_changes_nothing() {
+async fn a_page_of_another_site_cannot_write() {
     let api = api_with(&[("http.allowed_origins", "https://Lists.example.org:443,http://localhost:3000")]).await;
     api.feature("seen", "string", "30d").await;
     let (list, add) = (items("seen", "u"), one(ago(1), "x").to_string());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::client::{ago, api};
 
 #[tokio::test]
-async fn a_definition_says_in_which_buckets_its_lists_are_kept() {
+async fn a_definition_selects_the_buckets_of_its_lists() {
     let api = api().await;
     let body = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d", "bucket": "month"});
     let created = api.post("/v1/features", body).await.expect(201);

@@ -36,7 +36,7 @@ async fn found(api: &Api, value: u32) -> usize {
 
 /// Otherwise the index would never be built: its job is over, and it is not ready.
 #[tokio::test]
-async fn a_build_goes_on_once_definitions_can_be_read_again() {
+async fn a_build_continues_once_definitions_are_readable() {
     let (api, faults) = faulty(&[]).await;
     with_a_bag(&api).await;
     faults.every_other_reading.store(true, SeqCst);
@@ -57,7 +57,7 @@ async fn a_build_goes_on_once_definitions_can_be_read_again() {
 /// Otherwise a query would use an index that was not built, and miss bags. The server learns of the new one only by
 /// its job.
 #[tokio::test]
-async fn an_index_that_was_made_anew_is_not_ready_by_the_build_of_the_one_before() {
+async fn the_build_of_a_deleted_index_does_not_make_its_successor_ready() {
     let shared = |faults: &Faults| faults.shares_definitions.store(true, SeqCst);
     // The time that servers wait for each other follows from these two.
     let given = [("metadata.poll_interval_secs", "1"), ("items.operation_timeout_ms", "5000")];
@@ -79,7 +79,7 @@ async fn an_index_that_was_made_anew_is_not_ready_by_the_build_of_the_one_before
 
 /// A generation is given again then, and entries of the index that had it are left.
 #[tokio::test]
-async fn shared_definitions_that_were_set_back_make_no_bag_be_found_by_what_it_has_not() {
+async fn restored_shared_definitions_cause_no_wrong_matches() {
     let items = Arc::new(MemoryStore::default());
     let on_items = async |properties: Value| {
         let (mut api, faults) = faulty_beside(&[], Arc::clone(&items), |_: &Faults| {}).await;
@@ -118,7 +118,7 @@ async fn build_of(api: &Api) -> String {
 
 /// Otherwise the job of a ready index would be paused permanently.
 #[tokio::test]
-async fn a_pause_that_meets_the_end_of_a_build_holds_up_both_the_job_and_its_index() {
+async fn a_pause_at_the_end_of_a_build_delays_the_job_and_its_index() {
     let (api, faults) = faulty(&[]).await;
     with_a_bag(&api).await;
     faults.finishes_held.send_replace(true);
@@ -136,7 +136,7 @@ async fn a_pause_that_meets_the_end_of_a_build_holds_up_both_the_job_and_its_ind
 }
 
 #[tokio::test]
-async fn an_index_whose_build_was_cancelled_is_shown_so_and_a_cleaning_makes_it_ready() {
+async fn an_index_with_a_cancelled_build_becomes_ready_by_a_cleaning() {
     let (api, faults) = faulty(&[]).await;
     with_a_bag(&api).await;
     faults.finishes_held.send_replace(true);
@@ -184,7 +184,7 @@ async fn items_are_durable_before_notes_about_them() {
 
 /// An unreadable part of the data blocks the job that reaches it, and no other job.
 #[tokio::test]
-async fn a_cleaning_that_cannot_go_on_makes_way_for_builds_and_goes_on_later() {
+async fn a_blocked_cleaning_gives_way_to_builds_and_continues_later() {
     let (api, faults) = faulty(&[]).await;
     with_a_bag(&api).await;
     api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);

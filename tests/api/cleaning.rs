@@ -108,7 +108,7 @@ impl Broken {
 
 /// An erasure counts its items once: its bag is removed for a caller without remaining quota, too.
 #[tokio::test]
-async fn an_erasure_removes_the_entries_of_the_bag_whatever_limits_its_caller_has() {
+async fn an_erasure_removes_the_entries_of_the_bag_despite_limits_of_its_caller() {
     let broken = on(Arc::new(MemoryStore::default())).await;
     broken.put("one", json!({"a": 1, "at": 5})).await;
     assert_eq!(broken.stored("[1]").await.len(), 1);
@@ -122,7 +122,7 @@ async fn an_erasure_removes_the_entries_of_the_bag_whatever_limits_its_caller_ha
 
 /// On each store whose queries may encounter leftovers.
 #[tokio::test]
-async fn what_a_query_meets_and_no_bag_has_is_removed_and_nothing_else() {
+async fn a_query_removes_only_stale_entries_that_it_finds() {
     let dir = tempfile::tempdir().unwrap();
     let embedded = EmbeddedStore::open(EmbeddedOptions::new(dir.path()), Arc::new(SystemClock), &Registry::new());
     for store in [Arc::new(MemoryStore::default()) as Arc<dyn ItemStore>, Arc::new(embedded.unwrap())] {
@@ -162,7 +162,7 @@ async fn what_a_query_meets_and_no_bag_has_is_removed_and_nothing_else() {
 
 /// An entry beyond a bound of the query is no error.
 #[tokio::test]
-async fn an_entry_that_a_query_passes_over_is_not_looked_at() {
+async fn an_entry_that_a_query_skips_is_not_checked() {
     let broken = on(Arc::new(MemoryStore::default())).await;
     broken.put("one", json!({"a": 1, "at": 1e300})).await;
     let query = format!("{INDEXES}/by/entities?value=1&min=1.0000000000000001e300");
@@ -173,7 +173,7 @@ async fn an_entry_that_a_query_passes_over_is_not_looked_at() {
 /// A bag written by a server with a fast clock, or by this one before its clock was set back, is found from either
 /// end.
 #[tokio::test]
-async fn a_bag_of_a_faster_clock_is_found_from_the_oldest_on() {
+async fn a_bag_of_a_faster_clock_is_found_oldest_first() {
     let broken = on(Arc::new(MemoryStore::default())).await;
     broken.api.post(INDEXES, json!({"name": "lately", "properties": ["/a"]})).await.expect(201);
     broken.put("past", json!({"a": 1})).await;
@@ -216,7 +216,7 @@ async fn clean(api: &Api, body: Value) -> Value {
 
 /// Both directions, of several indexes, and how many entries each has then.
 #[tokio::test]
-async fn a_cleaning_adds_what_is_missing_removes_what_no_bag_has_and_counts() {
+async fn a_cleaning_adds_missing_entries_removes_stale_ones_and_counts() {
     let dir = tempfile::tempdir().unwrap();
     let embedded = EmbeddedStore::open(EmbeddedOptions::new(dir.path()), Arc::new(SystemClock), &Registry::new());
     for store in [Arc::new(MemoryStore::default()) as Arc<dyn ItemStore>, Arc::new(embedded.unwrap())] {
@@ -256,7 +256,7 @@ async fn a_cleaning_adds_what_is_missing_removes_what_no_bag_has_and_counts() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_cleaned_is_refused() {
+async fn impossible_cleanings_are_refused() {
     let broken = on(Arc::new(MemoryStore::default())).await;
     let at = |body: Value| broken.api.post("/v1/entity-types/link/clean", body);
     assert_eq!(at(json!({"index": "none"})).await.code(), "index_not_found");
@@ -268,7 +268,7 @@ async fn what_cannot_be_cleaned_is_refused() {
 
 /// A building is paused, resumed and given another rate as a purge is, and waits for none.
 #[tokio::test]
-async fn a_building_waits_for_no_purge_and_is_told_what_to_do() {
+async fn a_build_does_not_wait_for_purges_and_accepts_commands() {
     let broken = on(Arc::new(MemoryStore::default())).await;
     let api = &broken.api;
     api.feature("seen", "string", "30d").await;

@@ -108,7 +108,7 @@ async fn holds_to_its_tags(store: Arc<dyn ItemStore>, seed: u64) {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_exactly_if_the_page_is_the_same() {
+async fn a_304_is_sent_exactly_if_the_page_is_unchanged() {
     for seed in [1, 2] {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(liststore::domain::SystemClock);
@@ -119,7 +119,7 @@ async fn nothing_is_sent_exactly_if_the_page_is_the_same() {
 }
 
 #[tokio::test]
-async fn tags_are_read_as_http_has_them() {
+async fn entity_tags_follow_http() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -144,7 +144,7 @@ async fn tags_are_read_as_http_has_them() {
 }
 
 #[tokio::test]
-async fn a_tag_holds_on_a_server_that_was_started_again() {
+async fn an_entity_tag_is_valid_after_a_restart() {
     let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(START).unwrap()));
     let mut tags = Vec::new();
     for _ in 0..2 {

@@ -11,7 +11,7 @@ use super::faults::faulty;
 use super::sockets::{PATIENCE, add_request, connect, metric, request, until_closed};
 
 #[tokio::test]
-async fn requests_that_come_together_are_answered_in_their_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -55,7 +55,7 @@ async fn a_request_in_pieces_is_one_request() {
 }
 
 #[tokio::test]
-async fn a_connection_goes_on_after_requests_of_every_kind() {
+async fn a_connection_stays_open_after_requests_of_every_kind() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -97,7 +97,7 @@ async fn a_connection_goes_on_after_requests_of_every_kind() {
 }
 
 #[tokio::test]
-async fn an_answer_does_not_wait_for_the_next_one() {
+async fn an_answer_does_not_wait_for_the_next_request() {
     let (api, faults) = faulty(&[("items.operation_timeout_ms", "30000")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
@@ -110,7 +110,7 @@ async fn an_answer_does_not_wait_for_the_next_one() {
 }
 
 #[tokio::test]
-async fn an_older_client_ends_no_connection_but_its_own() {
+async fn an_http_1_0_client_closes_only_its_connection() {
     let api = api_with(&[("http.workers", "1")]).await;
     for _ in 0..3 {
         let mut old = connect(&api).await;
@@ -127,7 +127,7 @@ async fn an_older_client_ends_no_connection_but_its_own() {
 }
 
 #[tokio::test]
-async fn an_older_client_may_ask_to_go_on() {
+async fn an_http_1_0_client_may_keep_its_connection() {
     let api = api().await;
     let mut stream = connect(&api).await;
     for _ in 0..3 {
@@ -165,7 +165,7 @@ async fn requests_of_all_methods_follow_each_other_on_one_connection() {
 }
 
 #[tokio::test]
-async fn a_body_is_sent_for_only_where_it_will_be_read() {
+async fn a_100_continue_is_sent_only_if_the_body_will_be_read() {
     let api = api_with(&[("http.body_bytes_max", "100000")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -186,7 +186,7 @@ async fn a_body_is_sent_for_only_where_it_will_be_read() {
 
 /// Tools such as `nc -N`, and relays of TCP, end their side behind the request.
 #[tokio::test]
-async fn a_client_that_ends_its_side_behind_its_request_is_answered() {
+async fn a_client_that_closes_its_side_after_its_request_is_answered() {
     let (api, faults) = faulty(&[("items.operation_timeout_ms", "30000")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");

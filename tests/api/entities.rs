@@ -111,7 +111,7 @@ async fn the_lists_of_an_entity_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn the_lists_of_an_entity_are_those_that_the_caller_may_read() {
+async fn the_lists_of_an_entity_are_limited_to_the_scope_of_the_caller() {
     let api = api().await;
     for feature in ["a1", "b1", "a2"] {
         api.feature(feature, "string", "30d").await;
@@ -130,7 +130,7 @@ async fn the_lists_of_an_entity_are_those_that_the_caller_may_read() {
 }
 
 #[tokio::test]
-async fn a_page_token_of_lists_is_of_one_entity() {
+async fn a_page_token_of_lists_is_valid_for_one_entity() {
     let api = api().await;
     for feature in ["a", "b"] {
         api.feature(feature, "string", "30d").await;
@@ -150,7 +150,7 @@ async fn a_page_token_of_lists_is_of_one_entity() {
 }
 
 #[tokio::test]
-async fn a_path_that_leads_nowhere_names_the_nearest_one() {
+async fn an_unknown_path_names_the_nearest_one() {
     let api = api().await;
     let answer = api.get("/v1/list/user/seen/u-1/items").await;
     answer.refused("not_found", "");

@@ -66,7 +66,7 @@ async fn an_entity_type_is_created_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_ttl_is_the_longest_where_none_is_given_and_bounded() {
+async fn a_ttl_is_bounded_and_defaults_to_the_longest() {
     let api = api().await;
     let created = api.post(TYPES, json!({"entity_type": "user"})).await.expect(201);
     assert_eq!(created["ttl"], "7300d");
@@ -87,7 +87,7 @@ async fn a_ttl_is_the_longest_where_none_is_given_and_bounded() {
 }
 
 #[tokio::test]
-async fn entity_types_and_features_are_listed_apart() {
+async fn entity_types_and_features_are_listed_separately() {
     let api = api().await;
     for entity_type in ["user", "story", "status"] {
         api.post(TYPES, json!({"entity_type": entity_type, "description": "of the feed"})).await.expect(201);

@@ -34,7 +34,7 @@ async fn erased(api: &Api) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_list_of_the_entity_goes_and_no_other() {
+async fn every_list_of_the_entity_is_removed_and_no_other() {
     let api = api().await;
     for feature in ["seen", "bought"] {
         api.feature(feature, "string", "30d").await;
@@ -98,7 +98,7 @@ async fn only_lists_that_exist_are_cleared() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_deleted_features_goes_too() {
+async fn items_of_deleted_features_are_removed_too() {
     let (api, faults) = faulty(&[]).await;
     for _ in 0..2 {
         api.feature("seen", "string", "30d").await;
@@ -114,7 +114,7 @@ async fn what_is_left_of_deleted_features_goes_too() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_cleared_is_told_list_by_list() {
+async fn lists_that_could_not_be_cleared_are_reported() {
     let (api, faults) = faulty(&[]).await;
     for feature in ["bought", "seen"] {
         api.feature(feature, "string", "30d").await;
@@ -153,7 +153,7 @@ async fn without_the_metadata_store_nothing_is_erased() {
 
 /// A caller that reads "nothing was done" although lists are gone does not request a receipt.
 #[tokio::test]
-async fn a_receipt_that_cannot_be_noted_leaves_the_outcome_unknown() {
+async fn a_receipt_that_cannot_be_stored_leaves_the_outcome_unknown() {
     let (api, faults) = faulty(&[]).await;
     api.feature("seen", "string", "30d").await;
     api.add(&items("seen", "u"), &[(ago(1), "a".into())]).await;
@@ -232,7 +232,7 @@ async fn a_bag_that_cannot_be_removed_with_its_entries_stays() {
 
 /// A purge whose answer is lost is a job and an entry of the audit trail, or neither.
 #[tokio::test]
-async fn a_purge_whose_note_is_not_made_has_no_job() {
+async fn a_purge_that_cannot_be_audited_has_no_job() {
     let (api, faults) = faulty(&[]).await;
     api.feature("seen", "string", "30d").await;
     let away = |outcome_unknown| MetadataError::Unavailable { reason: "away".to_owned(), outcome_unknown };

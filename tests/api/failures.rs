@@ -63,7 +63,7 @@ async fn failures_of_the_item_store_keep_their_meaning() {
 
 /// Another attempt fares no better before the database has compacted the tombstones away.
 #[tokio::test]
-async fn too_many_tombstones_are_explained_and_not_to_be_retried() {
+async fn too_many_tombstones_are_explained_and_not_retryable() {
     let (api, faults) = faulty(&[]).await;
     api.feature("seen", "string", "30d").await;
     *faults.items.lock().unwrap() = Some(StoreError::TooManyTombstones { outcome_unknown: false });
@@ -91,7 +91,7 @@ async fn an_operation_that_panics_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_callers_deadline_is_kept() {
+async fn a_deadline_of_the_caller_is_kept() {
     let (api, faults) = faulty(&[("items.operation_timeout_ms", "60000")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
@@ -109,7 +109,7 @@ async fn a_callers_deadline_is_kept() {
 }
 
 #[tokio::test]
-async fn an_operation_has_a_deadline_of_its_own() {
+async fn an_operation_has_a_default_deadline() {
     let (api, faults) = faulty(&[("items.operation_timeout_ms", "20")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
@@ -155,7 +155,7 @@ async fn without_a_session_lists_are_unavailable() {
 }
 
 #[tokio::test]
-async fn without_the_metadata_store_lists_go_on_and_definitions_are_unavailable() {
+async fn without_the_metadata_store_lists_work_and_definitions_are_unavailable() {
     let (api, faults) = faulty(&[]).await;
     api.feature("seen", "string", "30d").await;
     let calls = [
@@ -191,7 +191,7 @@ async fn without_the_metadata_store_lists_go_on_and_definitions_are_unavailable(
 }
 
 #[tokio::test]
-async fn before_the_catalog_is_there_lists_are_unavailable() {
+async fn before_the_catalog_is_read_lists_are_unavailable() {
     let away = MetadataError::Unavailable { reason: "no route".to_owned(), outcome_unknown: false };
     let (mut api, faults) =
         faulty_from_the_start(&[], |faults| *faults.metadata.lock().unwrap() = Some(away.clone())).await;

@@ -35,7 +35,7 @@ async fn a_feature_is_created_with_its_default_version() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_comes_back_empty() {
+async fn omitted_members_are_returned_empty() {
     let api = api().await;
     let feature = api.feature("seen", "string", "1s").await;
     assert_eq!(
@@ -109,7 +109,7 @@ async fn every_member_is_checked() {
 }
 
 #[tokio::test]
-async fn a_change_leaves_the_rest() {
+async fn a_change_leaves_other_members_unchanged() {
     let api = api().await;
     let body = json!({
         "entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d",
@@ -132,7 +132,7 @@ async fn a_change_leaves_the_rest() {
 }
 
 #[tokio::test]
-async fn what_never_changes_is_refused_with_the_way_out() {
+async fn changes_of_fixed_members_are_refused_with_the_alternative() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     for member in ["value_type", "entity_type", "name"] {
@@ -153,7 +153,7 @@ async fn conditional(api: &Api, method: Method, path: &str, tag: &str) -> super:
 }
 
 #[tokio::test]
-async fn a_condition_that_does_not_hold_keeps_a_change_from_being_made() {
+async fn a_failed_condition_prevents_the_change() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let first = api.get(SEEN).await.etag().to_owned();
@@ -189,7 +189,7 @@ async fn a_feature_changes_its_tag_with_its_versions() {
 }
 
 #[tokio::test]
-async fn a_deleted_feature_is_gone_and_starts_empty_when_it_is_created_again() {
+async fn a_deleted_feature_is_missing_and_starts_empty_once_created_again() {
     let api = api_with(&[("metadata.poll_interval_secs", "7")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");

@@ -25,7 +25,7 @@ fn varies_by(answer: &Answer) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn long_answers_are_compressed_for_those_who_ask() {
+async fn long_answers_are_compressed_on_request() {
     let api = api().await;
     let list = filled(&api).await;
     let plain = get(&api, &list, &[]).await;
@@ -68,7 +68,7 @@ async fn long_answers_are_compressed_for_those_who_ask() {
 
 /// It is compressed once, for any number of requests.
 #[tokio::test]
-async fn the_document_of_the_api_has_its_compressed_forms_already() {
+async fn the_document_of_the_api_is_compressed_in_advance() {
     let api = api().await;
     let plain = get(&api, "/openapi.json", &[]).await;
     for coding in ["gzip", "zstd"] {
@@ -91,7 +91,7 @@ async fn the_document_of_the_api_has_its_compressed_forms_already() {
 }
 
 #[tokio::test]
-async fn an_answer_that_finds_no_encoder_comes_uncompressed() {
+async fn an_answer_without_an_encoder_is_uncompressed() {
     let api = api().await;
     let list = filled(&api).await;
     let asking = (0..100).map(|_| get(&api, &list, &[("accept-encoding", "gzip")]));
@@ -104,7 +104,7 @@ async fn an_answer_that_finds_no_encoder_comes_uncompressed() {
 }
 
 #[tokio::test]
-async fn from_which_length_on_is_a_setting() {
+async fn the_least_length_for_compression_is_a_setting() {
     let api = api_with(&[("http.compression_bytes_min", "1024")]).await;
     let list = filled(&api).await;
     let gzip = [("accept-encoding", "gzip")];
@@ -122,7 +122,7 @@ async fn from_which_length_on_is_a_setting() {
 }
 
 #[tokio::test]
-async fn pages_come_in_lines_to_those_who_prefer_them() {
+async fn pages_are_sent_as_lines_if_preferred() {
     let api = api().await;
     let list = filled(&api).await;
     let lines = [("accept", "application/x-ndjson")];

@@ -13,7 +13,7 @@ use super::client::{Api, ago, api, items, one};
 use super::support::{settings, spawn_with};
 
 #[tokio::test]
-async fn a_list_that_nobody_wrote_is_empty() {
+async fn a_list_without_writes_is_empty() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     assert_eq!(api.get(&items("seen", "nobody")).await.expect(200), json!({"items": []}));
@@ -115,7 +115,7 @@ async fn features_and_versions_must_exist() {
 }
 
 #[tokio::test]
-async fn a_version_has_lists_of_its_own() {
+async fn a_version_has_separate_lists() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     api.post("/v1/features/user/seen/versions", json!({"version": "2024/v:2"})).await.expect(201);

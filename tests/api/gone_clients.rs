@@ -9,7 +9,7 @@ use super::faults::faulty;
 use super::sockets::{PATIENCE, add_request, connect, metric, until};
 
 #[tokio::test]
-async fn work_whose_client_has_gone_is_not_done() {
+async fn work_of_a_disconnected_client_is_not_done() {
     let given = [
         ("items.actors", "1"),
         ("items.permits_per_actor", "1"),
@@ -41,7 +41,7 @@ async fn work_whose_client_has_gone_is_not_done() {
 
 /// The author of an erasure must be recorded in any case.
 #[tokio::test]
-async fn an_erasure_whose_client_has_gone_goes_on_and_is_in_the_audit_trail() {
+async fn an_erasure_of_a_disconnected_client_continues_and_is_audited() {
     let (api, faults) = faulty(&[]).await;
     for feature in ["bought", "seen"] {
         api.feature(feature, "string", "30d").await;

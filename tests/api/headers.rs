@@ -26,7 +26,7 @@ async fn every_answer_has_the_requests_id() {
 
 /// The log has the request's id on every line.
 #[tokio::test]
-async fn an_id_that_holds_a_key_or_a_token_is_not_kept() {
+async fn a_request_id_with_a_key_or_token_is_replaced() {
     let api = api().await;
     let key = api.post("/v1/keys", json!({"name": "admin", "roles": ["admin"]})).await.expect(201);
     let key = key["token"].as_str().unwrap().to_owned();

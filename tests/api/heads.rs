@@ -25,7 +25,7 @@ async fn counted(api: &Api, token: &str, code: &str, operation: &str, status: u1
 }
 
 #[tokio::test]
-async fn a_head_is_decided_on_before_its_body_is_awaited() {
+async fn the_server_decides_on_a_head_before_it_awaits_the_body() {
     // Waiting for the body would take as long as this test may.
     let api = api_with(&[("http.body_timeout_secs", "3600"), ("http.body_bytes_max", "100000")]).await;
     api.feature("seen", "string", "30d").await;
@@ -84,7 +84,7 @@ async fn a_head_is_decided_on_before_its_body_is_awaited() {
 }
 
 #[tokio::test]
-async fn a_refused_body_is_read_over_where_its_end_is_near() {
+async fn a_refused_body_is_drained_if_its_end_is_near() {
     let api = api_with(&[]).await;
     let admin = admin(&api).await;
     let add = one(ago(1), "x".repeat(50_000)).to_string();

@@ -13,7 +13,7 @@ use super::language::banned;
 use super::sockets::until;
 
 #[tokio::test]
-async fn a_server_that_can_do_its_work_says_so() {
+async fn a_working_server_is_ready() {
     let api = api().await;
     assert_eq!(api.get("/livez").await.expect(200)["status"], "pass");
     let expected = json!({
@@ -24,7 +24,7 @@ async fn a_server_that_can_do_its_work_says_so() {
 }
 
 #[tokio::test]
-async fn nothing_is_ready_before_a_session_and_the_catalog_are_there() {
+async fn a_server_is_not_ready_before_a_session_and_the_catalog_exist() {
     let away = MetadataError::Unavailable { reason: "no route".to_owned(), outcome_unknown: false };
     let (mut api, faults) = faulty_from_the_start(&[], |faults| {
         refuse_sessions(faults);
@@ -46,7 +46,7 @@ async fn nothing_is_ready_before_a_session_and_the_catalog_are_there() {
 
 /// Its lists would be refused, and by this server alone.
 #[tokio::test]
-async fn an_actor_that_never_had_a_session_keeps_a_server_from_being_ready() {
+async fn a_server_is_not_ready_until_every_actor_had_a_session() {
     let (mut api, faults) = faulty_from_the_start(&[("items.actors", "2")], refuse_sessions).await;
     faults.allow_only(1);
     let last_is_missing = async || {
@@ -60,7 +60,7 @@ async fn an_actor_that_never_had_a_session_keeps_a_server_from_being_ready() {
 }
 
 #[tokio::test]
-async fn what_is_missing_but_not_needed_is_a_warning() {
+async fn missing_parts_that_are_not_required_cause_a_warning() {
     let (api, faults) = faulty(&[]).await;
     let away = MetadataError::Unavailable { reason: "no route".to_owned(), outcome_unknown: false };
     *faults.metadata.lock().unwrap() = Some(away);
@@ -79,7 +79,7 @@ async fn what_is_missing_but_not_needed_is_a_warning() {
 
 /// They name files, and contain the operating system's texts.
 #[tokio::test]
-async fn the_stores_own_words_reach_no_caller() {
+async fn texts_of_the_stores_reach_no_caller() {
     const WORDS: &str = "cannot read /srv/data/7.items: Permission denied (os error 13)";
     let (api, faults) = faulty(&[]).await;
     api.feature("seen", "string", "30d").await;

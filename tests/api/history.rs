@@ -19,7 +19,7 @@ fn as_kept(mut definition: Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_change_is_kept_beyond_deletion_newest_first() {
+async fn changes_are_kept_beyond_deletion_newest_first() {
     let api = api().await;
     api.get(HISTORY).await.refused("feature_not_found", "");
     let created = api.feature("seen", "string", "30d").await;

@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Every answer to every value equals a scan of all bags.
 #[tokio::test]
-async fn an_index_finds_what_looking_through_all_bags_finds() {
+async fn an_index_finds_the_same_as_a_scan_of_all_bags() {
     let dir = tempfile::tempdir().unwrap();
     for api in [in_memory().await, in_files(dir.path()).await] {
         agree_at_random(&api).await;

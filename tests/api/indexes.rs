@@ -138,7 +138,7 @@ async fn the_audit_trail_calls_an_index_an_index() {
 
 /// The entity of B. Taylor's article, its two indexes, and a third one while links are written.
 #[tokio::test]
-async fn links_are_found_by_user_by_tag_and_by_what_is_thought_of_later() {
+async fn links_are_found_by_user_tag_and_later_indexes() {
     let api = api().await;
     let by_user = json!({"name": "by_user", "properties": ["/user_id"], "order_by": "/published"});
     let made = api.post("/v1/entity-types/link/indexes", by_user.clone()).await;
@@ -192,7 +192,7 @@ async fn links_are_found_by_user_by_tag_and_by_what_is_thought_of_later() {
 
 /// Short documents, long ones, and ones too long for memory: each equals a separate get.
 #[tokio::test]
-async fn what_is_found_together_is_what_each_bag_is() {
+async fn found_bags_equal_the_single_bags() {
     let dir = tempfile::tempdir().unwrap();
     let api = in_files(dir.path()).await;
     api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
@@ -221,7 +221,7 @@ async fn what_is_found_together_is_what_each_bag_is() {
 }
 
 #[tokio::test]
-async fn what_a_bag_was_does_not_find_it_any_more() {
+async fn former_properties_do_not_find_a_bag() {
     let api = api().await;
     create(&api, json!({"name": "by", "properties": ["/a"]})).await;
     put(&api, "one", &json!({"a": [1, 2, "x", null, true, 1.0]})).await;
@@ -257,7 +257,7 @@ async fn an_entity_type_created_again_finds_none_of_the_old_bags() {
 }
 
 #[tokio::test]
-async fn bad_indexes_and_queries_are_refused_by_what_is_wrong_with_them() {
+async fn bad_indexes_and_queries_are_refused_with_the_fault() {
     let api = api().await;
     let path = "/v1/entity-types/link/indexes";
     for (body, field) in [
@@ -328,7 +328,7 @@ async fn bad_indexes_and_queries_are_refused_by_what_is_wrong_with_them() {
 }
 
 #[tokio::test]
-async fn a_bag_with_too_many_values_is_refused_or_left_out() {
+async fn a_bag_with_too_many_values_is_refused_or_omitted() {
     let api = api().await;
     let many = json!({"a": (0..1_001).collect::<Vec<_>>()});
     put(&api, "before", &many).await;
@@ -345,7 +345,7 @@ async fn a_bag_with_too_many_values_is_refused_or_left_out() {
 }
 
 #[tokio::test]
-async fn a_purge_of_bags_leaves_nothing_of_them_in_indexes_and_takes_nothing_that_is_put_later() {
+async fn a_purge_of_bags_empties_indexes_and_spares_later_bags() {
     let dir = tempfile::tempdir().unwrap();
     let api = in_files(dir.path()).await;
     api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
@@ -397,7 +397,7 @@ async fn an_index_that_is_built_while_a_shorter_ttl_hides_bags_has_them() {
 
 /// As earlier releases left them where a pause came at the end of a build, and as backups of theirs have them.
 #[tokio::test]
-async fn builds_and_indexes_that_do_not_agree_do_so_after_a_start() {
+async fn a_start_corrects_disagreeing_builds_and_indexes() {
     let dir = tempfile::tempdir().unwrap();
     let api = in_files(dir.path()).await;
     api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);

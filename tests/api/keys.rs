@@ -45,7 +45,7 @@ async fn a_server_is_open_until_its_first_key_and_never_again() {
 }
 
 #[tokio::test]
-async fn what_is_no_key_is_refused_however_it_is_sent() {
+async fn anything_but_a_key_is_refused_in_every_form() {
     let api = api().await;
     let admin = admin(&api).await;
     let huge = "x".repeat(20_000);
@@ -82,7 +82,7 @@ async fn a_rotated_key_has_two_tokens_for_a_while() {
 }
 
 #[tokio::test]
-async fn keys_are_refused_that_could_not_be() {
+async fn invalid_keys_are_refused() {
     let api = api().await;
     for (body, field) in [
         (json!({"roles": ["reader"]}), "name"),
@@ -105,7 +105,7 @@ async fn keys_are_refused_that_could_not_be() {
 }
 
 #[tokio::test]
-async fn a_server_that_needs_keys_lets_nobody_in_before_there_are_some() {
+async fn a_server_that_requires_keys_refuses_all_callers_without_keys() {
     let api = api_with(&[("access.mode", "required")]).await;
     api.get("/v1/features").await.refused("unauthenticated", "");
     api.post("/v1/keys", json!({"name": "a", "roles": ["admin"]})).await.refused("unauthenticated", "");
@@ -113,7 +113,7 @@ async fn a_server_that_needs_keys_lets_nobody_in_before_there_are_some() {
 
 /// An unavailable definitions store removes no key, and restores none.
 #[tokio::test]
-async fn keys_hold_while_the_metadata_store_is_away() {
+async fn keys_are_valid_while_the_metadata_store_is_unavailable() {
     use liststore::metadata::MetadataError;
     let (api, faults) = super::faults::faulty(&[]).await;
     api.feature("seen", "string", "1h").await;
@@ -127,7 +127,7 @@ async fn keys_hold_while_the_metadata_store_is_away() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_takes_the_keys_with_it_that_it_created_if_that_is_asked_for() {
+async fn a_revocation_includes_created_keys_on_request() {
     let api = api().await;
     let root = admin(&api).await;
     let made = async |by: &str, name: &str| key(&api, Some(by), json!({"name": name, "roles": ["admin"]})).await;
@@ -164,7 +164,7 @@ async fn a_revoked_key_takes_the_keys_with_it_that_it_created_if_that_is_asked_f
 
 /// Otherwise a caller with a token for an hour could create a permanent key.
 #[tokio::test]
-async fn keys_from_a_caller_who_expires_do_not_outlive_the_setting() {
+async fn keys_of_an_expiring_caller_are_bounded_by_the_setting() {
     let issued = super::tokens::Issued::by_file();
     let settings = issued.settings();
     let given = [("access.jwt.issuers", &*settings), ("access.keys.lifetime_max_secs", "3600")];
@@ -205,7 +205,7 @@ async fn keys_from_a_caller_who_expires_do_not_outlive_the_setting() {
 }
 
 #[tokio::test]
-async fn a_rotation_by_a_caller_who_expires_ends_a_key_that_did_not() {
+async fn a_rotation_by_an_expiring_caller_sets_an_expiry() {
     let api = api_with(&[("access.keys.lifetime_max_secs", "3600")]).await;
     let root = admin(&api).await;
     let (_, id) = key(&api, Some(&root), json!({"name": "feed", "roles": ["reader"]})).await;
@@ -219,7 +219,7 @@ async fn a_rotation_by_a_caller_who_expires_ends_a_key_that_did_not() {
 
 /// A client that is generated from the document accepts the values of the server.
 #[tokio::test]
-async fn the_document_says_which_roles_and_scopes_there_are() {
+async fn the_document_lists_roles_and_scopes() {
     let api = api().await;
     let document = api.get("/openapi.json").await.expect(200);
     let admin = admin(&api).await;

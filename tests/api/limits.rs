@@ -13,7 +13,7 @@ use super::sockets::{connect, until};
 
 /// In a bucket that fills so slowly that no test sees it.
 #[tokio::test]
-async fn a_key_has_as_many_requests_and_items_as_it_says() {
+async fn a_key_has_its_limits_of_requests_and_items() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -66,7 +66,7 @@ async fn a_key_has_as_many_requests_and_items_as_it_says() {
 
 /// Otherwise a caller without permissions could send any number of requests.
 #[tokio::test]
-async fn what_is_refused_counts_among_the_requests() {
+async fn refused_requests_count_against_the_limit() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -91,7 +91,7 @@ async fn what_is_refused_counts_among_the_requests() {
 
 /// So that refusing a caller that does not slow down takes nothing from other callers.
 #[tokio::test]
-async fn whoever_goes_on_all_the_same_is_slowed_down() {
+async fn a_caller_that_ignores_refusals_is_slowed_down() {
     const REQUESTS: usize = 3_000;
     let api = api().await;
     let admin = admin(&api).await;
@@ -118,7 +118,7 @@ async fn whoever_goes_on_all_the_same_is_slowed_down() {
 
 /// With any way of reading or removing items.
 #[tokio::test]
-async fn items_that_are_counted_asked_after_and_removed_are_items_too() {
+async fn counted_searched_and_removed_items_count_as_items() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -151,7 +151,7 @@ async fn items_that_are_counted_asked_after_and_removed_are_items_too() {
 }
 
 #[tokio::test]
-async fn limits_of_the_settings_are_those_of_keys_without_their_own() {
+async fn limits_of_the_settings_apply_to_keys_without_limits() {
     let limits = [("access.rate_limits.requests_per_second", "1"), ("access.rate_limits.requests_burst", "3")];
     let api = api_with(&limits).await;
     // No caller is known here yet, so none is limited.
@@ -190,7 +190,7 @@ async fn limits_of_the_settings_are_those_of_keys_without_their_own() {
 
 /// Otherwise one caller could hold all permits of a list actor, also by leaving early, while the store continues.
 #[tokio::test]
-async fn one_caller_has_a_share_of_the_operations_at_work() {
+async fn one_caller_has_a_share_of_concurrent_operations() {
     let settings =
         [("items.permits_per_actor", "4"), ("items.actors", "1"), ("access.rate_limits.operations_percent", "50")];
     let (api, faults) = super::faults::faulty(&settings).await;

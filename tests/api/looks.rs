@@ -11,7 +11,7 @@ fn token(page: &Value) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_oldest_items_come_first_if_that_is_asked_for() {
+async fn the_oldest_items_come_first_on_request() {
     let api = api().await;
     let (list, start) = numbered(&api, 20).await;
     let mut expected = api.values(&list).await;
@@ -37,7 +37,7 @@ async fn the_oldest_items_come_first_if_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_token_holds_for_its_order_only() {
+async fn a_token_is_valid_for_its_order_only() {
     let api = api().await;
     let (list, _) = numbered(&api, 9).await;
     let newest = token(&api.get(&format!("{list}?limit=2")).await.expect(200)).unwrap();
@@ -79,7 +79,7 @@ async fn items_are_counted_up_to_a_bound() {
 }
 
 #[tokio::test]
-async fn values_are_found_in_the_order_in_which_they_were_asked_for() {
+async fn values_are_found_in_request_order() {
     let api = api().await;
     api.feature("seen", "json", "30d").await;
     let (list, now) = (items("seen", "u"), 1_724_949_845_430_000_000_u64.max(ago(100)));
@@ -106,7 +106,7 @@ async fn values_are_found_in_the_order_in_which_they_were_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_no_question_for_values_is_refused() {
+async fn invalid_searches_for_values_are_refused() {
     let api = api().await;
     api.feature("seen", "int64", "30d").await;
     let contains = format!("{}:contains", items("seen", "u"));
@@ -168,7 +168,7 @@ async fn a_list_is_shown_as_of_a_moment() {
 }
 
 #[tokio::test]
-async fn a_moment_to_come_is_refused_and_a_token_holds_for_its_moment_only() {
+async fn a_future_moment_is_refused_and_a_token_is_valid_for_its_moment_only() {
     let api = api().await;
     let (list, start) = numbered(&api, 9).await;
     let future = ago(0) + 3_600_000_000_000;

@@ -25,7 +25,7 @@ async fn members(api: &Api, list: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_definition_says_what_stands_once() {
+async fn a_definition_sets_the_identity() {
     let api = api().await;
     api.feature("plain", "string", "1d").await;
     let plain = api.get("/v1/features/user/plain").await.expect(200);
@@ -71,7 +71,7 @@ async fn a_definition_says_what_stands_once() {
 }
 
 #[tokio::test]
-async fn a_key_is_found_and_removed_without_knowing_when() {
+async fn a_key_is_found_and_removed_without_its_timestamp() {
     let api = api().await;
     set(&api, "kept", "key", "newest").await;
     let (list, start) = (items("kept", "u"), ago(1_000));
@@ -103,7 +103,7 @@ async fn a_key_is_found_and_removed_without_knowing_when() {
 }
 
 #[tokio::test]
-async fn a_value_stands_once_and_many_lists_are_filled_in_one_call() {
+async fn a_value_occurs_once_and_one_call_fills_many_lists() {
     let api = api().await;
     set(&api, "first", "value", "oldest").await;
     let start = ago(1_000);
@@ -127,7 +127,7 @@ async fn a_value_stands_once_and_many_lists_are_filled_in_one_call() {
 }
 
 #[tokio::test]
-async fn whatever_does_not_fit_the_identity_is_named() {
+async fn requests_that_do_not_fit_the_identity_are_refused() {
     let api = api().await;
     api.feature("plain", "string", "1d").await;
     set(&api, "kept", "key", "newest").await;
@@ -194,7 +194,7 @@ async fn erasing_an_entity_empties_its_sets() {
 }
 
 #[tokio::test]
-async fn the_guides_examples_answer_as_it_says() {
+async fn the_examples_of_the_guide_return_its_answers() {
     let (api, mut token) = (api().await, String::new());
     for Step { method, path, body, told } in steps(include_str!("../../docs/explanation/sets.md"), ago) {
         let path = path.replace("TOKEN", &token);

@@ -14,7 +14,7 @@ use super::overload::{answer, ask, get, metric, post, send, with_key};
 use super::sockets::{PATIENCE, connect, until};
 
 #[tokio::test]
-async fn all_memory_that_is_held_comes_out_of_one_budget() {
+async fn all_reserved_memory_comes_from_one_budget() {
     let given = [
         ("http.buffered_bytes_max", "16 MiB"),
         ("http.body_bytes_max", "2 MiB"),
@@ -70,7 +70,7 @@ async fn all_memory_that_is_held_comes_out_of_one_budget() {
 }
 
 #[tokio::test]
-async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
+async fn a_refusal_without_memory_keeps_the_connection_usable() {
     let given = [
         ("http.buffered_bytes_max", "3 MiB"),
         ("http.body_bytes_max", "500 KiB"),
@@ -112,7 +112,7 @@ async fn a_refusal_for_want_of_memory_leaves_the_connection_in_step() {
 
 /// One key, or all strangers, may hold a part of the memory: others have the rest.
 #[tokio::test]
-async fn each_caller_has_a_part_of_the_memory_at_most() {
+async fn each_caller_gets_at_most_a_part_of_the_memory() {
     let given = [
         ("http.buffered_bytes_max", "16 MiB"),
         ("http.body_bytes_max", "2 MiB"),
@@ -203,7 +203,7 @@ async fn a_lookup_is_answered_within_the_bound_of_a_response() {
 
 /// A slow store fills the memory only with as many items as fit.
 #[tokio::test]
-async fn a_lookup_has_its_memory_before_the_store_is_asked() {
+async fn a_lookup_reserves_its_memory_before_the_read() {
     let given = [
         ("http.buffered_bytes_max", "8 MiB"),
         ("http.body_bytes_max", "1 MiB"),
@@ -285,9 +285,9 @@ async fn served(api: &Api, text: &str) -> serde_json::Value {
     answer.await.expect("it is served").expect(200)
 }
 
-/// As [`a_lookup_has_its_memory_before_the_store_is_asked`].
+/// As [`a_lookup_reserves_its_memory_before_the_read`].
 #[tokio::test]
-async fn bags_have_their_memory_before_the_store_is_asked() {
+async fn bags_reserve_their_memory_before_the_read() {
     const LARGE_BYTES: usize = 6 << 20;
     let given = [
         ("http.buffered_bytes_max", "8 MiB"),
@@ -341,7 +341,7 @@ async fn bags_have_their_memory_before_the_store_is_asked() {
 
 /// Little memory produces short answers, and the client requests the rest again.
 #[tokio::test]
-async fn bags_come_in_parts_where_memory_is_short() {
+async fn bags_are_returned_in_parts_if_memory_is_short() {
     const COUNT: usize = 12;
     // Three quarters of the memory.
     const LARGE_BYTES: usize = 12 << 20;
@@ -389,7 +389,7 @@ async fn bags_come_in_parts_where_memory_is_short() {
 /// The least memory that the settings accept. While strangers hold their whole share, one caller with a key has space
 /// for the longest body and the longest page together, through the actors of the lists.
 #[tokio::test]
-async fn one_caller_has_room_for_the_largest_request_in_the_least_memory() {
+async fn the_least_memory_fits_the_largest_request_of_one_caller() {
     const BODY_BYTES: usize = 200 << 10;
     for (answer_bytes, in_store) in [(1_usize << 10, "memory"), (4 << 20, "memory"), (4 << 20, "embedded")] {
         let least = BODY_BYTES + answer_bytes.max(1 << 20) + (1_408 << 10);

@@ -61,7 +61,7 @@ fn assert_as_documented(section: &str, registry: &Registry) {
 }
 
 #[tokio::test]
-async fn the_table_of_metrics_is_what_a_server_shows() {
+async fn the_table_of_metrics_equals_the_metrics_of_a_server() {
     let stores = Stores {
         items: Arc::new(MemoryStore::default()),
         metadata: Arc::new(memory_store()),

@@ -89,7 +89,7 @@ async fn stalled() -> (Api, std::sync::Arc<super::faults::Faults>) {
 }
 
 #[tokio::test]
-async fn a_new_connection_takes_the_place_of_one_that_waits() {
+async fn a_new_connection_replaces_a_waiting_one() {
     let api = api_with(&[("http.connections_max", &SLOTS.to_string()), ("http.workers", "2")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -125,7 +125,7 @@ async fn a_new_connection_takes_the_place_of_one_that_waits() {
 }
 
 #[tokio::test]
-async fn health_is_told_while_all_connections_are_at_work() {
+async fn health_is_answered_while_all_connections_are_busy() {
     let (api, faults) = stalled().await;
     let busy = occupy(&api).await;
     // A silent client prevents no other client from sending requests.
@@ -159,7 +159,7 @@ pub fn with_key(token: &str, request: &str) -> String {
 
 /// Unknown callers take no slot from callers with a key, in any state of their connections.
 #[tokio::test]
-async fn callers_without_a_key_lock_out_no_other() {
+async fn callers_without_a_key_do_not_lock_out_others() {
     let slots = SLOTS.to_string();
     let given = [("http.connections_max", &*slots), ("http.workers", "2"), ("http.body_timeout_secs", "3600")];
     for is_open in [false, true] {
@@ -202,7 +202,7 @@ async fn callers_without_a_key_lock_out_no_other() {
 
 /// More than one worker can do: requests that waited too long are refused, at once and only for that reason.
 #[tokio::test]
-async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
+async fn a_worker_that_is_behind_refuses_late_requests() {
     const CALLERS: usize = 200;
     const REFUSALS: u64 = 20;
     let api = api_with(&[("http.workers", "1"), ("http.socket_wait_ms", "10")]).await;
@@ -247,7 +247,7 @@ async fn a_worker_with_too_much_to_do_refuses_what_has_waited_too_long() {
 /// Documents that unknown callers do not read keep a worker busy. The server still refuses no callers with a key, and
 /// no callers of an open server.
 #[tokio::test]
-async fn documents_for_strangers_have_no_list_operation_refused() {
+async fn anonymous_requests_for_documents_cause_no_refused_list_operation() {
     const STRANGERS: usize = 200;
     let given = [("http.workers", "1"), ("http.socket_wait_ms", "10"), ("http.buffered_bytes_max", "16 MiB")];
     for is_open in [false, true] {
@@ -275,7 +275,7 @@ async fn documents_for_strangers_have_no_list_operation_refused() {
 
 /// A client that resets its connection leaves no memory behind.
 #[tokio::test]
-async fn connections_that_break_off_leave_nothing_behind() {
+async fn broken_connections_leave_nothing_behind() {
     let api = api_with(&[("http.response_bytes_max", "4 MiB")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -304,7 +304,7 @@ async fn connections_that_break_off_leave_nothing_behind() {
 
 /// An upload that takes longer than any operation may is carried out: its deadline counts from its end.
 #[tokio::test]
-async fn deadlines_count_from_when_the_request_is_whole() {
+async fn deadlines_count_from_the_end_of_the_request() {
     // In memory, so that only the upload takes long.
     let (api, _) = faulty(&[("items.operation_timeout_ms", "3000")]).await;
     api.feature("seen", "string", "30d").await;

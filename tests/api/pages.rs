@@ -47,7 +47,7 @@ async fn a_walk_sees_every_item_once() {
 }
 
 #[tokio::test]
-async fn a_walk_goes_on_while_items_come_and_go() {
+async fn a_walk_continues_while_items_are_added_and_removed() {
     let api = api().await;
     let (list, start) = numbered(&api, 9).await;
     let first = api.get(&format!("{list}?limit=4")).await;
@@ -60,7 +60,7 @@ async fn a_walk_goes_on_while_items_come_and_go() {
 }
 
 #[tokio::test]
-async fn a_token_holds_for_its_list_and_bounds_only() {
+async fn a_token_is_valid_for_its_list_and_bounds_only() {
     let api = api().await;
     let (list, start) = numbered(&api, 9).await;
     api.post("/v1/features/user/seen/versions", json!({"version": "v2"})).await.expect(201);
@@ -86,7 +86,7 @@ async fn a_token_holds_for_its_list_and_bounds_only() {
 
 /// It depends on nothing but the walk: so it holds after a restart, too.
 #[tokio::test]
-async fn a_token_holds_on_every_server() {
+async fn a_token_is_valid_on_every_server() {
     let (one, other) = (api().await, api().await);
     let (list, start) = (items("seen", "u"), ago(1_000));
     let added: Vec<_> = (0..9).map(|n| (start + n / 3, Value::from(n))).collect();
@@ -126,7 +126,7 @@ async fn a_page_ends_before_its_answer_is_too_large() {
 
 /// Answers that were sent once may be sent again, but a token holds only for the bounds as written.
 #[tokio::test]
-async fn a_token_is_the_askers_own_however_often_the_page_was_asked_for() {
+async fn a_token_belongs_to_its_bounds_even_for_a_cached_page() {
     let api = api().await;
     let (list, start) = numbered(&api, 9).await;
     let askers = ["limit=4", "limit=4&min_timestamp=0", "limit=4&max_timestamp=9223372036854775807"];

@@ -120,7 +120,7 @@ async fn options_of_the_server_itself_names_all_methods() {
 }
 
 #[tokio::test]
-async fn other_methods_are_refused_with_those_that_are_there() {
+async fn other_methods_are_refused_with_the_allowed_ones() {
     let api = api().await;
     for (method, path, allow) in [
         (Method::PUT, "/v1/lists/user/seen/u/items", "GET, POST, DELETE, HEAD, OPTIONS"),
@@ -142,7 +142,7 @@ async fn other_methods_are_refused_with_those_that_are_there() {
 }
 
 #[tokio::test]
-async fn options_names_the_methods_and_head_leaves_the_content_out() {
+async fn options_names_the_methods_and_head_omits_the_content() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");

@@ -32,7 +32,7 @@ async fn a_pool_is_shown_and_changed_while_lists_are_used() {
 }
 
 #[tokio::test]
-async fn a_size_that_cannot_be_is_refused_by_its_field() {
+async fn an_impossible_size_is_refused_with_its_field() {
     let api = api().await;
     for (body, field) in [
         (json!({}), "actors"),

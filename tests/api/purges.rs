@@ -46,7 +46,7 @@ pub(super) async fn until(api: &Api, id: &str, state: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_what_was_purged_and_all_else_stays() {
+async fn purged_data_is_removed_and_all_other_data_stays() {
     let dir = tempfile::tempdir().unwrap();
     let api = server_in(dir.path()).await;
     api.feature("seen", "string", "30d").await;
@@ -79,7 +79,7 @@ async fn nothing_is_left_of_what_was_purged_and_all_else_stays() {
 }
 
 #[tokio::test]
-async fn a_purge_of_what_was_deleted_leaves_the_present_alone() {
+async fn a_purge_of_deleted_generations_spares_the_present_one() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     fill(&api, "seen", 3).await;
@@ -93,7 +93,7 @@ async fn a_purge_of_what_was_deleted_leaves_the_present_alone() {
 }
 
 #[tokio::test]
-async fn a_purge_is_paused_goes_on_after_a_restart_and_ends() {
+async fn a_paused_purge_continues_after_a_restart_and_ends() {
     let dir = tempfile::tempdir().unwrap();
     let api = server_in(dir.path()).await;
     api.feature("seen", "string", "30d").await;
@@ -152,7 +152,7 @@ async fn indexes_are_built_and_dropped_next_to_many_paused_purges() {
 
 /// 100 of them wait at most. The next one is refused with nothing done.
 #[tokio::test]
-async fn purges_that_wait_are_bounded() {
+async fn waiting_purges_are_bounded() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     fill(&api, "seen", 200).await;
@@ -230,7 +230,7 @@ async fn a_paused_or_cancelled_purge_counts_every_list_that_it_cleared() {
 }
 
 #[tokio::test]
-async fn a_purge_is_cancelled_and_what_is_wrong_is_refused() {
+async fn a_purge_is_cancelled_and_wrong_commands_are_refused() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     fill(&api, "seen", 60).await;

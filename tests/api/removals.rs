@@ -5,7 +5,7 @@ use serde_json::json;
 use super::client::{ago, api, items};
 
 #[tokio::test]
-async fn every_item_with_the_value_goes() {
+async fn every_item_with_the_value_is_removed() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let (list, now) = (items("seen", "u"), ago(10));
@@ -21,7 +21,7 @@ async fn every_item_with_the_value_goes() {
 }
 
 #[tokio::test]
-async fn the_value_is_read_by_the_features_type() {
+async fn the_value_is_read_by_the_type_of_the_feature() {
     let api = api().await;
     api.feature("seen", "json", "30d").await;
     api.feature("counted", "int64", "30d").await;
@@ -59,7 +59,7 @@ async fn remove_all_empties_one_list() {
 }
 
 #[tokio::test]
-async fn named_items_go_and_no_other() {
+async fn named_items_are_removed_and_no_other() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let (list, now) = (items("seen", "u"), ago(10));
@@ -81,7 +81,7 @@ async fn named_items_go_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_lies_between_two_moments_goes() {
+async fn items_between_two_moments_are_removed() {
     let api = api().await;
     api.feature("seen", "int64", "30d").await;
     let (list, now) = (items("seen", "u"), ago(100));

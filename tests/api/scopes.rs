@@ -8,7 +8,7 @@ use super::keys::{admin, key, with_key};
 
 /// Otherwise a caller without permission for a feature could find out its name.
 #[tokio::test]
-async fn a_refusal_does_not_tell_whether_a_feature_exists() {
+async fn a_refusal_does_not_reveal_whether_a_feature_exists() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -28,7 +28,7 @@ async fn a_refusal_does_not_tell_whether_a_feature_exists() {
 /// The ID of a job reveals nothing about its subject, so a caller without permission for the subject learns nothing
 /// from it.
 #[tokio::test]
-async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
+async fn a_job_beyond_the_scope_looks_missing() {
     let api = api().await;
     api.feature("seen", "string", "1h").await;
     let admin = admin(&api).await;
@@ -77,7 +77,7 @@ async fn a_job_out_of_sight_is_as_one_that_is_not_there() {
 
 /// A dot in a name parts nothing: `user.*` is about the entity type `user`, and about no other.
 #[tokio::test]
-async fn a_scope_of_an_entity_type_takes_in_no_other_whatever_dots_there_are() {
+async fn a_scope_of_an_entity_type_includes_no_other_with_dots() {
     let api = api().await;
     for (entity_type, name) in [("user", "x.y"), ("user.x", "y"), ("user.", "y"), ("user..", "y"), ("use", "r.y")] {
         let feature = json!({"entity_type": entity_type, "name": name, "value_type": "string", "ttl": "1h"});
@@ -147,7 +147,7 @@ async fn a_scope_of_an_entity_type_takes_in_no_other_whatever_dots_there_are() {
 }
 
 #[tokio::test]
-async fn a_listing_shows_what_its_caller_may_see_and_its_pages_tell_no_more() {
+async fn a_listing_and_its_pages_show_only_permitted_entries() {
     let api = api().await;
     for name in ["a1", "b1", "a2", "b2", "a3", "b3"] {
         api.feature(name, "string", "1h").await;
@@ -171,7 +171,7 @@ async fn a_listing_shows_what_its_caller_may_see_and_its_pages_tell_no_more() {
 
 /// A scope is compared with the names that the server uses, in any encoding of the request.
 #[tokio::test]
-async fn no_way_of_writing_a_path_leads_out_of_a_scope() {
+async fn no_spelling_of_a_path_leaves_a_scope() {
     let api = api().await;
     for (entity_type, name) in [("user", "seen"), ("user.seen", "all"), ("customer", "seen")] {
         let feature = json!({"entity_type": entity_type, "name": name, "value_type": "string", "ttl": "1h"});

@@ -92,7 +92,7 @@ struct Person {
 }
 
 #[tokio::test]
-async fn a_bag_is_a_type_of_the_callers_and_conditions_hold() {
+async fn a_bag_has_the_type_of_the_caller_and_conditions_apply() {
     let (_server, client) = server_and_client().await;
     let entity_type = EntityType::new("user").unwrap();
     let request = Request::new(&create_entity_type::ROW, &[]).json(br#"{"entity_type":"user"}"#.to_vec());

@@ -33,7 +33,7 @@ async fn drip(stream: TcpStream, bytes: &[u8]) -> String {
 /// The kernel's memory for unread answers is outside of the server's budget.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn answers_that_are_not_read_hold_little_of_the_kernels_memory() {
+async fn unread_answers_hold_little_memory_of_the_kernel() {
     const CONNECTIONS: usize = 20;
     const EACH_MAX: usize = 256 << 10;
     let api = api().await;
@@ -56,7 +56,7 @@ async fn answers_that_are_not_read_hold_little_of_the_kernels_memory() {
 }
 
 #[tokio::test]
-async fn heads_that_do_not_come_to_an_end_are_ended() {
+async fn endless_heads_end_their_connection() {
     let api = api().await;
     let mut idle = Vec::new();
     for number in 0..200 {
@@ -113,7 +113,7 @@ async fn a_head_of_a_megabyte_is_refused() {
 }
 
 #[tokio::test]
-async fn bodies_that_never_end_are_ended() {
+async fn endless_bodies_end_their_connection() {
     let api = api_with(&[("http.body_timeout_secs", "1"), ("http.body_bytes_max", "100000")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -179,7 +179,7 @@ async fn bodies_that_never_end_are_ended() {
 /// Once the kind of a connection's first request exempted its later ones from deadlines: 25 bytes held a slot
 /// permanently.
 #[tokio::test]
-async fn a_head_that_stops_is_ended_on_a_connection_that_has_served_others_too() {
+async fn a_stalled_head_ends_a_used_connection_too() {
     let api = api().await;
     let mut waiting = Vec::new();
     for first in [request("HEAD /livez", "", ""), request("GET /livez", "TE: trailers\r\n", "")] {
@@ -196,7 +196,7 @@ async fn a_head_that_stops_is_ended_on_a_connection_that_has_served_others_too()
 }
 
 #[tokio::test]
-async fn a_refusal_is_heard_by_a_client_that_still_sends() {
+async fn a_refusal_reaches_a_client_that_still_sends() {
     let api = api_with(&[("http.body_bytes_max", "100000")]).await;
     api.feature("seen", "string", "30d").await;
     let body = vec![b' '; 8 << 20];

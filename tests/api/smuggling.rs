@@ -20,7 +20,7 @@ async fn a_request_names_one_host() {
 /// If a reader in front of the server reads a request differently, it can see two requests where the server sees one,
 /// or the opposite. Requests that can be read in two ways are refused, and nothing after them is read.
 #[tokio::test]
-async fn what_could_smuggle_a_request_is_refused_and_nothing_after_it_is_done() {
+async fn a_smuggling_attempt_is_refused_with_everything_after_it() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -85,7 +85,7 @@ async fn what_could_smuggle_a_request_is_refused_and_nothing_after_it_is_done() 
 }
 
 #[tokio::test]
-async fn a_connection_that_is_to_close_is_read_no_further() {
+async fn a_closing_connection_is_not_read_further() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
@@ -100,7 +100,7 @@ async fn a_connection_that_is_to_close_is_read_no_further() {
 }
 
 #[tokio::test]
-async fn empty_lines_between_requests_are_no_requests() {
+async fn empty_lines_between_requests_are_ignored() {
     let api = api().await;
     let mut stream = connect(&api).await;
     let text = request("GET /livez", "", "") + "\r\n";

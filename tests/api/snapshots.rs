@@ -131,7 +131,7 @@ fn check(name: &str, snapshot: &str, is_object: bool, lines: Vec<String>) {
 }
 
 #[tokio::test]
-async fn answers_are_those_of_the_snapshot() {
+async fn answers_equal_the_snapshot() {
     let api = api().await;
     let (mut kept, mut lines) = (Kept::new(), Vec::new());
     for call in serde_json::from_str::<Vec<Map<String, Value>>>(CALLS).unwrap() {
@@ -148,7 +148,7 @@ async fn answers_are_those_of_the_snapshot() {
 }
 
 #[tokio::test]
-async fn the_openapi_document_is_that_of_the_snapshot() {
+async fn the_openapi_document_equals_the_snapshot() {
     let document = api().await.get("/openapi.json").await.expect(200);
     let outline = outline(&document);
     let entries = outline.as_object().unwrap().iter();

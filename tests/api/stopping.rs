@@ -9,7 +9,7 @@ use super::faults::faulty;
 use super::sockets::{metric, until, until_closed};
 
 #[tokio::test]
-async fn requests_in_flight_are_answered_and_asked_to_leave() {
+async fn requests_in_flight_are_answered_and_their_connections_closed() {
     let (api, faults) = faulty(&[("items.operation_timeout_ms", "30000"), ("http.shutdown_grace_secs", "30")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);

@@ -100,7 +100,7 @@ async fn the_audit_trail_is_searched_by_any_text() {
 }
 
 #[tokio::test]
-async fn entities_and_versions_are_told_apart_by_any_text() {
+async fn entities_and_versions_are_distinguished_by_any_text() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     for text in odd_texts() {

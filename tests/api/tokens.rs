@@ -191,7 +191,7 @@ async fn server(issuer: &Issuer) -> Api {
 }
 
 #[tokio::test]
-async fn a_token_of_an_issuer_is_worth_what_its_claims_are() {
+async fn a_token_of_an_issuer_has_the_roles_of_its_claims() {
     let signer = Signer::rsa(2048);
     let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
     let api = server(&issuer).await;
@@ -229,7 +229,7 @@ async fn with_path(api: &Api, token: &str, path: &str) -> Answer {
 
 /// Signed with the public key, which everyone has.
 #[tokio::test]
-async fn a_public_rsa_key_is_no_shared_secret() {
+async fn a_public_rsa_key_is_not_a_shared_secret() {
     let signer = Signer::rsa(2048);
     let weak = with(&header("RS256"), &json!({"kid": "short"}));
     let (short, weakly_signed) = weak_rsa("short", &message(&weak, &claims("a", &["admins"])));
@@ -278,7 +278,7 @@ async fn until_no_more(status: u16, api: &Api, token: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
+async fn rotated_keys_are_found_and_requested_at_a_bounded_rate() {
     let (old, new) = (Signer::ed(), Signer::ed());
     let issuer = Issuer::start(Says::Keys(key_set(&[old.jwk("k")]))).await;
     let api = server(&issuer).await;
@@ -303,7 +303,7 @@ async fn rotated_keys_are_found_and_asked_for_at_a_bounded_rate() {
 
 /// Until it returns its keys for the first time, no caller can be identified by them.
 #[tokio::test]
-async fn an_issuer_that_comes_late_is_waited_for() {
+async fn an_issuer_that_starts_late_is_awaited() {
     let signer = Signer::ed();
     let issuer = Issuer::start(Says::Status("503 Service Unavailable")).await;
     let api = server(&issuer).await;
@@ -316,7 +316,7 @@ async fn an_issuer_that_comes_late_is_waited_for() {
 /// Each with a separate issuer and server, whose first reading out of turn comes at once, and all at the same time,
 /// because some end only by a time limit.
 #[tokio::test]
-async fn an_issuer_that_is_away_or_lies_changes_nothing() {
+async fn an_unreachable_or_broken_issuer_changes_nothing() {
     let signer = Signer::ed();
     let stranger = Signer::ed();
     let elsewhere = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
@@ -361,7 +361,7 @@ async fn an_issuer_that_is_away_or_lies_changes_nothing() {
 
 /// With any keys that replace them, if the set is valid.
 #[tokio::test]
-async fn withdrawn_keys_hold_no_more() {
+async fn withdrawn_keys_are_no_longer_valid() {
     let signer = Signer::ed();
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
     let mut leaked = signer.jwk("k");
@@ -395,7 +395,7 @@ async fn withdrawn_keys_hold_no_more() {
 }
 
 #[tokio::test]
-async fn keys_that_cannot_be_read_for_too_long_hold_no_more() {
+async fn keys_unreadable_for_too_long_are_no_longer_valid() {
     let signer = Signer::ed();
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
     let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
@@ -420,7 +420,7 @@ async fn keys_that_cannot_be_read_for_too_long_hold_no_more() {
 
 /// Addresses in a token are not fetched.
 #[tokio::test]
-async fn headers_that_name_keys_are_not_followed() {
+async fn headers_with_urls_of_keys_are_not_followed() {
     let (signer, stranger) = (Signer::ed(), Signer::ed());
     let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
     let evil = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
@@ -435,7 +435,7 @@ async fn headers_that_name_keys_are_not_followed() {
 
 /// For any number of tokens from unknown callers, the server stores only a number.
 #[tokio::test]
-async fn thousands_of_different_bad_tokens_leave_nothing_behind_but_a_count() {
+async fn thousands_of_bad_tokens_leave_only_a_count() {
     const TOKENS: usize = 3_000;
     let issued = Issued::by_file();
     let api = api_with(&[("access.jwt.issuers", &issued.settings())]).await;

@@ -23,7 +23,7 @@ async fn stored(api: &Api, feature: &str, raw: &str) -> Result<String, (String, 
 }
 
 #[tokio::test]
-async fn values_come_back_as_the_json_of_their_type() {
+async fn values_are_returned_as_json_of_their_type() {
     let api = api().await;
     for value_type in ["string", "int64", "double", "bool", "bytes", "json"] {
         api.feature(value_type, value_type, "30d").await;
@@ -57,7 +57,7 @@ async fn values_come_back_as_the_json_of_their_type() {
 }
 
 #[tokio::test]
-async fn a_zero_with_a_minus_is_the_same_value_as_one_without() {
+async fn minus_zero_equals_zero() {
     let api = api().await;
     api.feature("double", "double", "30d").await;
     let (list, moment) = (items("double", "u"), ago(5));
@@ -147,7 +147,7 @@ async fn integers_are_strings_of_digits_on_request() {
 }
 
 #[tokio::test]
-async fn the_form_of_integers_is_refused_where_it_means_nothing() {
+async fn the_form_of_integers_is_refused_for_other_types() {
     let api = api().await;
     api.feature("n", "int64", "30d").await;
     api.feature("s", "string", "30d").await;

@@ -27,7 +27,7 @@ async fn a_version_copies_the_features_ttl_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn labels_with_slashes_are_reached_by_their_location() {
+async fn labels_with_slashes_are_reachable_by_their_location() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let created = api.post(VERSIONS, json!({"version": "2024/08:rc-1"})).await;
@@ -64,7 +64,7 @@ async fn every_member_is_checked() {
 }
 
 #[tokio::test]
-async fn a_version_is_changed_and_deleted_by_itself() {
+async fn a_version_is_changed_and_deleted_separately() {
     let api = api().await;
     api.feature("seen", "string", "30d").await;
     let v2 = format!("{VERSIONS}/v2");

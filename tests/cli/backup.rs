@@ -104,7 +104,7 @@ pub fn said(command: &mut Command) -> Said {
 }
 
 #[test]
-fn what_was_acknowledged_before_a_backup_under_load_is_there_after_it() {
+fn a_backup_under_load_has_all_writes_acknowledged_before_it() {
     let small = [("LISTSTORE__ITEMS__EMBEDDED__CACHE_BYTES", "4 MiB")];
     let server = Server::start_with(&small);
     server.feature("seen", "string");
@@ -179,7 +179,7 @@ fn filled() -> Server {
 }
 
 #[test]
-fn a_flipped_byte_is_told_with_its_file() {
+fn a_flipped_byte_is_reported_with_its_file() {
     let server = filled();
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("backup");
@@ -220,7 +220,7 @@ fn a_flipped_byte_is_told_with_its_file() {
 }
 
 #[test]
-fn a_killed_servers_directory_is_checked_without_changing_it_and_a_running_ones_is_refused() {
+fn a_check_reads_the_directory_of_a_killed_server_and_refuses_that_of_a_running_one() {
     let server = filled();
     let data = data_in(&server.dir);
     let said = run(&["check", "--dir", text(&data)]);
@@ -247,7 +247,7 @@ fn a_killed_servers_directory_is_checked_without_changing_it_and_a_running_ones_
 }
 
 #[test]
-fn a_place_that_is_taken_is_refused_and_stays_as_it_is() {
+fn an_existing_target_is_refused_and_left_unchanged() {
     let server = Server::start();
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("precious"), "x").unwrap();
@@ -287,7 +287,7 @@ fn the_data_port_makes_no_backups() {
 }
 
 #[test]
-fn what_is_asked_over_the_socket_is_checked_as_everywhere() {
+fn requests_over_the_socket_are_validated_like_others() {
     let server = Server::start();
     let dir = TempDir::new().unwrap();
     let to = data_in(&dir);
@@ -347,7 +347,7 @@ fn a_backup_never_goes_into_the_data_directory() {
 }
 
 #[test]
-fn the_socket_is_its_owners_and_ends_with_its_server() {
+fn the_socket_belongs_to_its_owner_and_ends_with_its_server() {
     let server = Server::start();
     let socket = data_in(&server.dir).join("admin.sock");
     let metadata = std::fs::metadata(&socket).unwrap();
@@ -371,7 +371,7 @@ fn the_socket_is_its_owners_and_ends_with_its_server() {
 }
 
 #[test]
-fn stores_that_keep_nothing_here_say_what_to_use_instead() {
+fn remote_stores_name_the_tool_to_use_instead() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("backup");
     let memory = Server::start_with(&[("LISTSTORE__ITEMS__STORE", "memory")]);

@@ -26,7 +26,7 @@ fn start(dir: tempfile::TempDir) -> Server {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
-fn no_bag_is_missed_or_wrong_though_the_server_is_killed() {
+fn no_bag_is_missed_or_wrong_when_the_server_is_killed() {
     let server = start(tempfile::TempDir::new().unwrap());
     let address = Mutex::new(server.address().to_owned());
     let at = || address.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -185,7 +185,7 @@ fn bags_are_exported_imported_and_copied() {
 
 /// Otherwise a copy would stop at its own definitions.
 #[test]
-fn a_copy_takes_what_it_created_without_hearing_of_it_for_created() {
+fn a_copy_continues_with_entity_types_whose_creation_got_no_answer() {
     let (server, other) = (Server::start(), Server::start());
     server.ok(&["entity-type", "create", "user", "--ttl", "30d"]);
     server.ok(&["index", "create", "user", "by_n", "--property", "/n", "--wait"]);

@@ -71,7 +71,7 @@ fn await_gets(server: &Server) {
 }
 
 #[test]
-fn several_lists_are_asked_for_in_one_call() {
+fn several_lists_are_read_in_one_call() {
     let server = Server::start();
     let several = [SMALL.as_slice(), &["--load", "--lists-per-get", "7", "--limit", "5"]].concat();
     let report = bench(&server, &[several.as_slice(), &["--duration", "3s"]].concat());
@@ -123,7 +123,7 @@ fn a_data_set_is_loaded_once_and_then_read() {
 }
 
 #[test]
-fn its_data_set_is_removed_on_request_and_nothing_else_is() {
+fn only_its_data_set_is_removed_on_request() {
     let server = Server::start();
     let loaded = server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
     assert!(loaded.err.contains("--clean-up --duration 0s removes them"), "{loaded:?}");
@@ -138,7 +138,7 @@ fn its_data_set_is_removed_on_request_and_nothing_else_is() {
 }
 
 #[test]
-fn what_it_counts_is_what_the_server_has() {
+fn its_counts_equal_those_of_the_server() {
     let server = Server::start();
     let pid = server.pid().to_string();
     let load = [
@@ -178,7 +178,7 @@ fn error(said: &Said) -> String {
 }
 
 #[test]
-fn an_open_loop_sends_just_what_is_due() {
+fn an_open_loop_sends_exactly_the_due_requests() {
     let server = Server::start();
     let rates = ["--load", "--get-rate", "100", "--add-rate", "40", "--remove-rate", "10", "--threads", "2"];
     let report = document(server.run(&[ONE_SECOND.as_slice(), &rates, &SMALL].concat()));
@@ -211,7 +211,7 @@ fn latency_counts_from_when_a_request_was_due() {
 }
 
 #[test]
-fn a_rate_that_is_not_reached_is_told() {
+fn a_missed_rate_is_reported() {
     let peer = Peer::start(|_, _| {
         std::sync::mpsc::sync_channel::<()>(0).1.recv_timeout(Duration::from_millis(50)).unwrap_err();
         Reply::Answer(200, items(&[]))
@@ -279,7 +279,7 @@ fn wrong_answers_are_found() {
 }
 
 #[test]
-fn lost_connections_are_made_again_and_counted() {
+fn lost_connections_are_replaced_and_counted() {
     // After every third answer the peer closes the connection before it reads the next request, like a server that
     // closes idle connections. The client repeats the request without an error.
     let in_turn = AtomicU64::new(0);
@@ -300,7 +300,7 @@ fn lost_connections_are_made_again_and_counted() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_given_up() {
+fn a_run_ends_when_the_server_goes_away() {
     // No other test's server can get its address.
     let port = free_port(Ipv4Addr::LOCALHOST);
     let server = Server::start_in(TempDir::new().unwrap(), &format!("127.0.0.1:{port}"), &[]);
@@ -334,7 +334,7 @@ fn ctrl_c_prints_what_was_measured_so_far() {
 }
 
 #[test]
-fn a_redis_is_driven_by_the_same_loop() {
+fn the_same_loop_drives_redis() {
     let address = redis();
     let arguments = ["--redis", &address, "--load", "--gets", "2", "--adds", "2", "--removes", "1"];
     let report = document(run(&[ONE_SECOND.as_slice(), &arguments, &SMALL].concat()));
@@ -348,7 +348,7 @@ fn a_redis_is_driven_by_the_same_loop() {
 }
 
 #[test]
-fn wrong_usage_is_told_in_one_line() {
+fn wrong_usage_is_reported_in_one_line() {
     for (arguments, complaint) in [
         (["--gets", "0"], "--gets, --adds and --removes"),
         (["--threads", "51"], "--connections"),

@@ -41,7 +41,7 @@ fn definitions_and_their_files_have_buckets() {
 
 /// As docs/reference/transfer.md describes: writers add to both versions from some moment on, during the copy.
 #[test]
-fn a_copy_to_another_version_with_writers_that_go_on_loses_and_doubles_nothing() {
+fn a_copy_to_another_version_under_writes_loses_and_duplicates_nothing() {
     let server = Server::start();
     server.ok(&["feature", "create", "user", "seen", "--value-type", "int64", "--ttl", "7000d"]);
     let base = 1_724_949_845_430_000_000_u64;

@@ -9,7 +9,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn features_live_from_creation_to_history() {
+fn features_are_managed_from_creation_to_history() {
     let server = Server::start();
     let created = server.ok(&[
         "feature",
@@ -216,7 +216,7 @@ fn many_lists_are_read_by_requests_line_by_line() {
 }
 
 #[test]
-fn versions_have_lists_of_their_own() {
+fn versions_have_separate_lists() {
     let server = Server::start();
     server.feature("f", "string");
     server.ok(&["version", "create", "customer", "f", "a/b:c", "-o", "json"]);
@@ -246,7 +246,7 @@ fn an_entity_id_may_hold_any_character() {
 }
 
 #[test]
-fn a_table_does_not_steer_the_terminal() {
+fn a_table_does_not_control_the_terminal() {
     let server = Server::start();
     server.feature("f", "string");
     server.ok(&["list", "add", "customer", "f", "u", "--value", "a\u{1b}[31m\u{9b}31m"]);
@@ -255,7 +255,7 @@ fn a_table_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn a_server_that_is_away_is_told_with_what_to_do() {
+fn an_unreachable_server_is_reported_with_the_remedy() {
     let told = run(&["feature", "list", "--url", "http://127.0.0.1:1"]).failed(1);
     assert!(told.contains("cannot reach http://127.0.0.1:1: ") && told.contains("liststore serve"), "{told}");
     // A server other than Liststore: its answers are no problem documents.
@@ -274,7 +274,7 @@ fn a_server_that_is_away_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_command_quietly() {
+fn a_closed_pipe_ends_a_command_quietly() {
     let server = Server::start();
     server.feature("f", "string");
     let rows: String = (0..5_000).map(|n| format!("u,{},{}\n", 1_700_000_000 + n, "x".repeat(100))).collect();
@@ -304,7 +304,7 @@ fn a_reader_that_goes_away_ends_a_command_quietly() {
 }
 
 #[test]
-fn timestamps_that_were_hardly_meant_are_warned_of() {
+fn improbable_timestamps_cause_a_warning() {
     let server = Server::start();
     server.feature("seen", "string");
     let said = server.run(&["list", "add", "customer", "seen", "u", "--value", "x", "--timestamp", "1724949845"]);

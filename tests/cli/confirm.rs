@@ -50,7 +50,7 @@ const DELETIONS: [(&[&str], &str); 5] = [
 ];
 
 #[test]
-fn a_deletion_asks_on_a_terminal_with_numbers() {
+fn a_deletion_asks_on_a_terminal_and_shows_counts() {
     let server = filled();
     for (arguments, question) in DELETIONS {
         let said = on_terminal(&server, arguments, "n");
@@ -66,7 +66,7 @@ fn a_deletion_asks_on_a_terminal_with_numbers() {
 }
 
 #[test]
-fn a_deletion_without_a_terminal_needs_yes_and_sends_nothing_before() {
+fn a_deletion_without_a_terminal_requires_yes() {
     let server = filled();
     for (arguments, _) in DELETIONS {
         let refused = server.run_with_input(arguments, b"y\n");
@@ -80,7 +80,7 @@ fn a_deletion_without_a_terminal_needs_yes_and_sends_nothing_before() {
 }
 
 #[test]
-fn a_revocation_asks_and_then_for_the_keys_that_it_created() {
+fn a_revocation_asks_again_for_created_keys() {
     let server = Server::start();
     server.run(&["key", "create", "root", "--role", "admin", "-o", "json"]);
     let root =

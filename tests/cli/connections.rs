@@ -60,7 +60,7 @@ fn ten_thousand_idle_connections_are_harmless() {
 
 /// Port scanners are no failure of the server, so its log stays unchanged.
 #[test]
-fn what_scanners_send_is_no_line_in_the_log() {
+fn requests_of_scanners_are_not_logged() {
     let server = Server::start();
     let mut scanners = Vec::new();
     for sent in

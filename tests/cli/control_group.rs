@@ -143,7 +143,7 @@ fn the_bytes_of_sockets_are_read() {
 
 /// A directory replaces the group: it records the writes of version 2, and supplies the reads.
 #[test]
-fn a_group_of_version_two_has_its_limit_and_tells_its_sockets() {
+fn a_version_two_group_has_its_limit_and_socket_memory() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group { dir: dir.path().join("group"), version: Version::Two };
     fs::create_dir(&group.dir).unwrap();

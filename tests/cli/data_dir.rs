@@ -149,7 +149,7 @@ fn a_part_of_another_directory_is_refused_by_name() {
 }
 
 #[test]
-fn a_check_makes_nothing_and_misses_what_a_start_would_miss() {
+fn a_check_creates_nothing_and_reports_the_parts_a_start_would_miss() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("deep/data");
     let check = |data: &Path| run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
@@ -174,7 +174,7 @@ fn a_check_makes_nothing_and_misses_what_a_start_would_miss() {
 }
 
 #[test]
-fn items_whose_definitions_are_elsewhere_are_missed_and_no_definitions_are() {
+fn with_definitions_elsewhere_only_missing_items_are_reported() {
     let server = Server::start_with(&ELSEWHERE);
     server.feature("seen", "string");
     server.ok(&["list", "add", "customer", "seen", "c-1", "--value", "x"]);
@@ -195,7 +195,7 @@ fn items_whose_definitions_are_elsewhere_are_missed_and_no_definitions_are() {
 
 /// As with items in a cluster.
 #[test]
-fn definitions_whose_items_are_elsewhere_are_missed_and_no_items_are() {
+fn with_items_elsewhere_only_missing_definitions_are_reported() {
     let elsewhere = [("LISTSTORE__ITEMS__STORE", "memory")];
     let server = Server::start_with(&elsewhere);
     server.feature("seen", "string");
@@ -360,7 +360,7 @@ fn a_data_directory_and_its_backups_are_closed_to_other_users() {
 }
 
 #[test]
-fn a_directory_that_is_open_and_not_for_the_server_alone_is_refused_as_it_is() {
+fn an_open_directory_with_other_files_is_refused_unchanged() {
     for (mode, file, why) in [(0o1777, None, "shared by them"), (0o755, Some("notes.txt"), "files of another program")]
     {
         let dir = TempDir::new().unwrap();

@@ -42,7 +42,7 @@ fn names(server: &Server, path: &str, field: &str, name: impl Fn(&serde_json::Va
 }
 
 #[test]
-fn what_was_acknowledged_to_several_callers_outlives_a_kill() {
+fn changes_acknowledged_to_several_callers_survive_a_kill() {
     let mut server = Server::start();
     let mut acknowledged = BTreeSet::new();
     for round in 0..ROUNDS {

@@ -19,7 +19,7 @@ fn document(out: &str) -> Value {
 }
 
 #[test]
-fn check_prints_one_document_of_all_that_it_found() {
+fn check_prints_its_findings_as_one_document() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("data").to_str().unwrap().to_owned();
     let check = |address: &str, format: &str| -> Said {
@@ -79,7 +79,7 @@ fn check_of_a_directory_prints_one_document() {
 
 /// A store may take long to answer. Known results are printed immediately.
 #[test]
-fn check_tells_people_each_part_as_soon_as_it_is_known() {
+fn check_prints_each_part_as_soon_as_it_is_known() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://u@{}/db?sslmode=disable", silent.local_addr().unwrap());
     let environment = [
@@ -105,7 +105,7 @@ fn check_tells_people_each_part_as_soon_as_it_is_known() {
 }
 
 #[test]
-fn migrate_prints_one_document_of_what_it_did() {
+fn migrate_prints_its_changes_as_one_document() {
     for (arguments, dry_run) in [(&["migrate"][..], false), (&["migrate", "--dry-run"], true)] {
         let told = ["items", "metadata"].map(|plane| format!("{plane}: the embedded store needs no migration"));
         let printed = document(&run(&[arguments, &["--output", "json"]].concat()).ok());
@@ -114,7 +114,7 @@ fn migrate_prints_one_document_of_what_it_did() {
 }
 
 #[test]
-fn ready_prints_the_servers_own_document_and_a_server_logs_that_it_is() {
+fn ready_prints_the_document_of_the_server_and_the_server_logs_readiness() {
     let server = Server::start();
     let url = server.url.clone();
     let checks = ["accepting", "access", "catalog", "item_store", "metadata_store"];

@@ -49,7 +49,7 @@ fn defined() -> Server {
 }
 
 #[test]
-fn a_server_that_imports_what_another_exported_has_the_same_definitions() {
+fn exported_definitions_import_unchanged_into_another_server() {
     let (one, other) = (defined(), Server::start());
     let exported = one.ok(&["feature", "export"]);
     assert!(!exported.contains(": null"), "{exported}");
@@ -117,7 +117,7 @@ fn a_file_has_entity_types_with_their_indexes() {
 }
 
 #[test]
-fn differences_are_shown_and_made_and_nothing_is_deleted_unasked() {
+fn differences_are_shown_and_applied_without_deletions() {
     let server = defined();
     let before = shown(&server);
     let text =
@@ -139,7 +139,7 @@ fn differences_are_shown_and_made_and_nothing_is_deleted_unasked() {
 }
 
 #[test]
-fn a_file_changes_how_far_ahead_timestamps_may_be() {
+fn a_file_changes_timestamp_ahead_max() {
     let server = defined();
     let versions = "versions: [{version: '1.0', ttl: 7d, timestamp_ahead_max: 24h}]";
     let feature = format!("entity_type: user, name: seen, value_type: string, ttl: 30d, {versions}");
@@ -160,7 +160,7 @@ fn a_file_changes_how_far_ahead_timestamps_may_be() {
 }
 
 #[test]
-fn a_file_that_makes_no_sense_changes_nothing() {
+fn an_invalid_file_changes_nothing() {
     let server = defined();
     let before = shown(&server);
     let feature = |rest: &str| format!("features:\n- {{entity_type: user, name: new, {rest}}}\n");
@@ -183,7 +183,7 @@ fn a_file_that_makes_no_sense_changes_nothing() {
 
 /// Definitions after the end of a partial file would be missing, and so be deleted.
 #[test]
-fn a_file_is_read_as_a_whole_or_not_at_all() {
+fn a_file_is_read_completely_or_not_at_all() {
     let server = defined();
     let before = shown(&server);
     let first = "features:\n- {entity_type: user, name: seen, value_type: string, ttl: 30d}\n";
@@ -209,7 +209,7 @@ fn pass_on(client: TcpStream, server: &str, first: &dyn Fn()) {
 }
 
 #[test]
-fn a_change_by_somebody_else_is_not_overwritten() {
+fn a_concurrent_change_is_not_overwritten() {
     let server = defined();
     let text = "features:\n- {entity_type: user, name: seen, value_type: string, ttl: 720h, owner: feed}\n";
     let file = server.write("features.yaml", text);

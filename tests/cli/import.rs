@@ -42,7 +42,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_sample_is_read_back_as_it_was() {
+fn the_sample_reads_back_unchanged() {
     let server = Server::start();
     server.feature("purchase", "string");
     server.feature("basket", "json");
@@ -147,7 +147,7 @@ fn files_may_be_several_compressed_and_standard_input() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_data_and_backslashes_escape_where_it_is_said() {
+fn a_byte_order_mark_is_skipped_and_backslashes_escape_on_request() {
     let server = Server::start();
     server.feature("f", "string");
     let marked = "\u{feff}user,at,v\nu,1700000001,a\n";
@@ -182,7 +182,7 @@ fn items_go_to_the_named_version_and_the_expired_are_counted() {
 }
 
 #[test]
-fn many_items_and_large_ones_are_sent_in_parts() {
+fn many_or_large_items_are_sent_in_parts() {
     let server = Server::start();
     server.feature("f", "string");
     let rows: String = (0..2_500).map(|n| format!("many,{},v{n}\n", seconds(n))).collect();
@@ -194,7 +194,7 @@ fn many_items_and_large_ones_are_sent_in_parts() {
 }
 
 #[test]
-fn a_server_that_takes_less_is_given_less() {
+fn a_server_with_a_smaller_bound_gets_smaller_bodies() {
     let server = Server::start_with(&[("LISTSTORE__HTTP__BODY_BYTES_MAX", "4 KiB")]);
     server.feature("f", "string");
     let rows: String = (0..500).map(|n| format!("u,{},v{n}\n", seconds(n))).collect();
@@ -211,7 +211,7 @@ fn a_server_that_takes_less_is_given_less() {
 }
 
 #[test]
-fn a_busy_server_is_asked_again() {
+fn a_busy_server_is_retried() {
     let one_at_a_time = [
         ("LISTSTORE__ITEMS__ACTORS", "1"),
         ("LISTSTORE__ITEMS__PERMITS_PER_ACTOR", "1"),

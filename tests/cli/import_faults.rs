@@ -71,7 +71,7 @@ fn bad_rows_are_set_aside_corrected_and_imported_again() {
 
 /// A refusal by the server also names its row.
 #[test]
-fn what_the_server_refuses_is_told_by_its_row() {
+fn refusals_of_the_server_name_the_row() {
     let server = Server::start();
     server.feature("f", "json");
     let mut rows = String::new();
@@ -106,7 +106,7 @@ fn what_the_server_refuses_is_told_by_its_row() {
 }
 
 #[test]
-fn what_cannot_be_imported_at_all_is_told_before_anything_is_sent() {
+fn an_impossible_import_is_reported_before_anything_is_sent() {
     let server = Server::start();
     server.feature("f", "string");
     let good = server.write("good.csv", "user,at,v\nu,1,a\n");
@@ -135,7 +135,7 @@ fn what_cannot_be_imported_at_all_is_told_before_anything_is_sent() {
 }
 
 #[test]
-fn damaged_files_are_told() {
+fn damaged_files_are_reported() {
     let server = Server::start();
     server.feature("f", "string");
     let empty = server.write("empty.csv", "");
@@ -153,7 +153,7 @@ fn damaged_files_are_told() {
 }
 
 #[test]
-fn files_that_were_cut_off_and_open_quotes_are_refused_with_their_line() {
+fn truncated_files_and_open_quotes_are_refused_with_their_line() {
     let server = Server::start();
     server.feature("f", "string");
     let refused = |name: &str, content: &[u8], said: &str| {
@@ -188,7 +188,7 @@ fn a_csv_file_without_a_line_end_is_read_with_a_warning() {
 }
 
 #[test]
-fn nothing_of_a_file_reaches_the_terminal_raw() {
+fn contents_of_files_are_escaped_for_the_terminal() {
     let server = Server::start();
     server.feature("f", "string");
     let esc = "\u{1b}[31m\u{9b}\u{7}";
@@ -272,7 +272,7 @@ fn an_interruption_ends_with_a_summary() {
 }
 
 #[test]
-fn a_server_that_is_killed_and_comes_back_is_waited_for() {
+fn a_killed_server_is_awaited_until_it_returns() {
     // No process uses the port in between.
     let address = format!("127.0.0.1:{}", free_port(Ipv4Addr::LOCALHOST));
     let server = Server::start_in(TempDir::new().unwrap(), &address, &[]);

@@ -24,7 +24,7 @@ fn parsed(text: &str) -> Value {
 }
 
 #[test]
-fn a_purge_that_is_waited_for_is_done_when_it_ends() {
+fn a_command_that_waits_for_a_purge_ends_with_it() {
     let server = filled();
     let told = server.run(&["purge", "customer", "seen"]).failed(2);
     assert!(told.contains("--yes"), "{told}");

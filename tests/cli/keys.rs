@@ -21,7 +21,7 @@ fn first_key(server: &Server) -> String {
 }
 
 #[test]
-fn the_first_key_is_made_over_the_socket_and_closes_the_server() {
+fn the_first_key_is_created_over_the_socket_and_closes_the_server() {
     let server = Server::start();
     assert!(
         server.ready.lines().next().unwrap().contains("anyone who can reach it has full access"),
@@ -81,7 +81,7 @@ fn the_first_key_comes_from_a_file_once() {
 }
 
 #[test]
-fn a_revoked_key_takes_the_keys_with_it_that_it_created() {
+fn a_revocation_includes_created_keys() {
     let server = Server::start();
     let root = server.write("root.key", first_key(&server));
     let create = |by: &str, name: &str| {
@@ -127,7 +127,7 @@ fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
 
 /// A restarted server is as closed as before.
 #[test]
-fn a_server_with_keys_does_not_say_that_it_is_open() {
+fn a_server_with_keys_does_not_report_open_access() {
     let server = Server::start();
     let token = first_key(&server);
     let (_, _, dir) = server.end(Signal::SIGTERM);
@@ -139,7 +139,7 @@ fn a_server_with_keys_does_not_say_that_it_is_open() {
 }
 
 #[test]
-fn a_server_that_anybody_could_use_does_not_listen_beyond_loopback() {
+fn an_open_server_listens_only_on_loopback() {
     let dir = TempDir::new().unwrap();
     let data: PathBuf = dir.path().join("data");
     let data = data.to_str().unwrap();
@@ -208,7 +208,7 @@ fn no_key_is_ever_in_the_log() {
 }
 
 #[test]
-fn the_commands_speak_tls_with_an_authority_and_a_certificate_of_their_own() {
+fn commands_use_tls_with_a_given_authority_and_certificate() {
     let dir = TempDir::new().unwrap();
     certificates::make(dir.path());
     let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();

@@ -12,7 +12,7 @@ fn objects(log: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_first_start_says_nothing_that_alarms() {
+fn a_first_start_logs_no_warnings() {
     let (status, log, _) = Server::start().end(Signal::SIGTERM);
     assert_eq!(status, Some(0));
     let lines = objects(&log);
@@ -36,7 +36,7 @@ fn a_line_is_a_flat_object() {
 }
 
 #[test]
-fn what_ends_a_server_is_told_in_the_form_of_its_log() {
+fn a_fatal_error_is_logged_in_the_configured_form() {
     let dir = tempfile::TempDir::new().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -60,7 +60,7 @@ fn what_ends_a_server_is_told_in_the_form_of_its_log() {
 }
 
 #[test]
-fn requests_have_lines_when_they_are_asked_for_and_no_secret_is_in_them() {
+fn access_log_lines_are_optional_and_contain_no_secret() {
     let server = Server::start();
     let set = |arguments: &[&str]| {
         let mut all = vec!["log", "set", "--url", &server.url];
@@ -101,7 +101,7 @@ fn requests_have_lines_when_they_are_asked_for_and_no_secret_is_in_them() {
 }
 
 #[test]
-fn the_filter_is_changed_over_the_socket_and_its_change_is_told() {
+fn the_filter_is_changed_over_the_socket_and_the_change_is_logged() {
     let server = Server::start();
     let data = server.dir.path().join("data");
     let set = |filter: &str| run(&["log", "set", "--local", "--data-dir", data.to_str().unwrap(), "--filter", filter]);

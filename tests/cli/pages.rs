@@ -174,7 +174,7 @@ fn typescript() {
 
 /// The page installs the same packages as `scripts/test`.
 #[test]
-fn the_compiler_of_typescript_is_that_of_the_page() {
+fn the_page_names_the_tested_compiler_of_typescript() {
     let script = std::fs::read_to_string(repository().join("scripts/lib/common.sh")).unwrap();
     let command = SETUP.iter().find(|command| command.starts_with("npm install")).unwrap();
     let packages: Vec<_> = command.split(' ').filter(|word| word.contains("@")).collect();

@@ -42,7 +42,7 @@ fn rows_of_a_pipe_are_sent_before_it_ends() {
 }
 
 #[test]
-fn an_interrupted_import_sends_what_it_has_read_of_a_pipe() {
+fn an_interrupted_import_sends_rows_already_read_from_a_pipe() {
     let server = Server::start();
     server.feature("seen", "string");
     let mut process = follow(&server);

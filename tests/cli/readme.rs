@@ -14,7 +14,7 @@ const SETUP: [&str; 4] = [
 ];
 
 #[test]
-fn the_tour_does_what_the_readme_says() {
+fn the_tour_of_the_readme_works() {
     let page = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let steps: usize =
         blocks(&page).iter().map(|block| if let Block::Console(steps) = block { steps.len() } else { 0 }).sum();

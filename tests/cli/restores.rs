@@ -72,7 +72,7 @@ fn jobs_that_a_backup_interrupts_end_on_the_restored_server() {
 
 /// A copy of an earlier release: the index of one moment, and the bags of another.
 #[test]
-fn a_check_names_what_does_not_agree() {
+fn a_check_names_disagreements() {
     let server = Server::start();
     ask(server.address(), "POST", "/v1/entity-types", &json!({"entity_type": "link"}).to_string()).expect(201);
     let put = |bag: &str| ask(server.address(), "PUT", &format!("/v1/entities/link/{bag}"), r#"{"a":1}"#).expect(201);

@@ -52,7 +52,7 @@ fn scheduling_of(process: u32) -> (Vec<Scheduling>, Vec<Scheduling>) {
 }
 
 #[test]
-fn its_threads_take_turns_unless_an_operator_has_said_how_they_run() {
+fn threads_take_turns_unless_an_operator_sets_their_policy() {
     const SCHED_OTHER: u32 = 0;
     const SCHED_BATCH: u32 = 3;
     let assert_all = |server: &Server, of_log, of_others| {
@@ -79,7 +79,7 @@ fn last_line(said: &crate::program::Said) -> &str {
 }
 
 #[test]
-fn a_port_in_use_is_told_in_one_line() {
+fn a_port_in_use_is_reported_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let said = refused(&["--listen", &address], &[]);
@@ -103,7 +103,7 @@ fn a_port_in_use_is_refused_before_a_directory_is_made() {
 }
 
 #[test]
-fn a_directory_of_other_files_is_refused_as_it_is() {
+fn a_directory_of_other_files_is_refused_unchanged() {
     use std::os::unix::fs::PermissionsExt;
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("x"), "mine").unwrap();
@@ -118,7 +118,7 @@ fn a_directory_of_other_files_is_refused_as_it_is() {
 }
 
 #[test]
-fn the_first_configuration_of_the_documentation_starts_as_it_stands() {
+fn the_first_configuration_of_the_documentation_starts_a_server() {
     let page = std::fs::read_to_string(repository().join("docs/reference/configuration.md")).unwrap();
     let text = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let server = Server::start_configured(text);
@@ -126,7 +126,7 @@ fn the_first_configuration_of_the_documentation_starts_as_it_stands() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told_in_one_line() {
+fn an_unwritable_directory_is_reported_in_one_line() {
     let dir = TempDir::new().unwrap();
     // A file where a directory is needed stops the superuser too.
     let file = dir.path().join("file");
@@ -138,7 +138,7 @@ fn a_directory_that_cannot_be_written_is_told_in_one_line() {
 }
 
 #[test]
-fn a_directory_in_use_is_told_in_one_line() {
+fn a_directory_in_use_is_reported_in_one_line() {
     let server = Server::start();
     let data = server.dir.path().join("data");
     let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()], &[]);
@@ -151,7 +151,7 @@ fn a_directory_in_use_is_told_in_one_line() {
 }
 
 #[test]
-fn bad_settings_are_told_all_at_once() {
+fn bad_settings_are_reported_all_at_once() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("liststore.toml");
     std::fs::write(&file, "[http]\nlisten = \"nowhere\"\nlisen = 1\n").unwrap();
@@ -174,7 +174,7 @@ fn bad_settings_are_told_all_at_once() {
 }
 
 #[test]
-fn the_printed_settings_load_back_and_hold_no_secret() {
+fn printed_settings_load_back_without_secrets() {
     let dir = TempDir::new().unwrap();
     let print = |arguments: &[&str], environment: &[(&str, &str)]| {
         let mut command = liststore(&["serve", "--print-config"]);
@@ -199,7 +199,7 @@ fn the_printed_settings_load_back_and_hold_no_secret() {
 }
 
 #[test]
-fn check_tells_what_is_there() {
+fn check_reports_the_contents_of_a_directory() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("data");
     let out = run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]).ok();
@@ -213,7 +213,7 @@ fn check_tells_what_is_there() {
 }
 
 #[test]
-fn a_server_at_all_addresses_tells_one_that_can_be_used_and_is_asked_whether_it_is_ready() {
+fn a_server_at_all_addresses_prints_a_usable_url() {
     let server = Server::start_in(TempDir::new().unwrap(), "0.0.0.0:0", &[("LISTSTORE__ACCESS__MODE", "required")]);
     let url = format!("http://{}", server.address());
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");

@@ -55,7 +55,7 @@ fn a_member_is_added_looked_up_and_removed_by_its_key() {
 }
 
 #[test]
-fn a_set_is_brought_to_another_identity_and_to_another_server() {
+fn a_set_is_copied_to_another_identity_and_another_server() {
     let (server, other) = (Server::start(), Server::start());
     suspended(&server);
     for form in ["csv", "ndjson.gz"] {

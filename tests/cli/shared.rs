@@ -34,7 +34,7 @@ fn until(what: &str, at_most: Duration, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn lists_go_on_while_postgres_is_away() {
+fn lists_work_while_postgres_is_unavailable() {
     let postgres = postgres::Server::start();
     let environment =
         [("LISTSTORE__METADATA__STORE", "postgres"), ("LISTSTORE__METADATA__POSTGRES__URL", postgres.url.as_str())];

@@ -15,7 +15,7 @@ fn path(number: usize) -> String {
 }
 
 #[test]
-fn a_sigterm_under_load_cuts_off_nothing_that_was_accepted() {
+fn a_sigterm_under_load_completes_accepted_requests() {
     // Long enough that the server accepts delayed requests of a busy machine too. Connections end after that.
     const DRAIN: Duration = Duration::from_secs(3);
     let server = Server::start_with(&[("LISTSTORE__HTTP__DRAIN_DELAY_SECS", "3")]);
@@ -53,7 +53,7 @@ fn a_sigterm_under_load_cuts_off_nothing_that_was_accepted() {
 
 /// As behind a load balancer that checks /readyz, and stops sending requests once it fails.
 #[test]
-fn a_server_that_drains_fails_nobody_busy_idle_or_new() {
+fn a_draining_server_fails_no_busy_idle_or_new_client() {
     let server = Server::start_with(&[("LISTSTORE__HTTP__DRAIN_DELAY_SECS", "3600")]);
     server.feature("seen", "string");
     let address = server.address().to_owned();
@@ -84,7 +84,7 @@ fn a_server_that_drains_fails_nobody_busy_idle_or_new() {
 /// In a container it is the first process, whose signals the kernel drops unless they are handled. A starting server,
 /// here with a database that does not answer, ends at once nevertheless.
 #[test]
-fn a_server_that_is_still_starting_ends_by_a_signal_also_as_the_first_process() {
+fn a_starting_server_ends_on_a_signal_even_as_the_first_process() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://liststore@{}/liststore", silent.local_addr().unwrap());
     for (command, status) in [("serve", 0), ("migrate", 1)] {

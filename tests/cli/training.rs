@@ -82,7 +82,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_training_set_has_what_the_lists_showed_at_each_rows_moment_and_nothing_later() {
+fn a_training_set_has_lists_as_of_each_row() {
     let server = filled();
     let file = write_spine(&server);
     let rows = lines(&fs::read_to_string(join(&server, &file, "set.ndjson")).unwrap());
@@ -184,7 +184,7 @@ fn an_export_as_of_a_moment_has_no_later_item_in_any_format() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_refused_and_leaves_nothing_under_the_name() {
+fn an_impossible_join_is_refused_and_leaves_no_file() {
     let server = filled();
     let path = |name: &str| server.dir.path().join(name).to_str().unwrap().to_owned();
     let refused = |arguments: &[&str], status| {
@@ -264,7 +264,7 @@ fn a_training_set_changes_no_cell_of_its_spine() {
 }
 
 #[test]
-fn a_spine_that_was_cut_off_is_refused_and_leaves_nothing_under_the_name() {
+fn a_truncated_spine_is_refused_and_leaves_no_file() {
     let server = filled();
     let out = server.dir.path().join("out.ndjson");
     let join = |spine: &str, more: &[&str]| {

@@ -39,7 +39,7 @@ fn rows(server: &Server, feature: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_was_exported_is_imported_as_it_was_in_every_form() {
+fn exports_of_every_form_import_unchanged() {
     let (one, other) = (Server::start(), Server::start());
     for value_type in TYPES {
         one.feature(value_type, value_type);
@@ -67,7 +67,7 @@ fn what_was_exported_is_imported_as_it_was_in_every_form() {
 }
 
 #[test]
-fn who_takes_the_form_for_the_file_is_told_which_option_names_it() {
+fn a_format_in_place_of_the_file_names_the_right_option() {
     for arguments in [&["export", "user", "seen"][..], &["entity", "export", "user"]] {
         for file in ["seen.ndjson", "./json"] {
             let said = run(&[arguments, &["--output", file]].concat());
@@ -90,7 +90,7 @@ fn fill_many(server: &Server) {
 }
 
 #[test]
-fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
+fn an_interrupted_export_continues_where_it_ended() {
     let server = Server::start();
     fill_many(&server);
     let expected = rows(&server, "many");
@@ -154,7 +154,7 @@ fn an_export_that_was_cut_off_is_taken_up_where_it_was() {
 
 /// The file is complete or missing, wherever the run is killed, and the same command completes it.
 #[test]
-fn an_export_that_is_killed_leaves_no_file_and_is_continued() {
+fn a_killed_export_leaves_no_file_and_continues() {
     let server = Server::start();
     fill_many(&server);
     server.ok(&["entity-type", "create", "customer"]);
@@ -194,7 +194,7 @@ fn an_export_that_is_killed_leaves_no_file_and_is_continued() {
 }
 
 #[test]
-fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
+fn a_copy_has_all_definitions_and_items_and_reports_exceptions() {
     let (one, other) = (Server::start(), Server::start());
     fill_many(&one);
     for value_type in TYPES {
@@ -246,7 +246,7 @@ fn a_copy_has_all_definitions_and_items_and_says_where_it_has_not() {
 
 /// Otherwise a copy would stop at its own definitions.
 #[test]
-fn a_copy_takes_features_and_versions_that_it_created_without_hearing_of_it_for_created() {
+fn a_copy_continues_with_features_whose_creation_got_no_answer() {
     let (one, other) = (Server::start(), Server::start());
     one.feature("json", "json");
     one.ok(&["version", "create", "customer", "json", "v2", "--ttl", "6000d", "--max-items", "7"]);
@@ -264,7 +264,7 @@ fn a_copy_takes_features_and_versions_that_it_created_without_hearing_of_it_for_
 
 /// A new feature is copied before the one at which the copy was interrupted.
 #[test]
-fn a_copy_that_was_cut_off_is_taken_up_whatever_features_have_come() {
+fn an_interrupted_copy_continues_despite_new_features() {
     let (one, other) = (Server::start(), Server::start());
     fill_many(&one);
     one.feature("before", "string");

@@ -29,7 +29,7 @@ const ITEMS_MAX: usize = 400_000;
 const CHANGES_MAX: u64 = 5_000;
 
 #[test]
-fn stores_refuse_changes_while_the_disk_is_full_and_recover_when_it_is_not() {
+fn stores_refuse_changes_while_the_disk_is_full_and_recover_afterwards() {
     // A shell, because ignoring a signal needs unsafe code here. Children inherit it.
     let status = Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])

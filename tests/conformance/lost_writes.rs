@@ -42,7 +42,7 @@ const MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
 const BATCHES_MAX: usize = 2_000;
 
 #[test]
-fn what_a_failed_fsync_left_in_the_kernels_memory_alone_is_on_the_disk_after_a_start() {
+fn a_start_after_a_failed_fsync_makes_recovered_writes_durable() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["below", "disk"] {
         fs::create_dir(dir.path().join(name)).unwrap();

@@ -27,7 +27,7 @@ const SEEDS_PER_KILL: u64 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
-async fn no_bag_is_wrong_and_none_is_missed_for_long() {
+async fn no_bag_is_wrong_or_missed_for_long() {
     let mut forger = Forger::start().await;
     let database = Database::migrated().await;
     let stays = server_on(&database, &shared_options().contact_points);

@@ -93,7 +93,7 @@ async fn count(server: &Server, bag: &ListKey, times: usize) -> (usize, usize) {
 /// Answers that are lost make attempts that are repeated: each finds out whether the one before was made, however
 /// often the other server has counted since.
 #[tokio::test]
-async fn servers_that_count_at_once_lose_no_count() {
+async fn concurrent_counters_on_servers_lose_no_count() {
     let mut forger = Forger::start().await;
     let (one, mut two) = (Server::open(shared_options()).await, Server::open(forger.options.clone()).await);
     two.deadline = Duration::from_secs(3);
@@ -113,7 +113,7 @@ async fn servers_that_count_at_once_lose_no_count() {
 }
 
 #[tokio::test]
-async fn entries_follow_the_order_of_swaps_whatever_the_clocks() {
+async fn entries_follow_the_order_of_swaps_with_any_clocks() {
     let options = CqlOptions { clock_skew_max: Duration::ZERO, ..shared_options() };
     let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
     let (bag, list) = (fresh(""), fresh("by_city"));
@@ -144,7 +144,7 @@ async fn entries_follow_the_order_of_swaps_whatever_the_clocks() {
 
 /// The bag is swapped first. The answer reports the missing entries.
 #[tokio::test]
-async fn a_bag_whose_entries_cannot_be_written_stands() {
+async fn a_bag_whose_entries_cannot_be_written_is_stored() {
     let mut forger = Forger::start().await;
     let mut server = Server::open(forger.options.clone()).await;
     server.deadline = Duration::from_secs(8);
@@ -244,7 +244,7 @@ async fn a_write_of_a_bag_reads_its_row_once() {
 
 /// A swap that leaves its bag as it is writes the row again, from the row that was read with the bag.
 #[tokio::test]
-async fn a_change_of_entries_alone_reads_its_row_once() {
+async fn a_change_of_only_entries_reads_its_row_once() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let (bag, list) = (fresh(""), fresh("by_city"));

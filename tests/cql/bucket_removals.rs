@@ -23,7 +23,7 @@ async fn lose_directory(bare: &Session, list: &ListKey) {
 
 /// Beyond any other tombstone a read passes the hidden rows one by one.
 #[tokio::test]
-async fn buckets_that_lie_whole_between_two_moments_go_by_a_tombstone_of_their_partition() {
+async fn buckets_between_two_moments_are_removed_by_partition_tombstones() {
     let (server, bare) = (Server::open(shared_options()).await, bare(&shared_options()).await);
     let list = fresh(Bucket::Month);
     let op = server.op_with(ttl(4_000 * DAY));
@@ -84,7 +84,7 @@ async fn buckets_that_a_removal_by_time_empties_leave_the_directory() {
 
 /// Another server has written the directory lately and does not write it again: it must be there still.
 #[tokio::test]
-async fn what_another_server_adds_after_a_removal_of_all_is_found() {
+async fn items_of_another_server_after_a_removal_of_all_are_found() {
     let options = shared_options();
     let (one, two, bare) =
         (Server::open(options.clone()).await, Server::open(options.clone()).await, bare(&options).await);
@@ -118,7 +118,7 @@ async fn what_another_server_adds_after_a_removal_of_all_is_found() {
 /// An interrupted Remove All leaves whole buckets, which every read shows alike, and which the next one removes. Empty
 /// buckets in the directory then cost reads of several buckets at once.
 #[tokio::test]
-async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up() {
+async fn an_interrupted_removal_of_all_leaves_complete_buckets_and_can_be_repeated() {
     const DAYS: u64 = 40;
     let mut forger = Forger::start().await;
     let (server, bare) = (Server::open(forger.options.clone()).await, bare(&shared_options()).await);
@@ -175,7 +175,7 @@ async fn a_removal_of_all_that_breaks_off_leaves_whole_buckets_and_is_taken_up()
 /// An add writes a directory row again that this session has not written recently. Items of other buckets are found
 /// once the directory was rebuilt from the items.
 #[tokio::test]
-async fn a_directory_that_was_lost_is_made_anew() {
+async fn a_lost_directory_is_created_again() {
     // A walk over all partitions takes longer with other tests' partitions.
     let keyspace = Keyspace::new();
     let options = keyspace.options.clone();
@@ -200,7 +200,7 @@ async fn a_directory_that_was_lost_is_made_anew() {
 /// A row of the directory lives as long as an item of its bucket can: no longer, and no shorter for an add that comes
 /// after the TTL was shortened.
 #[tokio::test]
-async fn a_directory_goes_with_its_items() {
+async fn a_directory_expires_with_its_items() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh(Bucket::Day));
     // As it is a second before the end of a day; of another one, items live longer.

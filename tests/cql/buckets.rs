@@ -87,7 +87,7 @@ async fn one_item_a_year_is_read_with_three_queries() {
 
 /// A page that fits its newest bucket reads only that one.
 #[tokio::test]
-async fn a_page_of_the_newest_items_asks_for_the_newest_bucket_alone() {
+async fn a_page_of_the_newest_items_reads_only_the_newest_bucket() {
     let (server, bare, list) =
         (Server::open(shared_options()).await, bare(&shared_options()).await, fresh(Bucket::Month));
     let op = server.op_with(ttl(400 * DAY));
@@ -154,7 +154,7 @@ async fn walks_cross_borders_both_ways_with_ties_on_them() {
 
 /// Two months, and the rest of an add to both after a forged failure.
 #[tokio::test]
-async fn an_add_over_several_buckets_is_there_whole_or_not_at_all() {
+async fn an_add_over_several_buckets_is_all_or_nothing() {
     let mut forger = Forger::start().await;
     let (server, list) = (Server::open(forger.options.clone()).await, fresh(Bucket::Month));
     let op = server.op_with(ttl(4_000 * DAY));
@@ -186,7 +186,7 @@ async fn an_add_over_several_buckets_is_there_whole_or_not_at_all() {
 
 /// A database refuses batches over several partitions that are large: then each bucket is whole.
 #[tokio::test]
-async fn a_large_add_over_several_buckets_is_whole_in_each_and_can_be_repeated() {
+async fn a_large_add_over_several_buckets_is_complete_in_each_and_repeatable() {
     let mut forger = Forger::start().await;
     let (server, list) = (Server::open(forger.options.clone()).await, fresh(Bucket::Year));
     let op = server.op_with(ttl(4_000 * DAY));
@@ -213,7 +213,7 @@ async fn a_large_add_over_several_buckets_is_whole_in_each_and_can_be_repeated()
 }
 
 #[tokio::test]
-async fn a_list_that_is_longer_than_it_shows_is_cut_in_all_buckets() {
+async fn a_list_beyond_its_bound_is_trimmed_in_all_buckets() {
     let options = shared_options();
     // One operation has the time of all later ones.
     let server = Server { deadline: Duration::from_secs(300), ..Server::open(options.clone()).await };
@@ -244,7 +244,7 @@ async fn a_list_that_is_longer_than_it_shows_is_cut_in_all_buckets() {
 
 /// The reported number of items, in one partition; a list in buckets may have them.
 #[tokio::test]
-async fn a_list_that_has_grown_long_without_buckets_is_told_of() {
+async fn a_long_list_without_buckets_is_logged() {
     let server = Server::open(shared_options()).await;
     let (whole, by_day) = (fresh_list(), fresh(Bucket::Day));
     let base = now().as_nanos();

@@ -110,7 +110,7 @@ async fn entries_that_could_not_be_written_are_written_soon() {
 
 /// A server that dies between a bag and its entries leaves a note of it, which another server finds.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_leaves_that_dies_is_mended_by_another() {
+async fn bags_of_a_dead_server_are_repaired_by_another() {
     let mut forger = Forger::start().await;
     let patient = [("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "30000".to_owned())];
     let dies = server_with(&forger.options.contact_points, &patient);
@@ -137,7 +137,7 @@ async fn what_a_server_leaves_that_dies_is_mended_by_another() {
 
 /// A noted swap may be made after the note is found. The note must not be deleted before.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_that_is_made_late_by_a_server_that_dies_then_is_mended() {
+async fn a_late_swap_of_a_dead_server_is_repaired() {
     let mut forger = Forger::start().await;
     let patient = [("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "30000".to_owned())];
     let dies = server_with(&forger.options.contact_points, &patient);
@@ -163,7 +163,7 @@ async fn a_swap_that_is_made_late_by_a_server_that_dies_then_is_mended() {
 
 /// A cleaning job once checked no entry on a cluster, because it mistook their lists for lists in buckets.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cleaning_removes_what_no_bag_has_and_counts_the_others() {
+async fn a_cleaning_removes_stale_entries_and_counts_the_rest() {
     let server = server(&shared_options().contact_points);
     let probe = probe::Server::open(shared_options()).await;
     let entity_type = entity_type_on(&[&server]).await;

@@ -45,7 +45,7 @@ async fn a_removal_by_value_outranks_a_faster_clock() {
 
 /// The deletion of an item of a fast clock hid other items with that value, when they were added again.
 #[tokio::test]
-async fn an_item_of_a_faster_clock_does_not_take_the_others_along() {
+async fn an_item_of_a_faster_clock_does_not_affect_others() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let base = now();
@@ -161,7 +161,7 @@ async fn a_server_whose_clock_is_far_behind_writes_as_of_the_present() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_ahead_is_warned_of() {
+async fn a_clock_that_is_ahead_causes_a_warning() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     assert_eq!(server.store.warning(), None);
@@ -198,7 +198,7 @@ async fn until_whole(server: &Server, set: &ListKey) {
 /// The deletion of an item has the timestamp of that item, a minute ahead here. It hides the row of the same item when
 /// a slower clock adds it again, and not its place in the entry.
 #[tokio::test]
-async fn a_member_whose_row_a_faster_clocks_tombstone_hides_is_whole_again() {
+async fn a_member_hidden_by_a_tombstone_of_a_faster_clock_is_repaired() {
     let options = shared_options();
     let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
     let slow = Server::open(options.clone()).await;
@@ -232,7 +232,7 @@ async fn a_member_whose_row_a_faster_clocks_tombstone_hides_is_whole_again() {
 
 /// An item that moves away and is added again meets the tombstone of its old row.
 #[tokio::test]
-async fn a_member_that_moves_back_to_where_a_faster_clock_had_it_is_whole_again() {
+async fn a_member_that_moves_back_to_a_row_of_a_faster_clock_is_repaired() {
     let options = shared_options();
     let fast = Server::open_with(options.clone(), Arc::new(OffClock { millis: 60_000 })).await;
     let (slow, base) = (Server::open(options.clone()).await, now());

@@ -53,7 +53,7 @@ async fn a_hundred_identical_reads_make_two_requests() {
 }
 
 #[tokio::test]
-async fn a_read_sees_what_was_acknowledged_before_it_began() {
+async fn a_read_sees_writes_acknowledged_before_it_began() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     // Another server, which is not held up.
@@ -85,7 +85,7 @@ fn feedback<T>() -> (tokio::sync::mpsc::UnboundedSender<T>, tokio::sync::mpsc::U
 }
 
 #[tokio::test]
-async fn many_readers_never_miss_what_another_server_wrote_before() {
+async fn many_readers_see_every_earlier_write_of_another_server() {
     let (reader, writer, list) =
         (Server::open(shared_options()).await, Server::open(shared_options()).await, fresh_list());
     let acknowledged = std::cell::RefCell::new(BTreeSet::new());
@@ -111,7 +111,7 @@ async fn many_readers_never_miss_what_another_server_wrote_before() {
 
 /// Twelve gets once waited up to 600 ms for the one before them, which alone was slow.
 #[tokio::test]
-async fn one_slow_answer_delays_nobody_else() {
+async fn one_slow_answer_delays_no_other_caller() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let list = fresh_list();
@@ -136,7 +136,7 @@ async fn one_slow_answer_delays_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_to_all_who_joined() {
+async fn a_failure_reaches_all_joined_callers() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let list = fresh_list();
@@ -152,7 +152,7 @@ async fn a_failure_is_told_to_all_who_joined() {
 }
 
 #[tokio::test]
-async fn each_reader_keeps_its_own_deadline() {
+async fn each_reader_keeps_its_deadline() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let list = fresh_list();
@@ -170,7 +170,7 @@ async fn each_reader_keeps_its_own_deadline() {
 }
 
 #[tokio::test]
-async fn a_reader_who_leaves_strands_nobody() {
+async fn a_lost_reader_blocks_no_other() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let list = fresh_list();

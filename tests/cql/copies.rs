@@ -180,7 +180,7 @@ fn everything_is_copied_to_cassandra_and_back() {
 }
 
 #[test]
-fn a_copy_to_cassandra_that_is_killed_is_taken_up_where_it_was() {
+fn a_killed_copy_to_cassandra_continues_where_it_ended() {
     let (one, other) = (Server::start(), on_cassandra());
     let entity_type = fresh();
     let versions = define(&one, &entity_type);

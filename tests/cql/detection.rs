@@ -86,7 +86,7 @@ fn statements(report: &liststore::items::cql::MigrationReport) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_node_with_shards_is_a_scylla() {
+async fn a_node_with_shards_is_detected_as_scylladb() {
     let (_proxy, options) = disguised().await;
     let found = inspect(&options).await.unwrap();
     assert_eq!(found.dialect, Dialect::Scylla);
@@ -117,7 +117,7 @@ async fn a_node_with_shards_is_a_scylla() {
 }
 
 #[tokio::test]
-async fn a_choice_overrides_what_nodes_say() {
+async fn a_setting_overrides_the_detected_database() {
     let (_proxy, options) = disguised().await;
     let chosen = CqlOptions { dialect: DialectChoice::Cassandra, ..options };
     let planned = migrate(&chosen, true).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_choice_overrides_what_nodes_say() {
 
 /// Behind a NAT, which changes the ports that it goes by, that port would lead to any shard.
 #[tokio::test]
-async fn the_shard_aware_port_is_connected_to_unless_that_is_disallowed() {
+async fn the_shard_aware_port_is_used_unless_disabled() {
     for disallowed in [false, true] {
         let listener = tokio::net::TcpListener::bind((cassandra_ip(), 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
@@ -156,7 +156,7 @@ fn cassandra_ip() -> std::net::IpAddr {
 
 /// A ScyllaDB answers queries by an index that it is building, and leaves out rows that are not entered yet.
 #[tokio::test]
-async fn an_index_that_some_node_is_building_is_not_used_and_not_made_again() {
+async fn an_index_under_construction_is_neither_used_nor_created_again() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     let columns = "keyspace_name TEXT, table_name TEXT, index_name TEXT, kind TEXT, options MAP<TEXT, TEXT>";

@@ -168,7 +168,7 @@ async fn every_error_of_every_operation_is_answered_as_documented() {
 }
 
 #[tokio::test]
-async fn an_error_that_passes_is_not_seen() {
+async fn a_transient_error_is_hidden_by_a_retry() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     for (operation, statements) in OPERATIONS {
@@ -191,7 +191,7 @@ async fn an_error_that_passes_is_not_seen() {
 
 /// A write that the node carried out although the answer reports a timeout.
 #[tokio::test]
-async fn a_write_of_unknown_outcome_may_have_been_carried_out() {
+async fn a_write_of_unknown_outcome_may_have_been_applied() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     for operation in [Operation::Add, Operation::RemoveValue, Operation::RemoveAll] {
@@ -258,7 +258,7 @@ async fn an_attempt_that_arrives_late_does_not_outrank_a_later_removal() {
 /// Another caller sees and removes an add whose answer was lost, before it is sent again: it must not return, so both
 /// attempts have one write timestamp.
 #[tokio::test]
-async fn an_attempt_made_again_does_not_outrank_a_removal_in_between() {
+async fn a_retry_does_not_outrank_a_removal_in_between() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let other = Server::open(crate::cassandra::shared_options()).await;
@@ -282,7 +282,7 @@ async fn an_attempt_made_again_does_not_outrank_a_removal_in_between() {
 }
 
 #[tokio::test]
-async fn a_request_without_an_answer_is_sent_again() {
+async fn a_request_without_an_answer_is_repeated() {
     let mut forger = Forger::start().await;
     let server = Server { deadline: Duration::from_secs(5), ..Server::open(forger.options.clone()).await };
     for (operation, statements) in OPERATIONS {
@@ -298,7 +298,7 @@ async fn a_request_without_an_answer_is_sent_again() {
 }
 
 #[tokio::test]
-async fn without_any_answer_the_deadline_holds() {
+async fn without_any_answer_the_deadline_applies() {
     let mut forger = Forger::start().await;
     let server = Server { deadline: Duration::from_secs(2), ..Server::open(forger.options.clone()).await };
     for (operation, statements) in OPERATIONS {
@@ -321,7 +321,7 @@ async fn without_any_answer_the_deadline_holds() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_is_replaced_under_the_operation() {
+async fn a_broken_connection_is_replaced_during_the_operation() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     for (operation, statements) in OPERATIONS {
@@ -337,7 +337,7 @@ async fn a_broken_connection_is_replaced_under_the_operation() {
 }
 
 #[tokio::test]
-async fn a_read_is_speculated_on_where_that_is_wished() {
+async fn a_read_is_speculative_if_configured() {
     let mut forger = Forger::start().await;
     let options = CqlOptions { speculative_after: Some(Duration::from_millis(20)), ..forger.options.clone() };
     let server = Server::open(options).await;
@@ -357,7 +357,7 @@ async fn a_read_is_speculated_on_where_that_is_wished() {
 }
 
 #[tokio::test]
-async fn what_the_cluster_finds_invalid_is_explained() {
+async fn requests_invalid_for_the_cluster_are_explained() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let list = filled(&server).await;
@@ -373,7 +373,7 @@ async fn what_the_cluster_finds_invalid_is_explained() {
 
 /// Cassandra's error for a read that exceeds `tombstone_failure_threshold`.
 #[tokio::test]
-async fn too_many_tombstones_are_named_and_not_read_again() {
+async fn too_many_tombstones_are_reported_without_a_retry() {
     let mut forger = Forger::start().await;
     let server = Server::open(forger.options.clone()).await;
     let list = filled(&server).await;
@@ -392,7 +392,7 @@ async fn too_many_tombstones_are_named_and_not_read_again() {
 
 /// A removal has several requests. A certain refusal of one proves nothing about the earlier ones.
 #[tokio::test]
-async fn a_removal_that_fails_after_it_began_has_an_unknown_outcome() {
+async fn a_removal_that_fails_after_its_start_has_an_unknown_outcome() {
     let passes = |sent| RequestRule(of(sent).and(Condition::TrueForLimitedTimes(1)), RequestReaction::noop());
     let refused = |sent| RequestRule(of(sent), RequestReaction::forge_with_error(DbError::Unauthorized));
     // More rows than one search finds, and more than one delete has.

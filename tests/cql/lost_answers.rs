@@ -118,7 +118,7 @@ fn is_unknown(result: &Result<Swapped, StoreError>) -> bool {
 }
 
 #[tokio::test]
-async fn a_swap_that_was_made_is_known_to_be_made_though_others_followed() {
+async fn an_applied_swap_is_recognized_after_later_swaps() {
     let mut servers = Servers::with_bag().await;
     for (first, others) in [(First::Cut, 1), (First::TimedOut, 2), (First::Cut, REMEMBERED)] {
         let swapped = servers.put_while_others_do(first, others).await;
@@ -128,7 +128,7 @@ async fn a_swap_that_was_made_is_known_to_be_made_though_others_followed() {
 }
 
 #[tokio::test]
-async fn a_swap_that_never_arrived_is_known_to_be_lost() {
+async fn a_swap_that_never_arrived_is_recognized_as_lost() {
     let mut servers = Servers::with_bag().await;
     for others in [1, REMEMBERED] {
         let swapped = servers.put_while_others_do(First::NeverSent, others).await;
@@ -138,7 +138,7 @@ async fn a_swap_that_never_arrived_is_known_to_be_lost() {
 }
 
 #[tokio::test]
-async fn a_bag_that_was_created_is_known_to_be_created_though_others_followed() {
+async fn a_created_bag_is_recognized_after_later_swaps() {
     for (first, expected) in [(First::Cut, Swapped::Done), (First::NeverSent, Swapped::Lost)] {
         let mut servers = Servers::start().await;
         assert_eq!(servers.put_while_others_do(first, 2).await.unwrap(), expected, "{first:?}");
@@ -157,7 +157,7 @@ async fn more_swaps_than_a_row_remembers_leave_the_outcome_unknown() {
 }
 
 #[tokio::test]
-async fn a_bag_that_was_put_and_then_deleted_by_another_server_is_known_to_be_put() {
+async fn a_put_is_recognized_after_a_deletion_by_another_server() {
     let mut servers = Servers::with_bag().await;
     let Servers { forger, one, two, bag } = &mut servers;
     let deletes = async {
@@ -197,7 +197,7 @@ async fn a_swap_of_an_older_release_in_between_leaves_the_outcome_unknown() {
 
 /// They are written although the bag has changed by then, and a later swap that removes them outranks that.
 #[tokio::test]
-async fn the_entries_of_a_swap_that_was_made_are_written_in_its_place() {
+async fn the_entries_of_an_applied_swap_are_written_afterwards() {
     let mut servers = Servers::with_bag().await;
     let Servers { forger, one, two, bag } = &mut servers;
     for is_removed in [false, true] {
@@ -248,7 +248,7 @@ async fn a_swap_of_unknown_outcome_stays_noted() {
 
 /// Without a condition a change is not made again on top of later ones, and under one it is not refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_answer_was_lost_is_made_once_and_never_refused() {
+async fn a_change_with_a_lost_answer_is_made_once_and_never_refused() {
     let mut forger = Forger::start().await;
     let entity_type = format!("t{}", uuid::Uuid::new_v4().simple());
     let one = program(&forger.options.contact_points, &entity_type);

@@ -27,7 +27,7 @@ async fn why_no_session(options: &CqlOptions) -> String {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_there_is_no_reason_not_to_open_the_store() {
+async fn the_store_opens_without_a_cluster() {
     let free = format!("127.0.0.1:{}", free_port(Ipv4Addr::LOCALHOST));
     let options = cassandra::options(vec![free], 1);
     assert!(why_no_session(&options).await.contains("connection refused"));
@@ -37,7 +37,7 @@ async fn a_cluster_that_is_not_there_is_no_reason_not_to_open_the_store() {
 }
 
 #[tokio::test]
-async fn what_listens_there_may_speak_something_else() {
+async fn a_contact_point_of_another_protocol_is_reported() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = cassandra::options(vec![listener.local_addr().unwrap().to_string()], 1);
     // Another server, such as HTTP: it answers in its own protocol and closes.
@@ -81,7 +81,7 @@ async fn eventually<T, E: std::fmt::Debug>(what: &str, mut attempt: impl AsyncFn
 /// All nodes gone, and all nodes frozen: the errors, the duration of operations, and the counts. During an outage, no
 /// operation may hold a permit for half a second.
 #[tokio::test]
-async fn without_any_node_operations_are_refused_at_once_until_one_is_back() {
+async fn without_any_node_operations_are_refused_at_once_until_one_returns() {
     use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
     let statements =
         Condition::RequestOpcode(RequestOpcode::Execute).or(Condition::RequestOpcode(RequestOpcode::Batch));
@@ -220,7 +220,7 @@ async fn a_session_outlives_its_only_node() {
 }
 
 #[tokio::test]
-async fn a_cluster_with_logins_and_tls_lets_in_who_may() {
+async fn a_cluster_with_logins_and_tls_accepts_valid_credentials() {
     let _turn = cassandra::turn().await;
     let certificates = tempfile::tempdir().unwrap();
     let dir = certificates.path();

@@ -48,7 +48,7 @@ async fn crowd(server: &Server, sent: Sent) -> Vec<Result<(), StoreError>> {
 
 /// With 4 permits there once were 228 requests at a node, of callers that had left after 50 ms.
 #[tokio::test]
-async fn what_a_node_works_at_is_bounded_when_callers_have_left() {
+async fn requests_of_lost_callers_on_a_node_are_bounded() {
     let mut forger = Forger::start().await;
     for sent in [Sent::Read, Sent::Add, Sent::Delete] {
         // Each has a separate one: in the background a server reads lists with recent adds.
@@ -97,7 +97,7 @@ async fn a_broken_connection_gives_its_permits_back() {
 
 /// An operation that waits for a permit while the cluster goes away gets that error, and sends nothing.
 #[tokio::test]
-async fn operations_that_wait_for_a_permit_are_told_that_the_cluster_is_gone() {
+async fn operations_that_wait_for_a_permit_fail_when_the_cluster_is_lost() {
     for (permit_wait, holder_has) in [(5, 20), (30, 10)] {
         let mut forger = Forger::start().await;
         let options =
@@ -125,7 +125,7 @@ async fn operations_that_wait_for_a_permit_are_told_that_the_cluster_is_gone() {
 
 /// The condition that a stop waits for.
 #[tokio::test]
-async fn a_store_is_idle_once_the_cluster_has_ended_what_callers_left_behind() {
+async fn a_store_is_idle_once_abandoned_requests_have_ended() {
     let mut forger = Forger::start().await;
     let server = Server::open(few(&forger.options)).await;
     server.store.idle().await;
@@ -145,7 +145,7 @@ async fn a_store_is_idle_once_the_cluster_has_ended_what_callers_left_behind() {
 
 /// A removal's deletes are requests as well, and run one after another without further permits.
 #[tokio::test]
-async fn a_removal_takes_no_more_permits_than_there_are() {
+async fn a_removal_takes_at_most_the_existing_permits() {
     let options = CqlOptions { permits: 1, ..shared_options() };
     let (server, list) = (Server::open(options).await, fresh_list());
     let base = now().as_nanos();

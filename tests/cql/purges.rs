@@ -166,7 +166,7 @@ async fn a_purge_whose_server_is_killed_is_finished_by_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_server_is_told_of_a_purge_the_other_holds_to() {
+async fn commands_for_a_purge_apply_on_every_server() {
     let database = Database::migrated().await;
     let (one, two) = (start(&database), start(&database));
     let (purged, kept, id) = begin(&one);
@@ -193,7 +193,7 @@ async fn what_one_server_is_told_of_a_purge_the_other_holds_to() {
 /// Deleted partitions are skipped until they are compacted. If too many of them were between two existing ones, a walk
 /// once repeated the same request without end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_walk_goes_on_where_too_much_is_to_be_passed_over_at_once() {
+async fn a_walk_continues_past_too_many_tombstones() {
     environment_in_keyspace();
     let mut forger = Forger::before(CqlOptions { keyspace: KEYSPACE.to_owned(), ..shared_options() }).await;
     let server = probe::Server::open(forger.options.clone()).await;

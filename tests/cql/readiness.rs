@@ -33,7 +33,7 @@ fn lines<'a>(log: &'a str, said: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_nodes_gone_or_silent_is_a_warning_at_once_with_its_reason_and_refused_fast() {
+async fn without_nodes_readyz_warns_with_the_reason_and_requests_fail_fast() {
     let statements =
         Condition::RequestOpcode(RequestOpcode::Execute).or(Condition::RequestOpcode(RequestOpcode::Batch));
     for (case, rule, reason) in [
@@ -118,7 +118,7 @@ async fn all_nodes_gone_or_silent_is_a_warning_at_once_with_its_reason_and_refus
 
 /// A cluster and a Postgres that accept connections and stay silent: both are queried at once.
 #[test]
-fn a_start_looks_at_both_databases_at_once() {
+fn a_start_connects_to_both_databases_at_once() {
     let [cluster, postgres] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let at = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();

@@ -33,7 +33,7 @@ async fn a_row_has_the_key_the_ttl_and_the_write_timestamp_of_its_item() {
 
 /// An item that a shorter TTL hides is removed with the others, and is not counted.
 #[tokio::test]
-async fn a_removal_counts_visible_items_alone() {
+async fn a_removal_counts_only_visible_items() {
     let (server, list, base) = (Server::open(shared_options()).await, fresh_list(), now());
     server.add(&list, &[(base, b"v"), (earlier(base, 600), b"v"), (earlier(base, 900), b"v")]).await;
     let removed = server.session.remove_value(&server.op_with(ttl(300)), &list, b"v").await.unwrap();
@@ -82,7 +82,7 @@ async fn a_row_may_live_for_twenty_years() {
 }
 
 #[tokio::test]
-async fn an_add_of_too_many_bytes_is_refused_whole() {
+async fn an_add_of_too_many_bytes_is_refused_completely() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let (base, value) = (now(), vec![b'x'; 64_000]);
@@ -119,7 +119,7 @@ async fn a_hit_whose_key_has_another_value_stays() {
 }
 
 #[tokio::test]
-async fn a_value_found_thousands_of_times_goes_whole() {
+async fn a_value_found_thousands_of_times_is_removed_completely() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let base = now().as_nanos();
@@ -139,7 +139,7 @@ async fn a_value_found_thousands_of_times_goes_whole() {
 }
 
 #[tokio::test]
-async fn removals_that_overlap_count_each_item_once() {
+async fn overlapping_removals_count_each_item_once() {
     let (server, list) = (Server::open(shared_options()).await, fresh_list());
     let base = now().as_nanos();
     for round in 0..5 {
@@ -152,7 +152,7 @@ async fn removals_that_overlap_count_each_item_once() {
 }
 
 #[tokio::test]
-async fn rows_of_others_that_are_no_items_are_an_error_and_no_panic() {
+async fn foreign_rows_cause_an_error_and_no_panic() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let text = "INSERT INTO list_items (feature_key, entity_id, item_key, value) VALUES (?, ?, '2short', 0x00)";
@@ -167,7 +167,7 @@ async fn rows_of_others_that_are_no_items_are_an_error_and_no_panic() {
 }
 
 #[tokio::test]
-async fn a_page_among_thousands_of_tombstones_is_whole() {
+async fn a_page_among_thousands_of_tombstones_is_complete() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let base = now().as_nanos();

@@ -75,7 +75,7 @@ impl Drop for Keyspace {
 }
 
 #[tokio::test]
-async fn a_migration_makes_the_schema_once() {
+async fn a_migration_creates_the_schema_once() {
     let keyspace = Keyspace::new();
     assert_eq!(keyspace.state().await, SchemaState::Missing);
     assert!(keyspace.why_no_session().await.contains("liststore migrate"));
@@ -98,7 +98,7 @@ async fn a_migration_makes_the_schema_once() {
 
 /// As the database itself describes it.
 #[tokio::test]
-async fn the_schema_is_that_of_the_design() {
+async fn the_schema_matches_the_design() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     let driver = keyspace.driver().await;
@@ -131,7 +131,7 @@ async fn the_schema_is_that_of_the_design() {
 }
 
 #[tokio::test]
-async fn two_migrations_at_once_make_one_schema() {
+async fn two_concurrent_migrations_create_one_schema() {
     for _ in 0..2 {
         let keyspace = Keyspace::new();
         let (one, two, three) = tokio::join!(
@@ -152,7 +152,7 @@ async fn two_migrations_at_once_make_one_schema() {
 
 /// The cluster's own tables name a table a moment before a node has it.
 #[tokio::test]
-async fn a_table_that_is_being_made_is_waited_for() {
+async fn a_table_under_construction_is_awaited() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     let mut forger = Forger::before(keyspace.options.clone()).await;
@@ -174,7 +174,7 @@ async fn a_table_that_is_being_made_is_waited_for() {
 /// finds that the table is recorded and gone.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the proxy asks for such a queue")]
-async fn a_table_that_is_made_meanwhile_is_not_taken_for_one_that_was_dropped() {
+async fn a_table_created_during_a_check_does_not_count_as_dropped() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP TABLE KS.list_bag_swaps").await;
@@ -195,7 +195,7 @@ async fn a_table_that_is_made_meanwhile_is_not_taken_for_one_that_was_dropped() 
 }
 
 #[tokio::test]
-async fn a_migration_that_broke_off_is_taken_up() {
+async fn an_interrupted_migration_can_be_repeated() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP INDEX KS.list_items_by_value").await;
@@ -209,7 +209,7 @@ async fn a_migration_that_broke_off_is_taken_up() {
 
 /// A pod that comes before the job that migrates.
 #[tokio::test]
-async fn a_server_waits_for_its_schema_and_says_so() {
+async fn a_server_without_its_schema_waits_and_reports_it() {
     let (missing, older) = (Keyspace::new(), Keyspace::new());
     migrate(&older.options, false).await.unwrap();
     older.execute("DROP INDEX KS.list_items_by_value").await;
@@ -243,7 +243,7 @@ async fn a_server_waits_for_its_schema_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_left_alone() {
+async fn a_newer_schema_is_left_unchanged() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("INSERT INTO KS.schema_migrations (version, name) VALUES (2, '0002_later')").await;
@@ -308,7 +308,7 @@ async fn without_the_index_only_removals_by_value_are_refused_and_migrate_builds
 
 /// A check needs no permit, so it must not run for each refused removal.
 #[tokio::test]
-async fn a_crowd_of_removals_without_the_index_looks_for_it_once_in_a_while() {
+async fn many_removals_without_the_index_check_for_it_rarely() {
     use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestRule};
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
@@ -334,7 +334,7 @@ async fn a_crowd_of_removals_without_the_index_looks_for_it_once_in_a_while() {
 }
 
 #[tokio::test]
-async fn a_table_that_was_dropped_is_not_replaced_by_an_empty_one() {
+async fn a_dropped_table_is_not_replaced_by_an_empty_one() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP TABLE KS.list_items").await;
@@ -349,7 +349,7 @@ async fn a_table_that_was_dropped_is_not_replaced_by_an_empty_one() {
 
 /// A migration that broke off.
 #[tokio::test]
-async fn sets_are_kept_once_their_table_was_made() {
+async fn sets_are_stored_once_their_table_exists() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP TABLE KS.list_members").await;
@@ -364,7 +364,7 @@ async fn sets_are_kept_once_their_table_was_made() {
 }
 
 #[tokio::test]
-async fn a_keyspace_of_several_datacenters_is_made_by_name() {
+async fn a_keyspace_of_several_datacenters_is_created_by_name() {
     let cluster = crate::forged_cluster::ForgedCluster::start(&["datacenter1", "datacenter2"], 2).await;
     let options = CqlOptions {
         keyspace: format!("Several_{}", std::process::id()),
@@ -427,7 +427,7 @@ async fn the_default_ttl_follows_the_setting() {
 }
 
 #[tokio::test]
-async fn an_inspection_tells_what_there_is() {
+async fn an_inspection_reports_the_schema() {
     let keyspace = Keyspace::new();
     let before = inspect(&keyspace.options).await.unwrap();
     assert_eq!((before.schema, before.replicas), (SchemaState::Missing, None));
@@ -447,7 +447,7 @@ async fn an_inspection_tells_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_datacenter_that_is_not_there_is_named() {
+async fn a_missing_datacenter_is_named() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     let options = CqlOptions { datacenter: Some("nowhere".into()), ..keyspace.options.clone() };
@@ -458,7 +458,7 @@ async fn a_datacenter_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn replicas_that_can_never_be_enough_are_refused() {
+async fn insufficient_replicas_are_refused() {
     let keyspace = Keyspace::new();
     let three = CqlOptions { replication_factor: 3, ..keyspace.options.clone() };
     let refused = migrate(&three, false).await.unwrap_err().to_string();
@@ -475,7 +475,7 @@ async fn replicas_that_can_never_be_enough_are_refused() {
 }
 
 #[tokio::test]
-async fn a_table_that_vanishes_is_missed_with_the_remedy() {
+async fn a_vanished_table_is_reported_with_the_remedy() {
     let keyspace = Keyspace::new();
     migrate(&keyspace.options, false).await.unwrap();
     let server = Server::open(keyspace.options.clone()).await;

@@ -117,7 +117,7 @@ fn list_key(feature: &str) -> ListKey {
 }
 
 #[tokio::test]
-async fn two_server_processes_are_one() {
+async fn two_server_processes_share_one_state() {
     let (one, two) = (start(), start());
     let feature = feature_on(&[&one, &two]);
     let items = format!("/v1/lists/user/{feature}/u-1/items");
@@ -146,7 +146,7 @@ async fn two_server_processes_are_one() {
 }
 
 #[tokio::test]
-async fn a_clock_ahead_is_a_warning_of_readyz() {
+async fn a_clock_that_is_ahead_is_a_warning_of_readyz() {
     let (server, bare) = (start(), bare(&shared_options()).await);
     assert_eq!(ok(&server, "GET", "/readyz", &Value::Null)["status"], "pass");
     let feature = feature_on(&[&server]);
@@ -179,7 +179,7 @@ async fn a_server_writes_the_rows_of_the_design() {
 }
 
 #[test]
-fn check_tells_what_the_cluster_is_and_keeps_the_password() {
+fn check_reports_the_cluster_without_the_password() {
     let dir = tempfile::tempdir().unwrap();
     let check = |changed: &[(&str, &str)]| -> Said {
         let mut command = liststore(&["check"]);

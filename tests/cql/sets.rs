@@ -102,7 +102,7 @@ async fn until_counted(server: &Server, what: &str, holds: impl Fn(f64) -> bool)
 }
 
 #[tokio::test]
-async fn an_item_is_a_row_and_a_place_in_its_members_entry() {
+async fn an_item_is_a_row_and_an_entry_of_its_member() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_set(KEYS));
     let (first, moved) = (ago(20), ago(10));
@@ -125,7 +125,7 @@ async fn an_item_is_a_row_and_a_place_in_its_members_entry() {
 
 /// The second server finds the first one's item and replaces it. The first then finds the item of the second.
 #[tokio::test]
-async fn servers_take_each_others_places() {
+async fn servers_replace_each_others_items() {
     let options = shared_options();
     let (one, two) = (Server::open(options.clone()).await, Server::open(options.clone()).await);
     let (bare, list) = (bare(&options).await, fresh_set(Identity::Value(Keep::Newest)));
@@ -167,7 +167,7 @@ async fn write_item_row(bare: &Session, list: &ListKey, key: &str, member: &str,
 }
 
 #[tokio::test]
-async fn of_two_that_were_added_at_once_one_stands_and_the_other_goes() {
+async fn one_of_two_concurrent_items_stays_and_the_other_is_removed() {
     let options = shared_options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     for keep in Keep::ALL {
@@ -204,7 +204,7 @@ async fn of_two_that_were_added_at_once_one_stands_and_the_other_goes() {
 
 /// The preceding items decide whether an item is among the newest visible ones: no others are read.
 #[tokio::test]
-async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
+async fn a_lookup_of_few_members_does_not_read_the_whole_set() {
     let (server, list) = (Server::open(shared_options()).await, fresh_set(Identity::Value(Keep::Newest)));
     let op = OpContext { max_items: MaxItems::new(500).ok(), ..server.op() };
     let base = now().as_nanos();
@@ -234,7 +234,7 @@ async fn a_lookup_of_few_members_does_not_read_all_that_a_set_shows() {
 /// An item that two servers have written, for example by one that dies and returns, is removed completely where it is
 /// not shown.
 #[tokio::test]
-async fn an_item_that_two_have_written_is_cut_off_with_both() {
+async fn an_item_of_two_writers_is_trimmed_with_both_rows() {
     let options = shared_options();
     // One operation has the time of all later ones.
     let server = Server { deadline: Duration::from_secs(300), ..Server::open(options.clone()).await };
@@ -260,7 +260,7 @@ async fn an_item_that_two_have_written_is_cut_off_with_both() {
 
 /// After the removal of the present item, older leftovers would become visible.
 #[tokio::test]
-async fn with_the_item_that_stands_all_of_its_member_goes() {
+async fn removing_the_current_item_removes_its_whole_member() {
     let options = shared_options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     for removal in ["member", "item", "between"] {
@@ -283,7 +283,7 @@ async fn with_the_item_that_stands_all_of_its_member_goes() {
 }
 
 #[tokio::test]
-async fn a_row_that_no_entry_points_to_shows_nothing_and_goes_once_it_is_old() {
+async fn a_row_without_an_entry_is_hidden_and_removed_once_old() {
     let options = shared_options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     let list = fresh_set(Identity::Value(Keep::Newest));
@@ -304,7 +304,7 @@ async fn a_row_that_no_entry_points_to_shows_nothing_and_goes_once_it_is_old() {
 
 /// A replica may have an add that others missed, and a read there repairs the others row by row.
 #[tokio::test]
-async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own() {
+async fn an_entry_without_its_row_is_visible_and_repaired() {
     let options = shared_options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     let list = fresh_set(Identity::Value(Keep::Newest));
@@ -320,7 +320,7 @@ async fn an_entry_whose_row_is_missing_is_shown_by_another_row_and_gets_its_own(
 
 /// A counting walk encounters moving members once or twice, and counts each once.
 #[tokio::test]
-async fn a_count_of_a_slice_has_each_member_that_moves_once() {
+async fn a_count_of_a_slice_counts_moving_members_once() {
     const MEMBERS: u64 = 2_500;
     const ROUNDS: usize = 12;
     for keep in [Keep::Newest, Keep::Oldest] {
@@ -366,7 +366,7 @@ async fn a_count_of_a_slice_has_each_member_that_moves_once() {
 
 /// The guide's examples, on Cassandra, and the stored result.
 #[tokio::test]
-async fn the_guides_examples_hold_on_cassandra() {
+async fn the_examples_of_the_guide_work_on_cassandra() {
     let guide = include_str!("../../docs/explanation/sets.md");
     let keyspace = Keyspace::new();
     liststore::items::cql::migrate(&keyspace.options, false).await.unwrap();

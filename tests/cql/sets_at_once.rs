@@ -204,7 +204,7 @@ fn late_and_lost() -> Vec<RequestRule> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_at_once_lose_no_add_and_show_no_member_twice() {
+async fn concurrent_servers_lose_no_add_and_show_no_member_twice() {
     let operations = std::env::var("LISTSTORE_TEST_SET_OPERATIONS").ok().map_or(OPERATIONS, |n| n.parse().unwrap());
     let common = Arc::new(Common {
         rounds: (0..=operations / ROUND).map(|_| IDENTITIES.map(fresh_set)).collect(),

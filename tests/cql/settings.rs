@@ -12,7 +12,7 @@ use crate::probe::{Server, fresh_list, now};
 use crate::schema::Keyspace;
 
 #[tokio::test]
-async fn frames_are_compressed_as_the_setting_says() {
+async fn frames_are_compressed_by_the_setting() {
     for (compression, name) in [(Compression::Lz4, "lz4"), (Compression::Snappy, "snappy"), (Compression::None, "")] {
         let mut forger = Forger::start().await;
         let (arrived, mut arrivals) = feedback();
@@ -40,7 +40,7 @@ async fn frames_are_compressed_as_the_setting_says() {
 
 /// Three replicas in three racks, any of which may answer.
 #[tokio::test]
-async fn replicas_of_our_rack_are_asked_first() {
+async fn replicas_of_the_local_rack_are_preferred() {
     let any = Consistency::One;
     let keyspace = Keyspace::new();
     let options = CqlOptions { read_consistency: any, write_consistency: any, ..keyspace.options.clone() };

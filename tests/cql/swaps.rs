@@ -112,7 +112,7 @@ async fn noted(probe: &probe::Server, entity_type: &str) -> usize {
 /// It continues with its definitions, and cannot be notified of an index. Other servers enter its writes while it is
 /// cut off, and after it was killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bag_of_a_server_that_is_cut_off_is_found_by_an_index_that_it_cannot_know() {
+async fn a_bag_of_a_partitioned_server_is_found_by_an_index_unknown_to_it() {
     let _alone = ALONE.lock().await;
     let database = Database::migrated().await;
     let address = address_of(&database.url);
@@ -153,7 +153,7 @@ async fn a_bag_of_a_server_that_is_cut_off_is_found_by_an_index_that_it_cannot_k
 
 /// Otherwise an hour without Postgres would lead to a repair of every bag that was written in it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bag_of_a_server_that_was_cut_off_is_not_mended_where_it_knew_all_indexes() {
+async fn a_bag_of_a_partitioned_server_that_knew_all_indexes_is_not_repaired() {
     let _alone = ALONE.lock().await;
     let database = Database::migrated().await;
     let address = address_of(&database.url);
@@ -181,7 +181,7 @@ async fn a_bag_of_a_server_that_was_cut_off_is_not_mended_where_it_knew_all_inde
 /// A crash under load leaves thousands of them in one minute: they are read part by part, and not the first ones again
 /// and again.
 #[tokio::test(flavor = "multi_thread")]
-async fn swaps_that_are_left_are_mended_in_one_go_however_many_they_are() {
+async fn any_number_of_left_swaps_is_repaired_in_one_pass() {
     const LEFT: usize = 2_500;
     let _alone = ALONE.lock().await;
     let server = server(&[]);
@@ -241,7 +241,7 @@ fn shards(swaps: &[UnfinishedSwap]) -> Vec<i32> {
 /// A part that a check had no time for was once skipped until its minute returned, and a check that used all of its
 /// time lost its findings.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_look_has_no_time_for_is_the_first_of_its_next_part() {
+async fn swaps_beyond_the_time_of_a_scan_come_first_in_the_next() {
     let _alone = ALONE.lock().await;
     let mut forger = Forger::before(options()).await;
     let probe = probe::Server::open(forger.options.clone()).await;
@@ -270,7 +270,7 @@ async fn until_the_rest_is_found(probe: &probe::Server, look: &SwapLook) {
 
 /// A check that was refused a permit once lost its earlier findings.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
+async fn swaps_without_a_permit_come_first_in_the_next_scan() {
     let _alone = ALONE.lock().await;
     let mut forger = Forger::before(options()).await;
     let options = CqlOptions { permits: 1, permit_wait: Duration::from_secs(6), ..forger.options.clone() };
@@ -304,7 +304,7 @@ async fn what_a_look_gets_no_permit_for_is_the_first_of_its_next_part() {
 /// that the server did not know.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
-async fn none_is_missed_for_long_whose_server_is_cut_off_refused_and_killed() {
+async fn no_bag_of_a_partitioned_refused_and_killed_server_is_missed_for_long() {
     const STEPS: usize = 12;
     let _alone = ALONE.lock().await;
     let database = Database::migrated().await;

@@ -71,7 +71,7 @@ async fn taken_over(id: &str, dies: Server, stays: impl FnOnce() -> Server) -> S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_is_built_to_its_end_by_another_server() {
+async fn another_server_completes_the_build_of_an_index() {
     let database = Database::migrated().await;
     let start = || server_on(&database, &shared_options().contact_points);
     let dies = start();
@@ -117,7 +117,7 @@ async fn an_index_is_built_to_its_end_by_another_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_purge_is_made_to_its_end_by_another_server() {
+async fn another_server_completes_a_purge() {
     let database = Database::migrated().await;
     let start = || server_on(&database, &shared_options().contact_points);
     let dies = start();

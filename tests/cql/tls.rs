@@ -87,7 +87,7 @@ fn store(address: &str, dir: &Path, server_names: &[&str]) -> CqlStore {
 const REFUSED: &str = "a node's certificate is not accepted";
 
 #[tokio::test]
-async fn a_certificate_may_name_what_the_settings_say() {
+async fn a_certificate_may_have_the_names_of_the_settings() {
     let dir = tempfile::tempdir().unwrap();
     make_certificates(dir.path());
     let address = node(dir.path()).await;
@@ -103,7 +103,7 @@ async fn a_certificate_may_name_what_the_settings_say() {
 
 /// Where names are set they alone count: a certificate of the address is not enough.
 #[tokio::test]
-async fn with_names_set_a_certificate_of_the_address_is_refused() {
+async fn with_configured_names_a_certificate_for_the_address_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     make_certificates_for(dir.path(), "IP:127.0.0.1");
     let address = node(dir.path()).await;
@@ -114,7 +114,7 @@ async fn with_names_set_a_certificate_of_the_address_is_refused() {
 }
 
 #[tokio::test]
-async fn an_authority_that_was_replaced_counts_without_a_restart() {
+async fn a_replaced_authority_applies_without_a_restart() {
     let (dir, renewed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     make_certificates(dir.path());
     make_certificates(renewed.path());

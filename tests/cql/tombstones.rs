@@ -125,7 +125,7 @@ async fn count(server: &Server, list: &ListKey, op: impl Fn() -> OpContext) -> u
 }
 
 #[tokio::test]
-async fn a_bounded_set_through_which_many_members_passed_is_read() {
+async fn a_bounded_set_with_many_former_members_is_read() {
     let options = options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     let (list, base) = (fresh_set(Identity::Value(Keep::Newest)), now());
@@ -165,7 +165,7 @@ async fn a_bounded_set_through_which_many_members_passed_is_read() {
 }
 
 #[tokio::test]
-async fn a_slice_of_a_long_set_goes() {
+async fn a_slice_of_a_long_set_is_removed() {
     let (mut server, list, base) = (Server::open(options()).await, fresh_set(Identity::Value(Keep::Newest)), now());
     server.deadline = Duration::from_secs(120);
     for part in 0..=LONG / AT_ONCE {
@@ -193,7 +193,7 @@ async fn a_slice_of_a_long_set_goes() {
 
 /// For example of expired members: no sweep replaces them.
 #[tokio::test]
-async fn a_set_with_many_entries_that_are_gone_is_read_by_its_rows() {
+async fn a_set_with_many_removed_entries_is_read_by_its_rows() {
     let options = options();
     let (server, bare, list) =
         (Server::open(options.clone()).await, bare(&options).await, fresh_set(Identity::Key(Keep::Newest)));

@@ -21,7 +21,7 @@ fn store(options: &CqlOptions) -> CqlStore {
 /// A datacenter that joins is empty before it is rebuilt. With a local consistency level it answers with empty lists,
 /// so a server that was started with one datacenter must never query another.
 #[tokio::test]
-async fn a_datacenter_that_joins_later_is_never_asked() {
+async fn a_datacenter_that_joins_later_gets_no_requests() {
     let mut cluster = ForgedCluster::start(&[HERE, THERE, THERE], 1).await;
     let server = Server::open(cluster.options.clone()).await;
     let list = fresh_list();
@@ -39,7 +39,7 @@ async fn a_datacenter_that_joins_later_is_never_asked() {
 }
 
 #[tokio::test]
-async fn of_several_datacenters_one_must_be_named_and_is_the_only_one_connected_to() {
+async fn one_of_several_datacenters_must_be_named_and_is_used_exclusively() {
     let mut cluster = ForgedCluster::start(&[HERE, THERE], 2).await;
     let unnamed = store(&cluster.options);
     let Fitness::Unfit(why) = unnamed.fitness().await.unwrap() else { panic!("it was taken as it is") };
@@ -63,7 +63,7 @@ async fn of_several_datacenters_one_must_be_named_and_is_the_only_one_connected_
 
 /// The driver waits five seconds for a node whose packets vanish, and for one after another.
 #[tokio::test]
-async fn a_node_that_is_gone_without_a_word_does_not_hold_up_opening() {
+async fn a_silently_lost_node_does_not_delay_opening() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE, SILENT], 2).await;
     let gone = cluster.nodes[2].address;
     let _hole = BlackHole::at(gone).await;
@@ -82,7 +82,7 @@ async fn a_node_that_is_gone_without_a_word_does_not_hold_up_opening() {
 
 /// Nodes may report addresses that are unreachable from here, none of which is a contact point's.
 #[tokio::test]
-async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_to() {
+async fn nodes_that_report_other_addresses_are_reached_at_translated_ones() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
     let reached = cluster.nodes.clone();
     let told: Vec<_> = reached
@@ -108,7 +108,7 @@ async fn nodes_that_tell_other_addresses_are_reached_where_they_are_translated_t
 /// Behind a port mapping each node has another port, and the cluster's tables have none: a node is known by its
 /// address or its host ID, by way of any contact point.
 #[tokio::test]
-async fn nodes_behind_different_ports_are_reached_where_they_are_translated_to() {
+async fn nodes_behind_different_ports_are_reached_at_translated_addresses() {
     let mut cluster = ForgedCluster::start_on_ports(&[HERE, HERE, HERE], 3).await;
     let reached = cluster.nodes.clone();
     let mut told = reached.clone();
@@ -141,7 +141,7 @@ async fn nodes_behind_different_ports_are_reached_where_they_are_translated_to()
 /// One of two nodes answers nothing. Once that is known, operations go to the other at once, and only probes go to the
 /// silent one.
 #[tokio::test]
-async fn a_silent_node_is_asked_by_no_operation() {
+async fn a_silent_node_gets_no_operations() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
     let server = Server { deadline: Duration::from_millis(900), ..Server::open(cluster.options.clone()).await };
     let patience = Instant::now() + Duration::from_secs(60);
@@ -172,7 +172,7 @@ async fn a_silent_node_is_asked_by_no_operation() {
 /// A slow node delays its operations. Once that is detected, operations go to the other nodes, until it answers in time
 /// again.
 #[tokio::test]
-async fn a_slow_node_is_asked_by_few_until_it_keeps_up_again() {
+async fn a_slow_node_gets_few_operations_until_it_keeps_up() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE, HERE], 3).await;
     let server = Server::open(cluster.options.clone()).await;
     let patience = Instant::now() + Duration::from_secs(60);

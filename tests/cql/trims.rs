@@ -38,7 +38,7 @@ async fn until_cut(bare: &Session, list: &ListKey, expected: &[String]) {
 }
 
 #[tokio::test]
-async fn a_read_that_meets_more_than_is_shown_has_the_list_cut() {
+async fn a_read_that_finds_hidden_items_trims_the_list() {
     let options = shared_options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     let times = numbered(now(), 30);
@@ -64,7 +64,7 @@ async fn a_read_that_meets_more_than_is_shown_has_the_list_cut() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_only_added_to_is_cut_as_well() {
+async fn a_list_without_reads_is_trimmed_as_well() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let times = numbered(now(), 200);
@@ -85,7 +85,7 @@ async fn a_list_that_is_only_added_to_is_cut_as_well() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_little_longer_is_left_as_it_is() {
+async fn a_list_slightly_beyond_its_bound_is_not_trimmed() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let times = numbered(now(), 18);
@@ -118,7 +118,7 @@ async fn a_list_that_is_little_longer_is_left_as_it_is() {
 
 /// Adds under a larger bound would push out items that were never beyond the bound.
 #[tokio::test]
-async fn a_bound_that_is_raised_meanwhile_cuts_nothing() {
+async fn a_bound_raised_during_a_trim_removes_nothing() {
     let options = shared_options();
     let (server, bare, list) = (Server::open(options.clone()).await, bare(&options).await, fresh_list());
     let op = OpContext { max_items: MaxItems::new(5).ok(), ..server.op() };

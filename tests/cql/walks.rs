@@ -70,7 +70,7 @@ async fn walked(server: &Server, feature_key: &FeatureKey) -> Vec<EntityId> {
 }
 
 #[tokio::test]
-async fn a_page_that_is_cut_short_is_not_the_end_of_a_walk() {
+async fn a_short_page_is_not_the_end_of_a_walk() {
     let (_keyspace, mut forger, server) = begin().await;
     let feature_key = fresh_list().feature_key;
     let expected = filled(&server, &feature_key, 20).await;
@@ -82,7 +82,7 @@ async fn a_page_that_is_cut_short_is_not_the_end_of_a_walk() {
 
 /// The lists of a set may be in two tables. An entity far off in one was returned again with each part of the other.
 #[tokio::test]
-async fn an_entity_is_told_once_though_one_table_is_read_in_narrower_parts() {
+async fn an_entity_of_two_tables_is_returned_once() {
     let (_keyspace, mut forger, server) = begin().await;
     let feature_key = fresh_set(Identity::Value(Keep::Newest)).feature_key;
     let expected = filled(&server, &feature_key, 3).await;
@@ -119,7 +119,7 @@ async fn noted(keyspace: &Keyspace) -> (i64, BTreeSet<uuid::Uuid>) {
 }
 
 #[tokio::test]
-async fn a_page_of_unfinished_swaps_that_is_cut_short_is_not_the_last() {
+async fn a_short_page_of_unfinished_swaps_is_not_the_last() {
     let (keyspace, mut forger, server) = begin().await;
     let (_, expected) = noted(&keyspace).await;
     let (short, count) = short_pages(500);
@@ -139,7 +139,7 @@ async fn a_page_of_unfinished_swaps_that_is_cut_short_is_not_the_last() {
 
 /// The result of earlier pages was lost once, and skipped until its minute came round again.
 #[tokio::test]
-async fn a_page_of_unfinished_swaps_that_fails_takes_none_of_those_before_it_along() {
+async fn a_failed_page_of_unfinished_swaps_keeps_the_earlier_pages() {
     let (keyspace, mut forger, server) = begin().await;
     let (minute, expected) = noted(&keyspace).await;
     let pages = |times| {

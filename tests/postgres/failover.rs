@@ -58,7 +58,7 @@ fn definitions_follow_a_promoted_standby() {
 
 /// Like a primary that must refuse writes before its replacement.
 #[test]
-fn a_server_that_takes_no_more_writes_is_left_for_one_that_does() {
+fn a_read_only_host_is_replaced_by_a_writable_one() {
     run(async {
         let (first, second) = (Server::start(), Server::start());
         let database = Database::create_in(&first.url, "").await;

@@ -27,7 +27,7 @@ async fn broken_by(damage: &str) -> Result<(), MetadataError> {
 }
 
 #[tokio::test]
-async fn the_unbroken_is_fine() {
+async fn an_intact_database_is_consistent() {
     broken_by("SELECT 1").await.unwrap();
 }
 
@@ -70,7 +70,7 @@ async fn a_broken_row_is_named() {
 
 /// The running server continues with its definitions, and reports the error.
 #[test]
-fn a_broken_row_keeps_the_catalog_as_it_is() {
+fn a_broken_row_leaves_the_catalog_unchanged() {
     run(async {
         let database = Database::migrated().await;
         let node = Node::start(&database.url).await;

@@ -27,7 +27,7 @@ fn holds(node: &Node, secret: &Secret) -> Result<(), NoKey> {
 }
 
 #[test]
-fn a_key_made_or_revoked_on_one_server_is_known_to_the_other() {
+fn a_key_change_on_one_server_reaches_the_other() {
     run(async {
         let database = Database::migrated().await;
         let (a, b) = (Node::start(&database.url).await, Node::start(&database.url).await);
@@ -50,7 +50,7 @@ fn a_key_made_or_revoked_on_one_server_is_known_to_the_other() {
 }
 
 #[test]
-fn keys_hold_while_postgres_is_away_and_a_revocation_is_refused() {
+fn keys_are_valid_while_postgres_is_unavailable_and_a_revocation_is_refused() {
     run(async {
         let server = crate::postgres::Server::start();
         let database = Database::create_in(&server.url, "").await;
@@ -84,7 +84,7 @@ async fn no_secret_is_in_the_database() {
 
 /// For any search: a trail of years would take longer than a call may.
 #[tokio::test]
-async fn a_page_of_the_audit_trail_looks_at_a_bounded_part_of_it() {
+async fn a_page_of_the_audit_trail_reads_a_bounded_part_of_it() {
     const ENTRIES: u64 = 25_000;
     let database = Database::migrated().await;
     let store = store(&database.url);

@@ -70,7 +70,7 @@ async fn migrated(server: &Server) -> Database {
 }
 
 #[test]
-fn a_postgres_that_ends_and_starts_again_is_found_again() {
+fn a_restarted_postgres_is_reconnected() {
     run(async {
         let server = Server::start();
         let database = migrated(&server).await;
@@ -92,7 +92,7 @@ fn a_postgres_that_ends_and_starts_again_is_found_again() {
 }
 
 #[test]
-fn a_server_starts_without_postgres_and_is_ready_when_that_appears() {
+fn a_server_that_starts_without_postgres_is_ready_once_it_appears() {
     run(async {
         let server = Server::start();
         let database = migrated(&server).await;
@@ -115,7 +115,7 @@ fn a_server_starts_without_postgres_and_is_ready_when_that_appears() {
 }
 
 #[test]
-fn cut_connections_cost_at_most_a_call() {
+fn broken_connections_fail_at_most_one_call() {
     run(async {
         let database = Database::migrated().await;
         let node = Node::start_polling(&database.url, POLL_INTERVAL).await;
@@ -130,7 +130,7 @@ fn cut_connections_cost_at_most_a_call() {
 }
 
 #[test]
-fn a_postgres_that_hangs_is_given_up_in_time_and_found_again() {
+fn a_hanging_postgres_times_out_and_is_reconnected() {
     run(async {
         let (database, proxy, url) = behind_proxy().await;
         let node = Node::start_polling(&url, POLL_INTERVAL).await;
@@ -155,7 +155,7 @@ fn a_postgres_that_hangs_is_given_up_in_time_and_found_again() {
 
 /// A change whose COMMIT was sent and never answered may have been made.
 #[test]
-fn a_commit_without_an_answer_is_of_unknown_outcome() {
+fn a_commit_without_an_answer_has_an_unknown_outcome() {
     run(async {
         let (database, proxy, url) = behind_proxy().await;
         let node = Node::start_polling(&url, POLL_INTERVAL).await;
@@ -191,7 +191,7 @@ fn a_commit_without_an_answer_is_of_unknown_outcome() {
 /// The first answer once restored the definition, and the server served the deleted feature permanently: adds to it
 /// were acknowledged.
 #[test]
-fn the_late_answer_to_a_commit_does_not_bring_a_deleted_feature_back() {
+fn a_late_answer_to_a_commit_does_not_restore_a_deleted_feature() {
     run(async {
         let (database, proxy, url) = behind_proxy().await;
         let (late, other) = (Node::start(&url).await, Node::start(&database.url).await);
@@ -227,7 +227,7 @@ fn is_given_up(error: &MetadataError, held_for: Duration) -> bool {
 
 /// The reverse: a server's deletion is made, and before it is notified another server has created the feature again.
 #[test]
-fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
+fn a_late_answer_to_a_deletion_does_not_hide_a_later_feature() {
     run(async {
         let (database, proxy, url) = behind_proxy().await;
         let (late, other) = (Node::start(&url).await, Node::start(&database.url).await);
@@ -257,7 +257,7 @@ fn the_late_answer_to_a_deletion_does_not_hide_what_was_created_since() {
 /// If a connection ends between the COMMIT of a change and its answer, a server follows the outcome, without a poll
 /// and without notifications of others.
 #[test]
-fn a_connection_that_is_cut_at_its_commit_leaves_nothing_behind() {
+fn a_connection_broken_at_its_commit_leaves_nothing_behind() {
     run(async {
         let (_database, proxy, url) = behind_proxy().await;
         let node = Node::start(&url).await;

@@ -41,7 +41,7 @@ async fn works(node: &Node) {
 }
 
 #[test]
-fn behind_a_pooler_in_session_mode_everything_works_and_news_come_at_once() {
+fn a_pooler_in_session_mode_works_with_notifications() {
     run(async {
         let database = Database::create().await;
         let pooler = PgBouncer::start(&database.url, "session").await;
@@ -59,7 +59,7 @@ fn behind_a_pooler_in_session_mode_everything_works_and_news_come_at_once() {
 /// There a session of Postgres lasts a transaction. The server was once refused when it connected, and
 /// would have left its settings and statements behind in sessions of others.
 #[test]
-fn behind_a_pooler_in_transaction_mode_everything_works_and_news_come_by_polling() {
+fn a_pooler_in_transaction_mode_works_with_polling() {
     run(async {
         let database = Database::create().await;
         let pooler = PgBouncer::start(&database.url, "transaction").await;
@@ -91,7 +91,7 @@ fn behind_a_pooler_in_transaction_mode_everything_works_and_news_come_by_polling
 }
 
 #[test]
-fn a_pooler_in_statement_mode_is_told_by_what_it_lacks() {
+fn a_pooler_in_statement_mode_is_refused_with_the_reason() {
     run(async {
         let database = Database::migrated().await;
         let pooler = PgBouncer::start(&database.url, "statement").await;

@@ -20,7 +20,7 @@ use crate::servers::{context, new_feature, store};
 const NEWEST: i64 = 1;
 
 #[tokio::test]
-async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
+async fn a_dry_run_prints_changes_without_making_them() {
     let database = Database::create().await;
     let report = migrate(&database.url, true).await.unwrap();
     assert_eq!(report.steps.iter().map(|step| step.version).collect::<Vec<_>>(), (1..=NEWEST).collect::<Vec<_>>());
@@ -33,7 +33,7 @@ async fn a_dry_run_says_what_is_to_be_done_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_second_migration_finds_nothing_to_do() {
+async fn a_second_migration_changes_nothing() {
     let database = Database::create().await;
     assert_eq!(migrate(&database.url, false).await.unwrap().steps.len(), NEWEST as usize);
     let again = migrate(&database.url, false).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_second_migration_finds_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn migrations_at_once_do_everything_once() {
+async fn concurrent_migrations_do_everything_once() {
     let database = Database::create().await;
     let url = &database.url;
     let all = tokio::join!(migrate(url, false), migrate(url, false), migrate(url, false), migrate(url, false));
@@ -62,7 +62,7 @@ async fn a_failed_migration_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_server_refuses_a_missing_schema_until_it_is_there() {
+async fn a_server_refuses_a_missing_schema_until_it_exists() {
     let database = Database::create().await;
     let store = store(&database.url);
     let error = store.definitions().await.unwrap_err();
@@ -73,7 +73,7 @@ async fn a_server_refuses_a_missing_schema_until_it_is_there() {
 
 /// A pod that comes before the job that migrates.
 #[tokio::test]
-async fn a_server_waits_for_its_schema_and_says_so() {
+async fn a_server_without_its_schema_waits_and_reports_it() {
     let database = Database::create().await;
     let settings = settings(&[("metadata.store", "postgres"), ("metadata.postgres.url", &database.url)]);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -148,7 +148,7 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_never_taken_back() {
+async fn a_newer_schema_is_refused_and_never_downgraded() {
     let database = of_the_future(NEWEST + 1).await;
     let newer = SchemaState::Newer { found: NEWEST + 1, known: NEWEST, served_from: Some(NEWEST + 1) };
     assert_eq!(inspect(&database.url).await.unwrap().schema, newer);
@@ -162,7 +162,7 @@ async fn a_newer_schema_is_refused_and_never_taken_back() {
 
 /// A newer release migrated the database, and was then rolled back.
 #[tokio::test]
-async fn a_newer_schema_that_older_servers_can_work_with_is_served() {
+async fn a_newer_compatible_schema_is_served() {
     let database = of_the_future(NEWEST).await;
     let found = inspect(&database.url).await.unwrap().schema;
     assert_eq!(found, SchemaState::NewerServed { found: NEWEST + 1, known: NEWEST });
@@ -203,7 +203,7 @@ async fn a_database_that_cannot_hold_all_texts_is_refused() {
 }
 
 #[tokio::test]
-async fn a_url_that_is_none_is_refused_without_being_shown() {
+async fn a_malformed_url_is_refused_without_being_shown() {
     let error = migrate("postgres://me:hunter2@[::bad/x", true).await.unwrap_err();
     assert!(matches!(error, MigrateError::Store(MetadataError::Unavailable { .. })));
     assert!(!error.to_string().contains("hunter2"));

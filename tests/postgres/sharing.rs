@@ -90,7 +90,7 @@ fn look_ups_for_unknown_features_are_shared_and_few() {
 }
 
 #[test]
-fn a_feature_created_again_is_another_on_every_server() {
+fn a_feature_created_again_is_new_on_every_server() {
     run(async {
         let database = Database::migrated().await;
         let (a, b) = (Node::start(&database.url).await, Node::start(&database.url).await);
@@ -116,7 +116,7 @@ fn a_feature_created_again_is_another_on_every_server() {
 }
 
 #[test]
-fn of_racing_creations_one_wins() {
+fn one_of_several_racing_creations_wins() {
     run(async {
         let database = Database::migrated().await;
         let (a, b) = (Node::start(&database.url).await, Node::start(&database.url).await);
@@ -190,7 +190,7 @@ async fn change_in_silence(database: &Database, name: &str, ttl_secs: u64) {
 }
 
 #[test]
-fn a_lost_notification_is_made_good_by_polling() {
+fn polling_makes_up_for_a_lost_notification() {
     run(async {
         let database = Database::migrated().await;
         let node = Node::start_polling(&database.url, Duration::from_millis(500)).await;
@@ -202,7 +202,7 @@ fn a_lost_notification_is_made_good_by_polling() {
 }
 
 #[test]
-fn a_lost_connection_is_made_good_by_reading_everything() {
+fn a_full_read_makes_up_for_a_lost_connection() {
     run(async {
         let database = Database::migrated().await;
         let node = Node::start(&database.url).await;
@@ -217,7 +217,7 @@ fn a_lost_connection_is_made_good_by_reading_everything() {
 }
 
 #[test]
-fn a_history_with_gaps_leads_to_a_full_reading() {
+fn a_history_with_gaps_leads_to_a_full_read() {
     run(async {
         let database = Database::migrated().await;
         let node = Node::start_polling(&database.url, Duration::from_millis(200)).await;
@@ -231,7 +231,7 @@ fn a_history_with_gaps_leads_to_a_full_reading() {
 
 /// As after a backup was restored.
 #[test]
-fn a_revision_that_went_back_leads_to_a_full_reading() {
+fn a_revision_that_went_back_leads_to_a_full_read() {
     run(async {
         let database = Database::migrated().await;
         let node = Node::start_polling(&database.url, Duration::from_millis(200)).await;

@@ -20,7 +20,7 @@ fn texts(folder: &str, extension: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn what_the_build_knows_of_each_query_is_what_postgres_says() {
+async fn the_prepared_metadata_of_each_query_matches_postgres() {
     let database = Database::migrated().await;
     let mut connection = database.connect().await;
     let queries = texts("metadata_sql/queries", "sql");

@@ -13,7 +13,7 @@ use crate::postgres::Database;
 use crate::servers::{context, id, new_feature, store, ttl};
 
 #[tokio::test]
-async fn a_change_is_told_once_it_is_there() {
+async fn a_change_is_notified_once_it_is_committed() {
     let database = Database::migrated().await;
     let mut listener = PgListener::connect(&database.url).await.unwrap();
     listener.listen("liststore_metadata").await.unwrap();
@@ -30,7 +30,7 @@ async fn a_change_is_told_once_it_is_there() {
 }
 
 #[tokio::test]
-async fn moments_are_shown_to_people_too() {
+async fn times_are_readable_for_people_too() {
     let database = Database::migrated().await;
     let store = store(&database.url);
     store.create_feature(new_feature("seen", 60), context()).await.unwrap();
@@ -89,7 +89,7 @@ async fn connections_are_bounded_and_named() {
 
 /// A lock that is never released delays a change for a moment only, and reads not at all.
 #[tokio::test]
-async fn a_held_lock_is_waited_for_but_not_long() {
+async fn a_held_lock_is_awaited_for_a_short_time() {
     let database = Database::migrated().await;
     let store = store(&database.url);
     let mut holder = database.connect().await;

@@ -196,7 +196,7 @@ fn used_paths(source: &Source) -> Vec<Path> {
 }
 
 #[test]
-fn what_a_mod_file_hands_on_is_what_it_comes_from() {
+fn re_exports_of_a_mod_file_are_followed() {
     let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
     let sources = [
         source(

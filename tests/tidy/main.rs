@@ -193,7 +193,7 @@ fn frameworks_and_engines_are_named_in_their_places_only() {
 }
 
 #[test]
-fn unsafe_code_stands_in_one_file() {
+fn unsafe_code_is_in_one_file() {
     assert_none(complaints(|source| {
         let is_unsafe = |line: &str| names(line, "unsafe") || names(line, "unsafe_code");
         let found = source.code_lines().filter(|(_, line)| source.path != "src/main.rs" && is_unsafe(line));
@@ -255,7 +255,7 @@ fn only_the_composition_root_and_the_commands_read_settings() {
 }
 
 #[test]
-fn every_file_says_what_it_is() {
+fn every_file_has_a_module_comment() {
     let files: Vec<_> = ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files).collect();
     assert!(files.len() > 20, "the walk found too little");
     let silent = files.iter().filter(|source| !source.text.starts_with("//!"));
@@ -263,7 +263,7 @@ fn every_file_says_what_it_is() {
 }
 
 #[test]
-fn nothing_is_left_to_be_done() {
+fn no_file_has_open_tasks() {
     let files: Vec<_> = ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files).collect();
     // A test that a parent test runs as a separate process is marked as such, and is not left out.
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:"), concat!("#[ign", "ore]")];
@@ -278,7 +278,7 @@ fn nothing_is_left_to_be_done() {
 }
 
 #[test]
-fn relative_links_lead_somewhere() {
+fn relative_links_resolve() {
     assert_none(links::broken());
 }
 
@@ -289,12 +289,12 @@ fn messages_help_and_the_console_are_plain_english() {
 }
 
 #[test]
-fn comments_are_plain_english_or_become_so() {
+fn comments_are_plain_english() {
     assert_none(comments::unclear());
 }
 
 #[test]
-fn pages_are_plain_english_or_become_so() {
+fn pages_are_plain_english() {
     assert_none(language::unclear_pages());
 }
 
@@ -324,7 +324,7 @@ fn modules_with_files_are_folders_with_a_mod_file() {
 }
 
 #[test]
-fn nothing_is_too_long_to_be_read() {
+fn functions_and_lines_are_short() {
     let files: Vec<_> = ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files).collect();
     assert_none(
         files
@@ -340,7 +340,7 @@ fn imports_name_one_room_a_line() {
 }
 
 #[test]
-fn what_was_taken_from_others_is_as_its_lock_says() {
+fn vendored_files_match_their_lock() {
     for folder in ["src/console/static/vendor", "tests/console/vendor"] {
         assert_none(vendored::altered(folder));
     }

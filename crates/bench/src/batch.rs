@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_names_other_lists_each_once() {
+    fn each_request_names_distinct_lists() {
         let data = DataSet { lists: 10_000, length: 20, value_bytes: 12, oldest_nanos: 1, spacing_nanos: 1 };
         let endpoint = Endpoint {
             host: "h:1".into(),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_falls_apart_into_its_pages() {
+    fn an_answer_is_split_into_its_pages() {
         let body = br#"{"results":[{"items":[]},{"problem":{"code":"overloaded"}}]}"#;
         assert_eq!(pages(body).unwrap(), [&b"{\"items\":[]}"[..], b"{\"problem\":{\"code\":\"overloaded\"}}"]);
         assert!(pages(b"{\"items\":[]}").is_err());

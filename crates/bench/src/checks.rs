@@ -268,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn an_add_must_be_acknowledged_whole() {
+    fn an_add_must_be_acknowledged_completely() {
         assert_eq!(EXPECTATIONS.check_add(&http(), b"{\"added\":3,\"already_expired\":0}"), Ok(()));
         assert!(EXPECTATIONS.check_add(&http(), b"{\"added\":2,\"already_expired\":0}").is_err());
         assert!(EXPECTATIONS.check_add(&http(), b"{\"added\":2,\"already_expired\":1}").is_err());
     }
 
     #[test]
-    fn redis_is_held_to_its_microseconds() {
+    fn times_of_redis_are_compared_in_microseconds() {
         let protocol = Protocol::Resp(Resp::new("x", DATA, 3, 10));
         let reply = |items: &Items| {
             let mut out = format!("*{}\r\n", items.len() * 2).into_bytes();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_adds_are_bounded_and_never_mistaken() {
+    fn recent_adds_are_bounded_and_exact() {
         let mut recent = RecentAdds::new();
         for list in 0..3 * REMEMBERED as u64 {
             recent.remember(AcknowledgedAdd { list, newest_nanos: list, number: 1 });

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_reaches_every_list_alike() {
+    fn uniform_selects_all_lists_equally() {
         let counts = counts(Popularity::new(100, None).unwrap(), 100);
         assert!(counts.iter().all(|count| (1_700..2_300).contains(count)), "{counts:?}");
     }

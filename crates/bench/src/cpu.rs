@@ -75,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_whatever_its_name() {
+    fn a_process_with_any_name_is_read() {
         let stat = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 1 0 5 6 7";
         assert_eq!(Process::read(stat), Some(Process { parent: 7, ticks: 127 }));
         assert_eq!(Process::read("42 (x) S 7"), None);
     }
 
     #[test]
-    fn a_tree_has_all_descendants_and_nobody_else() {
+    fn a_process_tree_has_exactly_its_descendants() {
         let parents = [(1, 0), (10, 1), (11, 10), (12, 11), (20, 1), (21, 20)];
         let processes = parents.map(|(pid, parent)| (pid, Process { parent, ticks: 1 })).into();
         assert_eq!(tree(&processes, 10), HashSet::from([10, 11, 12]));
@@ -91,7 +91,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn work_is_seen() {
+    fn cpu_time_is_measured() {
         let (thread, process) = (of_this_thread().unwrap(), of_process_tree(std::process::id()).unwrap());
         let mut number = 1_u64;
         while of_this_thread().unwrap() < thread + Duration::from_millis(60) {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn another_data_set_is_never_touched() {
+    fn another_data_set_is_never_changed() {
         assert!(decision(false, ANY, FoundData::Nothing).unwrap_err().contains("--load"));
         assert!(decision(true, ANY, FoundData::Foreign).unwrap_err().contains("--feature"));
         assert!(decision(false, ANY, FoundData::Foreign).unwrap_err().contains("--lists"));

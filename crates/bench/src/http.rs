@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_whole() {
+    fn requests_are_complete() {
         let (line, _) = rendered(LoadRequest::Get { list: 7 });
         assert_eq!(line, "GET /v1/lists/bench/lists/list-00000007/items?limit=50 HTTP/1.1");
 
@@ -330,7 +330,7 @@ mod tests {
     const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\ncontent-length: 12\r\n\r\n{\"items\":[]}";
 
     #[test]
-    fn an_answer_cut_at_any_byte_is_waited_for() {
+    fn an_answer_cut_at_any_byte_is_incomplete() {
         let answers: [&[u8]; 3] = [
             OK,
             b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_framed_is_refused() {
+    fn answers_without_framing_are_refused() {
         for bad in [
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\n\r\n",

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_come_in_their_proportions() {
+    fn operations_occur_in_their_proportions() {
         let mix = Mix::new([6.0, 3.0, 1.0]).unwrap();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut counts = [0_u32; 3];

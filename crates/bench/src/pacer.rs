@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_wakes_when_it_is_due_and_never_before() {
+    fn the_pacer_wakes_when_due_and_never_earlier() {
         let mut poll = mio::Poll::new().unwrap();
         let mut pacer = Pacer::new(poll.registry(), Token(7)).unwrap();
         let mut events = mio::Events::with_capacity(8);

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_whole() {
+    fn commands_are_complete() {
         assert_eq!(
             rendered(LoadRequest::Get { list: 7 }),
             ["ZRANGE", "bench.lists:list-00000007", "0", "49", "REV", "WITHSCORES"]
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_cut_at_any_byte_is_waited_for() {
+    fn an_answer_cut_at_any_byte_is_incomplete() {
         let answers: [&[u8]; 6] = [
             b"*4\r\n$2\r\nab\r\n$5\r\n17000\r\n$0\r\n\r\n$1\r\n1\r\n",
             b"*0\r\n",
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_get_of_several_lists_is_answered_by_as_many_arrays() {
+    fn a_get_of_several_lists_returns_one_array_each() {
         let resp = resp().getting(2);
         let mut sent = Vec::new();
         resp.render(&LoadRequest::Get { list: 1 }, &mut sent);

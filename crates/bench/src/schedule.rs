@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_taker_gets_the_moments_that_were_missed() {
+    fn a_late_thread_gets_the_missed_moments() {
         // The central property: after a stall of half a second, the 50 requests of that time still exist, each with
         // the moment when it was due.
         let mut schedule = Schedule::new(&[(Kind::Get, 100.0)], 0, 1, SECOND);

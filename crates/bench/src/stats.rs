@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_measurements_add_up() {
+    fn measurements_of_threads_are_summed() {
         let mut all = Stats::new().unwrap();
         for thread in 1..=3 {
             let mut stats = Stats::new().unwrap();

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_near_name_is_proposed() {
+    fn only_a_similar_name_is_proposed() {
         let known = ["customer purchase", "user seen"].map(str::to_owned);
         let proposed = |wanted| did_you_mean(wanted, &known, "all").unwrap_or_default();
         assert_eq!(proposed("customer purchases"), "did you mean customer purchase? all");

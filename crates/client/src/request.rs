@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_id_stays_one_segment_whatever_it_holds() {
+    fn any_entity_id_is_one_path_segment() {
         for (entity_id, encoded) in [
             ("u-1", "u-1"),
             ("a/b?c#d%2F é", "a%2Fb%3Fc%23d%252F%20%C3%A9"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_may_be_repeated_and_removals_of_some_may_not() {
+    fn adds_are_repeatable_and_removals_of_some_items_are_not() {
         let repeatable = |operation| Request::new(operation, &[]).repeatable;
         assert!(repeatable(&add_items::ROW) && repeatable(&remove_all_items::ROW));
         assert!(repeatable(&get_history::ROW));

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_safe_to_repeat_is_repeated() {
+    fn only_repeatable_requests_are_repeated() {
         let patient = Retries::PATIENT;
         assert!(patient.pause(0, &problem(true, false, None), false).is_some());
         assert!(patient.pause(0, &problem(true, true, None), true).is_some());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_heeded_within_reason() {
+    fn retry_after_is_followed_up_to_a_maximum() {
         let pause = |secs| Retries::PATIENT.pause(0, &problem(true, false, Some(secs)), true).unwrap();
         assert!((Duration::from_secs(2)..=Duration::from_secs(3)).contains(&pause(2)));
         assert!(pause(3_600) <= PAUSE_MAX.mul_f64(1.5));

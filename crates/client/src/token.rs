@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_is_no_token() {
+    fn a_truncated_token_is_refused() {
         let jwt = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmVk-_";
         assert_eq!(Token::parse(jwt).map(|token| token.authorization()), Some(format!("Bearer {jwt}")));
         let long = format!("{jwt}{}", "x".repeat(BYTES_MAX));

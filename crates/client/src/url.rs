@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_joined_below_that_of_the_url() {
+    fn paths_are_joined_below_the_path_of_the_url() {
         for url in ["http://h:1/prefix", "http://h:1/prefix/"] {
             let url = ServerUrl::parse(url).unwrap();
             let path = "/v1/lists/user/seen/a%2Fb%3Fc%252F%20%C3%A9/items";
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_url_tells_where_to_connect() {
+    fn a_plain_url_has_the_address_to_connect_to() {
         let plain = |url: &str| ServerUrl::parse(url).unwrap().plain();
         let expected = PlainHttp { host: "::1".into(), port: 81, host_header: "[::1]:81".into(), path: "/a/b".into() };
         assert_eq!(plain("http://[::1]:81/a/b/"), Ok(expected));

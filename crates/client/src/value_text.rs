@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_written_the_server_can_read(text in ".{0,40}|-?[0-9]{1,20}(\\.[0-9]{1,9})?|true|[A-Za-z0-9+/]{4}") {
+        fn the_server_reads_any_written_text(text in ".{0,40}|-?[0-9]{1,20}(\\.[0-9]{1,9})?|true|[A-Za-z0-9+/]{4}") {
             for value_type in ValueType::ALL {
                 if let Ok(json) = json(value_type, &text) {
                     // The canonical form alone refuses more: duplicate keys, and numbers that a double would change.

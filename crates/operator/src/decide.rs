@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_as_wanted_is_left_alone_and_told_of_once() {
+    fn a_pool_at_its_target_is_unchanged_and_reported_once() {
         let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
         let first = look(&spec(), &PoolStatus::default(), &observed);
         assert_eq!((first.scale_to, first.resize.len()), (None, 0));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_bounds_pods_and_holds_back_actors_until_there_is_room() {
+    fn a_budget_bounds_pods_and_delays_actors_until_there_is_room() {
         let budget = Some(SessionBudget { max: 24, nodes: 3 });
         // Two actors: four pods. Four actors: two pods.
         let spec = ListActorPoolSpec { replicas: Some(9), session_budget: budget, ..spec() };
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_another_size_are_resized_once_and_silent_ones_told_of() {
+    fn pods_of_another_size_are_resized_once_and_silent_ones_reported() {
         let mut observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[1, 2, 1]) };
         let decision = look(&spec(), &PoolStatus::default(), &observed);
         assert_eq!(
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_deployment_is_told_of_and_nothing_else_done() {
+    fn a_missing_deployment_is_only_reported() {
         let decision = look(&spec(), &PoolStatus::default(), &Observed::default());
         assert_eq!((decision.scale_to, decision.resize.len()), (None, 0));
         assert_eq!(
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_has_its_time_and_keeps_it() {
+    fn a_transition_keeps_its_first_time() {
         let observed = Observed { deployment: deployment(3, 3, 2), pods: pods(&[2, 2]) };
         let mut before = look(&spec(), &PoolStatus::default(), &observed).status;
         assert_eq!(before.condition(READY).unwrap().reason, "PodsNotReady");

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_no_server_does_not_receive_the_key() {
+    async fn another_program_does_not_receive_the_key() {
         for body in ["{}", r#"{"status": "pass", "checks": {"item_store": "pass"}}"#, "hello"] {
             let (told, asked) = asked_with_a_key(body).await;
             assert!(matches!(told, PodPool::Silent(_)), "{told:?}");

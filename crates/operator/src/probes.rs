@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_completes_no_look_is_not_alive_if_it_has_pools() {
+    fn a_loop_with_pools_that_completes_no_check_is_not_alive() {
         let progress = Progress::default();
         let late = Instant::now() + HANGS_AFTER + Duration::from_secs(1);
         assert_eq!(status(&progress, "/livez", late), "200", "there is nothing to look at");

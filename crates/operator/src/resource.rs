@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_in_k8s_is_this_one() {
+    fn the_definition_in_k8s_equals_this_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../k8s/operator/crd.yaml");
         let told = "is not what `liststore-operator crd` prints: write that there";
         let kept: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

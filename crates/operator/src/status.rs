@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_that_is_half_filled_or_nonsense_is_read_as_far_as_it_goes() {
+    fn an_incomplete_or_invalid_status_is_read_where_valid() {
         for (text, replicas, conditions) in [
             ("{}", None, 0),
             (r#"{"replicas": 3, "conditions": null}"#, Some(3), 0),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_status_is_read_back() {
         let condition = Condition {
             kind: "Ready".to_owned(),
             status: "True".to_owned(),

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_good_stays_until_something_good_comes() {
+    fn the_last_good_file_stays_in_use_until_a_good_one_appears() {
         let dir = tempfile::tempdir().unwrap();
         let (one, other) = (dir.path().join("one"), dir.path().join("other"));
         fs::write(&one, "bad").unwrap();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_authorities_is_believed_unless_it_is_no_pem() {
+    fn a_file_of_authorities_must_be_pem() {
         let read = |text: &str| believed_authorities(Path::new("ca.pem"), text.as_bytes()).map(|roots| roots.len());
         assert_eq!((read(""), read(" \n")), (Ok(0), Ok(0)));
         assert_eq!(read("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"), Ok(0));

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_must_not_be_used_are_passed_over() {
+    fn forbidden_keys_are_skipped() {
         assert_eq!(read(json!([ed("a"), rsa(256)])), Ok(2));
         let secret = json!({"kty": "oct", "kid": "h", "k": "c2VjcmV0", "alg": "HS256"});
         let mut encrypting = ed("e");
@@ -203,7 +203,7 @@ mod tests {
 
     /// Under any name, and at any place.
     #[test]
-    fn a_key_whose_private_part_is_in_the_set_is_passed_over_everywhere() {
+    fn a_published_private_key_is_skipped_everywhere() {
         let mut published = ed("p");
         published["d"] = json!("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A");
         assert_eq!(read(json!([ed("a"), published, rsa(256)])), Ok(1));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_set_and_a_set_without_usable_keys_is_one() {
+    fn garbage_is_refused_and_a_set_without_usable_keys_is_valid() {
         for garbage in [&b""[..], b"<html>", b"[]", b"{}", b"{\"keys\":7}", b"{\"keys\":[],\"keys\":[]}", &[0xff; 100]]
         {
             assert_eq!(KeySet::read(garbage).err(), Some(NoKeySet));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_a_keys_name_is_of_the_only_key_that_fits() {
+    fn a_token_without_a_key_id_belongs_to_the_only_fitting_key() {
         let set = |keys: Value| KeySet::read(json!({ "keys": keys }).to_string().as_bytes()).unwrap();
         let one = set(json!([ed("a"), rsa(256)]));
         assert!(one.find(None, Algorithm::EdDSA).is_some_and(|key| key.id.as_deref() == Some("a")));

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn keys_are_asked_for_at_a_bounded_rate() {
+    async fn keys_are_requested_at_a_bounded_rate() {
         let refresh = Refresh::default();
         let began = Instant::now();
         assert!(refresh.ask(began));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_is_told_of_the_end_or_leaves() {
+    async fn waiting_callers_are_notified_of_the_end_or_leave() {
         let refresh = Refresh::default();
         let answered = async {
             refresh.asked_for().await;

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_member_stands_twice_at_any_depth() {
+    fn duplicate_members_are_refused_at_any_depth() {
         let read = |text: &str| serde_json::from_str::<Unique>(text).map(|Unique(claims)| Value::Object(claims));
         let whole = r#"{"a":[{"b":[1,-1,0.5,"x",null,true]},{"b":{}}],"c":{"a":{"a":18446744073709551615}}}"#;
         assert_eq!(read(whole).unwrap(), serde_json::from_str::<Value>(whole).unwrap());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_compared_whole() {
+    fn claims_are_compared_completely() {
         let claims = json!({
             "sub": "system:serviceaccount:feeds:writer",
             "groups": ["admins", "feed readers"],

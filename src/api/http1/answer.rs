@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_content_has_no_length() {
+    fn answers_without_content_have_no_length() {
         for response in [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].map(Response::new) {
             let answer = written(&response, Length::Known(0), Persistence::Implied);
             assert!(!answer.contains("content-length"), "{answer}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_the_connection_goes_on_is_said_where_it_is_not_implied() {
+    fn keep_alive_is_stated_where_it_is_not_implied() {
         for (kept, version, line) in [
             (true, Version::HTTP_11, None),
             (true, Version::HTTP_10, Some("\r\nconnection: keep-alive\r\n")),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_go_on() {
+    fn dates_advance() {
         let (dates, clock, began) = (Dates::default(), at_nanos(250_000_000), Instant::now());
         let after = |millis: u64| dates.at(began + Duration::from_millis(millis), &clock);
         assert_eq!(&after(0), b"Thu, 01 Jan 1970 00:00:00 GMT");

@@ -106,14 +106,14 @@ mod tests {
     /// Holds with any C library and any kernel age: Linux has returned this part since version 2.4.
     #[cfg(target_os = "linux")]
     #[test]
-    fn no_more_is_asked_than_every_kernel_tells() {
+    fn only_fields_of_every_kernel_are_read() {
         use nix::sys::socket::GetSockOpt;
         assert_eq!(size_of::<<kernel::TcpInfo as GetSockOpt>::Val>(), 56);
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_kernel_tells_what_it_holds_of_answers() {
+    async fn the_kernel_reports_unsent_bytes_of_answers() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (near, _) = listener.accept().await.unwrap();
@@ -134,7 +134,7 @@ mod tests {
     /// The kernel counts from the arrival of bytes, whether or not they were read.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_kernel_tells_how_long_bytes_have_waited() {
+    async fn the_kernel_reports_how_long_bytes_have_waited() {
         const WAIT: Duration = Duration::from_millis(200);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_goes_round() {
+    fn a_buffer_is_reused() {
         let buffers = Buffers::default();
         let mut buffer = buffers.take();
         buffer.extend_from_slice(b"a request and the next");
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_or_still_read_is_not_kept() {
+    fn large_or_shared_buffers_are_not_kept() {
         let buffers = Buffers::default();
         let mut large = BytesMut::with_capacity(BYTES_MAX + 1);
         buffers.give_back(&mut large);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_joined_and_what_follows_is_left() {
+    fn chunks_are_joined_and_the_following_bytes_remain() {
         let text = b"5\r\nhello\r\n00A;x=\"\\\"y\" ; z\r\n, world...\r\n0\r\nX-Sum: 1\r\n\r\nGET";
         for piece in 1..text.len() {
             let (body, rest) = decoded(text, piece).unwrap().unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_beyond_the_bound_is_told_by_its_sizes() {
+    fn a_body_beyond_the_bound_is_detected_by_its_chunk_sizes() {
         for text in ["15\r\n", "14\r\n01234567890123456789\r\n1\r\n", "fffffffffffffff\r\n"] {
             assert_eq!(decoded(text.as_bytes(), 1), Ok(None), "{text}");
         }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_input_is_refused() {
         let long = format!("5;{}\r\nhello\r\n0\r\n\r\n", "x".repeat(LINE_BYTES_MAX));
         let trailers = format!("0\r\n{}\r\n", "X-Long: yyyyyyyyyyyyyyyy\r\n".repeat(1_000));
         for text in [

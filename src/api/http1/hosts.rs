@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_of_one_host_is_not_said_of_another() {
+    fn a_cached_result_applies_to_its_host_only() {
         let hosts = Hosts::default();
         let long = [b'x'; BYTES_MAX + 1];
         let of_long = hosts.is_local(&long);

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_behind_that_is_late_twice_until_it_is_hardly_late() {
+    fn a_worker_is_behind_after_two_late_reads_until_it_catches_up() {
         let shedding = Shedding::new(MAX);
         assert!(!is_behind_after(&shedding, &[(60, 1_000)]) && is_behind_after(&shedding, &[(60, 1_000)]));
         assert!(is_behind_after(&shedding, &[(30, 1_000), (26, 1_000)]) && !is_behind_after(&shedding, &[(25, 1_000)]));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn once_or_with_few_requests_is_no_overload() {
+    fn one_late_read_or_few_requests_are_no_overload() {
         let shedding = Shedding::new(MAX);
         for look in [(900, 1_000), (10, 1_000), (900, 1_000), (900, 5), (900, 1_000)] {
             assert!(!is_behind_after(&shedding, &[look]));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusing_takes_no_more_than_its_part_of_the_time() {
+    async fn refusals_take_a_bounded_part_of_the_time() {
         const REFUSAL: Duration = Duration::from_micros(10);
         let shedding = Shedding::new(MAX);
         assert!(is_behind_after(&shedding, &[(60, 1_000), (60, 1_000)]));

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_the_longest_makes_room() {
+    fn the_longest_waiting_connection_makes_room() {
         let slots = Slots::new(3);
         let [first, second, third] = [(); 3].map(|()| slots.try_enter().unwrap());
         assert!(waits(&first, 2) && waits(&second, 1) && waits(&third, 3));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_make_room_before_known_callers() {
+    fn anonymous_callers_make_room_before_known_ones() {
         let slots = Slots::new(3);
         let [known, first, second] = [(); 3].map(|()| slots.try_enter().unwrap());
         known.note_caller(true);
@@ -310,7 +310,7 @@ mod tests {
     /// A request may arrive at the moment in which a new connection replaces its own. If both were admitted, health
     /// checks would find no room.
     #[test]
-    fn a_request_and_a_new_connection_never_share_a_place() {
+    fn a_request_and_a_new_connection_never_share_a_slot() {
         const ROUNDS: usize = 20_000;
         let slots = Slots::new(1);
         for _ in 0..ROUNDS {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_finds_no_slot_waits_for_one() {
+    async fn a_connection_without_a_slot_waits_for_one() {
         let slots = Slots::new(1);
         let _busy = slots.try_enter().unwrap();
         let mut reserve: Vec<_> = (0..EXTRA).map(|_| slots.try_enter().unwrap()).collect();

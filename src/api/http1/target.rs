@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_hosts() {
+    fn only_valid_hosts_are_accepted() {
         for host in ["x", "x:80", "example.org:", "127.0.0.1:8080", "[::1]", "[::1]:8080", "a_b", "%41"] {
             assert!(is_authority(host.as_bytes()), "{host}");
         }

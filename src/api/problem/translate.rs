@@ -188,7 +188,7 @@ mod tests {
     use crate::domain::Invalid;
 
     #[test]
-    fn store_errors_keep_what_a_caller_may_do_about_them() {
+    fn store_errors_keep_their_remedies() {
         let errors = [
             StoreError::Unavailable { reason: "disk full".to_owned(), outcome_unknown: true },
             StoreError::TooManyTombstones { outcome_unknown: true },
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_failure_stay_inside() {
+    fn internal_texts_of_failures_are_not_sent() {
         let damaged = ServiceError::Damaged("secret".to_owned());
         let store = StoreError::Internal { reason: "secret".to_owned(), outcome_unknown: false };
         for problem in [Problem::from(damaged), of_store_error(store)] {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_is_over_when_its_hashes_are() {
+    fn a_walk_ends_with_its_hash_range() {
         assert_eq!([0, 1 << 62, u64::MAX / 2 + 1, u64::MAX].map(percent), [0, 25, 50, 99]);
     }
 }

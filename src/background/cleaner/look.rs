@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_under_way_is_mended_now_and_then_and_forgotten_late() {
+    fn swaps_in_progress_are_repaired_rarely_and_forgotten_late() {
         let (mut seen, began) = (Seen::default(), Instant::now());
         let mut at = |secs: u64| seen.what_to_do(&swap(1, true), 1, began + Duration::from_secs(secs));
         assert_eq!([0, 1, 1, 2, 3, 4, 29].map(&mut at), {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_forgotten_at_once() {
+    fn finished_swaps_are_forgotten_at_once() {
         let (mut seen, now) = (Seen::default(), Instant::now());
         assert_eq!(seen.what_to_do(&swap(1, false), 1, now), ToDo::MendAndForget);
         let entered = UnfinishedSwap { entered_in: Some(Vec::new()), ..swap(2, true) };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_looks_have_not_met_is_followed_no_more_and_so_much_at_once_only() {
+    fn swaps_missed_by_two_scans_are_dropped_and_followed_ones_are_bounded() {
         let (mut seen, began) = (Seen::default(), Instant::now());
         assert_eq!(seen.what_to_do(&swap(0, true), 1, began), ToDo::Nothing);
         for id in 1..=SEEN_MAX as u128 {

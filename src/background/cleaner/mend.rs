@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bag_has_is_not_removed_nor_what_no_index_has() {
+    fn entries_of_the_bag_and_of_no_index_are_not_removed() {
         let (index, dropped) = (index("by"), self::index("dropped"));
         let list =
             |of: &CatalogVersion, values: &str| ListKey::new(of.feature_key.clone(), EntityId::new(values).unwrap());

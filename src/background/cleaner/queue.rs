@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_met_last_comes_first_and_what_failed_last() {
+    async fn the_newest_entry_comes_first_and_failed_ones_last() {
         let queue = Queue::default();
         let (a, b, c) = (bag("a"), bag("b"), bag("c"));
         for due in [&a, &b, &c] {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_entry_waits_for_the_write_that_may_remove_it_and_is_known_once() {
+    async fn an_entry_waits_for_the_write_that_may_remove_it_and_is_queued_once() {
         let queue = Queue::default();
         assert!(queue.add(entry(1)) && queue.add(entry(1)) && queue.add(entry(2)));
         assert_eq!(queue.len(), 2);
@@ -232,7 +232,7 @@ mod tests {
 
     /// Otherwise a swap that cannot be repaired for now, and that each check finds again, would fill the queue.
     #[tokio::test(start_paused = true)]
-    async fn a_noted_swap_is_known_once_however_often_it_is_met() {
+    async fn a_noted_swap_is_queued_once() {
         let queue = Queue::default();
         let swap = |id: u128, is_last: bool| {
             let swap = SwapId::new(id.to_be_bytes().to_vec());
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_met_first_is_dropped_for_what_is_met_later() {
+    async fn the_oldest_entry_is_dropped_for_newer_ones() {
         let queue = Queue::default();
         assert!((1..=WAITING_MAX as u64).all(|place| queue.add(entry(place))));
         assert!(!queue.add(bag("a")));

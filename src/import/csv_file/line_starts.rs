@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blank_lines_and_carriage_returns_are_passed_over() {
+    fn blank_lines_and_carriage_returns_are_skipped() {
         let text = b"one\r\n\r\nthree\n\n\nsix";
         let mut lines = LineStarts::new(text.as_slice());
         // Byte by byte, so that no step depends on the following bytes.

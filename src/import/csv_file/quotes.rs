@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_that_are_closed_pass() {
+    fn closed_quotes_are_accepted() {
         for (text, ends_in_row) in [
             ("a,\"b\"\r\n\"\",\"\"\"\"\n", false),
             ("\"a\r\n,\"\"b\"\"\",c", true),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn open_quotes_and_text_behind_quotes_end_the_file_with_their_line() {
+    fn open_quotes_and_text_after_quotes_end_the_file_with_their_line() {
         let refused = |text: &str, escape| read(text, escape).1.unwrap();
         assert!(refused("a\n\"b\nc\n", None).starts_with("2: unclosed quote"));
         assert!(refused("\"a\"\"", None).starts_with("1: unclosed quote"));

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_read_a_second_looks_at_write_timestamps() {
+    fn one_read_per_second_checks_write_timestamps() {
         let sampler = Sampler::new();
         assert!(sampler.is_due());
         assert_eq!((0..100).filter(|_| sampler.is_due()).count(), 0);

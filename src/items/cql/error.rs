@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_begun_has_a_known_outcome() {
+    fn an_operation_that_was_not_begun_has_a_known_outcome() {
         let unavailable = DbError::Unavailable { consistency: quorum(), required: 2, alive: 1 };
         for error in [unavailable, DbError::Overloaded, DbError::IsBootstrapping] {
             assert_eq!(outcome(&of(error.clone(), "", true)), (true, true, false), "{error}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_done_has_an_unknown_one() {
+    fn an_operation_that_may_have_been_applied_has_an_unknown_outcome() {
         let (consistency, received, required, numfailures) = (quorum(), 1, 2, 1);
         let write_type = WriteType::Batch;
         let timeout = DbError::WriteTimeout { consistency, received, required, write_type: write_type.clone() };
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_never_leaves_an_outcome() {
+    fn a_read_never_has_an_unknown_outcome() {
         let (consistency, received, required, numfailures) = (quorum(), 1, 2, 1);
         let data_present = false;
         for error in [
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_tombstones_are_named_and_not_read_again() {
+    fn too_many_tombstones_are_reported_without_a_retry() {
         let (consistency, received, required, numfailures) = (quorum(), 0, 2, 2);
         let error = DbError::ReadFailure { consistency, received, required, numfailures, data_present: false };
         let text = "Operation failed - received 0 responses and 2 failures: READ_TOO_MANY_TOMBSTONES from \
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_is_not_evaded() {
+    fn a_rate_limit_is_respected() {
         let limit = |op_type, rejected_by_coordinator| {
             outcome(&of(DbError::RateLimitReached { op_type, rejected_by_coordinator }, "", true))
         };
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_is_read_by_its_text() {
+    fn invalid_requests_are_classified_by_their_text() {
         let code = |text: &str| match of(DbError::Invalid, text, true).error {
             StoreError::Refused(invalid) => Some(invalid.code),
             _ => None,
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_others_go_no_further() {
+    fn texts_of_the_database_are_not_passed_on() {
         for error in [DbError::Invalid, DbError::ServerError, DbError::Unauthorized, DbError::Overloaded] {
             let failure = of(error, "secret-of-the-database", true);
             assert!(!format!("{:?}", failure.error).contains("secret"));

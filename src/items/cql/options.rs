@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_change_a_statement_is_refused() {
+    fn names_that_could_change_a_statement_are_refused() {
         assert!(options().validate().is_ok());
         for keyspace in ["", "1a", "a-b", "a\"b", "a;b", "é", &"x".repeat(49)] {
             assert!(CqlOptions { keyspace: keyspace.into(), ..options() }.validate().is_err(), "{keyspace:?}");

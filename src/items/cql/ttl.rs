@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_has_no_row() {
+    fn expired_items_have_no_row() {
         assert_eq!(row_ttl_secs(100, at(100)), None);
         assert_eq!(row_ttl_secs(99, at(100)), None);
     }

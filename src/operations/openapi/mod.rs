@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_resolves() {
         let document = document();
         let mut references = Vec::new();
         strings(&document, "$ref", &mut references);
@@ -385,7 +385,7 @@ mod tests {
 
     /// In Go, a constructor of `Item` is called `NewItem`.
     #[test]
-    fn no_schema_has_the_name_of_another_ones_constructor() {
+    fn no_schema_has_the_name_of_a_constructor_of_another() {
         let document = document();
         let schemas = document["components"]["schemas"].as_object().unwrap();
         for name in schemas.keys() {

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_greater_than_the_one_before_whatever_the_clock_says() {
+    fn a_stamp_always_exceeds_the_previous_one() {
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         let before = |nanos| Item { timestamp: at(nanos), value: Bytes::new() };
         let (minute, secs) = (Ttl::parse("60s").unwrap(), NANOS_PER_SEC);

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_stand_in_the_places_of_their_requests() {
+    fn answers_have_the_order_of_their_requests() {
         for refused in [&[][..], &[0], &[3], &[0, 1], &[2, 3], &[0, 1, 2, 3], &[1, 3]] {
             let late = || ServiceError::DeadlineExceeded { outcome_unknown: false };
             let requests = (0..4).map(|place| if refused.contains(&place) { Err(late()) } else { Ok(place) });

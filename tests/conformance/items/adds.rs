@@ -42,7 +42,7 @@ pub async fn timestamp_and_value_together_identify_an_item(backend: &dyn Backend
     assert_eq!(probe.all().await, probe.in_order(&items));
 }
 
-pub async fn any_bytes_come_back_as_they_were(backend: &dyn Backend) {
+pub async fn any_bytes_read_back_unchanged(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let all_bytes: Vec<u8> = (0..=255).collect();
     let values: Vec<Vec<u8>> = (0..=255)
@@ -81,7 +81,7 @@ pub async fn an_add_may_have_a_thousand_items(backend: &dyn Backend) {
     assert_eq!(probe.all().await, probe.in_order(&items));
 }
 
-pub async fn adds_that_overlap_all_land(backend: &dyn Backend) {
+pub async fn overlapping_adds_are_all_stored(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let batches: Vec<Vec<_>> =
         (0..40_i64).map(|batch| (0..25_i64).map(|n| (-((batch + n) % 60), format!("{batch}/{n}"))).collect()).collect();

@@ -131,7 +131,7 @@ pub async fn a_long_list_is_aggregated_whole(backend: &dyn Backend) {
     }
 }
 
-pub async fn aggregates_of_a_missing_list_are_of_nothing(backend: &dyn Backend) {
+pub async fn aggregates_of_a_missing_list_are_empty(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let body = json!({"windows": ["60s"], "aggregates": [{"name": "n", "function": "count"}, {"name": "s", "function": "sum"}]});
     let items_max = 10;

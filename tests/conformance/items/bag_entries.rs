@@ -8,7 +8,7 @@ use super::Backend;
 use super::bags::{Bag, place, some};
 use super::probe::SECOND;
 
-pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
+pub async fn entries_are_added_and_removed_with_their_bag(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let change = |values: &str, removed: &[(u64, &str)], added: &[(u64, &str)]| EntryChange {
         list: bag.entries(values),
@@ -46,7 +46,7 @@ pub async fn entries_come_and_go_with_their_bag(backend: &dyn Backend) {
     assert_eq!((bag.now().await, bag.entries_now("oslo").await), (some(-7, "{}"), shown(&[(1, "u-1")])));
 }
 
-pub async fn an_entry_ends_by_its_own_expiry_the_last_one_given(backend: &dyn Backend) {
+pub async fn an_entry_ends_at_its_last_given_expiry(backend: &dyn Backend) {
     if !backend.steps_clock() {
         return;
     }

@@ -143,7 +143,7 @@ pub fn some(stamp: i64, document: &str) -> Option<(i64, String)> {
     Some((stamp, document.to_owned()))
 }
 
-pub async fn a_bag_is_what_was_swapped_in_last(backend: &dyn Backend) {
+pub async fn a_bag_has_the_content_of_the_last_swap(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     assert_eq!(bag.now().await, None);
     bag.put(None, -9, r#"{"a":1}"#).await;
@@ -155,7 +155,7 @@ pub async fn a_bag_is_what_was_swapped_in_last(backend: &dyn Backend) {
     assert_eq!(bag.of("u-2").now().await, None);
 }
 
-pub async fn a_swap_for_another_bag_than_is_there_is_lost(backend: &dyn Backend) {
+pub async fn a_swap_of_a_changed_bag_is_refused(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let added = |value: &'static str| {
         let added = vec![bag.entry(5, value)];
@@ -172,7 +172,7 @@ pub async fn a_swap_for_another_bag_than_is_there_is_lost(backend: &dyn Backend)
     assert_eq!((bag.now().await, bag.entries_now("v").await), (some(-9, "{}"), Vec::new()));
 }
 
-pub async fn a_bag_that_was_taken_out_is_gone(backend: &dyn Backend) {
+pub async fn a_removed_bag_is_missing(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     bag.put(None, -9, "{}").await;
     assert_eq!(bag.swap(Some(-9), None, Vec::new()).await, Swapped::Done);
@@ -184,7 +184,7 @@ pub async fn a_bag_that_was_taken_out_is_gone(backend: &dyn Backend) {
     assert_eq!(bag.now().await, some(-3, "{}"));
 }
 
-pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backend) {
+pub async fn a_hidden_bag_counts_as_missing(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let (long, short) = (bag.probe.op_at(0, ttl(3_600)), bag.probe.op_at(0, ttl(600)));
     let old = bag.item(&long, -1_200 * SECOND, "old");
@@ -221,7 +221,7 @@ pub async fn a_bag_that_is_hidden_is_as_if_it_were_not_there(backend: &dyn Backe
     assert_eq!(bag.at(&long).await, None);
 }
 
-pub async fn a_bag_ends_by_the_expiry_that_it_was_stored_with(backend: &dyn Backend) {
+pub async fn a_bag_ends_at_its_stored_expiry(backend: &dyn Backend) {
     if !backend.steps_clock() {
         return;
     }
@@ -252,7 +252,7 @@ pub async fn a_bag_may_have_256_kib(backend: &dyn Backend) {
     assert_eq!(bag.now().await.map(|(stamp, found)| (stamp, found == document)), Some((-7, true)));
 }
 
-pub async fn of_many_swaps_at_once_one_is_done(backend: &dyn Backend) {
+pub async fn one_of_many_concurrent_swaps_succeeds(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let first = join_all((0..8_i64).map(|n| bag.swap(None, Some((n - 100, "0")), Vec::new()))).await;
     assert_eq!(first.iter().filter(|swapped| **swapped == Swapped::Done).count(), 1, "{first:?}");
@@ -272,7 +272,7 @@ pub async fn of_many_swaps_at_once_one_is_done(backend: &dyn Backend) {
     assert_eq!(bag.now().await, some(stamp + 8, "8"));
 }
 
-pub async fn a_walk_meets_every_bag_once(backend: &dyn Backend) {
+pub async fn a_walk_returns_every_bag_once(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let names: BTreeSet<String> = (0..20).map(|n| format!("é/{n}")).collect();
     for name in &names {
@@ -285,7 +285,7 @@ pub async fn a_walk_meets_every_bag_once(backend: &dyn Backend) {
     assert_eq!((met.len(), met.into_iter().collect()), (names.len(), names));
 }
 
-pub async fn a_walk_tells_the_bags_that_it_meets(backend: &dyn Backend) {
+pub async fn a_walk_returns_the_contents_of_bags(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let document = |n: usize| format!(r#"{{"n":{n},"{}":1}}"#, "é".repeat(1 + n * 2_000));
     let expected: BTreeMap<String, (i64, String)> = (0..20).map(|n| (format!("é/{n}"), (-8, document(n)))).collect();
@@ -317,7 +317,7 @@ pub async fn a_walk_tells_the_bags_that_it_meets(backend: &dyn Backend) {
     }
 }
 
-pub async fn bags_are_apart_from_other_generations_and_lists(backend: &dyn Backend) {
+pub async fn bags_are_separate_from_other_generations_and_lists(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     bag.put(None, -9, "{}").await;
     let anew = Bag {
@@ -334,7 +334,7 @@ pub async fn bags_are_apart_from_other_generations_and_lists(backend: &dyn Backe
 }
 
 /// A swap that names the row that was read is made from that row, and no other.
-pub async fn a_swap_may_name_the_row_that_was_read(backend: &dyn Backend) {
+pub async fn a_swap_may_name_the_read_row(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     let op = bag.probe.op();
     let read = async || bag.probe.session.bag(&op, &bag.probe.list).await.unwrap();
@@ -366,7 +366,7 @@ pub async fn remove_all_empties_a_bag(backend: &dyn Backend) {
     assert_eq!(bag.now().await, some(-8, "again"));
 }
 
-pub async fn what_was_swapped_is_there_after_a_reopening(backend: &dyn Backend) {
+pub async fn swapped_bags_survive_a_reopening(backend: &dyn Backend) {
     if !backend.keeps() {
         return;
     }

@@ -55,7 +55,7 @@ pub async fn only_the_newest_items_are_shown_ties_included(backend: &dyn Backend
     }
 }
 
-pub async fn bounds_choose_among_the_items_that_are_shown(backend: &dyn Backend) {
+pub async fn bounds_select_among_visible_items(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let all = filled(&probe).await;
     let op = probe.showing(8);
@@ -78,7 +78,7 @@ pub async fn bounds_choose_among_the_items_that_are_shown(backend: &dyn Backend)
     }
 }
 
-pub async fn what_is_added_pushes_the_end_of_a_walk_up(backend: &dyn Backend) {
+pub async fn added_items_shorten_the_end_of_a_walk(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..10).map(|n: i64| (-n * SECOND, format!("v{n}"))).collect();
     probe.add(&items).await;
@@ -95,7 +95,7 @@ pub async fn what_is_added_pushes_the_end_of_a_walk_up(backend: &dyn Backend) {
     assert_eq!(probe.offsets(&oldest), [(-3 * SECOND, b"v3".to_vec())]);
 }
 
-pub async fn removals_take_what_is_not_shown_and_do_not_count_it(backend: &dyn Backend) {
+pub async fn removals_include_hidden_items_without_counting_them(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let op = probe.showing(4);
     let fill = async || {
@@ -118,7 +118,7 @@ pub async fn removals_take_what_is_not_shown_and_do_not_count_it(backend: &dyn B
     assert!(probe.all().await.iter().all(|(offset, _)| ![0, -5 * SECOND].contains(offset)));
 }
 
-pub async fn what_has_expired_is_none_of_the_newest(backend: &dyn Backend) {
+pub async fn expired_items_do_not_count_among_the_newest(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..10).map(|n: i64| (-n * SECOND, format!("v{n}"))).collect();
     probe.add(&items).await;
@@ -134,7 +134,7 @@ pub async fn what_has_expired_is_none_of_the_newest(backend: &dyn Backend) {
 }
 
 /// Adds, removals, reads and changes of the bound, in any order.
-pub async fn random_operations_show_what_never_lay_beyond(backend: &dyn Backend) {
+pub async fn random_operations_show_items_that_were_never_beyond_the_bound(backend: &dyn Backend) {
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
     eprintln!("random operations on bounded lists: seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);

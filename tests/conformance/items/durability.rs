@@ -5,7 +5,7 @@ use super::adds::abandon_after;
 use super::probe::{EVERYTHING, HOUR, Probe, SECOND, fresh_feature_key, list_key, numbered, ttl};
 use super::property;
 
-pub async fn everything_is_there_after_a_reopening(backend: &dyn Backend) {
+pub async fn all_items_survive_a_reopening(backend: &dyn Backend) {
     let mut probe = Probe::open(backend).await;
     let feature_key = fresh_feature_key();
     let lists: Vec<_> = (0..20).map(|n| list_key(&feature_key, &format!("u-{n}"))).collect();
@@ -31,7 +31,7 @@ pub async fn everything_is_there_after_a_reopening(backend: &dyn Backend) {
     }
 }
 
-pub async fn what_was_removed_stays_removed(backend: &dyn Backend) {
+pub async fn removed_items_stay_removed(backend: &dyn Backend) {
     let mut probe = Probe::open(backend).await;
     let emptied = probe.list.clone();
     let other = list_key(&fresh_feature_key(), "u-2");

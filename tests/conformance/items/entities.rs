@@ -36,7 +36,7 @@ fn set(entities: &[EntityId]) -> BTreeSet<String> {
     entities.iter().map(ToString::to_string).collect()
 }
 
-pub async fn every_entity_is_met_once_in_an_order_that_stays(backend: &dyn Backend) {
+pub async fn every_entity_is_returned_once_in_a_stable_order(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let (feature, other) = (fresh_feature_key(), fresh_feature_key());
     assert_eq!(walk(&probe, &probe.op(), &feature, 10).await, []);
@@ -51,7 +51,7 @@ pub async fn every_entity_is_met_once_in_an_order_that_stays(backend: &dyn Backe
     }
 }
 
-pub async fn entities_of_whom_nothing_can_be_seen_are_not_met(backend: &dyn Backend) {
+pub async fn entities_without_visible_items_are_not_returned(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let feature = fresh_feature_key();
     let of = |entity: &str| probe.with_list(list_key(&feature, entity));
@@ -73,7 +73,7 @@ pub async fn entities_of_whom_nothing_can_be_seen_are_not_met(backend: &dyn Back
     }
 }
 
-pub async fn a_walk_meets_whoever_stays_while_others_come_and_go(backend: &dyn Backend) {
+pub async fn a_walk_returns_lasting_entities_while_others_change(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let feature = fresh_feature_key();
     fill(&probe, &feature, (0..60).map(|n| format!("stays{n}"))).await;

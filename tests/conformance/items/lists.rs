@@ -60,7 +60,7 @@ async fn probes(backend: &dyn Backend) -> Vec<Probe> {
     look_alikes().into_iter().map(|list| first.with_list(list)).collect()
 }
 
-pub async fn lists_that_look_alike_are_apart(backend: &dyn Backend) {
+pub async fn lists_with_similar_keys_are_separate(backend: &dyn Backend) {
     let probes = probes(backend).await;
     let own = |n: usize| [(-1, "shared".to_owned()), (-2, format!("own{n}"))];
     for (n, probe) in probes.iter().enumerate() {
@@ -72,7 +72,7 @@ pub async fn lists_that_look_alike_are_apart(backend: &dyn Backend) {
     }
 }
 
-pub async fn removal_keeps_to_its_list(backend: &dyn Backend) {
+pub async fn a_removal_affects_only_its_list(backend: &dyn Backend) {
     let probes = probes(backend).await;
     for probe in &probes {
         probe.add(&[(0, "shared"), (-1, "shared"), (-1, "other")]).await;
@@ -92,7 +92,7 @@ pub async fn removal_keeps_to_its_list(backend: &dyn Backend) {
     }
 }
 
-pub async fn sessions_see_what_others_have_acknowledged(backend: &dyn Backend) {
+pub async fn sessions_see_writes_acknowledged_by_others(backend: &dyn Backend) {
     let store = backend.open().await;
     let feature_key = fresh_feature_key();
     let mut writers = Vec::new();

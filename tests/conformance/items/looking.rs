@@ -13,7 +13,7 @@ fn reversed<T: Clone>(items: &[T]) -> Vec<T> {
     items.iter().rev().cloned().collect()
 }
 
-pub async fn oldest_first_is_the_order_reversed_ties_included(backend: &dyn Backend) {
+pub async fn oldest_first_is_the_exact_reverse_order(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> =
         numbered("tie", 40).into_iter().enumerate().map(|(n, value)| (-((n / 16) as i64), value)).collect();
@@ -74,7 +74,7 @@ pub async fn a_long_list_is_walked_from_its_oldest_item(backend: &dyn Backend) {
     }
 }
 
-pub async fn a_walk_of_the_oldest_stays_right_while_items_come_and_go(backend: &dyn Backend) {
+pub async fn a_walk_from_the_oldest_is_correct_under_writes(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..1_200).map(|n| (-(n / 4) - 1_000, format!("v{n}"))).collect();
     for part in items.chunks(1_000) {
@@ -101,7 +101,7 @@ pub async fn a_walk_of_the_oldest_stays_right_while_items_come_and_go(backend: &
     assert_eq!(seen, expected);
 }
 
-pub async fn contains_tells_the_newest_visible_item_of_each_value(backend: &dyn Backend) {
+pub async fn contains_returns_the_newest_visible_item_of_each_value(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let within = async |op, min, max, values: &[&str]| {
         let values: Vec<_> = values.iter().map(|value| Bytes::from(value.to_string())).collect();

@@ -47,7 +47,7 @@ async fn remove_members(probe: &Probe, members: &[&str]) -> u64 {
     probe.session.remove(&probe.op(), &probe.list, &Removal::Members(members)).await.unwrap()
 }
 
-pub async fn a_value_stands_once_at_its_newest_time(backend: &dyn Backend) {
+pub async fn a_value_occurs_once_at_its_newest_time(backend: &dyn Backend) {
     let probe = open(backend, VALUES_NEWEST).await;
     probe.add(&[(-5, "a"), (-4, "b")]).await;
     probe.add(&[(-3, "a")]).await;
@@ -60,7 +60,7 @@ pub async fn a_value_stands_once_at_its_newest_time(backend: &dyn Backend) {
     );
 }
 
-pub async fn a_value_stands_once_at_its_oldest_time(backend: &dyn Backend) {
+pub async fn a_value_occurs_once_at_its_oldest_time(backend: &dyn Backend) {
     let probe = open(backend, VALUES_OLDEST).await;
     probe.add(&[(-5, "a"), (-4, "b")]).await;
     probe.add(&[(-3, "a"), (-9, "b")]).await;
@@ -68,7 +68,7 @@ pub async fn a_value_stands_once_at_its_oldest_time(backend: &dyn Backend) {
     assert_eq!(lookup(&probe, &["a", "b"]).await, [Some((-5, "a".into())), Some((-9, "b".into()))]);
 }
 
-pub async fn a_key_stands_once_whatever_its_value(backend: &dyn Backend) {
+pub async fn a_key_occurs_once_with_any_value(backend: &dyn Backend) {
     let probe = open(backend, KEYS_NEWEST).await;
     probe.add(&[(-5, keyed("u-1", "spam")), (-5, keyed("u-2", "spam"))]).await;
     probe.add(&[(-4, keyed("u-1", "worse"))]).await;
@@ -79,7 +79,7 @@ pub async fn a_key_stands_once_whatever_its_value(backend: &dyn Backend) {
     );
 }
 
-pub async fn of_equal_timestamps_the_order_of_pages_decides(backend: &dyn Backend) {
+pub async fn the_order_of_pages_decides_between_equal_timestamps(backend: &dyn Backend) {
     for identity in [KEYS_NEWEST, KEYS_OLDEST] {
         let digest = |value: &&str| ValueDigest::of(&keyed("k", value));
         let mut values = ["a", "b", "c", "d"];
@@ -96,7 +96,7 @@ pub async fn of_equal_timestamps_the_order_of_pages_decides(backend: &dyn Backen
     }
 }
 
-pub async fn a_member_twice_in_one_add_stands_once(backend: &dyn Backend) {
+pub async fn a_member_twice_in_one_add_is_stored_once(backend: &dyn Backend) {
     for (identity, kept) in [(KEYS_NEWEST, 999), (KEYS_OLDEST, 0)] {
         let probe = open(backend, identity).await;
         let items: Vec<_> = (0..1_000).map(|i| (i - 2_000, keyed("k", &format!("{i}")))).collect();
@@ -105,7 +105,7 @@ pub async fn a_member_twice_in_one_add_stands_once(backend: &dyn Backend) {
     }
 }
 
-pub async fn a_member_that_has_expired_is_as_if_it_were_not_there(backend: &dyn Backend) {
+pub async fn an_expired_member_counts_as_missing(backend: &dyn Backend) {
     for identity in ALL {
         let probe = open(backend, identity).await;
         let stored = |value: &str| if identity.kind().as_str() == "key" { keyed("m", value) } else { "m".into() };
@@ -125,7 +125,7 @@ pub async fn a_member_that_has_expired_is_as_if_it_were_not_there(backend: &dyn 
     }
 }
 
-pub async fn a_member_hidden_by_a_shorter_ttl_never_stands_twice(backend: &dyn Backend) {
+pub async fn a_member_hidden_by_a_shorter_ttl_never_occurs_twice(backend: &dyn Backend) {
     for identity in ALL {
         let probe = open(backend, identity).await;
         let stored = |value: &str| if identity.kind().as_str() == "key" { keyed("m", value) } else { "m".into() };
@@ -149,7 +149,7 @@ pub async fn the_last_add_of_the_same_item_sets_its_expiry(backend: &dyn Backend
     }
 }
 
-pub async fn members_are_removed_without_knowing_when(backend: &dyn Backend) {
+pub async fn members_are_removed_without_their_timestamps(backend: &dyn Backend) {
     let probe = open(backend, KEYS_NEWEST).await;
     let items: Vec<_> = (0..300).map(|i| (-i, keyed(&format!("u-{i}"), "v"))).collect();
     probe.add(&items).await;
@@ -162,7 +162,7 @@ pub async fn members_are_removed_without_knowing_when(backend: &dyn Backend) {
     assert_eq!(lookup(&probe, &["u-7"]).await, [Some((-1_000, keyed("u-7", "again")))]);
 }
 
-pub async fn every_removal_leaves_rows_and_lookups_alike(backend: &dyn Backend) {
+pub async fn every_removal_keeps_rows_and_lookups_consistent(backend: &dyn Backend) {
     for identity in ALL {
         let probe = open(backend, identity).await;
         let stored = |i: i64| match identity.kind().as_str() {
@@ -197,7 +197,7 @@ pub async fn every_removal_leaves_rows_and_lookups_alike(backend: &dyn Backend) 
     }
 }
 
-pub async fn contains_and_counts_look_at_values(backend: &dyn Backend) {
+pub async fn contains_and_counts_compare_values(backend: &dyn Backend) {
     let probe = open(backend, KEYS_NEWEST).await;
     probe.add(&[(-5, keyed("a", "v")), (-4, keyed("b", "v")), (-3, keyed("c", "w"))]).await;
     let values = ["v", "w", "a"].map(Bytes::from);
@@ -207,7 +207,7 @@ pub async fn contains_and_counts_look_at_values(backend: &dyn Backend) {
     assert_eq!((count.items, count.exact), (2, true));
 }
 
-pub async fn a_walk_towards_which_members_move_meets_none_twice(backend: &dyn Backend) {
+pub async fn a_walk_with_moving_members_returns_none_twice(backend: &dyn Backend) {
     for (identity, order) in [(KEYS_NEWEST, Order::Newest), (KEYS_OLDEST, Order::Oldest)] {
         let probe = open(backend, identity).await;
         let names: Vec<_> = (0..50).map(|i| format!("u-{i}")).collect();
@@ -250,7 +250,7 @@ pub async fn removing_all_of_any_identity_empties_sets_and_lists(backend: &dyn B
     }
 }
 
-pub async fn what_a_set_holds_is_there_after_a_reopening(backend: &dyn Backend) {
+pub async fn members_survive_a_reopening(backend: &dyn Backend) {
     let probe = open(backend, KEYS_NEWEST).await;
     let items: Vec<_> = (0..100).map(|i| (-i, keyed(&format!("u-{i}"), "v"))).collect();
     probe.add(&items).await;

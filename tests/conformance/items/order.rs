@@ -6,7 +6,7 @@ use liststore::items::{ItemPage, Range};
 use super::Backend;
 use super::probe::{EVERYTHING, Probe, SECOND, numbered, ttl};
 
-pub async fn a_list_that_nobody_wrote_is_empty(backend: &dyn Backend) {
+pub async fn a_list_without_writes_is_empty(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     assert_eq!(probe.page(&probe.op(), &EVERYTHING).await, ItemPage::default());
     let one = Range { limit: 1, ..EVERYTHING };
@@ -24,7 +24,7 @@ pub async fn items_come_newest_first(backend: &dyn Backend) {
     assert_eq!(probe.all().await, expected.map(|(offset, value)| (offset, value.as_bytes().to_vec())));
 }
 
-pub async fn equal_timestamps_go_by_the_text_of_the_item_key(backend: &dyn Backend) {
+pub async fn equal_timestamps_are_ordered_by_the_text_of_the_item_key(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     // 300 digests start with every character of Base64, whose alphabet is not in byte order.
     let items: Vec<_> =

@@ -36,7 +36,7 @@ pub async fn a_cursor_needs_no_item_under_it(backend: &dyn Backend) {
     }
 }
 
-pub async fn a_cursor_and_bounds_hold_together(backend: &dyn Backend) {
+pub async fn a_cursor_and_bounds_apply_together(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = numbered("v", 10).into_iter().enumerate().map(|(n, value)| (-(n as i64), value)).collect();
     probe.add(&items).await;
@@ -66,7 +66,7 @@ pub async fn limit_and_more_are_exact(backend: &dyn Backend) {
     }
 }
 
-pub async fn more_does_not_count_what_is_hidden_or_gone(backend: &dyn Backend) {
+pub async fn more_ignores_hidden_and_removed_items(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let newest = [(0, "a"), (-1, "b"), (-2, "c")];
     let two = Range { limit: 2, ..EVERYTHING };
@@ -115,7 +115,7 @@ pub async fn a_page_ends_before_its_values_exceed_the_bound(backend: &dyn Backen
     assert_eq!((probe.offsets(&page), page.more), (items[3..5].to_vec(), true));
 }
 
-pub async fn a_page_is_never_empty_for_the_bound_on_values(backend: &dyn Backend) {
+pub async fn a_page_has_an_item_despite_the_bound_on_values(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items = [(0, vec![1; 100]), (-1, vec![]), (-2, vec![2; 100])];
     probe.add(&items).await;
@@ -130,7 +130,7 @@ pub async fn a_page_is_never_empty_for_the_bound_on_values(backend: &dyn Backend
     }
 }
 
-pub async fn a_long_walk_stays_right_while_items_come_and_go(backend: &dyn Backend) {
+pub async fn a_long_walk_is_correct_under_writes(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let count = 4_000;
     // Four items share each timestamp; every fifth has one of the values that go during the walk.

@@ -6,7 +6,7 @@ use liststore::items::{Bounds, Removal};
 use super::Backend;
 use super::probe::{EVERYTHING, HOUR, Probe, SECOND, numbered, ttl};
 
-pub async fn every_item_with_the_value_goes_and_no_other(backend: &dyn Backend) {
+pub async fn every_item_with_the_value_is_removed_and_no_other(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..90_i64).map(|n| (-(n / 2), format!("v{}", n % 7))).collect();
     probe.add(&items).await;
@@ -17,7 +17,7 @@ pub async fn every_item_with_the_value_goes_and_no_other(backend: &dyn Backend) 
     assert_eq!(probe.walk(&probe.op(), EVERYTHING, 4).await, probe.in_order(&rest));
 }
 
-pub async fn hidden_items_go_too_and_are_not_counted(backend: &dyn Backend) {
+pub async fn hidden_items_are_removed_and_not_counted(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     probe.add(&[(0, "a"), (-5 * SECOND, "a"), (-10 * SECOND, "a"), (-20 * SECOND, "a"), (-20 * SECOND, "b")]).await;
     // Under this TTL the two oldest are hidden, the elder of them at its very nanosecond.
@@ -98,7 +98,7 @@ pub async fn the_largest_value_can_be_removed(backend: &dyn Backend) {
     assert_eq!(probe.all().await, probe.in_order(&[(0, &similar), (-1, &similar)]));
 }
 
-pub async fn a_value_found_a_thousand_times_goes_whole(backend: &dyn Backend) {
+pub async fn a_value_found_a_thousand_times_is_removed_completely(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     for part in 0..3_i64 {
         let items: Vec<_> = (0..700).map(|n| (-(part * 700 + n), if n % 2 == 0 { "even" } else { "odd" })).collect();
@@ -110,7 +110,7 @@ pub async fn a_value_found_a_thousand_times_goes_whole(backend: &dyn Backend) {
     assert!(left.iter().all(|(_, value)| value == b"odd"));
 }
 
-pub async fn removing_again_or_nothing_counts_zero(backend: &dyn Backend) {
+pub async fn removing_again_counts_zero(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     assert_eq!(probe.remove("a").await, 0, "of a list that nobody wrote");
     probe.add(&[(0, "a"), (-1, "b")]).await;
@@ -119,7 +119,7 @@ pub async fn removing_again_or_nothing_counts_zero(backend: &dyn Backend) {
     assert_eq!(probe.all().await, probe.in_order(&[(-1, "b")]));
 }
 
-pub async fn what_was_removed_can_be_added_again(backend: &dyn Backend) {
+pub async fn removed_items_can_be_added_again(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items = [(0, "a"), (-1, "a"), (-1, "b")];
     for round in 0..10 {
@@ -146,7 +146,7 @@ pub async fn remove_all_empties_the_list(backend: &dyn Backend) {
     assert!(probe.all().await.is_empty());
 }
 
-pub async fn remove_all_takes_hidden_items_too(backend: &dyn Backend) {
+pub async fn remove_all_includes_hidden_items(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     probe.add(&[(0, "a"), (-20 * SECOND, "b")]).await;
     probe.session.remove_all(&probe.op_at(HOUR / 2, ttl(1)), &probe.list).await.unwrap();
@@ -181,7 +181,7 @@ pub async fn adds_that_overlap_a_removal_of_another_value_stay(backend: &dyn Bac
     assert_eq!(probe.all().await, probe.in_order(&kept));
 }
 
-pub async fn named_items_go_and_no_other(backend: &dyn Backend) {
+pub async fn named_items_are_removed_and_no_other(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..60_i64).map(|n| (-(n / 3), format!("v{n}"))).collect();
     probe.add(&items).await;
@@ -197,7 +197,7 @@ pub async fn named_items_go_and_no_other(backend: &dyn Backend) {
     assert_eq!(probe.all().await, probe.in_order(&rest));
 }
 
-pub async fn a_thousand_named_items_go_at_once(backend: &dyn Backend) {
+pub async fn a_thousand_named_items_are_removed_at_once(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..2_000_i64).map(|n| (-(n / 2), format!("v{n}"))).collect();
     for part in items.chunks(1_000) {
@@ -209,7 +209,7 @@ pub async fn a_thousand_named_items_go_at_once(backend: &dyn Backend) {
     assert_eq!(probe.all().await, probe.in_order(&rest));
 }
 
-pub async fn all_between_two_moments_goes_and_no_other(backend: &dyn Backend) {
+pub async fn all_items_between_two_moments_are_removed_and_no_other(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let items: Vec<_> = (0..90_i64).map(|n| (-(n / 3), format!("v{n}"))).collect();
     probe.add(&items).await;
@@ -227,7 +227,7 @@ pub async fn all_between_two_moments_goes_and_no_other(backend: &dyn Backend) {
     assert!(probe.all().await.is_empty());
 }
 
-pub async fn hidden_items_between_two_moments_go_too(backend: &dyn Backend) {
+pub async fn hidden_items_between_two_moments_are_removed_too(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     probe.add(&[(0, "a"), (-5 * SECOND, "b"), (-20 * SECOND, "c"), (-30 * SECOND, "d")]).await;
     let between = Removal::Between(probe.bounds(-20 * SECOND, -1));
@@ -239,7 +239,7 @@ pub async fn hidden_items_between_two_moments_go_too(backend: &dyn Backend) {
 }
 
 /// More than one part of a removal, in a store that does it in parts.
-pub async fn large_items_between_two_moments_go_whole(backend: &dyn Backend) {
+pub async fn large_items_between_two_moments_are_removed_completely(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
     let large = |n: i64| (-n, [vec![b'x'; 60_000], n.to_string().into_bytes()].concat());
     let items: Vec<_> = (0..150).map(large).collect();

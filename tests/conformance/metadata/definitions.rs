@@ -6,7 +6,7 @@ use liststore::metadata::{Calls, FeaturePatch};
 use super::MetadataBackend;
 use super::sample::*;
 
-pub async fn definitions_are_all_that_there_is(backend: &dyn MetadataBackend) {
+pub async fn a_snapshot_has_all_definitions(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     assert!(store.definitions().await.unwrap().features.is_empty());
     for name in ["b", "a", "c", "gone"] {

@@ -13,7 +13,7 @@ use super::keys::{at, creation, key_id, told};
 use super::sample::*;
 use super::servers::server_change;
 
-pub async fn a_reopened_store_has_everything(backend: &dyn MetadataBackend) {
+pub async fn a_reopened_store_has_all_definitions(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let ids = ["a", "b", "deleted"].map(|name| id("user", name));
     for (id, value_type) in ids.iter().zip([ValueType::Json, ValueType::Bytes, ValueType::Int64]) {
@@ -52,7 +52,7 @@ pub async fn a_reopened_store_has_everything(backend: &dyn MetadataBackend) {
     assert_eq!(store.delete_feature(&ids[1], ANY, by("deleter")).await.unwrap().ttl_max, ttl(9_000));
 }
 
-pub async fn generations_outlive_a_reopening(backend: &dyn MetadataBackend) {
+pub async fn generations_survive_a_reopening(backend: &dyn MetadataBackend) {
     let id = id("user", "f");
     for round in 1..=3 {
         let store = backend.open().await;
@@ -69,7 +69,7 @@ pub async fn generations_outlive_a_reopening(backend: &dyn MetadataBackend) {
     }
 }
 
-pub async fn keys_outlive_a_reopening(backend: &dyn MetadataBackend) {
+pub async fn keys_survive_a_reopening(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     store.change_key(creation('a', "feed"), by("x")).await.unwrap();
     store.change_key(creation('b', "other"), by("x")).await.unwrap();
@@ -85,7 +85,7 @@ pub async fn keys_outlive_a_reopening(backend: &dyn MetadataBackend) {
     store.close().await;
 }
 
-pub async fn erasures_outlive_a_reopening(backend: &dyn MetadataBackend) {
+pub async fn erasures_survive_a_reopening(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     store.note_erasure(erasure("user/u"), by("local")).await.unwrap();
     store.close().await;
@@ -96,7 +96,7 @@ pub async fn erasures_outlive_a_reopening(backend: &dyn MetadataBackend) {
     store.close().await;
 }
 
-pub async fn changes_of_servers_outlive_a_reopening(backend: &dyn MetadataBackend) {
+pub async fn changes_of_servers_survive_a_reopening(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     store.note_server_change(server_change(&change_log::ROW, "log"), by("local")).await.unwrap();
     store.close().await;
@@ -107,7 +107,7 @@ pub async fn changes_of_servers_outlive_a_reopening(backend: &dyn MetadataBacken
     store.close().await;
 }
 
-pub async fn jobs_outlive_a_reopening(backend: &dyn MetadataBackend) {
+pub async fn jobs_survive_a_reopening(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let kept = job(1);
     assert!(store.put_job(&kept).await.unwrap());
@@ -118,7 +118,7 @@ pub async fn jobs_outlive_a_reopening(backend: &dyn MetadataBackend) {
     store.close().await;
 }
 
-pub async fn entity_types_outlive_a_reopening(backend: &dyn MetadataBackend) {
+pub async fn entity_types_survive_a_reopening(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     store.create_feature(new_type("gone", None), by("creator")).await.unwrap();
     store.delete_feature(&bags("gone"), ANY, by("deleter")).await.unwrap();

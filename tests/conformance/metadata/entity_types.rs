@@ -22,7 +22,7 @@ async fn listed(store: &dyn MetadataStore, filter: FeatureFilter) -> Vec<String>
     page.entries.into_iter().map(|entry| entry.id.to_string()).collect()
 }
 
-pub async fn an_entity_type_is_what_it_was_created_from(backend: &dyn MetadataBackend) {
+pub async fn an_entity_type_has_its_given_properties(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let new = NewFeature {
         description: description("people"),
@@ -71,7 +71,7 @@ pub async fn an_entity_type_created_again_has_new_bags(backend: &dyn MetadataBac
     assert_eq!(told, [("user".to_owned(), 3), ("user.seen".to_owned(), 1)]);
 }
 
-pub async fn entity_types_and_features_are_listed_apart(backend: &dyn MetadataBackend) {
+pub async fn entity_types_and_features_are_listed_separately(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     for name in ["b", "a"] {
         create(&*store, &id("user", name)).await;
@@ -96,7 +96,7 @@ pub async fn entity_types_and_features_are_listed_apart(backend: &dyn MetadataBa
     assert_eq!(all, ["User", "story", "user", "user.a", "user.b"]);
 }
 
-pub async fn every_change_of_an_entity_type_is_told(backend: &dyn MetadataBackend) {
+pub async fn every_change_of_an_entity_type_is_in_the_history(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = bags("user");
     assert_eq!(store.history(&id, None, page_size(1)).await.unwrap(), None);

@@ -22,7 +22,7 @@ async fn generations(store: &dyn MetadataStore, entity_type: &str) -> Vec<(Strin
     names.collect()
 }
 
-pub async fn every_generation_that_ever_was_is_told(backend: &dyn MetadataBackend) {
+pub async fn every_former_generation_is_listed(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     assert!(generations(&*store, "user").await.is_empty());
     let (again, gone) = (id("user", "seen"), id("user", "bought"));
@@ -41,7 +41,7 @@ pub async fn every_generation_that_ever_was_is_told(backend: &dyn MetadataBacken
     store.close().await;
 }
 
-pub async fn an_erasure_takes_a_revision_and_stands_in_the_audit_trail(backend: &dyn MetadataBackend) {
+pub async fn an_erasure_takes_a_revision_and_is_audited(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     create(&*store, &id("user", "seen")).await;
     let context = by("key:feed");

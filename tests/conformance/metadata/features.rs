@@ -9,7 +9,7 @@ use liststore::wire::Annotations;
 use super::MetadataBackend;
 use super::sample::*;
 
-pub async fn a_feature_is_what_it_was_created_from(backend: &dyn MetadataBackend) {
+pub async fn a_feature_has_its_given_properties(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     assert_eq!(store.feature(&id("user", "f")).await.unwrap(), None);
     for value_type in ValueType::ALL {
@@ -59,7 +59,7 @@ pub async fn a_feature_that_exists_is_not_created_again(backend: &dyn MetadataBa
     assert_eq!(read(&*store, &id).await, first);
 }
 
-pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
+pub async fn an_update_changes_named_members_only(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let mut expected = create(&*store, &id).await;
@@ -119,7 +119,7 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     assert_eq!(store.definitions().await.unwrap().revision, feature.revision);
 }
 
-pub async fn the_most_items_are_bounded_and_unbounded(backend: &dyn MetadataBackend) {
+pub async fn max_items_can_be_set_and_unset(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     create(&*store, &id).await;
@@ -152,7 +152,7 @@ pub async fn the_most_items_are_bounded_and_unbounded(backend: &dyn MetadataBack
     assert_eq!((max_items(last.before), max_items(last.after)), (Some(5.into()), None));
 }
 
-pub async fn how_far_ahead_timestamps_may_be_is_said_and_left_to_the_server(backend: &dyn MetadataBackend) {
+pub async fn timestamp_ahead_max_can_be_set_and_unset(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     create(&*store, &id).await;
@@ -186,7 +186,7 @@ pub async fn how_far_ahead_timestamps_may_be_is_said_and_left_to_the_server(back
     assert_eq!((ahead_max(last.before), ahead_max(last.after)), (Some("1d".into()), None));
 }
 
-pub async fn labels_are_replaced_whole(backend: &dyn MetadataBackend) {
+pub async fn labels_are_replaced_completely(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     create(&*store, &id).await;
@@ -197,7 +197,7 @@ pub async fn labels_are_replaced_whole(backend: &dyn MetadataBackend) {
     }
 }
 
-pub async fn a_deleted_feature_is_gone_with_its_versions(backend: &dyn MetadataBackend) {
+pub async fn a_deleted_feature_is_removed_with_its_versions(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let (deleted, kept) = (id("user", "f"), id("user", "g"));
     create(&*store, &deleted).await;
@@ -210,7 +210,7 @@ pub async fn a_deleted_feature_is_gone_with_its_versions(backend: &dyn MetadataB
     assert_eq!(store.definitions().await.unwrap().features, [other]);
 }
 
-pub async fn what_is_not_there_cannot_be_changed(backend: &dyn MetadataBackend) {
+pub async fn missing_definitions_cannot_be_changed(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     for round in 0..2 {
@@ -251,7 +251,7 @@ pub async fn preconditions_are_honoured(backend: &dyn MetadataBackend) {
     assert_eq!(store.feature(&id).await.unwrap(), None);
 }
 
-pub async fn the_longest_ttl_ever_is_told_on_deletion(backend: &dyn MetadataBackend) {
+pub async fn a_deletion_returns_the_longest_ttl_ever(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let deleted = async || store.delete_feature(&id, ANY, by("deleter")).await.unwrap().ttl_max;
@@ -277,7 +277,7 @@ pub async fn the_longest_ttl_ever_is_told_on_deletion(backend: &dyn MetadataBack
     assert_eq!(deleted().await, ttl(3_600));
 }
 
-pub async fn texts_may_hold_anything_but_nul(backend: &dyn MetadataBackend) {
+pub async fn texts_may_contain_anything_but_nul(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let text = "é 😀 \u{1}\u{7f}\r\n\t'\"\\%_{}$1\u{fffd}\u{10ffff}";
     let new = NewFeature {

@@ -58,7 +58,7 @@ pub async fn versions_of_a_feature_created_again_have_new_lists(backend: &dyn Me
     assert_eq!(keys.len(), 4 + 3 + 5);
 }
 
-pub async fn names_count_their_generations_apart(backend: &dyn MetadataBackend) {
+pub async fn names_count_their_generations_separately(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let again = id("user", "f");
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use serde_json::{Value, to_value};
 use super::MetadataBackend;
 use super::sample::*;
 
-pub async fn every_change_is_told_newest_first(backend: &dyn MetadataBackend) {
+pub async fn every_change_is_listed_newest_first(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let contexts = ["a", "b", "c", "d", "e", "f"].map(by);
@@ -59,7 +59,7 @@ fn as_kept(definition: impl Serialize) -> Value {
     definition
 }
 
-pub async fn the_history_outlives_its_feature(backend: &dyn MetadataBackend) {
+pub async fn the_history_survives_the_deletion_of_its_feature(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let (id, other) = (id("user", "f"), id("user", "g"));
     create(&*store, &other).await;
@@ -109,7 +109,7 @@ pub async fn the_history_comes_in_pages(backend: &dyn MetadataBackend) {
     assert_eq!(far_future.entries, whole);
 }
 
-pub async fn what_never_was_has_no_history(backend: &dyn MetadataBackend) {
+pub async fn unknown_features_have_no_history(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     create(&*store, &id("user", "f")).await;
     for never in [id("user", "F"), id("user", "f2"), id("users", "f"), id("f", "user")] {
@@ -117,7 +117,7 @@ pub async fn what_never_was_has_no_history(backend: &dyn MetadataBackend) {
     }
 }
 
-pub async fn refused_changes_are_not_told(backend: &dyn MetadataBackend) {
+pub async fn refused_changes_are_not_in_the_history(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let (id, never) = (id("user", "f"), id("user", "never"));
     let created = create(&*store, &id).await;

@@ -30,7 +30,7 @@ pub fn job(number: u128) -> Job {
     }
 }
 
-pub async fn a_state_takes_the_place_of_the_one_before_it_alone(backend: &dyn MetadataBackend) {
+pub async fn a_state_of_a_job_replaces_only_its_predecessor(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     assert!(store.jobs().await.unwrap().is_empty());
     let (first, other) = (job(7), job(3));
@@ -51,7 +51,7 @@ pub async fn a_state_takes_the_place_of_the_one_before_it_alone(backend: &dyn Me
     store.close().await;
 }
 
-pub async fn a_job_begins_in_one_change_with_its_entry_of_the_audit_trail(backend: &dyn MetadataBackend) {
+pub async fn a_job_begins_in_one_change_with_its_audit_entry(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let (begun, note) = (job(7), erasure("user/u 1"));
     store.begin_job(&begun, note, by("key:feed")).await.unwrap();

@@ -49,7 +49,7 @@ pub async fn told(store: &Arc<dyn MetadataStore>, filter: &AuditFilter) -> Vec<S
     page.entries.iter().map(|entry| format!("{} {}", entry.action(), entry.target())).collect()
 }
 
-pub async fn a_key_is_made_rotated_and_revoked(backend: &dyn MetadataBackend) {
+pub async fn a_key_is_created_rotated_and_revoked(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     assert_eq!(store.keys(None).await.unwrap().unwrap().keys, []);
     let made = store.change_key(creation('a', "feed"), context()).await.unwrap();
@@ -66,7 +66,7 @@ pub async fn a_key_is_made_rotated_and_revoked(backend: &dyn MetadataBackend) {
     store.close().await;
 }
 
-pub async fn names_and_changes_of_nothing_are_told(backend: &dyn MetadataBackend) {
+pub async fn taken_names_and_missing_keys_are_reported(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     store.change_key(creation('a', "feed"), context()).await.unwrap();
     let again = store.change_key(creation('b', "feed"), context()).await;
@@ -83,7 +83,7 @@ pub async fn names_and_changes_of_nothing_are_told(backend: &dyn MetadataBackend
     store.close().await;
 }
 
-pub async fn uses_are_noted_and_never_go_back(backend: &dyn MetadataBackend) {
+pub async fn uses_are_stored_and_never_go_back(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     store.change_key(creation('a', "feed"), context()).await.unwrap();
     for (nanos, expected) in [(5, 5), (9, 9), (7, 9)] {

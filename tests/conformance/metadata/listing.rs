@@ -93,7 +93,7 @@ pub async fn pages_are_exact(backend: &dyn MetadataBackend) {
     assert_eq!((page.entries[0].id.to_string().as_str(), page.more), ("user.aa", false));
 }
 
-pub async fn pages_stay_right_while_features_come_and_go(backend: &dyn MetadataBackend) {
+pub async fn pages_are_correct_while_features_change(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let numbered = |n: usize| id("user", &format!("f{n:02}"));
     create_all(&*store, &(0..20).map(numbered).collect::<Vec<_>>()).await;
@@ -111,7 +111,7 @@ pub async fn pages_stay_right_while_features_come_and_go(backend: &dyn MetadataB
     assert_eq!(found, ["f11", "f11x", "f12", "f13", "f14", "f16", "f17", "f18", "f19"]);
 }
 
-pub async fn the_filter_takes_an_entity_type(backend: &dyn MetadataBackend) {
+pub async fn the_filter_accepts_an_entity_type(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     create_all(&*store, &ordered()).await;
     for entity_type in ["user", "User", "user-x", "z", "nobody"] {
@@ -168,7 +168,7 @@ pub async fn the_filter_takes_its_text_literally(backend: &dyn MetadataBackend) 
     assert_eq!(walk(&*store, &text(""), 4).await.len(), descriptions.len(), "the empty text is in every text");
 }
 
-pub async fn the_filter_looks_at_name_description_and_owner(backend: &dyn MetadataBackend) {
+pub async fn the_filter_searches_name_description_and_owner(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     create_described(&*store, "needle-1", "", "").await;
     create_described(&*store, "b", "a needle in hay", "").await;

@@ -43,7 +43,7 @@ pub async fn changes_together_are_made_in_their_order_and_refused_one_by_one(bac
     store.settle().await.unwrap();
 }
 
-pub async fn of_racing_creations_one_wins(backend: &dyn MetadataBackend) {
+pub async fn one_of_several_racing_creations_wins(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     for round in 1..=3 {
@@ -64,7 +64,7 @@ pub async fn of_racing_creations_one_wins(backend: &dyn MetadataBackend) {
     }
 }
 
-pub async fn of_racing_conditional_updates_one_wins(backend: &dyn MetadataBackend) {
+pub async fn one_of_several_racing_conditional_updates_wins(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let revision = create(&*store, &id).await.revision;
@@ -85,7 +85,7 @@ pub async fn of_racing_conditional_updates_one_wins(backend: &dyn MetadataBacken
     assert_eq!(whole_history(&*store, &id).await.unwrap().len(), 2);
 }
 
-pub async fn racing_versions_of_one_feature_all_come_to_be(backend: &dyn MetadataBackend) {
+pub async fn racing_versions_of_one_feature_are_all_created(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let start = create(&*store, &id).await.revision;

@@ -19,7 +19,7 @@ pub fn server_change(operation: &'static Row, target: &str) -> ServerChange {
     ServerChange { action, target: target.to_owned(), before: Some(json!({"actors": 2})), after: Some(after) }
 }
 
-pub async fn a_change_of_a_server_takes_a_revision_and_stands_in_the_audit_trail(backend: &dyn MetadataBackend) {
+pub async fn a_change_of_a_server_takes_a_revision_and_is_audited(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     create(&*store, &id("user", "seen")).await;
     let context = by("key:ops");

@@ -8,7 +8,7 @@ use liststore::wire::Annotations;
 use super::MetadataBackend;
 use super::sample::*;
 
-pub async fn a_version_is_what_it_was_created_from(backend: &dyn MetadataBackend) {
+pub async fn a_version_has_its_given_properties(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let before = create(&*store, &id).await;
@@ -57,7 +57,7 @@ pub async fn a_version_copies_the_ttl_of_its_feature_once(backend: &dyn Metadata
     assert_eq!((ttl_of(""), ttl_of("before"), ttl_of("after")), (ttl(70), ttl(3_600), ttl(60)));
 }
 
-pub async fn a_version_inherits_the_buckets_of_its_feature_or_has_its_own(backend: &dyn MetadataBackend) {
+pub async fn a_version_inherits_the_buckets_of_its_feature_or_sets_its_own(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let properties = VersionProperties { bucket: Some(Bucket::Month), ..of_ttl(3_600) };
@@ -99,7 +99,7 @@ pub async fn a_version_inherits_the_buckets_of_its_feature_or_has_its_own(backen
     );
 }
 
-pub async fn the_ttl_of_a_feature_is_that_of_its_default_version(backend: &dyn MetadataBackend) {
+pub async fn the_ttl_of_a_feature_equals_that_of_its_default_version(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let created = create(&*store, &id).await;
@@ -144,7 +144,7 @@ pub async fn a_version_that_exists_is_not_created_again(backend: &dyn MetadataBa
     assert_eq!(read(&*store, &id).await, feature);
 }
 
-pub async fn an_update_changes_what_it_names(backend: &dyn MetadataBackend) {
+pub async fn an_update_changes_named_members_only(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     create(&*store, &id).await;
@@ -189,7 +189,7 @@ pub async fn an_update_that_changes_nothing_leaves_no_trace(backend: &dyn Metada
     assert_eq!(whole_history(&*store, &id).await.unwrap().len(), 2);
 }
 
-pub async fn the_default_version_is_left_to_its_feature(backend: &dyn MetadataBackend) {
+pub async fn the_default_version_changes_only_with_its_feature(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let feature = create(&*store, &id).await;
@@ -202,7 +202,7 @@ pub async fn the_default_version_is_left_to_its_feature(backend: &dyn MetadataBa
     assert_eq!(read(&*store, &id).await, feature);
 }
 
-pub async fn what_is_not_there_cannot_be_changed(backend: &dyn MetadataBackend) {
+pub async fn missing_definitions_cannot_be_changed(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let (present, absent) = (id("user", "f"), id("user", "g"));
     create(&*store, &present).await;
@@ -246,7 +246,7 @@ pub async fn preconditions_are_honoured(backend: &dyn MetadataBackend) {
     store.delete_version(&id, &v, only_if(second), by("deleter")).await.unwrap();
 }
 
-pub async fn a_deleted_version_is_gone(backend: &dyn MetadataBackend) {
+pub async fn a_deleted_version_is_missing(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     create(&*store, &id).await;
@@ -266,7 +266,7 @@ pub async fn a_deleted_version_is_gone(backend: &dyn MetadataBackend) {
     );
 }
 
-pub async fn the_longest_ttl_ever_is_told_on_deletion(backend: &dyn MetadataBackend) {
+pub async fn a_deletion_returns_the_longest_ttl_ever(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     create(&*store, &id).await;
@@ -280,7 +280,7 @@ pub async fn the_longest_ttl_ever_is_told_on_deletion(backend: &dyn MetadataBack
     }
 }
 
-pub async fn entity_tags_change_with_what_they_tag(backend: &dyn MetadataBackend) {
+pub async fn entity_tags_change_with_their_definition(backend: &dyn MetadataBackend) {
     let store = backend.open().await;
     let id = id("user", "f");
     let tags = async || {

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timestamp_may_be_as_far_ahead_as_the_bound_and_no_further() {
+    fn a_timestamp_may_be_ahead_up_to_the_bound() {
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         let second = AheadMax::from_secs(1).unwrap();
         let admits = |nanos| second.admits(at(nanos), at(5));

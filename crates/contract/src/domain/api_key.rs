@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_names_are_what_they_may_be() {
+    fn ids_and_names_have_allowed_forms() {
         assert_eq!(KeyId::new("0123456789az").unwrap().as_str(), "0123456789az");
         for bad in ["", "0123456789a", "0123456789abc", "0123456789aZ", "0123456789a_", "0123456789é"] {
             assert!(KeyId::new(bad).is_err(), "{bad}");

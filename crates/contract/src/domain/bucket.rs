@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_calendar() {
+    fn names_follow_the_calendar() {
         let names = |text: &str| Bucket::ALL.map(|bucket| bucket.name_of(at(text)));
         assert_eq!(names("1970-01-01T00:00:00Z"), ["1970-01-01", "1970-W01", "1970-01", "1970"]);
         assert_eq!(names("2026-11-23T23:59:59.999999999Z"), ["2026-11-23", "2026-W48", "2026-11", "2026"]);

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_kept_without_white_space_in_the_order_of_its_keys() {
+    fn a_document_is_stored_without_white_space_in_key_order() {
         assert_eq!(
             kept(" { \"b\" : [ 1 , { } ] ,\n\"a\":null, \"ä\":true,\"\":false } "),
             r#"{"":false,"a":null,"b":[1,{}],"ä":true}"#
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_as_they_were_written() {
+    fn numbers_keep_their_spelling() {
         let text = r#"{"a":1,"b":1.0,"c":-0,"d":1e2,"e":18446744073709551617,"f":[9007199254740993,0.1000000000000000000001],"g":"12","h":1E-400,"i":123456789012345678901234567890.5}"#;
         assert_eq!(kept(text), text);
         assert_ne!(parse(r#"{"a":1}"#), parse(r#"{"a":1.0}"#));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_refused() {
+    fn anything_but_a_document_is_refused() {
         for bad in ["[]", "1", "\"a\"", "null", r#"{"a":1e400}"#, r#"{"a":1,"\u0061":2}"#, r#"{"a":[{"b":1,"b":1}]}"#] {
             assert!(Document::parse(bad).is_err(), "{bad}");
         }
@@ -306,7 +306,7 @@ mod tests {
 
     /// RFC 7396, appendix A, for the cases in which both are objects, and their nested cases.
     #[test]
-    fn a_patch_is_merged_as_the_rfc_says() {
+    fn a_patch_is_merged_by_the_rfc() {
         for (target, patch, merged) in [
             (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
             (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
@@ -345,7 +345,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_means_what_was_sent(members in prop::collection::btree_map(any::<String>(), value(), 0..4)) {
+        fn the_stored_document_equals_the_sent_one(members in prop::collection::btree_map(any::<String>(), value(), 0..4)) {
             let sent = serde_json::Value::Object(members.into_iter().collect());
             let text = serde_json::to_string_pretty(&sent).unwrap();
             let document = Document::parse(&text).unwrap();
@@ -356,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_refused_or_kept_no_longer_than_it_was(text in r#"[{}\[\]:,"\\u0-9a-f.eE+ -]{0,40}"#) {
+        fn any_text_is_refused_or_stored_without_growing(text in r#"[{}\[\]:,"\\u0-9a-f.eE+ -]{0,40}"#) {
             if let Ok(document) = Document::parse(&text) {
                 let bytes = document.to_bytes();
                 prop_assert!(bytes.len() <= text.len());

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_keep_out_the_separators_of_the_feature_key() {
+    fn names_exclude_the_separators_of_the_feature_key() {
         for bad in ["", "a#b", "a|b", "a~b", "a b", "é", ".", "..", &"x".repeat(129)] {
             assert!(FeatureName::new(bad).is_err(), "{bad:?}");
             assert!(EntityType::new(bad).is_err(), "{bad:?}");

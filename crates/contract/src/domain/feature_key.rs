@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_bags_has_no_name_and_is_that_of_no_feature() {
+    fn the_key_of_bags_has_no_name_and_no_feature_shares_it() {
         let id = FeatureId::of_bags(EntityType::new("user").unwrap());
         let key = |label: &str, number| {
             FeatureKey::new(&id, &VersionLabel::new(label).unwrap(), Generation::new(number).unwrap())
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_apart_as_it_was_made() {
+    fn a_key_parses_into_its_parts() {
         for (version, generation) in [("", 1), ("v2", 1), ("", 2), ("a/b:c.d-e", 12)] {
             let text = key(version, generation);
             let (id, label, found) = FeatureKey::parse(&text).unwrap();

@@ -219,7 +219,7 @@ mod tests {
     use crate::domain::{Timestamp, ValueDigest};
 
     #[test]
-    fn a_version_inherits_what_it_is_not_given() {
+    fn a_version_inherits_omitted_properties() {
         use IdentityKind::{Item, Key, Value};
         let of = |kind, keep, inherited| Identity::of(kind, keep, inherited).ok();
         for (kind, keep, inherited, expected) in [
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stored_bytes_are_taken_apart_as_they_were_made(key in "[^\0]{1,128}", value: Vec<u8>) {
+        fn stored_bytes_parse_into_their_parts(key in "[^\0]{1,128}", value: Vec<u8>) {
             let stored = MemberKey::new(&key).unwrap().store(&value);
             let identity = Identity::Key(Keep::Newest);
             prop_assert_eq!(identity.split(&stored), (Some(key.as_bytes()), &value[..]));
@@ -256,7 +256,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_taken_apart_without_a_panic(bytes: Vec<u8>) {
+        fn any_bytes_parse_without_a_panic(bytes: Vec<u8>) {
             let (key, value) = Identity::Key(Keep::Newest).split(&bytes);
             prop_assert!(value.len() + key.map_or(0, <[u8]>::len) <= bytes.len());
         }

@@ -170,14 +170,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused_or_reads_back(text in r".{0,60}|[0-9]{19}#[A-Za-z0-9+/]{22}==|[0-9]{19}#[A-Za-z0-9+/=]{24}") {
+        fn any_text_is_refused_or_round_trips(text in r".{0,60}|[0-9]{19}#[A-Za-z0-9+/]{22}==|[0-9]{19}#[A-Za-z0-9+/=]{24}") {
             if let Ok(key) = ItemKey::parse(&text) {
                 prop_assert_eq!(key.to_string(), text);
             }
         }
 
         #[test]
-        fn digests_order_as_their_text_and_are_those_of_each(
+        fn digests_sort_like_their_text_and_batches_equal_single_digests(
             values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..70), 0..12),
             digest in any::<[u8; 16]>(),
             bit in 0_u32..128,
@@ -194,7 +194,7 @@ mod tests {
         }
 
         #[test]
-        fn keys_round_trip_and_order_as_their_text(
+        fn keys_round_trip_and_sort_like_their_text(
             a in (0..=Timestamp::MAX.as_nanos(), any::<[u8; 16]>()),
             b in (0..=Timestamp::MAX.as_nanos(), any::<[u8; 16]>()),
             tie in any::<bool>(),

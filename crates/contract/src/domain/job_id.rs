@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_as_it_is_written_and_in_no_other_form() {
+    fn an_id_is_read_in_its_written_form_only() {
         let id = JobId::new(0xabc);
         let text = id.to_string();
         assert_eq!(JobId::parse(&text), Ok(id));

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_that_of_rfc_8785() {
+    fn the_form_follows_rfc_8785() {
         // RFC 8785, section 3.2.2 (the sample of the serialisation rules) and 3.2.3 (sorting).
         let sample = r#"{
             "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_no_numbers() {
+    fn strings_are_not_numbers() {
         for good in [r#""9007199254740993""#, r#"{"9007199254740993":"\\\"9007199254740993"}"#, r#"["é\\",1]"#] {
             assert!(canonical(good).is_ok(), "{good}");
         }

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_leads_back_to_its_key() {
+    fn a_token_returns_its_key() {
         let list = list("u-1");
         let token = walk(&list, Some(3)).token_after(key());
         assert_eq!(walk(&list, Some(3)).resume(token.as_str()), Ok(key()));
@@ -414,7 +414,7 @@ mod tests {
 
     /// A walk must continue after an upgrade.
     #[test]
-    fn tokens_of_earlier_releases_hold() {
+    fn tokens_of_earlier_releases_are_valid() {
         let token = "AQAAAAAAAAAFndTkYSaMgDT1yFZOFVxnpmiS2EbBlO2wggk8oA";
         let list = list("u-1");
         let sealed = walk(&list, Some(3)).token_after(key());
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn every_altered_character_is_noticed() {
+    fn every_altered_character_is_detected() {
         let list = list("u-1");
         let token = walk(&list, None).token_after(key()).as_str().to_owned();
         for at in 0..token.len() {

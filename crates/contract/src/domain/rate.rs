@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_a_second_unless_it_is_given() {
+    fn a_burst_defaults_to_one_second() {
         let rate = Rate::new(7, None).unwrap();
         assert_eq!((rate.per_second().get(), rate.burst().get()), (7, 7));
         assert_eq!(Rate::new(7, Some(1)).unwrap().burst().get(), 1);

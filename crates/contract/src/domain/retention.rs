@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_shows_one_item_to_a_hundred_thousand() {
+    fn a_list_shows_between_one_and_100_000_items() {
         assert_eq!(
             [0, 1, 100_000, 100_001, u64::MAX].map(|items| MaxItems::new(items).is_ok()),
             [false, true, true, false, false]

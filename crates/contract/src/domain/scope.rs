@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_takes_in_what_it_names() {
+    fn a_scope_includes_exactly_its_features() {
         for (scope, inside, outside) in [
             ("*", &["user.seen", "a.b"][..], &[][..]),
             ("user.*", &["user.seen", "user.x"], &["users.seen", "use.r", "customer.user"]),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_that_could_mean_two_things_is_refused() {
+    fn an_ambiguous_scope_is_refused() {
         for bad in
             ["", "user", ".", "user.", ".seen", "a.b.c", "a.*.c", "user.*x", "us*er.x", "a/b/c", "a b.c", "**", "a#.b"]
         {
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_as_the_same(text in "[a-c.*/]{0,6}") {
+        fn written_scopes_read_back_the_same(text in "[a-c.*/]{0,6}") {
             if let Ok(scope) = Scope::parse(&text) {
                 prop_assert_eq!(Scope::parse(&scope.to_string()), Ok(scope));
             }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_reads_back_and_no_other_does() {
+    fn only_the_written_text_reads_back() {
         let id = StoreId::new(0x00ab_cdef).unwrap();
         assert_eq!(id.to_string(), "00000000000000000000000000abcdef");
         assert_eq!(StoreId::parse(&id.to_string()), Some(id));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_store_is_never_opened_and_what_belongs_to_none_only_once() {
+    fn parts_of_other_stores_are_never_opened_and_unowned_parts_only_once() {
         let (ours, theirs) = (StoreId::new(1).unwrap(), StoreId::new(2).unwrap());
         let allows = |belonging: Belonging| [None, Some(ours), Some(theirs)].map(|found| belonging.allows(found));
         assert_eq!(allows(Belonging::Any), [true, true, true]);

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_timestamp_is_refused() {
+    fn anything_but_a_timestamp_is_refused() {
         for bad in [
             "",
             "now",
@@ -300,7 +300,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused_or_reads_back(
+        fn any_text_is_refused_or_round_trips(
             text in r".{0,40}|[0-9]{1,21}|[0-9]{4}-[01][0-9]-[0-3][0-9].[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,12})?([Zz]|[+-][0-2][0-9]:[0-6][0-9])",
         ) {
             if let Ok(timestamp) = Timestamp::parse(&text) {
@@ -311,7 +311,7 @@ mod tests {
         }
 
         #[test]
-        fn the_text_is_that_of_the_time_crate_and_reads_back(nanos in 0..=Timestamp::MAX.as_nanos()) {
+        fn the_text_equals_that_of_the_time_crate_and_reads_back(nanos in 0..=Timestamp::MAX.as_nanos()) {
             let format = time::macros::format_description!(
                 "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:9]Z"
             );
@@ -322,7 +322,7 @@ mod tests {
         }
 
         #[test]
-        fn a_writer_remembers_nothing_that_is_wrong(nanos in prop::collection::vec(0..400_000_000_000_000_u64, 1..20)) {
+        fn a_writer_caches_only_correct_dates(nanos in prop::collection::vec(0..400_000_000_000_000_u64, 1..20)) {
             let mut writer = Rfc3339Writer::default();
             for nanos in nanos {
                 let timestamp = Timestamp::from_nanos(nanos).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_another_unit_are_told_from_nanoseconds() {
+    fn numbers_of_another_unit_are_detected() {
         // 2024-08-29T16:44:05.43Z
         let nanos: u64 = 1_724_949_845_430_000_000;
         let unit = |number: u64| Timestamp::from_nanos(number).unwrap().mistaken_unit();

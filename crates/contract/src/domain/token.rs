@@ -109,7 +109,7 @@ mod tests {
 
     /// Vectors that the ScyllaDB Rust driver tests its own partitioner with.
     #[test]
-    fn tokens_are_those_of_the_murmur3_partitioner() {
+    fn tokens_equal_those_of_the_murmur3_partitioner() {
         for (key, token) in [
             ("test", -6_017_608_668_500_074_083),
             ("xd", 4_507_812_186_440_344_727),
@@ -123,7 +123,7 @@ mod tests {
     /// Those above fit one tail. Embedded data files are in the order of these hashes: a list whose
     /// hash changed would not be found in them again.
     #[test]
-    fn tokens_of_long_keys_stay_as_they_are() {
+    fn tokens_of_long_keys_never_change() {
         let bytes: Vec<u8> = (0..48_u8).map(|i| i.wrapping_mul(37).wrapping_add(101)).collect();
         for (len, token) in [
             (15, -6_909_840_963_060_900_700),
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tails_are_read_at_once_as_they_are_byte_by_byte(key in prop::collection::vec(any::<u8>(), 1..40), ascii: bool) {
+        fn tails_are_read_at_once_as_byte_by_byte(key in prop::collection::vec(any::<u8>(), 1..40), ascii: bool) {
             let key: Vec<u8> = key.into_iter().map(|byte| if ascii { byte & 0x7f } else { byte }).collect();
             let (low, high) = key.as_chunks::<16>().1.split_at(key.len() % 16 / 8 * 8);
             for bytes in [low, high].into_iter().filter(|bytes| !bytes.is_empty()) {
@@ -150,7 +150,7 @@ mod tests {
         }
 
         #[test]
-        fn a_new_bucket_only_takes_lists_and_never_shuffles_them(token: i64, buckets in 1_usize..64) {
+        fn a_new_bucket_only_receives_lists(token: i64, buckets in 1_usize..64) {
             let (before, after) = (Token(token).bucket(buckets), Token(token).bucket(buckets + 1));
             prop_assert!(before < buckets);
             prop_assert!(after == before || after == buckets);
@@ -159,7 +159,7 @@ mod tests {
 
     /// Vectors that other implementations of the paper's algorithm are tested with.
     #[test]
-    fn buckets_are_those_of_jump_consistent_hashing() {
+    fn buckets_follow_jump_consistent_hashing() {
         for (token, buckets, bucket) in [(1, 1, 0), (42, 57, 43), (0xdead_10cc, 666, 361), (256, 1_024, 520)] {
             assert_eq!(Token(token).bucket(buckets), bucket, "{token} of {buckets}");
         }

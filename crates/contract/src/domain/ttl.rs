@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ttl_is_refused() {
+    fn anything_but_a_ttl_is_refused() {
         for bad in [
             "", "5", "d", "-1d", "+1d", "1.5d", "1 d", "1d 2h", "2h1d", "1d1d", "1d1w", "1M", "30days", "1é", "0s",
             "0d0h",
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_leaves_out_expired_items_and_caps_the_stored_expiry() {
+    fn admission_omits_expired_items_and_caps_the_stored_expiry() {
         let (ttl, now) = (Ttl::from_secs(10).unwrap(), at(100_000_000_000));
         assert_eq!(ttl.admit(at(90_000_000_000), now), Admission::AlreadyExpired);
         assert_eq!(ttl.admit(at(0), now), Admission::AlreadyExpired);
@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused_or_reads_back(text in r".{0,20}|([0-9]{1,22}[ywdhms]){1,4}|[0-9]{1,9}d[0-9]{1,9}s") {
+        fn any_text_is_refused_or_round_trips(text in r".{0,20}|([0-9]{1,22}[ywdhms]){1,4}|[0-9]{1,9}d[0-9]{1,9}s") {
             if let Ok(ttl) = Ttl::parse(&text) {
                 prop_assert_eq!(Ttl::parse(&ttl.to_string()).unwrap(), ttl);
             }

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_as_documented() {
+    fn encodings_match_the_documentation() {
         assert_eq!(encode(ValueType::String, r#""a\u00e9\n""#), Ok("aé\n".as_bytes().to_vec()));
         assert_eq!(encode(ValueType::String, r#""""#), Ok(vec![]));
         assert_eq!(encode(ValueType::Int64, "-2"), Ok(vec![255, 255, 255, 255, 255, 255, 255, 254]));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_have_64_000_bytes_and_no_more() {
+    fn a_value_may_have_at_most_64_000_bytes() {
         let text = |n: usize| format!("\"{}\"", "x".repeat(n));
         assert!(encode(ValueType::String, &text(64_000)).is_ok());
         assert_eq!(encode(ValueType::String, &text(64_001)), Err(Code::InvalidArgument));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_rows_are_told_apart() {
+    fn kinds_of_damaged_rows_are_distinguished() {
         for (value_type, stored) in [
             (ValueType::String, b"\xff".as_slice()),
             (ValueType::Int64, b"1234567"),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_is_plain_or_not_wherever_it_stands() {
+    fn bytes_are_classified_at_every_position() {
         for len in [1, 7, 8, 9, 12, 16, 17] {
             for (place, byte) in (0..len).flat_map(|place| (0..=u8::MAX).map(move |byte| (place, byte))) {
                 for beside in *b" ~" {

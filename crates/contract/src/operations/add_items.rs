@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_what_is_to_blame() {
+    fn every_refusal_names_the_faulty_member() {
         for (body, field) in [
             ("[]", ""),
             ("7", ""),
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_text_is_refused_with_its_reason() {
+    fn a_name_that_is_not_text_is_refused_with_the_reason() {
         let problem = parse(br#"{"items":[{"timestamp":1,"value":1,"\ud800":1}]}"#).unwrap_err();
         assert_eq!(problem.field.as_deref(), Some("items[0]"));
         assert!(problem.detail.contains("surrogate"), "{}", problem.detail);
     }
 
     #[test]
-    fn what_is_not_json_is_said_first() {
+    fn malformed_json_is_reported_first() {
         for body in
             ["", "{", r#"{"items":[{"timestamp":"soon","value":1}]"#, r#"{"item":[],}"#, "{} {}", r#"{"items":[}"#]
         {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
+    fn the_server_reads_bodies_as_the_client_wrote_them() {
         let timestamp = Timestamp::from_nanos(9_999_999_999_999_999_999).unwrap();
         let items =
             AddItemsInput { items: vec![ItemInput { timestamp, value: "12345678901234567890", key: Some("\"k\"") }] };
@@ -174,7 +174,7 @@ mod tests {
     proptest! {
         /// This reader reads a body as the general parser does.
         #[test]
-        fn a_body_means_the_same_to_both_parsers(
+        fn both_parsers_read_a_body_alike(
             items in prop::collection::vec(("timestamp|value|key|x", "[0-9]{1,3}|\"[0-9]{1,3}\"|-1|1e3|1\\.5|\"a\\\\n\"|nul|\\{\\}", "timestamp|value|key", "-?[0-9]{0,3}|\"[a-z\u{1}]{0,2}\"|true"), 0..3),
             cut in 0_usize..200,
             junk in "[\\]\\[{}:,\" \\\\a0]?",

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregates_stand_in_place_of_items() {
+    fn aggregates_replace_items() {
         let aggregate = r#""aggregate":{"windows":["1h"],"aggregates":[{"name":"n","function":"count"}]}"#;
         let body = one(&format!(",{aggregate}"));
         let read = gets(body.as_bytes()).unwrap().remove(0).unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn items_without_their_form_refuse_the_call_also_next_to_a_refused_value() {
+    fn malformed_items_refuse_the_call_even_next_to_a_refused_value() {
         for (items, field) in [
             (r#"[{"timestamp":"soon"}]"#, "items[0].value"),
             (r#"[{"timestamp":"soon","value":1,"x":1}]"#, "items[0].x"),
@@ -416,7 +416,7 @@ mod tests {
     proptest! {
         /// The fast reader reads a body as the careful one does.
         #[test]
-        fn a_body_means_the_same_to_both_readers(
+        fn both_readers_read_a_body_alike(
             requests in prop::collection::vec(
                 (
                     "entity_type|feature|limit|x", "\"[a.]{1,2}\"|[0-9]{1,2}|-1|\"\\\\n\"",

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
+    fn the_server_reads_bodies_as_the_client_wrote_them() {
         let request = |id: &str| BagRequest {
             entity_type: EntityType::new("user").unwrap(),
             entity_id: EntityId::new(id).unwrap(),

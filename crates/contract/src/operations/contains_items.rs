@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
+    fn the_server_reads_bodies_as_the_client_wrote_them() {
         let contains = ContainsInput { values: vec!["1.50", "\"a\"", "null"] };
         assert_eq!(ContainsInput::read(&serde_json::to_vec(&contains).unwrap()).unwrap(), contains);
     }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
+    fn the_server_reads_bodies_as_the_client_wrote_them() {
         let labels = Labels::new(BTreeMap::from([("team".to_owned(), "feed \"1\"".to_owned())])).unwrap();
         let properties = json!({"ttl": "1h30m", "max_items": 100_000, "timestamp_ahead_max": "none", "identity": "key",
                                 "keep": "oldest", "bucket": "week"});
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_items_of_a_list_are_a_number_within_bounds_or_null() {
+    fn max_items_is_a_number_within_bounds_or_null() {
         for bad in ["0", "100001", "-1", "1.5", "\"5\"", "true", "[1]"] {
             let body = format!("{{\"max_items\":{bad}}}");
             let refused = VersionPatch::read(body.as_bytes()).unwrap_err();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_ahead_is_a_duration_or_none_or_null() {
+    fn timestamp_ahead_max_is_a_duration_none_or_null() {
         for bad in ["\"\"", "\"1 day\"", "\"0s\"", "\"7301d\"", "\"None\"", "86400", "true", "[\"1d\"]"] {
             let body = format!("{{\"timestamp_ahead_max\":{bad}}}");
             let refused = VersionPatch::read(body.as_bytes()).unwrap_err();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_changes_is_refused_with_its_reason() {
+    fn changes_of_fixed_properties_are_refused_with_the_reason() {
         for (field, refused) in [
             ("value_type", FeaturePatch::read(br#"{"value_type":"json"}"#).unwrap_err()),
             ("name", FeaturePatch::read(br#"{"name":"x"}"#).unwrap_err()),

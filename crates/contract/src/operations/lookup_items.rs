@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
+    fn the_server_reads_bodies_as_the_client_wrote_them() {
         for lookup in [
             LookupInput::Keys(LookupKeysInput { keys: vec![r#""u-\u0031""#, "\"\""] }),
             LookupInput::Values(LookupValuesInput { values: vec!["1.50", "null"] }),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_what_is_to_blame() {
+    fn every_refusal_names_the_faulty_member() {
         for (body, field) in [
             ("{}", "keys"),
             (r#"{"keys":["a"],"values":["a"]}"#, "values"),

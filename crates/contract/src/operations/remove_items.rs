@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
+    fn the_server_reads_bodies_as_the_client_wrote_them() {
         let bounds = |min, max| RemoveBetweenInput { min_timestamp: min, max_timestamp: max };
         for removal in [
             RemoveItemsInput::Value(RemoveValueInput { value: "1.50" }),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_says_one_thing_and_every_refusal_names_what_is_to_blame() {
+    fn a_removal_has_one_form_and_every_refusal_names_the_faulty_member() {
         let refused = |body: &str| {
             let problem = RemoveItemsInput::read(body.as_bytes()).unwrap_err();
             (problem.code.name(), problem.field.unwrap_or_default().into_owned())

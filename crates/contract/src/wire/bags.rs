@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_refused_by_what_is_wrong_with_it() {
+    fn a_refused_document_is_named_with_its_fault() {
         let code = |body: &[u8]| read_document(body).map(|_| ()).map_err(|problem| problem.code.name());
         assert_eq!(code(b" {\"a\": [1, {}]} "), Ok(()));
         for bad in [&b""[..], b"{", b"{\"a\":}", b"{} {}", b"{\"a\":\"\xff\"}", b"{a:1}", b"{\"a\":01}"] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_come_along_are_named_once_each() {
+    fn included_lists_are_named_once_each() {
         let read = |text: &str| {
             let lists = read_joined_lists(text).map_err(|problem| problem.field.unwrap_or_default().into_owned())?;
             Ok::<_, String>(lists.iter().map(|(name, limit)| (name.to_string(), limit.get())).collect::<Vec<_>>())

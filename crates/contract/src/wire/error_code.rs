@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_stands_in_the_order_of_the_codes() {
+    fn the_table_has_the_order_of_the_codes() {
         for (place, row) in ErrorCode::table().iter().enumerate() {
             assert_eq!(row.code as usize, place, "{}", row.name);
         }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_503_that_may_pass_says_when_to_come_back() {
+    fn every_retryable_503_has_a_retry_time() {
         for row in ErrorCode::table() {
             assert_eq!(row.retry_after_secs.is_some(), row.status == 503 && row.retryable, "{}", row.name);
         }

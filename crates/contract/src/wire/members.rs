@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_may_have_a_point_and_no_fraction() {
+    fn integers_may_have_a_point_and_no_fraction() {
         let read = ["5", "5.0", "5e2", "18446744073709551615", "0.0"].map(|raw| whole_number(raw).unwrap());
         assert_eq!(read, [5, 5, 500, u64::MAX, 0]);
         for raw in ["5.5", "-1", "-1.0", "1e300", "\"5\"", "null", "true", ""] {

@@ -9,7 +9,7 @@ use crate::harness::{START, everything, item, list, open, operation, runtime, sm
 use crate::sim_disk::SimDisk;
 
 #[test]
-fn the_next_segment_is_there_before_the_present_one_is_full() {
+fn the_next_segment_exists_before_the_present_one_is_full() {
     for fsync in [Fsync::Group, Fsync::Interval(Duration::from_secs(3_600))] {
         runtime().block_on(async {
             let disk = SimDisk::default();

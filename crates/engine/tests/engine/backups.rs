@@ -81,12 +81,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_backup_holds_what_was_there(seed: u64) {
+    fn a_backup_has_all_stored_items(seed: u64) {
         runtime().block_on(run(seed, small_options(Fsync::Group)));
     }
 
     #[test]
-    fn a_backup_holds_what_was_there_in_interval_mode(seed: u64) {
+    fn a_backup_has_all_stored_items_in_interval_mode(seed: u64) {
         let interval = Fsync::Interval(std::time::Duration::from_millis(3));
         runtime().block_on(run(seed, small_options(interval)));
     }
@@ -94,7 +94,7 @@ proptest! {
 
 /// Adds, log segments, flushes and compactions continue during backups.
 #[test]
-fn a_backup_made_under_load_has_all_that_was_acknowledged_before() {
+fn a_backup_under_load_has_all_earlier_acknowledged_writes() {
     const ITEMS: u64 = 5;
     let disk = SimDisk::default();
     let options = small_options(Fsync::Group);
@@ -199,7 +199,7 @@ fn every_flipped_byte_of_a_backup_is_found_and_its_file_named() {
 }
 
 #[test]
-fn a_backup_breaks_off_when_it_is_told_to_and_the_store_goes_on() {
+fn a_cancelled_backup_ends_and_the_store_continues() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;

@@ -162,7 +162,7 @@ fn stored(disk: &SimDisk) -> usize {
 }
 
 #[test]
-fn the_largest_documents_are_kept_and_those_before_are_given_back() {
+fn the_largest_documents_are_stored_and_the_space_of_former_ones_is_freed() {
     runtime().block_on(async {
         let (disk, options) =
             (SimDisk::default(), EmbeddedOptions { cache_bytes: 4 << 20, ..EmbeddedOptions::new("/data") });

@@ -32,7 +32,7 @@ async fn times(opened: &Opened, op: &OpContext) -> Vec<u64> {
 }
 
 #[test]
-fn a_merge_leaves_out_what_lies_beyond_and_what_was_removed_is_none_of_the_newest() {
+fn a_compaction_omits_items_beyond_the_bound_and_ignores_removed_ones() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -66,7 +66,7 @@ fn a_merge_leaves_out_what_lies_beyond_and_what_was_removed_is_none_of_the_newes
 }
 
 #[test]
-fn a_merge_whose_steps_end_within_a_list_leaves_out_the_rest_of_it() {
+fn a_compaction_that_ends_a_step_within_a_list_omits_its_rest() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -86,7 +86,7 @@ fn a_merge_whose_steps_end_within_a_list_leaves_out_the_rest_of_it() {
 }
 
 #[test]
-fn a_store_that_is_told_of_no_bound_gives_nothing_back() {
+fn a_store_without_bounds_frees_no_items() {
     runtime().block_on(async {
         let opened = open(&SimDisk::default(), small_options(Fsync::Group)).await;
         let items: Vec<_> = (0..100).map(|n| item(START + n, b"value", 3_600)).collect();
@@ -141,7 +141,7 @@ async fn run(seed: u64) {
 }
 
 #[test]
-fn whatever_happens_what_never_lay_beyond_is_shown() {
+fn items_that_were_never_beyond_the_bound_stay_visible() {
     for seed in 1..=24 {
         runtime().block_on(run(seed * 7_919));
     }

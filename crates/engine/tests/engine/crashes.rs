@@ -93,17 +93,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_loss_of_power_takes_nothing_acknowledged_in_group_mode(seed: u64) {
+    fn a_loss_of_power_loses_nothing_acknowledged_in_group_mode(seed: u64) {
         runtime().block_on(run(seed, small_options(Fsync::Group), Crash::Power));
     }
 
     #[test]
-    fn a_kill_takes_nothing_acknowledged_in_group_mode(seed: u64) {
+    fn a_kill_loses_nothing_acknowledged_in_group_mode(seed: u64) {
         runtime().block_on(run(seed, small_options(Fsync::Group), Crash::Process));
     }
 
     #[test]
-    fn a_kill_takes_nothing_acknowledged_in_interval_mode(seed: u64) {
+    fn a_kill_loses_nothing_acknowledged_in_interval_mode(seed: u64) {
         let interval = Fsync::Interval(Duration::from_millis(3));
         runtime().block_on(run(seed, small_options(interval), Crash::Process));
     }
@@ -115,12 +115,12 @@ proptest! {
     }
 
     #[test]
-    fn kills_and_losses_of_power_by_turns_take_nothing_acknowledged_in_group_mode(seed: u64) {
+    fn alternating_kills_and_losses_of_power_lose_nothing_acknowledged_in_group_mode(seed: u64) {
         runtime().block_on(run(seed, small_options(Fsync::Group), Crash::Either));
     }
 
     #[test]
-    fn what_a_kill_left_outlives_losses_of_power_in_interval_mode(seed: u64) {
+    fn writes_that_survived_a_kill_survive_losses_of_power_in_interval_mode(seed: u64) {
         let interval = Fsync::Interval(Duration::from_millis(3));
         runtime().block_on(run(seed, small_options(interval), Crash::Either));
     }
@@ -178,7 +178,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_add_in_a_torn_group_is_there_whole_or_not_at_all(seed: u64) {
+    fn an_add_in_a_torn_group_is_all_or_nothing(seed: u64) {
         runtime().block_on(run_together(seed));
     }
 }
@@ -186,7 +186,7 @@ proptest! {
 /// Writes that are older than the interval are not lost, also while the store is in use. Each add begins right after a
 /// sync, and so waits for a whole interval. A busy machine only makes it later, so the quickest of many are checked.
 #[test]
-fn a_loss_of_power_takes_no_more_than_the_interval_in_interval_mode() {
+fn a_loss_of_power_loses_at_most_the_interval_in_interval_mode() {
     const INTERVAL: Duration = Duration::from_millis(400);
     runtime().block_on(async {
         let options = small_options(Fsync::Interval(INTERVAL));
@@ -222,7 +222,7 @@ fn a_loss_of_power_takes_no_more_than_the_interval_in_interval_mode() {
 
 /// Notes about items in other stores wait for this. The interval is an hour.
 #[test]
-fn writes_that_were_synced_on_demand_outlive_a_loss_of_power_in_interval_mode() {
+fn writes_synced_on_demand_survive_a_loss_of_power_in_interval_mode() {
     runtime().block_on(async {
         let options = small_options(Fsync::Interval(Duration::from_secs(3_600)));
         let disk = SimDisk::default();
@@ -241,7 +241,7 @@ fn writes_that_were_synced_on_demand_outlive_a_loss_of_power_in_interval_mode() 
 
 /// A start shows readers the contents of the log, synced or not by the previous process.
 #[test]
-fn what_was_recovered_after_a_kill_outlives_a_loss_of_power() {
+fn writes_recovered_after_a_kill_survive_a_loss_of_power() {
     runtime().block_on(async {
         // Nothing is synced automatically within the test, nor written to data files.
         let interval = small_options(Fsync::Interval(Duration::from_secs(3_600)));
@@ -268,7 +268,7 @@ fn what_was_recovered_after_a_kill_outlives_a_loss_of_power() {
 /// its log broken once the kernel's memory was gone. Here the end spans several segments, and the start that writes it
 /// again may be interrupted, too.
 #[test]
-fn what_a_failed_fsync_left_in_the_kernels_memory_alone_is_written_again_by_a_start() {
+fn a_start_rewrites_data_that_a_failed_fsync_left_in_the_page_cache() {
     runtime().block_on(async {
         let op = operation(START, 600);
         let value = |n: u64| format!("{n:v>500}").into_bytes();

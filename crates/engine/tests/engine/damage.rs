@@ -43,7 +43,7 @@ fn data_files(disk: &SimDisk) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_log_that_is_cut_off_anywhere_is_read_as_far_as_it_goes() {
+fn a_truncated_log_is_read_up_to_its_end() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         fill(&disk, 12, false).await;
@@ -71,7 +71,7 @@ fn a_log_that_is_cut_off_anywhere_is_read_as_far_as_it_goes() {
 
 /// The log alone cannot distinguish this from its torn end.
 #[test]
-fn a_log_that_was_cut_off_after_it_was_closed_is_refused_and_named() {
+fn a_log_truncated_after_its_close_is_refused_and_named() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         fill(&disk, 12, false).await;
@@ -89,7 +89,7 @@ fn a_log_that_was_cut_off_after_it_was_closed_is_refused_and_named() {
 }
 
 #[test]
-fn a_log_that_was_cut_off_after_its_server_was_killed_is_refused_too() {
+fn a_log_truncated_after_a_kill_is_refused_too() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, options()).await;
@@ -119,7 +119,7 @@ fn a_log_that_was_cut_off_after_its_server_was_killed_is_refused_too() {
 
 /// It only helps: without it, the log is unchanged.
 #[test]
-fn a_broken_note_of_what_is_durable_does_no_harm() {
+fn a_broken_note_of_the_durable_length_does_no_harm() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         fill(&disk, 12, false).await;
@@ -175,7 +175,7 @@ fn a_flipped_bit_in_the_log_is_refused_or_is_its_torn_end() {
 }
 
 #[test]
-fn a_log_that_is_cut_off_in_its_first_bytes_is_refused() {
+fn a_log_truncated_in_its_first_bytes_is_refused() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         fill(&disk, 12, false).await;
@@ -204,7 +204,7 @@ fn a_missing_segment_is_refused() {
 }
 
 #[test]
-fn a_data_file_that_is_cut_off_anywhere_is_refused() {
+fn a_truncated_data_file_is_refused() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         fill(&disk, 40, true).await;
@@ -286,7 +286,7 @@ fn a_missing_data_file_and_a_missing_or_damaged_manifest_are_refused() {
 
 /// Otherwise the store would start empty over the contents of the log.
 #[test]
-fn a_missing_manifest_is_refused_where_only_the_log_has_items() {
+fn a_missing_manifest_is_refused_if_only_the_log_has_items() {
     runtime().block_on(async {
         let manifest = Path::new(DIR).join("MANIFEST");
         // A start continues in a new segment: the first one only proves that it is complete.
@@ -308,7 +308,7 @@ fn a_missing_manifest_is_refused_where_only_the_log_has_items() {
 }
 
 #[test]
-fn foreign_and_newer_directories_are_refused_untouched() {
+fn foreign_and_newer_directories_are_refused_unchanged() {
     runtime().block_on(async {
         for (name, content) in [
             ("keyspaces", "fjall"),

@@ -57,12 +57,12 @@ fn walk_while_lists_are_written(options: EmbeddedOptions, entities: usize) {
 }
 
 #[test]
-fn a_walk_meets_everybody_once_while_files_come_and_go() {
+fn a_walk_returns_every_entity_once_while_files_change() {
     walk_while_lists_are_written(small_options(Fsync::Interval(std::time::Duration::from_secs(3_600))), 3_000);
 }
 
 #[test]
-fn entities_whose_lists_share_a_hash_are_met_once() {
+fn entities_whose_lists_share_a_hash_are_returned_once() {
     let options = EmbeddedOptions {
         list_hash: ListHash::Of(colliding),
         ..small_options(Fsync::Interval(std::time::Duration::from_secs(3_600)))

@@ -26,7 +26,7 @@ fn add(value: &[u8]) -> Change {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
+fn a_full_disk_refuses_writes_until_there_is_room_and_reads_continue() {
     runtime().block_on(async {
         for seed in 0..6 {
             let mut rng = Rng(seed);
@@ -80,7 +80,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_reads_go_on() {
 }
 
 #[test]
-fn a_full_disk_is_told_by_read_only() {
+fn a_full_disk_is_reported_as_read_only() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -233,7 +233,7 @@ fn a_failed_fsync_stops_interval_mode_too() {
 }
 
 #[test]
-fn a_write_whose_time_is_over_is_not_begun() {
+fn a_write_past_its_deadline_is_not_begun() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -256,7 +256,7 @@ fn a_closed_store_refuses_writes() {
 }
 
 #[test]
-fn adds_wait_for_a_flusher_that_lags_within_bounds_and_reads_do_not() {
+fn adds_wait_for_a_slow_flusher_within_bounds_and_reads_do_not() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let options = EmbeddedOptions { log_segment_bytes: 1 << 20, ..small_options(Fsync::Group) };
@@ -287,7 +287,7 @@ fn adds_wait_for_a_flusher_that_lags_within_bounds_and_reads_do_not() {
 }
 
 #[test]
-fn a_data_file_that_finds_no_room_leaves_nothing_behind() {
+fn a_data_file_without_room_leaves_nothing_behind() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;

@@ -102,13 +102,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_page_of_a_long_list_is_the_models(seed: u64) {
+    fn a_page_of_a_long_list_equals_the_models(seed: u64) {
         runtime().block_on(run(seed, 0));
     }
 
     /// Values of which a head holds fewer than it should by their number.
     #[test]
-    fn a_page_of_a_long_list_of_large_values_is_the_models(seed: u64) {
+    fn a_page_of_a_long_list_of_large_values_equals_the_models(seed: u64) {
         runtime().block_on(run(seed, 1_500));
     }
 }
@@ -116,7 +116,7 @@ proptest! {
 /// A head may still have items that compactions dropped after their expiry, which become visible again once the clock
 /// is stepped back. No removal finds such an item, but it must disappear nevertheless.
 #[test]
-fn what_was_removed_stays_away_when_the_clock_is_stepped_back() {
+fn removed_items_stay_removed_after_a_clock_step_back() {
     runtime().block_on(async {
         let Opened { store, session, clock, .. } = open(&SimDisk::default(), small_options(Fsync::Group)).await;
         let (op, range) = (operation(START, TTL_SECS), newest(10));

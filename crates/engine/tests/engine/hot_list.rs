@@ -52,7 +52,7 @@ fn a_list_with_rising_timestamps_is_written_once() {
 
 /// Compactions rewrite few of the lists around a hot list with it.
 #[test]
-fn short_lists_beside_it_are_merged_and_it_is_not() {
+fn short_lists_next_to_a_long_one_are_compacted_and_it_is_not() {
     runtime().block_on(async {
         let (disk, mut model) = (SimDisk::default(), Model::default());
         let opened = open(&disk, options(APART, 4_000)).await;
@@ -93,7 +93,7 @@ fn hot_changes(rng: &mut Rng, next: &mut u64) -> Vec<(u64, Change)> {
 }
 
 #[test]
-fn a_merge_that_takes_files_over_may_be_broken_off_after_any_step() {
+fn a_compaction_that_adopts_files_can_stop_after_any_step() {
     runtime().block_on(async {
         let (mut in_the_middle, mut taken_over) = (0, 0);
         for seed in 0..16 {
@@ -113,7 +113,7 @@ fn a_merge_that_takes_files_over_may_be_broken_off_after_any_step() {
 
 /// Items of one moment on both sides of where files end, in one flush and in several.
 #[test]
-fn ties_at_the_ends_of_files_that_are_taken_over_stay_in_order() {
+fn ties_at_the_ends_of_adopted_files_stay_in_order() {
     runtime().block_on(async {
         for tied in [1, 40, 200, 1_000] {
             let of = |flush: u64| {
@@ -134,7 +134,7 @@ fn ties_at_the_ends_of_files_that_are_taken_over_stay_in_order() {
 /// A deleted item disappeared with its file, and a hidden older item returned: it was between the last written item
 /// and an adopted file.
 #[test]
-fn what_is_dropped_in_front_of_a_file_that_is_taken_over_does_not_come_back() {
+fn items_dropped_in_front_of_an_adopted_file_stay_dropped() {
     runtime().block_on(async {
         let of = |numbers: std::ops::Range<u64>| vec![(0, rising(numbers))];
         let removed = vec![(0, Change::RemoveValue(value(90))), (0, rising(100..101))];
@@ -147,7 +147,7 @@ fn what_is_dropped_in_front_of_a_file_that_is_taken_over_does_not_come_back() {
 }
 
 #[test]
-fn what_was_removed_is_in_no_file_once_all_is_merged() {
+fn removed_items_are_in_no_file_after_a_full_compaction() {
     runtime().block_on(async {
         let (disk, mut model) = (SimDisk::default(), Model::default());
         let opened = open(&disk, options(APART, 4_000)).await;
@@ -177,7 +177,7 @@ fn what_was_removed_is_in_no_file_once_all_is_merged() {
 }
 
 #[test]
-fn files_of_which_half_has_expired_are_rewritten_and_younger_ones_are_not() {
+fn half_expired_files_are_rewritten_and_younger_ones_are_not() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, options(APART, 4_000)).await;
@@ -203,7 +203,7 @@ fn files_of_which_half_has_expired_are_rewritten_and_younger_ones_are_not() {
 }
 
 #[test]
-fn of_a_list_that_shows_few_items_nothing_more_is_taken_over() {
+fn a_list_with_a_small_bound_adopts_no_other_files() {
     runtime().block_on(async {
         let (disk, mut model) = (SimDisk::default(), Model::default());
         let opened = open(&disk, options(APART, 4_000)).await;

@@ -79,7 +79,7 @@ async fn cut_short_anywhere(disk: SimDisk, items: usize, crashed: impl Fn(&SimDi
 }
 
 #[test]
-fn a_first_start_that_is_cut_short_anywhere_leaves_a_directory_that_starts() {
+fn an_interrupted_first_start_leaves_a_directory_that_starts() {
     runtime().block_on(async {
         cut_short_anywhere(SimDisk::default(), 0, |disk, _| disk.killed()).await;
         cut_short_anywhere(SimDisk::default(), 0, SimDisk::crashed).await;
@@ -87,7 +87,7 @@ fn a_first_start_that_is_cut_short_anywhere_leaves_a_directory_that_starts() {
 }
 
 #[test]
-fn items_of_no_store_are_taken_in_by_starts_that_are_cut_short_anywhere() {
+fn interrupted_starts_adopt_items_of_no_store() {
     runtime().block_on(async {
         let disk = of_no_store().await;
         cut_short_anywhere(disk.copy(), 40, |disk, _| disk.killed()).await;
@@ -138,7 +138,7 @@ fn files_of_another_store_are_refused_and_named() {
 }
 
 #[test]
-fn a_directory_without_its_items_is_refused_and_stays_as_it_is() {
+fn a_directory_without_its_items_is_refused_unchanged() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         drop(start(&disk, id(1)).await.unwrap());

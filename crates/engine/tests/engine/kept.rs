@@ -26,7 +26,7 @@ async fn ten_items() -> Opened {
 }
 
 #[test]
-fn a_page_holds_until_an_item_that_it_depends_on_expires() {
+fn a_page_is_valid_until_an_item_of_it_expires() {
     runtime().block_on(async {
         let opened = ten_items().await;
         // The fourth item, 3 s older than the newest, is why more follows.

@@ -92,7 +92,7 @@ fn one_value_at_many_moments_is_removed_at_once() {
 }
 
 #[test]
-fn readers_see_whole_adds_while_files_are_flushed_and_merged() {
+fn readers_see_complete_adds_during_flushes_and_compactions() {
     let disk = SimDisk::default();
     let runtime = runtime();
     let opened = runtime.block_on(open(&disk, small_options(Fsync::Group)));
@@ -137,7 +137,7 @@ fn readers_see_whole_adds_while_files_are_flushed_and_merged() {
 }
 
 #[test]
-fn the_real_disk_keeps_and_locks_what_it_is_given() {
+fn the_real_disk_stores_and_locks_files() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         let options = EmbeddedOptions::new(dir.path());

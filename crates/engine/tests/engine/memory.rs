@@ -14,20 +14,20 @@ use liststore::items::{Bounds, ItemStore};
 use crate::harness::{START, at, item, list, newest, operation, runtime};
 use crate::sim_disk::Rng;
 
-const NAME: &str = "memory::a_store_of_many_lists_takes_about_the_memory_that_it_is_given";
-const NAME_OF_REMOVAL: &str = "memory::a_removal_of_a_value_that_many_members_have_takes_little_memory";
+const NAME: &str = "memory::a_store_of_many_lists_takes_about_its_configured_memory";
+const NAME_OF_REMOVAL: &str = "memory::a_removal_of_a_value_of_many_members_takes_little_memory";
 const CHILD: &str = "LISTSTORE_TEST_MEMORY_CHILD";
 const CACHE: u64 = 64 << 20;
 const LISTS: u64 = 40_000;
 const AT_ONCE: u64 = 100;
 
 #[test]
-fn a_store_of_many_lists_takes_about_the_memory_that_it_is_given() {
+fn a_store_of_many_lists_takes_about_its_configured_memory() {
     in_a_child(NAME, fill());
 }
 
 #[test]
-fn a_removal_of_a_value_that_many_members_have_takes_little_memory() {
+fn a_removal_of_a_value_of_many_members_takes_little_memory() {
     in_a_child(NAME_OF_REMOVAL, remove_a_value());
 }
 

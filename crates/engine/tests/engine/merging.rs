@@ -46,7 +46,7 @@ fn flushes_that_grow_smaller_and_smaller_do_not_stop_the_store() {
 
 /// Otherwise work for callers would wait for its time slices of some milliseconds, an add for several.
 #[test]
-fn flushes_and_merges_give_way_to_other_threads() {
+fn flushes_and_compactions_give_way_to_other_threads() {
     const LISTS: u64 = 20_000;
     const TIMES_MIN: u64 = 10;
     let (disk, runtime) = (SimDisk::default(), runtime());

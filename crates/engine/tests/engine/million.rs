@@ -46,7 +46,7 @@ async fn walk(session: &dyn ItemSession) -> Vec<u64> {
 }
 
 #[test]
-fn a_list_of_a_million_items_is_a_list_like_any_other() {
+fn a_list_of_a_million_items_behaves_like_any_other() {
     let dir = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions {
         fsync: Fsync::Interval(Duration::from_millis(100)),

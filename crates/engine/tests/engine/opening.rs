@@ -70,7 +70,7 @@ fn a_loss_of_power_while_a_store_opens_leaves_one_that_opens() {
 
 /// The names of the directories are as important as the files in them.
 #[test]
-fn a_first_start_that_is_killed_anywhere_leaves_nothing_that_a_later_loss_of_power_takes() {
+fn a_killed_first_start_leaves_nothing_that_a_loss_of_power_damages() {
     runtime().block_on(async {
         let options = EmbeddedOptions { dir: "/srv/lists/data".into(), ..small_options(Fsync::Group) };
         let op = operation(START, 600);

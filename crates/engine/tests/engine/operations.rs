@@ -237,18 +237,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_answer_is_the_models(seed: u64) {
+    fn every_answer_equals_the_models(seed: u64) {
         runtime().block_on(run(seed, 400, small_options(Fsync::Group)));
     }
 
     #[test]
-    fn every_answer_is_the_models_in_interval_mode(seed: u64) {
+    fn every_answer_equals_the_models_in_interval_mode(seed: u64) {
         let interval = Fsync::Interval(std::time::Duration::from_millis(5));
         runtime().block_on(run(seed, 200, small_options(interval)));
     }
 
     #[test]
-    fn every_answer_is_the_models_when_all_lists_share_a_hash(seed: u64) {
+    fn every_answer_equals_the_models_when_all_lists_share_a_hash(seed: u64) {
         let options = EmbeddedOptions { list_hash: ListHash::Of(|_| 42), ..small_options(Fsync::Group) };
         runtime().block_on(run(seed, 200, options));
     }

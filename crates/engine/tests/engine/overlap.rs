@@ -14,7 +14,7 @@ use crate::harness::{
 use crate::sim_disk::SimDisk;
 
 #[test]
-fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
+fn a_removal_sees_adds_queued_before_it_and_no_later_ones() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -49,7 +49,7 @@ fn a_removal_sees_adds_that_were_queued_before_it_and_none_that_come_later() {
 /// Adds once took their space in the queue and then waited for the removal. The removal, whose row may be larger than
 /// the queue, waited for their space. None of them proceeded before its deadline, and neither did any other write.
 #[test]
-fn a_removal_larger_than_the_queue_gets_through_beside_adds_that_wait_for_it() {
+fn a_removal_larger_than_the_queue_completes_next_to_waiting_adds() {
     const ITEMS: u64 = 60_000;
     LocalSet::new().block_on(&runtime(), async {
         let disk = SimDisk::default();
@@ -89,7 +89,7 @@ fn a_removal_larger_than_the_queue_gets_through_beside_adds_that_wait_for_it() {
 }
 
 #[test]
-fn a_removal_that_comes_too_late_to_look_has_done_nothing() {
+fn a_removal_that_is_late_before_its_search_changes_nothing() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;

@@ -36,7 +36,7 @@ async fn clear(opened: &Opened, list: &ListKey) {
 }
 
 #[test]
-fn lists_that_hold_anything_are_told_wherever_they_are() {
+fn lists_with_items_are_reported_from_memory_and_files() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -65,7 +65,7 @@ fn lists_that_hold_anything_are_told_wherever_they_are() {
 
 /// No reader sees them, and their bytes exist until a flush or a compaction drops them.
 #[test]
-fn lists_of_expired_items_are_there_until_they_are_dropped() {
+fn lists_of_expired_items_exist_until_they_are_dropped() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -77,7 +77,7 @@ fn lists_of_expired_items_are_there_until_they_are_dropped() {
 
 /// The log's thread waits for the disk, without a time limit.
 #[test]
-fn a_look_that_is_held_up_ends_at_its_deadline() {
+fn a_delayed_scan_ends_at_its_deadline() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -93,7 +93,7 @@ fn a_look_that_is_held_up_ends_at_its_deadline() {
 
 /// Only a closed log makes the answer unknown. Anything else is an error.
 #[test]
-fn only_a_closed_log_cannot_tell() {
+fn only_a_closed_log_cannot_report() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;

@@ -25,7 +25,7 @@ async fn count(opened: &Opened, number: u64) -> usize {
 
 /// A large file in each partition, and three small ones: too few for a merge.
 #[test]
-fn a_get_reads_blocks_of_those_files_only_that_hold_the_list() {
+fn a_get_reads_blocks_only_of_files_with_the_list() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -52,7 +52,7 @@ fn a_get_reads_blocks_of_those_files_only_that_hold_the_list() {
 
 /// All wait for one thread, which cannot read before the last one has come.
 #[test]
-fn a_get_is_answered_between_the_turns_of_walks_that_came_before() {
+fn a_get_is_answered_between_turns_of_earlier_walks() {
     const ITEMS: u64 = 20_000;
     runtime().block_on(async {
         let disk = SimDisk::default();
@@ -89,7 +89,7 @@ fn a_get_is_answered_between_the_turns_of_walks_that_came_before() {
 /// Pages from the oldest item are read in windows. An item that does not fit into a page begins the next one, also if
 /// smaller items are above it in the same window.
 #[test]
-fn a_large_item_between_small_ones_is_not_passed_over_from_the_oldest_on() {
+fn a_large_item_between_small_ones_is_not_skipped_oldest_first() {
     const ITEMS: u64 = 2_000;
     runtime().block_on(async {
         let disk = SimDisk::default();

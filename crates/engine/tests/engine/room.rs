@@ -59,7 +59,7 @@ async fn count(opened: &Opened) -> u64 {
 }
 
 #[test]
-fn a_list_larger_than_the_room_left_is_removed_and_its_room_comes_back() {
+fn a_list_larger_than_the_free_space_is_removed_and_its_space_is_freed() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let mut opened = open(&disk, options()).await;
@@ -81,7 +81,7 @@ fn a_list_larger_than_the_room_left_is_removed_and_its_room_comes_back() {
 }
 
 #[test]
-fn removals_by_value_of_a_part_of_a_list_give_room_back() {
+fn removals_by_value_of_a_part_of_a_list_free_space() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, options()).await;
@@ -101,7 +101,7 @@ fn removals_by_value_of_a_part_of_a_list_give_room_back() {
 
 /// Other programs can use the store's reserve. Then only compactions wait, while a partition has few runs.
 #[test]
-fn a_merge_without_room_blocks_no_write_and_goes_on_once_there_is_some() {
+fn a_compaction_without_room_blocks_no_write_and_continues_later() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, EmbeddedOptions { list_hash: ListHash::Of(|_| 42), ..options() }).await;

@@ -70,7 +70,7 @@ async fn fill(opened: &Opened, list: &ListKey) {
 }
 
 #[test]
-fn the_bytes_of_a_list_are_given_back_soon_after_it_was_emptied() {
+fn the_bytes_of_an_emptied_list_are_freed_soon() {
     runtime().block_on(async {
         for restart in [false, true] {
             let mut disk = SimDisk::default();
@@ -93,7 +93,7 @@ fn the_bytes_of_a_list_are_given_back_soon_after_it_was_emptied() {
 
 /// The mark may have come to a data file before the merge did, and the merge before the end.
 #[test]
-fn a_clear_mark_in_a_data_file_counts_for_what_it_hides_after_a_start_too() {
+fn a_clear_mark_counts_its_hidden_items_after_a_start_too() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, options()).await;
@@ -115,7 +115,7 @@ fn a_clear_mark_in_a_data_file_counts_for_what_it_hides_after_a_start_too() {
 
 /// Nothing is written: the bound alone is another.
 #[test]
-fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
+fn a_lowered_bound_frees_hidden_items_soon_and_no_visible_ones() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let mut opened = open(&disk, options()).await;
@@ -187,7 +187,7 @@ fn what_a_lowered_bound_hides_is_given_back_soon_and_nothing_that_is_shown() {
 /// The newest items have long values, one in a block, and the others are denser. None of them is beyond the bound, or
 /// all of them, which are few bytes.
 #[test]
-fn where_values_differ_much_no_merge_comes_for_few_bytes() {
+fn few_dead_bytes_among_unequal_values_cause_no_compaction() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, options()).await;
@@ -232,7 +232,7 @@ fn where_values_differ_much_no_merge_comes_for_few_bytes() {
 }
 
 #[test]
-fn lists_that_nobody_can_read_any_more_are_dropped_and_others_are_not() {
+fn unreachable_lists_are_dropped_and_others_are_not() {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let opened = open(&disk, options()).await;

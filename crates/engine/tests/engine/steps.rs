@@ -123,7 +123,7 @@ async fn until_one_run(disk: &SimDisk) {
 }
 
 #[test]
-fn a_merge_may_be_broken_off_after_any_step() {
+fn a_compaction_can_stop_after_any_step() {
     runtime().block_on(async {
         let mut in_the_middle = 0;
         for seed in 0..6 {
@@ -150,7 +150,7 @@ fn merges_under_way(disk: &SimDisk) -> usize {
 
 /// Runs that are added during a long compaction are compacted before it continues, and that may be interrupted, too.
 #[test]
-fn runs_that_come_during_a_merge_are_merged_before_it_goes_on() {
+fn runs_that_arrive_during_a_compaction_are_compacted_before_it_continues() {
     runtime().block_on(async {
         let options = options(APART, 400);
         let mut two_under_way = 0;
@@ -216,7 +216,7 @@ fn long(value: &str) -> Vec<u8> {
 
 /// When the mark was dropped with the first part of the list, the items that it hid in an older run returned.
 #[test]
-fn what_a_clear_mark_hides_stays_hidden_when_the_list_spans_steps() {
+fn items_behind_a_clear_mark_stay_hidden_when_the_list_spans_steps() {
     runtime().block_on(async {
         let items = |from: u64, count: u64| {
             Change::Add((from..from + count).map(|n| item(START - n, &long(&n.to_string()), 600)).collect())
@@ -238,7 +238,7 @@ fn what_a_clear_mark_hides_stays_hidden_when_the_list_spans_steps() {
 
 /// Deleted items and the items that they hide, and ties, on both sides of each step's end.
 #[test]
-fn deleted_items_and_ties_on_both_sides_of_a_step_stay_as_they_are() {
+fn deleted_items_and_ties_on_both_sides_of_a_step_stay_unchanged() {
     runtime().block_on(async {
         let ties =
             |of: std::ops::Range<u64>| Change::Add(of.map(|n| item(START, &long(&format!("tie-{n}")), 600)).collect());
@@ -259,7 +259,7 @@ fn deleted_items_and_ties_on_both_sides_of_a_step_stay_as_they_are() {
 /// that the first has consumed stays consumed. Otherwise items returned that it had dropped, if they were in the row
 /// at which it was interrupted.
 #[test]
-fn what_a_merge_that_was_given_up_has_dropped_does_not_come_back() {
+fn items_dropped_by_an_abandoned_compaction_stay_dropped() {
     runtime().block_on(async {
         let value = |n: u64| [n.to_string().as_bytes(), &[b'.'; 95]].concat();
         let rising =

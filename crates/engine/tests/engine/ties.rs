@@ -76,7 +76,7 @@ fn walked_as_the_model_says(list_hash: ListHash, seed: u64) {
 }
 
 #[test]
-fn a_walk_among_ties_meets_each_item_once() {
+fn a_walk_among_ties_returns_each_item_once() {
     for seed in 0..3 {
         walked_as_the_model_says(EmbeddedOptions::new("/").list_hash, seed);
     }
@@ -84,6 +84,6 @@ fn a_walk_among_ties_meets_each_item_once() {
 
 /// The index cannot distinguish the lists' blocks.
 #[test]
-fn a_walk_among_ties_meets_each_item_once_where_hashes_collide() {
+fn a_walk_among_ties_returns_each_item_once_where_hashes_collide() {
     walked_as_the_model_says(ListHash::Of(|_| 42), 9);
 }

@@ -23,7 +23,7 @@ fn the_operator_prints_the_definition_that_is_in_the_kustomization() {
 }
 
 #[test]
-fn the_operator_says_that_there_is_no_cluster() {
+fn the_operator_reports_a_missing_cluster() {
     let failed = operator(&["run"]);
     let message = String::from_utf8(failed.stderr).unwrap();
     assert!(!failed.status.success() && message.contains("cannot find a cluster"), "{message}");

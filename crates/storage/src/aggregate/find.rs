@@ -160,7 +160,7 @@ mod tests {
         "k\"l": 6, " ": 7, "m~n": 8}"#;
 
     #[test]
-    fn the_pointers_of_the_rfc_find_what_it_says() {
+    fn the_pointers_of_the_rfc_find_its_values() {
         for (pointer, expected) in [
             ("/foo", r#"["bar","baz"]"#),
             ("/foo/0", "\"bar\""),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_are_found_behind_values_of_any_type() {
+    fn properties_are_found_after_values_of_any_type() {
         let json = r#"{"a":{"x":[1,{"y":"}]\"\\"}],"z":null},"b":"\\\"}","c":[],"d":{},"e":true,"f":-1.5e-7,"é":"ü","\u0001":"c"}"#;
         for (pointer, expected) in [
             ("/a/x/1/y", r#""}]\"\\""#),

@@ -279,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn the_powers_of_two_are_these() {
+    fn the_powers_of_two_match() {
         assert_eq!([power(0), power(1), power(-1)], [1.0, 2.0, 0.5]);
         assert_eq!([power(200), power(-600)], [2_f64.powi(200), 2_f64.powi(-600)]);
         const { assert!(LARGE_DOWN * LARGE_UP == 1.0) };
     }
 
     #[test]
-    fn json_numbers_are_integers_where_they_are_written_as_such() {
+    fn json_numbers_without_a_fraction_are_integers() {
         for (raw, number) in [
             ("0", Some(Number::Int(0))),
             ("-9007199254740992", Some(Number::Int(-9_007_199_254_740_992))),

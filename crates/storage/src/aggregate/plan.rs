@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_values_cannot_have_is_refused() {
+    fn aggregates_that_the_value_type_lacks_are_refused() {
         let sum = r#""aggregates":[{"name":"n","function":"count"},{"name":"s","function":"sum"}]"#;
         let of = r#""aggregates":[{"name":"n","function":"count","property":"/a"}]"#;
         let count = r#""aggregates":[{"name":"n","function":"count"}]"#;

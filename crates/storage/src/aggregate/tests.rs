@@ -102,7 +102,7 @@ fn no_item_after_as_of_counts_in_any_window() {
 }
 
 #[test]
-fn a_window_that_lacks_items_says_why() {
+fn a_window_that_lacks_items_reports_the_reason() {
     let items = [(0, "1"), (5, "2"), (9, "3"), (15, "4"), (25, "5")];
     let body = count_in(&json!(["6s", "10s", "20s", "30s"]));
     let shown = |case: &Case| {
@@ -190,7 +190,7 @@ fn filtered_items_are_read_and_do_not_count() {
 }
 
 #[test]
-fn groups_beyond_the_bound_are_one() {
+fn groups_beyond_the_bound_become_one() {
     let body = json!({"windows": ["10s", "1h"], "group_by": {"property": "/g", "max_groups": 2}, "aggregates": [
         {"name": "d", "function": "count_distinct", "property": "/v"},
         {"name": "s", "function": "sum", "property": "/v"},
@@ -230,7 +230,7 @@ fn groups_beyond_the_bound_are_one() {
 }
 
 #[test]
-fn a_client_tells_the_group_of_null_from_the_others() {
+fn the_group_of_null_is_distinct_from_the_rest() {
     let mut body = count_in(&json!(["1h"]));
     body["group_by"] = json!({"max_groups": 1});
     let aggregated = Case::of(ValueType::Json).aggregated(&body, &[(1, "null"), (2, "null"), (3, "7")]);
@@ -254,7 +254,7 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn results_that_repeat_values_are_bounded_as_they_are_made() {
+fn results_that_repeat_values_are_bounded() {
     let top = |n: usize| json!({"name": n.to_string(), "function": "top", "k": 1_000});
     let body = json!({"windows": vec!["1h"; 16], "aggregates": (0..16).map(top).collect::<Vec<_>>()});
     let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();

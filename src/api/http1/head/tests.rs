@@ -20,7 +20,7 @@ fn with(line: &str) -> String {
 }
 
 #[test]
-fn what_clients_send_is_understood() {
+fn heads_of_common_clients_are_parsed() {
     let text = b"POST /v1/lists/user/seen/u%20-1/items?version=v1 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\nAccept: \
                  */*\r\nAccept-Encoding: br\r\nConnection: Keep-Alive\r\ncontent-type: \
                  application/json\r\nX-Request-Id: r-1\r\nif-match: \"1\"\r\nIf-Match: \"2\"\r\nContent-Length: \
@@ -37,7 +37,7 @@ fn what_clients_send_is_understood() {
 }
 
 #[test]
-fn what_a_caller_can_read_is_passed_on_where_it_makes_a_difference() {
+fn accepted_codings_are_passed_on_where_needed() {
     for (line, expected) in [
         ("Accept: application/json, */*", 0),
         ("Accept: Application/X-NDJSON", 1),
@@ -51,7 +51,7 @@ fn what_a_caller_can_read_is_passed_on_where_it_makes_a_difference() {
 }
 
 #[test]
-fn other_media_types_are_the_handlers_to_judge() {
+fn other_media_types_are_left_to_the_handler() {
     for value in ["text/plain", "application/json; charset=latin1", "Application/JSON"] {
         let head = head(with(&format!("Content-Type: {value}")).as_bytes());
         assert_eq!(head.headers.get("content-type").unwrap().to_str().unwrap(), value);
@@ -59,7 +59,7 @@ fn other_media_types_are_the_handlers_to_judge() {
 }
 
 #[test]
-fn what_is_said_of_the_connection_is_heard() {
+fn connection_options_are_honoured() {
     let get = |version: &str, lines: &str| head(format!("GET / HTTP/{version}\r\nHost: x\r\n{lines}\r\n").as_bytes());
     for (version, lines, kept) in [
         ("1.1", "", true),
@@ -162,7 +162,7 @@ fn the_host_of_an_absolute_target_counts_in_place_of_the_header() {
 }
 
 #[test]
-fn whatever_could_be_read_in_two_ways_is_refused() {
+fn ambiguous_input_is_refused() {
     for line in [
         "Host: x",
         "Content-Length: 1\r\nContent-Length: 1",
@@ -244,7 +244,7 @@ fn heads_are_bounded_in_bytes_and_in_headers() {
 }
 
 #[test]
-fn a_head_waits_until_it_is_whole() {
+fn an_incomplete_head_waits() {
     let text = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
     for end in 1..text.len() {
         assert!(matches!(parsed(&text[..end]), Parsed::Partial), "{end}");
@@ -254,13 +254,13 @@ fn a_head_waits_until_it_is_whole() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_parsed(input in prop::collection::vec(any::<u8>(), 1..200)) {
+    fn any_bytes_are_parsed_without_a_panic(input in prop::collection::vec(any::<u8>(), 1..200)) {
         parsed(&input);
         let _ = trailers(&input);
     }
 
     #[test]
-    fn a_target_is_what_stands_between_method_and_version(
+    fn a_target_lies_between_method_and_version(
         method in prop::sample::select(vec!["GET", "POST", "DELETE", "PATCH", "HEAD", "BREW"]),
         target in "/[ -~]{0,40}",
     ) {

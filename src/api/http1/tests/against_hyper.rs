@@ -125,7 +125,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_is_well_formed_is_seen_as_hyper_sees_it(
+    fn well_formed_requests_are_read_as_hyper_reads_them(
         requests in prop::collection::vec(request(), 1..5),
         places in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_is_never_seen_as_another_request(
+    fn a_malformed_request_is_never_read_as_another_request(
         requests in prop::collection::vec(request(), 1..4),
         changes in changes(),
         places in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn how_a_stream_is_cut_makes_no_difference(
+    fn cuts_of_a_stream_make_no_difference(
         requests in prop::collection::vec(request(), 1..4),
         changes in changes(),
         places in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
@@ -176,7 +176,7 @@ proptest! {
 }
 
 #[test]
-fn hyper_is_asked_nothing_that_it_cannot_tell() {
+fn hyper_reads_an_unambiguous_stream_completely() {
     // The oracle reads the same as the recorder, for an unambiguous stream.
     let text = [GET, b"POST /b?c HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", GET].concat();
     let seen = hypers(&[&text]);

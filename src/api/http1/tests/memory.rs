@@ -11,7 +11,7 @@ fn all_but(shared: &Shared, bytes: usize) -> Share {
 }
 
 #[test]
-fn a_body_without_room_is_refused_before_it_is_asked_for() {
+fn a_body_without_room_is_refused_before_it_is_requested() {
     let (shared, recorder) = (shared(), Recorder::default());
     *recorder.caller.borrow_mut() = Some(Principal::Anonymous);
     let others = all_but(&shared, 5_000);
@@ -25,7 +25,7 @@ fn a_body_without_room_is_refused_before_it_is_asked_for() {
 
 /// The server sends an existing answer without room for it, and counts its bytes until then.
 #[test]
-fn an_answer_is_counted_until_it_is_taken() {
+fn an_answer_is_counted_until_it_is_read() {
     let (shared, recorder) = (shared(), Recorder::default());
     *recorder.caller.borrow_mut() = Some(Principal::Anonymous);
     let others = all_but(&shared, 100_000);

@@ -59,7 +59,7 @@ fn statuses_by_age(shared: &Shared, requests: &[&[u8]], ages_ms: &'static [u64])
 }
 
 #[test]
-fn a_worker_that_is_behind_refuses_what_has_waited_too_long_but_no_health() {
+fn a_worker_that_is_behind_refuses_late_requests_except_health() {
     const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
     let shared = shared();
     let requests = [GET, HEALTH, GET, GET, GET, HEALTH];
@@ -75,7 +75,7 @@ fn a_worker_that_is_behind_refuses_what_has_waited_too_long_but_no_health() {
 
 /// Otherwise clients that read no answers, or end each connection with one, would make a worker refuse without end.
 #[test]
-fn a_refusal_counts_also_where_nobody_takes_it_or_nothing_follows() {
+fn a_refusal_counts_even_if_it_is_unread_or_the_last() {
     for header in ["", "Connection: close\r\n"] {
         let (recorder, shared) = (Recorder::default(), shared());
         for _ in 0..2 {

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::*;
 
 #[test]
-fn a_head_has_its_time_from_its_first_byte_each_time() {
+fn the_time_of_each_head_starts_with_its_first_byte() {
     let ((), recorder) = with_ours(|mut stream, recorder| async move {
         let mut answer = [0; 512];
         for round in 1..=3 {
@@ -34,7 +34,7 @@ fn a_head_has_its_time_from_its_first_byte_each_time() {
 }
 
 #[test]
-fn an_idle_connection_is_kept_and_ends_without_a_word() {
+fn an_idle_connection_is_kept_and_closes_silently() {
     let ((), recorder) = with_ours(|mut stream, _| async move {
         let (began, mut all) = (Instant::now(), Vec::new());
         stream.read_to_end(&mut all).await.unwrap();
@@ -57,7 +57,7 @@ fn an_idle_connection_is_kept_and_ends_without_a_word() {
 }
 
 #[test]
-fn a_body_that_is_waited_for_is_asked_for_once() {
+fn an_awaited_body_is_requested_once() {
     let (answers, recorder) = with_ours(|mut stream, _| async move {
         stream
             .write_all(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
@@ -82,7 +82,7 @@ fn a_body_that_is_waited_for_is_asked_for_once() {
 }
 
 #[test]
-fn answers_are_framed_for_who_asks() {
+fn answers_are_framed_for_the_version_of_the_client() {
     let get = |method: &str, path: &str, version: &str| {
         let text = format!("{method} {path} HTTP/{version}\r\nHost: x\r\n\r\n");
         let (answers, _) = ours(&[text.as_bytes()]);
@@ -104,7 +104,7 @@ fn answers_are_framed_for_who_asks() {
 }
 
 #[test]
-fn an_answer_that_is_not_taken_ends_its_connection() {
+fn an_unread_answer_ends_its_connection() {
     let (took, _) = with_ours(|mut stream, _| async move {
         stream.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let began = Instant::now();
@@ -162,7 +162,7 @@ fn a_refused_head_is_answered_before_its_body() {
 
 /// Such clients send their whole input, end their side, and then wait.
 #[test]
-fn a_client_that_ends_its_side_behind_whole_requests_is_answered() {
+fn a_client_that_closes_its_side_after_complete_requests_is_answered() {
     let post = b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
     for (text, answered) in [
         ([&post[..], GET].concat(), 2),

@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 use super::*;
 
 #[test]
-fn one_who_asks_without_end_leaves_others_their_turn() {
+fn a_client_with_endless_requests_leaves_others_their_turn() {
     let shared = shared();
     let (pipelining, other) = (Recorder::default(), Recorder::default());
     let ((mut many, many_far), (mut one, one_far)) = (duplex(1 << 20), duplex(1 << 10));
@@ -30,7 +30,7 @@ fn one_who_asks_without_end_leaves_others_their_turn() {
 /// Regardless of the number of connections, a caller with a key waits for few requests of strangers, and for few
 /// documents.
 #[test]
-fn others_go_before_strangers_and_documents() {
+fn callers_with_a_key_go_before_anonymous_ones_and_documents() {
     const CONNECTIONS: usize = 60;
     const REQUESTS: usize = 40;
     const ASKED: usize = 20;
@@ -88,7 +88,7 @@ fn others_go_before_strangers_and_documents() {
 
 /// The kernel had the request, but the runtime was not notified yet. Closing reset the connection.
 #[test]
-fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
+fn a_request_that_arrives_while_its_connection_closes_is_answered() {
     for has_room in [false, true] {
         let (slots, recorder, shared) = (Slots::new(1), Recorder::default(), shared());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -129,7 +129,7 @@ fn a_request_that_came_as_its_connection_was_told_to_leave_is_answered() {
 
 /// Between two turns another connection may take the slot of an unknown caller, regardless of the number of requests.
 #[test]
-fn unknown_callers_make_room_between_their_turns() {
+fn anonymous_callers_make_room_between_their_turns() {
     const REQUESTS: usize = 20;
     for (caller, leaves_after) in
         [(None, Some(1)), (Some(Principal::Anonymous), Some(TURN_REQUESTS as usize)), (Some(known()), None)]
@@ -159,7 +159,7 @@ fn unknown_callers_make_room_between_their_turns() {
 
 /// Another connection may take a stranger's slot in every wait. A known caller keeps its slot.
 #[test]
-fn a_stranger_makes_room_in_every_state() {
+fn an_anonymous_caller_makes_room_in_every_state() {
     for text in [
         &b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nsome"[..],
         b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nsome",

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_datacenter_stays_ours_when_another_joins() {
+    fn the_only_datacenter_stays_selected_when_another_joins() {
         let ours = LocalDatacenter::of(None);
         assert_eq!(ours.among(known(&[])), Err(NoDatacenter::Unreadable));
         assert_eq!(ours.among(known(&["north"])), Ok("north"));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_none_is_guessed() {
+    fn no_datacenter_is_guessed_among_several() {
         let why = LocalDatacenter::of(None).among(known(&["east", "north"])).unwrap_err();
         assert!(why.to_string().contains("east, north") && why.to_string().contains("items.cql.datacenter"), "{why}");
         assert_eq!(LocalDatacenter::of(Some("east")).among(known(&["east", "north"])), Ok("east"));

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_contact_point_that_says_nothing_is_not_waited_for() {
+    async fn a_silent_contact_point_is_not_awaited() {
         let silent = answers_with(b"").await;
         let well = answers_with(&[0x84, 0, 0, 0, 6, 0, 0, 0, 0]).await;
         let began = Instant::now();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn why_none_answers_is_said() {
+    async fn the_reason_why_no_contact_point_answers_is_reported() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let refused = ask_all(&[free], None).await.unwrap_err();
         assert!(refused.contains("connection refused"), "{refused}");

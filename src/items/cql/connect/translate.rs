@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_known_by_its_host_id_or_its_address_whatever_the_port() {
+    fn a_node_is_known_by_host_id_or_address_with_any_port() {
         let (by_id, by_address) = (Uuid::from_u128(7), "10.0.0.1".parse().unwrap());
         let [one, two]: [SocketAddr; 2] = ["203.0.113.7:19042", "203.0.113.7:29042"].map(|at| at.parse().unwrap());
         let pairs = [(TranslatedNode::Address(by_address), one), (TranslatedNode::HostId(by_id), two)];

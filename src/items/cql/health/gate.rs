@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_shuts_after_a_while_and_opens_at_once() {
+    fn the_gate_closes_after_a_while_and_opens_at_once() {
         let (gate, start) = (Gate::default(), Instant::now());
         let admitted = |reached| gate.admit(|| reached).is_ok();
         assert!(!gate.note(false, start));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_break_does_not_shut_it() {
+    fn a_short_outage_does_not_close_the_gate() {
         let (gate, start) = (Gate::default(), Instant::now());
         for n in 0..10 {
             let at = start + GRACE * n;

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_said_once_with_its_counts() {
+    fn each_change_is_logged_once_with_counts() {
         let (mut told, start) = (Told::default(), Instant::now());
         let mut at = |secs: u64, reached: [bool; 3], refusals: u64| {
             told.take_in(&view(reached), refusals, start + Duration::from_secs(secs))
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn actors_that_reach_nothing_while_others_do_are_told_of() {
+    fn actors_without_a_node_while_others_reach_one_are_logged() {
         let (mut told, start) = (Told::default(), Instant::now());
         let mut at = |secs: u64, deaf: [bool; 2]| {
             let mut view = View::default();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_with_all_others_and_stays_lost_is_not_forgotten() {
+    fn a_node_that_stays_lost_after_a_complete_outage_is_remembered() {
         let (mut told, start) = (Told::default(), Instant::now());
         let mut at = |secs: u64, reached: [bool; 3]| told.take_in(&view(reached), 0, start + Duration::from_secs(secs));
         at(0, [false; 3]);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_of_late_counts() {
+    fn the_largest_recent_skew_counts() {
         let gauge = SkewGauge::default();
         let start = Instant::now();
         let at = |secs: u64| start + Duration::from_secs(secs);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_no_skew() {
+    fn no_reading_means_no_skew() {
         let gauge = SkewGauge::default();
         gauge.saw(0);
         assert_eq!(gauge.ahead(), Duration::ZERO);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_which_nodes_since_when_and_how() {
+    fn the_view_names_nodes_times_and_reasons() {
         let told = warning(&[[Answers, Silent, Gone]]).unwrap();
         let expected = "2 of the cluster's 3 nodes are unreachable for 95 s: 10.0.0.2:9042 (connected, does not respond), \
                         10.0.0.3:9042 (not connected)";
@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn without_any_it_says_why() {
+    fn without_any_node_the_view_has_the_reason() {
         let told = warning(&[[Gone; 3], [Gone, Gone, Silent]]).unwrap();
         assert!(told.starts_with("none of the cluster's 3 nodes is reachable for 95 s (connection refused)"), "{told}");
         assert!(told.contains("10.0.0.3:9042 (connected, does not respond)"), "{told}");
     }
 
     #[test]
-    fn many_nodes_are_named_in_short() {
+    fn many_nodes_are_summarized() {
         let view = View::default();
         assert_eq!(view.named((1..=2).map(node)), "10.0.0.1:9042, 10.0.0.2:9042");
         assert!(view.named((1..=30).map(node)).ends_with("10.0.0.4:9042 and 26 more"));

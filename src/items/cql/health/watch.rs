@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_looked_at_while_they_are_open() {
+    fn sessions_are_watched_while_they_are_open() {
         let (watch, one, other) = (Watch::default(), Arc::new(Fixed(Contact::Gone)), Arc::new(Fixed(Contact::Answers)));
         for session in [&one, &other] {
             let session: Arc<dyn Seen> = session.clone();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_only_grow() {
+    fn clock_readings_only_grow() {
         let (wall, clock) = clock(1_000_000);
         assert_eq!([clock.next(), clock.next()], [1_000_000, 1_000_001]);
         wall.set(at(2_000_000));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_outranked_up_to_five_seconds_ahead() {
+    fn a_new_timestamp_exceeds_seen_ones_up_to_five_seconds_ahead() {
         let (_, clock) = clock(1_000_000);
         clock.observe(3_000_000);
         assert_eq!(clock.next(), 3_000_001);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_far_behind_follows_those_of_nodes_up_to_five_minutes() {
+    fn a_slow_clock_follows_the_nodes_up_to_five_minutes() {
         let (wall, clock) = clock(1_000_000);
         let margin = Duration::from_secs(3);
         for (ahead, next) in [(-9, 1_000_000), (3_000_000, 1_000_001), (23_000_000, 21_000_000)] {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_clocks_step_back_is_not_anothers_fault() {
+    fn a_local_step_back_is_not_attributed_to_another_clock() {
         let (wall, clock) = clock(60_000_000);
         let own = clock.next();
         wall.set(at(20_000_000));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_waited_out_until_no_clock_can_be_behind_it() {
+    fn a_deletion_waits_until_no_clock_can_be_behind_it() {
         let (wall, clock) = clock(1_000);
         let removed = clock.next();
         assert_eq!(clock.to_wait_out(removed), Duration::from_micros(11));

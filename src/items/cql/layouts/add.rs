@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_add_may_have_four_mebibytes_and_no_more() {
+    fn an_add_may_have_at_most_four_mebibytes() {
         let value = Bytes::from(vec![0; 64_000]);
         let row = 64_000 + 44 + "user#seen|u-1".len();
         let bytes_of = |item: &NewItem| row - 64_000 + item.value.len();

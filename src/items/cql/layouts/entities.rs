@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_becomes_narrower_until_it_is_of_two_tokens() {
+    fn a_range_narrows_down_to_two_tokens() {
         assert_eq!(nearer(i64::MIN, i64::MAX, 0), i64::MAX);
         assert_eq!(nearer(i64::MIN, i64::MAX, 1), i64::MIN + (1 << 60) - 1);
         assert_eq!([nearer(0, 100, 14), nearer(0, 200, 14), nearer(0, 200, 15), nearer(0, 200, 99)], [100, 200, 15, 1]);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_in_the_order_of_tokens() {
+    fn positions_have_the_order_of_tokens() {
         let tokens = [i64::MIN, -2, -1, 0, 1, i64::MAX];
         assert!(tokens.map(hash_of).is_sorted());
         assert_eq!(tokens.map(|token| token_of(hash_of(token))), tokens);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_item_that_is_shown_raises_the_lower_bound() {
+    fn the_last_visible_item_raises_the_lower_bound() {
         let key = ItemKey::new(at(7), ValueDigest::of(b""));
         let lower = |min, last| {
             let within = Bounds { min_timestamp: at(min), ..Bounds::ALL };

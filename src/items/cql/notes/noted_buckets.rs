@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_stands_for_a_while_and_for_what_expires_with_it() {
+    fn a_row_is_trusted_for_a_while_and_its_expiry() {
         let noted = NotedBuckets::default();
         let holds = |entity, name, at, expires_at| noted.holds(&list(entity), name, at, expires_at);
         assert!(!holds("a", "2026", 5, 7));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_rows_are_bounded() {
         let noted = NotedBuckets::default();
         for n in 0..REMEMBERED_MAX as i64 {
             noted.written(&list("a"), &n.to_string(), if n < 10 { 0 } else { HELD }, 7);

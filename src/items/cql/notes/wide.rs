@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_list_is_told_of_once_an_hour() {
+    fn a_wide_list_is_logged_once_an_hour() {
         let wide = WideLists::new(IntCounter::new("a", "a").unwrap(), IntGauge::new("b", "b").unwrap());
         wide.met(&list("a", None), WIDE_ITEMS - 1);
         wide.met(&list("b", Some(Bucket::Year)), 2 * WIDE_ITEMS);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_that_is_added_to_is_looked_at_next() {
+    fn the_first_list_with_an_add_is_checked_next() {
         let (sample, ttl) = (WideSample::default(), Ttl::DAY);
         let op = OpContext::new(Timestamp::MIN, ttl, Instant::now());
         sample.added(&op, &list("bucketed", Some(Bucket::Day)));

@@ -181,14 +181,14 @@ mod tests {
     const CROWD: usize = 10_000;
 
     #[test]
-    fn a_cluster_that_keeps_up_is_given_all_that_is_allowed() {
+    fn a_cluster_that_keeps_up_gets_all_permits() {
         let mut cluster = Cluster::new(64);
         assert_eq!(cluster.limit.now(), 64);
         assert_eq!(cluster.run(100, 1_000, SERVICE, CROWD), 64);
     }
 
     #[test]
-    fn a_queue_in_the_cluster_is_cut_down_to_a_few_requests() {
+    fn a_queue_in_the_cluster_is_reduced_to_few_requests() {
         let mut cluster = Cluster::new(64);
         // It is used to few callers, who never queue.
         assert_eq!(cluster.run(60, 32, SERVICE, 8), 64);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_has_recovered_is_given_all_again_within_two_minutes() {
+    fn a_recovered_cluster_gets_all_permits_within_two_minutes() {
         let mut cluster = Cluster::new(64);
         cluster.run(60, 1_000, SERVICE, 8);
         assert_eq!(cluster.run(100, 1, SERVICE, CROWD), 16);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_asks_for_less_is_given_less_whatever_its_latency() {
+    fn a_cluster_that_refuses_requests_gets_fewer_at_any_latency() {
         let mut cluster = Cluster::new(100);
         for window in 1..=60 {
             let at = cluster.now + WINDOW * window;
@@ -218,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_left_as_it_is() {
+    fn an_unused_limit_stays_unchanged() {
         let mut cluster = Cluster::new(64);
         cluster.run(60, 1_000, SERVICE, 8);
         assert_eq!(cluster.run(60, 1_000, 20 * SERVICE, 8), 64, "eight at once say nothing of sixty-four");
     }
 
     #[test]
-    fn a_few_answers_are_no_window() {
+    fn a_few_answers_do_not_change_the_limit() {
         let mut cluster = Cluster::new(64);
         cluster.run(20, 1_000, SERVICE, CROWD);
         for _ in 1..WINDOW_ANSWERS_MIN {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_bounds() {
+    fn the_limit_stays_within_its_bounds() {
         for bound in [0, 1, 2, 3, 4, 7, 1_000_000] {
             let mut cluster = Cluster::new(bound);
             for (servers, callers) in [(1, CROWD), (CROWD, CROWD), (1, 1), (3, CROWD)] {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_slower_by_300_ms_is_slow_until_a_look_at_it_is_answered_in_time() {
+    fn a_node_slower_by_300_ms_is_slow_until_a_probe_is_answered_in_time() {
         let (paces, mut now) = fresh();
         assert_eq!(window(&paces, &mut now, Kind::Read, 50, [2, 1, 3]), [false; 3]);
         assert_eq!(window(&paces, &mut now, Kind::Read, 50, [2, 301, 3]), [false, true, false]);

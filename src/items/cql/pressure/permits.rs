@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_are_out_than_there_are_and_waiting_ends() {
+    async fn permits_are_bounded_and_waiting_ends() {
         let permits = Permits::new(2, Duration::from_millis(50), Arc::default());
         let (one, _two) = (permits.try_take().unwrap(), permits.try_take().unwrap());
         assert!(permits.try_take().is_none());
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_next() {
+    async fn a_waiting_caller_gets_the_next_permit() {
         let permits = permits(2);
         let (one, _two) = (permits.try_take().unwrap(), permits.try_take().unwrap());
         let (waited, ()) = tokio::join!(permits.take(None), async {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_are_idle_once_the_last_permit_is_back() {
+    async fn the_store_is_idle_once_the_last_permit_returns() {
         let all = PermitsOfAll::new(2);
         all.idle().await;
         let options = CqlOptions::default();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_bound_holds_for_sessions_that_are_open_and_for_those_to_come() {
+    async fn a_new_bound_applies_to_open_and_later_sessions() {
         let all = PermitsOfAll::new(4);
         let open = all.of_a_session(&CqlOptions::default());
         let mut out: Vec<_> = (0..4).map(|_| open.try_take().unwrap()).collect();
@@ -326,7 +326,7 @@ mod tests {
 
     /// Permits in use stay valid. They are not given out again until the limit allows it.
     #[tokio::test]
-    async fn a_limit_that_shrinks_and_grows_is_kept() {
+    async fn a_changing_limit_is_respected() {
         let permits = permits(64);
         let mut out: Vec<_> = (0..64).map(|_| permits.try_take().unwrap()).collect();
         let mut now = Instant::now();

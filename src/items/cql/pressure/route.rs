@@ -242,14 +242,14 @@ mod tests {
     proptest::proptest! {
         /// The domain has a separate Murmur3, which names no driver.
         #[test]
-        fn the_tokens_of_the_domain_are_the_drivers(key: Vec<u8>) {
+        fn the_tokens_of_the_domain_equal_the_drivers(key: Vec<u8>) {
             let token = Murmur3Partitioner.hash_one(&key);
             proptest::prop_assert_eq!(crate::domain::Token::of_bytes(&key).as_i64(), token.value());
         }
     }
 
     #[test]
-    fn a_node_that_hangs_is_asked_once_a_second_until_it_answers() {
+    fn a_hanging_node_is_probed_once_a_second_until_it_answers() {
         let health = NodeHealth::default();
         let (node, other, start) = (Uuid::from_u128(1), Uuid::from_u128(2), Instant::now());
         let at = |millis| start + Duration::from_millis(millis);

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tablets_are_off_unless_they_are_asked_for() {
+    fn tablets_are_off_by_default() {
         let clause = |release| Dialect::Scylla.tablets_clause(TabletsChoice::Auto, release);
         for old in ["5.4.2", "5.2.0-rc1", "2023.1.3", "2024.1.9"] {
             assert_eq!(clause(old), "", "{old} knows no tablets");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn scylla_is_not_asked_to_read_with_each_quorum() {
+    fn scylla_does_not_read_with_each_quorum() {
         let reads = |read_consistency| CqlOptions { read_consistency, ..CqlOptions::default() };
         let refused = Dialect::Scylla.check_consistency(&reads(Consistency::EachQuorum)).unwrap_err();
         assert!(refused.contains("items.cql.read_consistency") && refused.contains("QUORUM"), "{refused}");
@@ -175,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_by_value_searches_again_where_a_search_may_miss_rows() {
+    fn a_removal_by_value_searches_again_if_a_search_may_miss_rows() {
         assert!(Dialect::Scylla.may_miss_rows() && !Dialect::Cassandra.may_miss_rows());
     }
 
     #[test]
-    fn each_dialect_has_its_own_files() {
+    fn each_dialect_has_separate_files() {
         let first = |dialect: Dialect| dialect.migrations()[0];
         assert_eq!(first(Dialect::Scylla).name, first(Dialect::Cassandra).name);
         assert_ne!(first(Dialect::Scylla), first(Dialect::Cassandra));

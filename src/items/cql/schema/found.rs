@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_is_whole_once_every_node_has_built_it() {
+    fn an_index_is_complete_once_every_node_has_built_it() {
         let nodes = [1, 2, 3].map(Uuid::from_u128);
         let unbuilt = |statuses: &[(u128, &str)]| {
             let statuses: Vec<_> =
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_is_being_built_is_waited_for_and_not_made_again() {
+    fn an_index_under_construction_is_awaited_and_not_created_again() {
         let target = r#"{"pk":["feature_key","entity_id"],"ck":["value"]}"#;
         let options = HashMap::from([("target".to_owned(), target.to_owned())]);
         let found = FoundIndex { kind: "COMPOSITES".to_owned(), options, building_on: 2 };

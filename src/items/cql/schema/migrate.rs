@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_column_that_is_added_is_looked_for() {
+    fn only_added_columns_are_searched_for() {
         let column = added_column("ALTER TABLE \"Lists\".list_bags ADD states BLOB");
         assert_eq!(column, Some(("Lists", "list_bags", "states")));
         for other in ["ALTER TABLE \"Lists\".list_bags WITH default_time_to_live = 7", "CREATE TABLE \"a\".b (ADD INT)"]

@@ -172,7 +172,7 @@ mod tests {
                             'NetworkTopologyStrategy', 'north''s': 3, 'south': 2}";
 
     #[test]
-    fn the_statements_for_scylla_are_these() {
+    fn the_statements_for_scylla_match_their_snapshot() {
         assert_eq!(
             all(SCYLLA),
             [
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_statements_for_cassandra_are_these() {
+    fn the_statements_for_cassandra_match_their_snapshot() {
         assert_eq!(
             all(CASSANDRA),
             [
@@ -231,7 +231,7 @@ mod tests {
     /// ScyllaDB cannot be run here: each statement that it is sent must be one that its manual has, on
     /// a page that the operators' page names.
     #[test]
-    fn each_statement_for_scylla_is_held_to_a_page_of_its_manual() {
+    fn each_statement_for_scylla_names_a_page_of_its_manual() {
         use crate::items::cql::Texts;
         use crate::items::cql::statements::bags::BagTexts;
         use crate::items::cql::statements::buckets::BucketTexts;

@@ -122,7 +122,7 @@ mod tests {
     use crate::items::cql::options::Consistency;
 
     #[test]
-    fn reads_meet_all_writes_where_both_ask_more_replicas_than_there_are() {
+    fn reads_see_all_writes_if_both_reach_more_replicas_than_exist() {
         let meets = |read_consistency, write_consistency, replicas| {
             overlap(&CqlOptions { read_consistency, write_consistency, ..CqlOptions::default() }, replicas)
         };
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn tablets_are_cautioned_of_with_the_remedy() {
+    fn tablets_cause_a_warning_with_the_remedy() {
         let told = on_tablets("lists");
         assert!(told.contains("lists") && told.contains("items.cql.tablets = \"disabled\""), "{told}");
     }
 
     #[test]
-    fn what_gives_up_a_promise_is_cautioned_of() {
+    fn settings_that_weaken_a_promise_cause_a_warning() {
         let cautions = |read_consistency, write_consistency, replicas, simple| {
             let options = CqlOptions { read_consistency, write_consistency, ..CqlOptions::default() };
             cautions_of(&options, replicas, simple)

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_is_told_apart() {
+    fn states_of_a_schema_are_distinguished() {
         let state = |found: FoundSchema| found.state(Dialect::Cassandra);
         assert_eq!(state(whole()), SchemaState::Current);
         assert_eq!(state(FoundSchema::default()), SchemaState::Missing);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_foreign() {
+    fn unknown_tables_are_foreign() {
         let is_foreign = |found: FoundSchema| matches!(found.state(Dialect::Scylla), SchemaState::Foreign { .. });
         let mut other = whole();
         other.columns[3] = "value regular -1 text none".to_owned();
@@ -254,7 +254,7 @@ mod tests {
 
     /// An older release finds the schema of a newer one.
     #[test]
-    fn a_newer_schema_is_served_where_each_of_its_files_says_so() {
+    fn a_newer_schema_is_served_if_each_of_its_files_permits_it() {
         let mut found = FoundSchema { applied: (1..=3).collect(), ..whole() };
         found.columns.push("weight regular -1 int none".to_owned());
         let with = |served_from: &[(i32, i32)]| {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_judged_by_what_it_is_on() {
+    fn an_index_is_recognized_by_its_column() {
         let state = |dialect, found| FoundSchema { index: Some(found), ..whole() }.state(dialect);
         let local = r#"{"pk":["feature_key","entity_id"],"ck":["value"]}"#;
         assert_eq!(state(Dialect::Scylla, index(local, "COMPOSITES")), SchemaState::Current);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn no_state_asks_to_remove_anything() {
+    fn no_state_recommends_a_removal() {
         let states = [
             SchemaState::Missing,
             SchemaState::Older { applied: 1, wanted: 2 },
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_but_one_says_what_to_do() {
+    fn every_state_but_one_has_a_remedy() {
         for state in [
             SchemaState::Missing,
             SchemaState::Older { applied: 1, wanted: 2 },

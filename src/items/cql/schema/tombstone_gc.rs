@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_kept_the_mode_of_one_replica_are_named_with_the_remedy() {
+    fn tables_with_the_mode_of_one_replica_are_named_with_the_remedy() {
         let kept = [table(TABLE, "timeout"), table(BAGS, "repair"), table("list_items_by_value_index", "timeout")];
         let note = judge("Lists", 3, &kept).unwrap();
         assert!(note.contains("has 3 replicas"), "{note}");

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_texts_are_these() {
+    fn the_texts_match_their_snapshot() {
         let texts = BagTexts::of("Lists", Dialect::Cassandra);
         let list = "WHERE feature_key = ? AND entity_id = ?";
         assert_eq!(
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bag_is_written_by_transactions_alone() {
+    fn a_bag_is_written_only_by_transactions() {
         for dialect in [Dialect::Cassandra, Dialect::Scylla] {
             for text in BagTexts::of("k", dialect).all() {
                 let is_transaction = text.ends_with("IF state = ? AND states = ?") && !text.contains("TIMESTAMP");

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_texts_are_these() {
+    fn the_texts_match_their_snapshot() {
         let texts = BucketTexts::of("Lists", Dialect::Cassandra);
         let names = "SELECT bucket FROM \"Lists\".list_buckets WHERE feature_key = ? AND entity_id = ? AND bucket >= ? AND \
                      bucket < ?";

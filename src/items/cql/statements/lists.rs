@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_texts_are_these() {
+    fn the_texts_match_their_snapshot() {
         let texts = Texts::of("Lists", Dialect::Cassandra);
         assert_eq!(
             texts.get,
@@ -217,7 +217,7 @@ mod tests {
     /// `SELECT * FROM t USING TIMEOUT ?`, and `USING TIMESTAMP 42 AND TIMEOUT 50ms` in what modifies. In a
     /// SELECT the clause stands last (cql/dml/select.html), in a DELETE before WHERE (cql/dml/delete.html).
     #[test]
-    fn scylladb_is_told_how_long_it_may_work() {
+    fn statements_for_scylladb_have_a_timeout() {
         let (plain, texts) = (Texts::of("k", Dialect::Cassandra), Texts::of("k", Dialect::Scylla));
         assert_eq!(texts.get, plain.get + " USING TIMEOUT ?");
         assert_eq!(texts.get_with_writetime, plain.get_with_writetime + " USING TIMEOUT ?");

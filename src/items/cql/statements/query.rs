@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_where_their_statement_has_them() {
+    fn values_are_bound_in_the_order_of_their_statement() {
         let within = Some(CqlDuration { months: 0, days: 0, nanoseconds: 7 });
         let partition = Some(["f", "e"]);
         let read = Query::of_partition(ListStatement::Get, ["a".into(), 5_i32.into()]).with_partition(partition);

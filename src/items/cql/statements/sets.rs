@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_texts_are_these() {
+    fn the_texts_match_their_snapshot() {
         let texts = SetTexts::of("Lists", Dialect::Cassandra);
         let item = "WHERE feature_key = ? AND entity_id = ? AND kind = 'item'";
         let member = "WHERE feature_key = ? AND entity_id = ? AND kind = 'member'";
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn scylladb_is_told_how_long_it_may_work_but_in_batches() {
+    fn statements_for_scylladb_have_a_timeout_outside_of_batches() {
         let (plain, texts) = (SetTexts::of("k", Dialect::Cassandra), SetTexts::of("k", Dialect::Scylla));
         let reads = |texts: SetTexts| texts.all().into_iter().filter(|text| text.starts_with("SELECT"));
         for (told, plain) in reads(texts.clone()).zip(reads(plain.clone())) {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_write_sets_its_timestamp_and_all_but_walks_their_partition() {
+    fn every_write_sets_its_timestamp_and_all_statements_but_walks_their_partition() {
         for dialect in [Dialect::Cassandra, Dialect::Scylla] {
             for text in SetTexts::of("k", dialect).all() {
                 assert!(text.starts_with("SELECT") || text.contains("TIMESTAMP ?"), "{text}");

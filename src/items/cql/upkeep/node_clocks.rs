@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_wrong_clock_leads_nobody_astray() {
+    fn one_wrong_clock_does_not_change_the_estimate() {
         assert_eq!(median(Vec::new()), None);
         assert_eq!(median(vec![7]), Some(7));
         assert_eq!(median(vec![9_000, 7]), Some(7));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_number_are_one() {
+    fn spellings_of_one_number_are_equal() {
         for (one, spellings) in [
             ("0", vec!["0", "-0", "0.0", "0e7", "-0.000E-3"]),
             ("1", vec!["1", "1.0", "10e-1", "0.1e1", "0.001E+3", "1e0"]),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_number_is_none() {
+    fn anything_but_a_json_number_is_none() {
         for bad in ["", "-", "+1", "01", "1.", ".5", "1e", "1e+", "1e1.5", "0x1", "NaN", "1_0", "1e1234567890123456789"]
         {
             assert_eq!(canonical(bad), None, "{bad}");
@@ -132,14 +132,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_numbers_are_compared_and_written_as_such(a: i64, b: i64) {
+        fn integers_are_compared_and_written_as_integers(a: i64, b: i64) {
             let [x, y] = [a, b].map(|n| Decimal::parse(&n.to_string()).unwrap());
             prop_assert_eq!(x.cmp(&y), a.cmp(&b));
             prop_assert_eq!(canonical(&a.to_string()), Some(a.to_string()));
         }
 
         #[test]
-        fn fractions_are_compared_as_such(a in -1e6..1e6_f64, b in -1e-6..1e6_f64) {
+        fn fractions_are_compared_exactly(a in -1e6..1e6_f64, b in -1e-6..1e6_f64) {
             let [x, y] = [a, b].map(|n| Decimal::parse(&n.to_string()).unwrap());
             prop_assert_eq!(x.cmp(&y), a.total_cmp(&b));
         }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_are_found_in_whatever_order_they_stand() {
+    fn properties_are_found_in_any_order() {
         let found = |json: &str, name: &str| {
             let document = ShallowDocument::parse(json.as_bytes()).unwrap();
             document.property(name).map(|value| value.get().to_owned())

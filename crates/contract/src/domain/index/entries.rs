@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bag_holds_for_its_present_entry_alone() {
+    fn a_bag_matches_only_its_present_entry() {
         let by_score = index(&["/country"], Some("/score"));
         let condition = |value, min, max| by_score.condition(&[value], min, max).unwrap();
         let bag = ShallowDocument::parse(br#"{"country": ["GB", "FR"], "score": 7.5}"#).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_tell_by_themselves_what_has_a_name_and_a_place_of_its_own() {
+    fn entries_reveal_short_values_of_unordered_indexes() {
         let name = |index: &IndexSpec, value: &str| index.condition(&[value], None, None).unwrap().entity().unwrap();
         let tells = |index: &IndexSpec, value: &str| index.tells(&name(index, value));
         assert!(tells(&index(&["/a"], None), "\"GB\"") && tells(&index(&["/a"], None), "1e5"));

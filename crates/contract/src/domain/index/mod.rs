@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_has_one_property_to_eight_each_once() {
+    fn an_index_has_one_to_eight_distinct_properties() {
         let spec = |properties: &[&str]| {
             IndexSpec::new(properties.iter().map(|p| Pointer::new(p).unwrap()).collect(), None).is_ok()
         };

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_in_the_order_of_what_they_are_of() {
+    fn places_have_the_order_of_their_values() {
         let ordered = [
             "-1e400",
             "-1e308",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_time_has_no_place() {
+    fn only_numbers_and_times_have_a_place() {
         for bad in ["", "x", "\"5\"", "true", "2024-08-29", "2024-08-29 16:44:05", "1e1234567890123456789"] {
             assert!(OrderValue::parse(bad).is_err(), "{bad}");
         }
@@ -149,7 +149,7 @@ mod tests {
         }
 
         #[test]
-        fn whole_numbers_have_places_of_their_own(a in -(1_i64 << 51)..1 << 51, b in -(1_i64 << 51)..1 << 51) {
+        fn integers_have_distinct_places(a in -(1_i64 << 51)..1 << 51, b in -(1_i64 << 51)..1 << 51) {
             prop_assert_eq!(place(&a.to_string()).cmp(&place(&b.to_string())), a.cmp(&b));
         }
     }

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pointers_of_the_rfc_find_what_it_says() {
+    fn the_pointers_of_the_rfc_find_its_values() {
         for (pointer, expected) in [
             ("/foo", r#"["bar", "baz"]"#),
             ("/foo/0", r#""bar""#),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn missing_values_are_not_found() {
         for pointer in ["/bar", "/foo/2", "/foo/00", "/foo/01", "/foo/-", "/foo/+1", "/foo/bar", "/a~1b/0", "/foo/0/0"]
         {
             assert_eq!(found(pointer, SAMPLE), None, "{pointer}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_cannot_be_are_refused() {
+    fn impossible_paths_are_refused() {
         let long = format!("/{}", "a".repeat(Pointer::BYTES_MAX));
         for bad in ["", "a", "a/b", "/a~", "/a~2", "/~é", "$.a", &long] {
             assert_eq!(Pointer::new(bad).map_err(|e| e.code), Err(Code::InvalidArgument), "{bad}");

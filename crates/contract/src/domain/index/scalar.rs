@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scalar_is_refused() {
+    fn anything_but_a_scalar_is_refused() {
         for bad in ["", "GB", "[1]", "{}", "1 2", "01", "\"a", "1e1234567890123456789", "nul"] {
             assert!(Scalar::parse(bad).is_err(), "{bad}");
         }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_the_server_reads_as_the_same() {
+    fn the_server_reads_bodies_as_the_client_wrote_them() {
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         let between = WindowBounds { min_timestamp: at(7), max_timestamp: at(7) };
         let top = Aggregate { k: Some(5), ..Aggregate::new("top", AggregateFunction::Top).of("/a~1b").unwrap() };

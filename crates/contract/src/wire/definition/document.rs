@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_change_makes_is_refused() {
+    fn documents_that_no_change_produces_are_refused() {
         for (good, bad) in [
             ("\"user\"", "\"us#er\""),
             ("\"seen\"", "\"a b\""),

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn contradictory_properties_are_refused() {
         for bad in [
             r#"{"ttl":"0s"}"#,
             r#"{"max_items":9}"#,
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_inherits_what_it_is_not_given() {
+    fn a_new_version_inherits_omitted_properties() {
         assert_eq!(GivenProperties::default().inheriting(&full()), Ok(full()));
         let given = GivenProperties {
             ttl: Some(Ttl::MIN),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overrides_makes_the_same_of_the_inherited_properties() {
+    fn overrides_reproduce_the_version_from_inherited_properties() {
         for (properties, inherited) in
             [(full(), VersionProperties::default()), (VersionProperties::default(), full()), (full(), full())]
         {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_changes_what_can_be_changed() {
+    fn an_update_changes_changeable_properties() {
         let wanted = VersionProperties { ttl: Ttl::MIN, max_items: None, bucket: Some(Bucket::Day), ..full() };
         let differences = GivenProperties::differences(&wanted, &full());
         let expected = GivenProperties {

@@ -10,7 +10,7 @@ use crate::sim_disk::SimDisk;
 const HOUR: u64 = 3_600 * SECOND;
 
 #[test]
-fn a_clock_that_was_ahead_for_a_moment_takes_neither_members_nor_their_entries() {
+fn a_clock_that_is_briefly_ahead_drops_neither_members_nor_entries() {
     runtime().block_on(async {
         for identity in ALL {
             let (disk, set) = (SimDisk::default(), set(0, identity));
@@ -40,7 +40,7 @@ fn a_clock_that_was_ahead_for_a_moment_takes_neither_members_nor_their_entries()
 }
 
 #[test]
-fn what_expired_while_the_store_was_closed_goes_after_an_hour() {
+fn items_that_expired_while_the_store_was_closed_are_dropped_after_an_hour() {
     runtime().block_on(async {
         let (disk, list) = (SimDisk::default(), list(0));
         let opened = open(&disk, small_options(Fsync::Group)).await;

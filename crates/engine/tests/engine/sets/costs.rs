@@ -24,7 +24,7 @@ async fn filled(disk: &SimDisk, set: &ListKey, members: u64) -> Opened {
 
 /// Blocks of data files that are read, which does not depend on the machine.
 #[test]
-fn members_of_long_sets_are_found_removed_and_added_with_as_few_blocks_as_of_short_ones() {
+fn members_of_long_sets_cost_as_few_blocks_as_of_short_ones() {
     runtime().block_on(async {
         let mut reads = Vec::new();
         for members in [100, 100_000] {
@@ -57,7 +57,7 @@ fn members_of_long_sets_are_found_removed_and_added_with_as_few_blocks_as_of_sho
 
 /// Data that need not be requested from the disk must be updated by every write.
 #[test]
-fn a_set_that_is_looked_into_again_and_again_is_found_in_memory_as_every_write_leaves_it() {
+fn a_frequently_searched_set_is_served_from_memory_and_stays_current() {
     const LONG: u64 = 3_000;
     runtime().block_on(async {
         let op = operation(START, 100_000_000);

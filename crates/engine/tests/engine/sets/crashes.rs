@@ -89,12 +89,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_loss_of_power_leaves_each_member_once_and_found(seed: u64) {
+    fn a_loss_of_power_leaves_each_member_once_and_searchable(seed: u64) {
         runtime().block_on(crash(seed, true));
     }
 
     #[test]
-    fn a_kill_leaves_each_member_once_and_found(seed: u64) {
+    fn a_kill_leaves_each_member_once_and_searchable(seed: u64) {
         runtime().block_on(crash(seed, false));
     }
 }

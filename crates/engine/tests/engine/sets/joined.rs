@@ -57,7 +57,7 @@ fn random_adds(rng: &mut Rng, identity: Identity, count: u64) -> Vec<(OpContext,
 }
 
 #[test]
-fn adds_that_wait_together_are_one_write_and_leave_what_they_would_one_by_one() {
+fn joined_adds_are_one_write_with_the_result_of_single_adds() {
     runtime().block_on(async {
         for (seed, identity) in (0..48).zip(ALL.into_iter().cycle()) {
             let (disk, mut rng) = (SimDisk::default(), Rng(seed));
@@ -104,7 +104,7 @@ fn adds_that_wait_together_are_one_write_and_leave_what_they_would_one_by_one() 
 
 /// A failed write fails for all of its adds, and none of them has an effect.
 #[test]
-fn adds_that_are_one_write_fail_together() {
+fn joined_adds_fail_together() {
     runtime().block_on(async {
         let (disk, set) = (SimDisk::default(), set(0, KEYS));
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -129,7 +129,7 @@ fn adds_that_are_one_write_fail_together() {
 
 /// After a crash, an add, or all adds of one write, are complete or absent.
 #[test]
-fn adds_that_are_one_write_survive_a_crash_as_one() {
+fn joined_adds_survive_a_crash_together() {
     runtime().block_on(async {
         let mut seen = [0; 3];
         for seed in 0..60 {
@@ -163,7 +163,7 @@ fn adds_that_are_one_write_survive_a_crash_as_one() {
 }
 
 #[test]
-fn an_add_that_comes_after_a_removal_waits_behind_it() {
+fn an_add_after_a_removal_waits_for_it() {
     runtime().block_on(async {
         let (disk, set) = (SimDisk::default(), set(0, KEYS));
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -191,7 +191,7 @@ fn an_add_that_comes_after_a_removal_waits_behind_it() {
 
 /// The turns that block other operations end with a session, and its writes may still be queued then.
 #[test]
-fn a_session_that_follows_another_sees_what_that_one_has_left_queued() {
+fn a_later_session_sees_queued_writes_of_an_earlier_one() {
     runtime().block_on(async {
         for keep in [Keep::Newest, Keep::Oldest] {
             let identity = Identity::Key(keep);

@@ -83,7 +83,7 @@ fn spacious_options() -> EmbeddedOptions {
 }
 
 #[test]
-fn what_goes_with_a_set_is_no_entity_of_its_own() {
+fn entries_of_a_set_are_not_entities() {
     runtime().block_on(async {
         let opened = open(&SimDisk::default(), small_options(Fsync::Group)).await;
         for number in 0..20 {
@@ -111,7 +111,7 @@ fn stored_in_files(disk: &SimDisk) -> u64 {
 }
 
 #[test]
-fn entries_go_once_their_items_are_gone_and_not_before() {
+fn entries_are_removed_only_after_their_items() {
     runtime().block_on(async {
         for identity in [VALUES, KEYS] {
             let (disk, set) = (SimDisk::default(), set(0, identity));
@@ -142,7 +142,7 @@ fn entries_go_once_their_items_are_gone_and_not_before() {
 }
 
 #[test]
-fn entries_of_what_a_bounded_set_does_not_show_go_too() {
+fn entries_of_hidden_items_of_a_bounded_set_are_removed_too() {
     runtime().block_on(async {
         let (disk, set) = (SimDisk::default(), set(0, KEYS));
         let opened = open(&disk, small_options(Fsync::Group)).await;
@@ -178,7 +178,7 @@ fn entries_of_what_a_bounded_set_does_not_show_go_too() {
 }
 
 #[test]
-fn what_was_removed_leaves_neither_items_nor_entries() {
+fn removals_leave_neither_items_nor_entries() {
     runtime().block_on(async {
         let everything = Removal::Between(Bounds::ALL);
         let members = Removal::Members((0..MEMBERS).map(name).collect());
@@ -204,7 +204,7 @@ fn what_was_removed_leaves_neither_items_nor_entries() {
 
 /// Otherwise a member whose item still exists could be added twice.
 #[test]
-fn entries_of_a_bounded_set_stay_for_as_long_as_their_items_do() {
+fn entries_of_a_bounded_set_stay_as_long_as_their_items() {
     runtime().block_on(async {
         // The set and its entries are in two partitions, of which one is merged while the bound is known.
         for first_alone in [true, false] {

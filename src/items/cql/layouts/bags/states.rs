@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_finds_itself_among_the_states_that_others_replaced() {
+    fn a_swap_is_found_among_replaced_states() {
         for before in [Row::default(), Row::default().swapped(), Row::default().after_others(50)] {
             let own = before.swapped();
             for others in 0..=REPLACED_MAX {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_that_was_never_applied_finds_the_state_that_it_was_to_replace() {
+    fn an_unapplied_swap_finds_its_expected_state() {
         for before in [Row::default(), Row::default().swapped(), Row::default().after_others(50)] {
             let own = before.swapped();
             for others in 0..=REPLACED_MAX {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_concluded_from_states_of_which_a_swap_of_an_older_release_is_missing() {
+    fn incomplete_states_of_older_releases_decide_nothing() {
         let before = Row::default().swapped();
         let own = before.swapped();
         for made in [own.clone(), before.clone()] {

@@ -279,7 +279,7 @@ mod tests {
     use crate::domain::NewItem;
 
     #[test]
-    fn an_id_leads_to_the_note_and_no_other_bytes_do() {
+    fn only_valid_ids_lead_to_a_note() {
         let noted = Noted { minute: -7, shard: 3, id: Uuid::from_u128(9), written: i64::MAX };
         assert_eq!(Noted::unpack(&noted.pack()), Some(noted));
         let bytes = noted.pack().as_bytes().to_vec();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_is_read_as_it_was_noted_unless_it_is_very_much() {
+    fn removed_entries_are_read_as_noted_within_a_bound() {
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         let list = list_of("user#|by~3", "[\"a\",1]").unwrap();
         let value = Bytes::from_static("é-1".as_bytes());

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn items_go_to_their_buckets() {
+    fn items_are_added_to_their_buckets() {
         let op = op("2026-11-23T00:00:00Z", 30);
         let parts = parts(
             &op,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_asks_for_no_longer_life_than_a_database_takes_if_its_items_do_not() {
+    fn a_directory_row_has_at_most_the_longest_ttl_of_the_database() {
         let op = op("2037-06-01T00:00:00Z", 100);
         let found = parts(&op, Bucket::Year, &["2037-06-01T00:00:00Z"]);
         assert!(found[0].until > YEAR_2038);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_cannot_live_as_long_as_its_bucket_is_relied_on_for_no_longer() {
+    fn a_directory_row_counts_only_while_it_lives() {
         let op = op("2050-01-01T00:00:00Z", 7_300);
         let found = parts(&op, Bucket::Year, &["2050-01-01T00:00:00Z"]);
         let (_, until, (_, secs, ttl)) = due(&op, &found[0]).unwrap();

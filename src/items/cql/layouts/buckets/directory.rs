@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_emptied_before_the_first_bucket_that_is_kept() {
+    fn buckets_before_the_first_kept_one_are_emptied() {
         let id = FeatureId { entity_type: EntityType::new("user").unwrap(), name: FeatureName::new("seen").unwrap() };
         let key = FeatureKey::new(&id, &VersionLabel::default_version(), Generation::FIRST);
         let list = ListKey::new(key.with_bucket(Some(Bucket::Month)), EntityId::new("u-1").unwrap());

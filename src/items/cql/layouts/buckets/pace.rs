@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fewer_rows_buckets_have_the_more_are_read_at_once() {
+    fn buckets_with_fewer_rows_are_read_in_larger_numbers() {
         for (rows, missing, expected) in [(0, 51, 16), (1, 50, 16), (10, 41, 5), (40, 11, 1), (1_000, 1, 1)] {
             let mut pace = Pace::default();
             assert_eq!(pace.buckets(missing), 1);

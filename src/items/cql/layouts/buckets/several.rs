@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_as_large_as_what_is_asked_for_and_end() {
+    fn pages_have_the_requested_size_and_end() {
         assert_eq!(paging(8, 16), (128, 1 + MORE_PAGES));
         assert_eq!(paging(125, 16), (500, 4 + MORE_PAGES));
         assert_eq!(paging(0, 16), (1, 1 + MORE_PAGES));

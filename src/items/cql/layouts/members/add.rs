@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_stay_is_not_written() {
+    fn superseded_items_are_not_written() {
         assert_eq!(replaced(Keep::Newest, &[held(1, 5, 3)], &held(2, 4, 9)), []);
         assert_eq!(replaced(Keep::Oldest, &[held(1, 5, 3)], &held(2, 6, 9)), []);
     }
 
     #[test]
-    fn what_goes_is_deleted_at_the_moment_at_which_it_was_written() {
+    fn superseded_items_are_deleted_at_their_write_timestamp() {
         let (mine, theirs, new) = (held(2, 5, 3), held(1, 6, 4), held(2, 7, 9));
         let expected = [
             &[MemberChange::DropRow { key: mine.key, written: 3 }][..],
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_add_each_member_stays_once() {
+    fn each_member_of_an_add_is_stored_once() {
         let item = |at: u64| NewItem {
             timestamp: Timestamp::from_nanos(at).unwrap(),
             value: Bytes::from_static(b"v"),

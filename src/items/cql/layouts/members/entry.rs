@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_decides_whoever_wrote_last() {
+    fn the_rule_decides_regardless_of_the_last_writer() {
         for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
             let all = [held(1, 5, 30), held(2, 7, 10), held(3, 6, 20)];
             let entry = entry(&order.map(|n: usize| all[n].clone()));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_visible_does_not_stand() {
+    fn invisible_items_do_not_count() {
         let both = entry(&[held(1, 5, 1), held(2, 50, 2)]);
         assert_eq!(both.standing(&op(55, 10), Keep::Oldest), Some(&both.held[1]), "hidden by the TTL");
         assert_eq!(both.standing(&op(65, 3_600), Keep::Oldest), Some(&both.held[1]), "past its own expiry");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_expiry_of_the_same_item_holds() {
+    fn the_last_expiry_of_an_item_applies() {
         let shortened = Held { expires_at: 8 * SECOND, ..held(2, 5, 9) };
         let both = entry(&[held(1, 5, 3), shortened]);
         assert!(both.standing(&op(7, 60), Keep::Newest).is_some_and(|held| held.writer == 2));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn short_texts_are_their_own_places() {
+    fn short_texts_are_stored_unchanged() {
         assert_eq!(place_of(b"u-17"), "u-17");
         assert_eq!(place_of(b"#1"), "##1");
         assert_eq!(place_of(b""), "#47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
@@ -154,13 +154,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn members_have_places_of_their_own(a: Vec<u8>, b: Vec<u8>, text in "#{0,3}[a-z]{0,3}", other in "#{0,3}[a-z]{0,3}") {
+        fn members_have_distinct_places(a: Vec<u8>, b: Vec<u8>, text in "#{0,3}[a-z]{0,3}", other in "#{0,3}[a-z]{0,3}") {
             prop_assert_eq!(place_of(&a) == place_of(&b), a == b);
             prop_assert_eq!(place_of(text.as_bytes()) == place_of(other.as_bytes()), text == other);
         }
 
         #[test]
-        fn keyed_items_are_put_together_again(key in "#{0,3}[^\0]{1,100}", value: Vec<u8>) {
+        fn keyed_items_are_restored(key in "#{0,3}[^\0]{1,100}", value: Vec<u8>) {
             let stored = MemberKey::new(&key).unwrap().store(&value);
             let identity = Identity::Key(Keep::Newest);
             let place = place_of(identity.member(&stored));

@@ -218,7 +218,7 @@ mod tests {
     use crate::domain::{Timestamp, ValueDigest};
 
     #[test]
-    fn whole_entries_go_by_the_latest_write_of_those_that_go_together() {
+    fn removed_entries_share_their_latest_write_timestamp() {
         let key = ItemKey::new(Timestamp::from_nanos(7).unwrap(), ValueDigest::of(b"v"));
         let held = |written| Held { writer: 1, key, written, expires_at: 9, stored: Bytes::new() };
         let all: Vec<_> = (0..1_200).rev().map(held).collect();

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_is_met_once_and_memory_is_bounded() {
+    fn a_member_is_returned_once_and_memory_is_bounded() {
         let mut met = Met::default();
         assert_eq!(["a", "b", "a"].map(|member| met.is_new(member)), [true, true, false]);
         let counted = (0..COMPARED_MAX + 10).filter(|n| met.is_new(&format!("m-{n}"))).count();

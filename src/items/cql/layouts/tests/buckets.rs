@@ -13,7 +13,7 @@ fn items_of_days(days: u64, each: u64) -> Vec<(Timestamp, Bytes)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_go_over_the_borders_of_buckets() {
+async fn pages_cross_borders_of_buckets() {
     for (days, each) in [(5, 20), (40, 2), (1, 50)] {
         let (server, list, all) = (Server::new(), bucketed(Bucket::Day), items_of_days(days, each));
         server.add(&list, &all).await.unwrap();
@@ -31,7 +31,7 @@ async fn pages_go_over_the_borders_of_buckets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn buckets_without_items_are_passed() {
+async fn buckets_without_items_are_skipped() {
     let (server, list, all) = (Server::new(), bucketed(Bucket::Day), items_of_days(30, 3));
     server.add(&list, &all).await.unwrap();
     let emptied = Bounds { min_timestamp: ago(25 * DAY), max_timestamp: ago(5 * DAY) };

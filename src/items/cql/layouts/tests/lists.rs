@@ -6,7 +6,7 @@ use crate::items::cql::statements::Name;
 use crate::items::cql::statements::lists::ListStatement;
 
 #[tokio::test(start_paused = true)]
-async fn pages_have_each_item_once_wherever_the_cluster_cuts_them() {
+async fn pages_have_each_item_once_at_any_cut() {
     let (server, all) = (Server::new(), items(120));
     server.add(&list(), &all).await.unwrap();
     for limits in cuts() {
@@ -68,7 +68,7 @@ async fn a_removal_between_two_moments_leaves_one_tombstone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bounded_list_shows_its_newest_items_alone() {
+async fn a_bounded_list_shows_only_its_newest_items() {
     let (server, all) = (Server::new().showing(10), items(25));
     server.add(&list(), &all).await.unwrap();
     for limits in cuts() {
@@ -112,7 +112,7 @@ async fn a_write_that_is_lost_for_good_has_an_unknown_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removal_takes_items_of_a_server_whose_clock_is_ahead() {
+async fn a_removal_includes_items_of_a_server_whose_clock_is_ahead() {
     let server = Server::new();
     let ahead = ManualClock::at(Timestamp::from_nanos(server.clock.now().as_nanos() + 60 * NANOS_PER_SEC).unwrap());
     let other = Server::with(&server.cluster, &Arc::new(ahead));
@@ -123,7 +123,7 @@ async fn a_removal_takes_items_of_a_server_whose_clock_is_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_asks_for_no_more_rows_than_it_needs() {
+async fn a_page_requests_only_needed_rows() {
     let server = Server::new();
     server.add(&list(), &items(900)).await.unwrap();
     server.cluster.take_attempts();

@@ -97,7 +97,7 @@ async fn check(server: &Server, list: &ListKey, model: &Model, random: &mut fast
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_layout_reads_as_a_sorted_list_does() {
+async fn every_layout_reads_like_a_sorted_list() {
     let lists = [list(), bucketed(Bucket::Day), bucketed(Bucket::Week), bucketed(Bucket::Month), set(Keep::Newest)];
     for (seed, list) in (0..).zip(lists.iter().flat_map(|list| [list; 3])) {
         let mut random = fastrand::Rng::with_seed(seed);

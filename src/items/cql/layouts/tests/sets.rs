@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn pages_have_each_member_once_wherever_the_cluster_cuts_them() {
+async fn pages_have_each_member_once_at_any_cut() {
     let (server, all) = (Server::new(), items(60));
     server.add(&set(Keep::Newest), &all).await.unwrap();
     for limits in cuts() {
@@ -19,7 +19,7 @@ async fn pages_have_each_member_once_wherever_the_cluster_cuts_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_stays_once_where_its_rule_has_it() {
+async fn a_member_is_stored_once_by_its_rule() {
     for (keep, stays) in [(Keep::Newest, ago(1)), (Keep::Oldest, ago(9))] {
         let (server, set) = (Server::new(), set(keep));
         for secs in [5, 9, 1, 3] {
@@ -34,7 +34,7 @@ async fn a_member_stays_once_where_its_rule_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_servers_replace_what_the_other_has_added() {
+async fn two_servers_replace_each_others_items() {
     let server = Server::new();
     let (other, set) = (Server::with(&server.cluster, &server.clock), set(Keep::Newest));
     server.add(&set, &[(ago(9), value("a"))]).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_set_with_too_many_tombstones_of_entries_is_counted_by_its_rows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bounded_set_shows_its_newest_members_alone() {
+async fn a_bounded_set_shows_only_its_newest_members() {
     let (server, set, all) = (Server::new().showing(10), set(Keep::Newest), items(25));
     server.add(&set, &all).await.unwrap();
     for limits in cuts() {
@@ -70,7 +70,7 @@ async fn a_bounded_set_shows_its_newest_members_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settled_members_between_two_moments_go_by_one_range() {
+async fn settled_members_between_two_moments_are_removed_by_one_range() {
     let (server, set, all) = (Server::new(), set(Keep::Newest), items(40));
     server.add(&set, &all).await.unwrap();
     server.pass(Duration::from_secs(20));

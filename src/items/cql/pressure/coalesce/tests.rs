@@ -95,7 +95,7 @@ impl Session {
 const NOW: u64 = 10_000_000_000;
 
 #[tokio::test]
-async fn what_overlaps_makes_two_requests_and_each_joins_one_not_yet_sent() {
+async fn overlapping_reads_make_two_requests_and_join_unsent_ones() {
     let mut session = Session::new();
     let first = session.read(query("u-1"), NOW, 5_000).await;
     let (_, answer_first) = session.sent.recv().await.unwrap();
@@ -118,7 +118,7 @@ async fn what_overlaps_makes_two_requests_and_each_joins_one_not_yet_sent() {
 
 /// Twelve gets once waited up to 600 ms for the one before them, which alone was slow.
 #[tokio::test]
-async fn the_next_does_not_wait_for_one_that_is_slow() {
+async fn the_next_read_does_not_wait_for_a_slow_one() {
     let mut session = Session::with(Duration::from_millis(20), Permits::new(8, NEVER, Arc::default()));
     let slow = session.read(query("u-1"), NOW, 60_000).await;
     let (_, answer_slow) = session.sent.recv().await.unwrap();
@@ -160,7 +160,7 @@ async fn reads_that_wait_for_a_permit_share_one() {
 }
 
 #[tokio::test]
-async fn reads_for_which_there_is_no_permit_are_refused_together() {
+async fn reads_without_a_permit_are_refused_together() {
     let session = Session::with(NEVER, Permits::new(1, Duration::from_millis(30), Arc::default()));
     let _permit = session.permits.try_take().unwrap();
     let (one, two) = (session.read(query("u-1"), NOW, 60_000).await, session.read(query("u-1"), NOW, 60_000).await);
@@ -183,7 +183,7 @@ async fn other_queries_do_not_wait() {
 }
 
 #[tokio::test]
-async fn each_sees_what_is_visible_at_its_own_moment() {
+async fn each_read_sees_the_items_of_its_own_moment() {
     let mut session = Session::new();
     session.read(query("u-1"), NOW, 5_000).await;
     let (_, answer_first) = session.sent.recv().await.unwrap();
@@ -224,7 +224,7 @@ async fn a_failure_reaches_all_and_no_later_read() {
 }
 
 #[tokio::test]
-async fn a_panic_or_a_caller_who_leaves_strands_nobody() {
+async fn a_panic_or_a_lost_caller_blocks_no_other() {
     let mut session = Session::new();
     let panics = session.read(query("u-1"), NOW, 5_000).await;
     let (_, answer_first) = session.sent.recv().await.unwrap();
@@ -250,7 +250,7 @@ async fn a_panic_or_a_caller_who_leaves_strands_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_leaves_at_its_own_deadline_and_nothing_is_sent_for_those_that_left() {
+async fn each_read_ends_at_its_deadline_and_abandoned_ones_are_not_sent() {
     let mut session = Session::new();
     let began = Instant::now();
     let first = session.read(query("u-1"), NOW, 5_000).await;

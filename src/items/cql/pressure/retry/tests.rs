@@ -80,7 +80,7 @@ fn held(gate: &Arc<Semaphore>) -> BoxFuture<'static, Result<u8, ExecutionError>>
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_has_one_attempt_and_says_nothing_of_the_load() {
+async fn a_sweep_has_one_attempt_and_does_not_measure_load() {
     let attempts = Attempts { speculative_after: Some(Duration::from_millis(10)), ..attempts() };
     let (result, made) = run(&attempts, request(Statement::Sweep, 5_000), |_| Some(failed(write_timeout()))).await;
     assert!(matches!(result, Err(StoreError::Timeout { .. })), "{result:?}");
@@ -109,7 +109,7 @@ async fn a_permit_is_held_beyond_the_deadline_until_its_attempt_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_dropped_leaves_its_permit_with_its_attempt() {
+async fn a_dropped_request_leaves_its_permit_with_its_attempt() {
     let (attempts, gate) = (attempts(), Arc::new(Semaphore::new(0)));
     let permit = attempts.permits.try_take().unwrap();
     let run = attempts.run(request(Statement::Add, 5_000), permit, |_| held(&gate));
@@ -121,7 +121,7 @@ async fn a_request_that_is_dropped_leaves_its_permit_with_its_attempt() {
 }
 
 #[tokio::test]
-async fn an_attempt_beside_another_has_a_permit_of_its_own_until_it_ends() {
+async fn a_second_attempt_has_a_separate_permit_until_it_ends() {
     let attempts = Attempts { speculative_after: Some(Duration::from_millis(10)), ..attempts() };
     let gate = Arc::new(Semaphore::new(0));
     let made = Cell::new(0);
@@ -143,7 +143,7 @@ async fn an_attempt_beside_another_has_a_permit_of_its_own_until_it_ends() {
 
 /// Where all permits are taken, others wait for them too: what hangs must not be passed over for ever.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_beside_another_waits_its_turn_for_a_permit() {
+async fn a_second_attempt_waits_for_a_permit() {
     let attempts = Attempts {
         permits: Permits::new(2, Duration::from_secs(10), Arc::default()),
         speculative_after: Some(Duration::from_millis(10)),
@@ -167,14 +167,14 @@ async fn an_attempt_beside_another_waits_its_turn_for_a_permit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_long_nothing_answers_no_more_than_four_attempts_are_made() {
+async fn at_most_four_attempts_are_made_without_an_answer() {
     let (result, made) = run(&attempts(), request(Statement::Get, 1_500), |_| None).await;
     assert!(matches!(result, Err(StoreError::Timeout { outcome_unknown: false })));
     assert_eq!(made, ATTEMPTS_MAX);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_free_permit_there_is_no_attempt_beside_another() {
+async fn without_a_free_permit_there_is_no_second_attempt() {
     let attempts = Attempts {
         permits: Permits::new(1, Duration::ZERO, Arc::default()),
         speculative_after: Some(Duration::from_millis(10)),
@@ -192,7 +192,7 @@ async fn success_needs_one_attempt() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_and_no_more_often_than_four_times() {
+async fn transient_errors_are_retried_up_to_four_attempts() {
     let passing = |n| Some(if n < 3 { failed(DbError::Overloaded) } else { Ok(7) });
     let (result, made) = run(&attempts(), request(Statement::Add, 5_000), passing).await;
     assert_eq!((result.unwrap(), made), (7, 3));
@@ -202,14 +202,14 @@ async fn what_may_pass_is_tried_again_and_no_more_often_than_four_times() {
 }
 
 #[tokio::test]
-async fn what_cannot_pass_is_not() {
+async fn permanent_errors_are_not_retried() {
     let (result, made) = run(&attempts(), request(Statement::Add, 5_000), |_| Some(failed(DbError::Invalid))).await;
     assert!(matches!(result, Err(StoreError::Internal { outcome_unknown: false, .. })));
     assert_eq!(made, 1);
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_of_one_attempt_is_that_of_the_request() {
+async fn an_unknown_outcome_of_an_attempt_applies_to_the_request() {
     let outcome = |n| Some(failed(if n == 1 { write_timeout() } else { DbError::Overloaded }));
     let (result, _) = run(&attempts(), request(Statement::Add, 5_000), outcome).await;
     assert!(result.unwrap_err().outcome_unknown());
@@ -241,7 +241,7 @@ async fn without_an_answer_another_attempt_starts_and_the_first_answer_counts() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_beside_an_attempt_under_way_is_waited_with() {
+async fn a_failure_waits_for_the_attempt_in_flight() {
     // The first never answers, the second fails, and the third starts after the usual patience.
     let outcome = |n| match n {
         1 => None,
@@ -253,7 +253,7 @@ async fn a_failure_beside_an_attempt_under_way_is_waited_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_waited_for_during_half_of_the_time_and_costs_nothing() {
+async fn a_missing_connection_is_awaited_for_half_of_the_time_without_an_attempt() {
     let attempts = Attempts { budget: Arc::new(RetryBudget::empty()), ..attempts() };
     let none = || Some(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Initializing)));
     let passing = |n| if n < 8 { none() } else { Some(Ok(7)) };
@@ -275,7 +275,7 @@ async fn nothing_begins_after_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_reads_are_speculated_on() {
+async fn only_reads_are_speculative() {
     let attempts = Attempts { speculative_after: Some(Duration::from_millis(10)), ..attempts() };
     let outcome = |n| (n == 2).then_some(Ok(7));
     let began = Instant::now();

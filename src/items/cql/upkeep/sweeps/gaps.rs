@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_lie_between_neighbours_whatever_the_order() {
+    fn gaps_lie_between_neighbours_in_any_order() {
         let told = |from: &str, keys: &[&str], reached: &str| {
             gaps(from, keys.iter().map(ToString::to_string).collect(), reached)
                 .into_iter()
