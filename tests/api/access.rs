@@ -7,9 +7,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Api, api, api_with, items};
+use super::issuers::Issued;
 use super::keys::{JSON, admin, key, with_key};
 use super::sockets::until;
-use super::tokens::Issued;
 
 /// A kind of caller, and its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

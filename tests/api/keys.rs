@@ -165,7 +165,7 @@ async fn a_revocation_includes_created_keys_on_request() {
 /// Otherwise a caller with a token for an hour could create a permanent key.
 #[tokio::test]
 async fn keys_of_an_expiring_caller_are_bounded_by_the_setting() {
-    let issued = super::tokens::Issued::by_file();
+    let issued = super::issuers::Issued::by_file();
     let settings = issued.settings();
     let given = [("access.jwt.issuers", &*settings), ("access.keys.lifetime_max_secs", "3600")];
     let api = api_with(&given).await;

@@ -13,8 +13,8 @@ use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
 use crate::buckets::{DAY, add, ago, at, directory, fresh, page, partition, reads};
 use crate::cassandra::shared_options;
 use crate::forger::{Forger, Sent, of};
+use crate::keyspace::Keyspace;
 use crate::probe::{EVERYTHING, Server, bare, key, now_micros, stored, ttl};
-use crate::schema::Keyspace;
 
 async fn lose_directory(bare: &Session, list: &ListKey) {
     let text = "DELETE FROM list_buckets WHERE feature_key = ? AND entity_id = ?";

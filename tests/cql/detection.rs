@@ -15,9 +15,9 @@ use scylla_proxy::{
 };
 
 use crate::cassandra;
+use crate::keyspace::Keyspace;
 use crate::ports::free_port;
 use crate::probe::bare;
-use crate::schema::Keyspace;
 
 const SCYLLA_RELEASE: &str = "SELECT version FROM system.versions WHERE key = 'local'";
 /// An answer that Cassandra can give instead.

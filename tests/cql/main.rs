@@ -15,6 +15,7 @@ mod detection;
 mod forged;
 mod forged_cluster;
 mod forger;
+mod keyspace;
 mod lost_answers;
 mod outage;
 mod permits;

@@ -1,78 +1,20 @@
 //! The schema on a real Cassandra: made, made again, made by two at once, judged, and refused.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use liststore::app::Stores;
 use liststore::domain::{Clock, Identity, Keep, SystemClock};
 use liststore::items::cql::{Consistency, CqlOptions, CqlStore, Dialect, MigrateError, SchemaState, inspect, migrate};
 use liststore::items::{ItemStore, StoreError};
 use prometheus::Registry;
-use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestFrame, RequestOpcode, RequestReaction, RequestRule, ResponseFrame};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use crate::cassandra;
 use crate::forger::Forger;
+use crate::keyspace::{Keyspace, why};
 use crate::probe::{Server, fresh_list, fresh_set, now};
 use crate::server::{settings, spawn_with};
-
-/// A keyspace of one test's own, dropped at its end.
-pub struct Keyspace {
-    pub options: CqlOptions,
-}
-
-impl Keyspace {
-    pub fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let keyspace = format!("Test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { options: CqlOptions { keyspace, ..cassandra::options(cassandra::shared(), 1) } }
-    }
-
-    async fn driver(&self) -> Session {
-        SessionBuilder::new().known_nodes(&self.options.contact_points).build().await.unwrap()
-    }
-
-    pub async fn execute(&self, text: &str) {
-        let text = text.replace("KS", &format!("\"{}\"", self.options.keyspace));
-        self.driver().await.query_unpaged(text, ()).await.unwrap();
-    }
-
-    async fn state(&self) -> SchemaState {
-        self.store().schema_state().await.unwrap()
-    }
-
-    fn store(&self) -> CqlStore {
-        CqlStore::open(self.options.clone(), Arc::new(SystemClock), &Registry::new()).unwrap()
-    }
-
-    async fn why_no_session(&self) -> String {
-        why(self.store().open_session().await.map(|_| ()))
-    }
-}
-
-fn why(opened: Result<(), StoreError>) -> String {
-    match opened {
-        Err(StoreError::Unavailable { reason, outcome_unknown: false }) => reason,
-        other => panic!("{other:?}"),
-    }
-}
-
-impl Drop for Keyspace {
-    fn drop(&mut self) {
-        let options = self.options.clone();
-        let dropping = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let driver = SessionBuilder::new().known_nodes(&options.contact_points).build().await.unwrap();
-                let text = format!("DROP KEYSPACE IF EXISTS \"{}\"", options.keyspace);
-                driver.query_unpaged(text, ()).await.unwrap();
-            });
-        });
-        let _ = dropping.join();
-    }
-}
 
 #[tokio::test]
 async fn a_migration_creates_the_schema_once() {

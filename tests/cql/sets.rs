@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::cassandra::shared_options;
 use crate::guide::{Step, blocks, is_as_told, is_line_as_told, steps};
+use crate::keyspace::Keyspace;
 use crate::probe::{EVERYTHING, Server, bare, fresh_set, now, now_micros};
 use crate::program;
-use crate::schema::Keyspace;
 use crate::servers::{environment, ok};
 
 const KEYS: Identity = Identity::Key(Keep::Newest);

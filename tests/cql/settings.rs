@@ -7,9 +7,9 @@ use scylla_proxy::{Condition, Reaction, RequestOpcode, RequestReaction, RequestR
 
 use crate::forged_cluster::{ForgedCluster, HERE};
 use crate::forger::Forger;
+use crate::keyspace::Keyspace;
 use crate::permits::feedback;
 use crate::probe::{Server, fresh_list, now};
-use crate::schema::Keyspace;
 
 #[tokio::test]
 async fn frames_are_compressed_by_the_setting() {

@@ -12,9 +12,9 @@ use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestFrame, RequestReaction, RequestRule};
 
 use crate::forger::{Forger, Sent, of};
+use crate::keyspace::Keyspace;
 use crate::permits::feedback;
 use crate::probe::{Server, bare, fresh_list, fresh_set, now};
-use crate::schema::Keyspace;
 use crate::swaps::part;
 
 /// Its form in a request for a page.
