@@ -101,12 +101,30 @@ fn token(path: &Path) -> Result<Token, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::process::{Command, Stdio};
     use std::sync::{Arc, Mutex};
 
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::*;
+
+    const KEY: &str = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmVk";
+    const HEALTH: &str = r#"{"status": "pass", "checks": {"item_store": "pass", "catalog": "pass"}}"#;
+    const POOL: &str = r#"{"actors": 2, "permits_per_actor": 64, "states": ["live", "live"],
+                           "permits": {"bound": 128, "limit": 128, "in_use": 0, "waiting": 0}}"#;
+
+    /// A new directory with a key in the file `token`.
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("liststore-operator-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("token"), KEY).unwrap();
+        dir
+    }
 
     /// Answers every request with the same body, and returns its port and the requests.
     async fn peer(body: &'static str) -> (u16, Arc<Mutex<String>>) {
@@ -130,14 +148,10 @@ mod tests {
     }
 
     async fn asked_with_a_key(body: &'static str) -> (PodPool, String) {
-        const KEY: &str = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmVk";
-        let dir = std::env::temp_dir().join(format!("liststore-operator-{}-{}", std::process::id(), body.len()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let file = dir.join("token");
-        std::fs::write(&file, KEY).unwrap();
+        let dir = scratch(&body.len().to_string());
         let (port, asked) = peer(body).await;
         let target = Target { address: "127.0.0.1".parse().unwrap(), port, server_name: None };
-        let told = Pods::new(Some(file), None).ask(&target).await;
+        let told = Pods::new(Some(dir.join("token")), None).ask(&target).await;
         std::fs::remove_dir_all(dir).unwrap();
         let asked = asked.lock().unwrap().clone();
         (told, asked)
@@ -154,11 +168,105 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_receives_the_key_with_the_second_request() {
-        let body = r#"{"status": "pass", "checks": {"item_store": "pass", "catalog": "pass"}}"#;
-        let (_, asked) = asked_with_a_key(body).await;
+        let (_, asked) = asked_with_a_key(HEALTH).await;
         let (first, second) = asked.split_once("GET /v1/pool").unwrap();
         assert!(!first.to_lowercase().contains("authorization"), "{first}");
         assert!(second.to_lowercase().contains("authorization: bearer ey"), "{second}");
+    }
+
+    /// An authority, its certificate for `lists.example`, and another authority.
+    fn make_certificates(dir: &Path) {
+        let openssl = |arguments: &str| {
+            let mut command = Command::new("openssl");
+            let done = command.args(arguments.split(' ')).current_dir(dir).stdin(Stdio::null()).output().unwrap();
+            assert!(done.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&done.stderr));
+        };
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+        for name in ["ca", "other"] {
+            openssl(&format!("req -x509 {key} -subj /CN={name} -days 2 -keyout {name}-key.pem -out {name}.pem"));
+        }
+        openssl(&format!("req {key} -subj /CN=server -keyout server-key.pem -out server.csr"));
+        std::fs::write(dir.join("names"), "subjectAltName=DNS:lists.example").unwrap();
+        openssl(
+            "x509 -req -in server.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names -out server.pem",
+        );
+    }
+
+    /// Answers over TLS as a server does. Returns its port and the decrypted requests.
+    fn peer_with_tls(dir: &Path) -> (u16, Arc<Mutex<String>>) {
+        let chain = vec![CertificateDer::from_pem_file(dir.join("server.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(dir.join("server-key.pem")).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = Arc::new(config.with_single_cert(chain, key).unwrap());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, asked) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(String::new())));
+        let requests = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                // A client that does not believe the certificate leaves.
+                let _ = answer(StreamOwned::new(connection, stream.unwrap()), &requests);
+            }
+        });
+        (port, asked)
+    }
+
+    fn answer(stream: impl Read + Write, requests: &Mutex<String>) -> std::io::Result<()> {
+        let (mut stream, mut request) = (BufReader::new(stream), String::new());
+        while !request.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut request)? == 0 {
+                return Ok(());
+            }
+        }
+        let lower = request.to_lowercase();
+        let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        stream.read_exact(&mut body)?;
+        requests.lock().unwrap().push_str(&(request.clone() + &String::from_utf8_lossy(&body) + "\n"));
+        let body = if request.starts_with("GET /readyz") { HEALTH } else { POOL };
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length";
+        write!(stream.get_mut(), "{head}: {}\r\n\r\n{body}", body.len())?;
+        stream.get_mut().flush()
+    }
+
+    #[tokio::test]
+    async fn a_server_with_tls_receives_the_key_if_an_authority_of_the_file_signed_its_name() {
+        let dir = scratch("tls");
+        make_certificates(&dir);
+        let (port, asked) = peer_with_tls(&dir);
+        let target = |name: Option<&str>| Target {
+            address: "127.0.0.1".parse().unwrap(),
+            port,
+            server_name: name.map(str::to_owned),
+        };
+        let pods = |ca_file: Option<&str>| Pods::new(Some(dir.join("token")), ca_file.map(|file| dir.join(file)));
+        let (lists, other) = (Some("lists.example"), Some("other.example"));
+        for (ca_file, name) in
+            [(Some("other.pem"), lists), (None, lists), (Some("ca.pem"), other), (Some("ca.pem"), None)]
+        {
+            let told = pods(ca_file).ask(&target(name)).await;
+            assert!(matches!(told, PodPool::Silent(_)), "{ca_file:?}, {name:?}: {told:?}");
+            pods(ca_file).resize(&target(name), 3).await.unwrap_err();
+            assert_eq!(*asked.lock().unwrap(), "", "{ca_file:?}, {name:?}");
+        }
+
+        // The file is read each time: a replaced authority needs no restart.
+        let pods = pods(Some("trusted.pem"));
+        std::fs::copy(dir.join("other.pem"), dir.join("trusted.pem")).unwrap();
+        assert!(matches!(pods.ask(&target(lists)).await, PodPool::Silent(_)));
+        std::fs::copy(dir.join("ca.pem"), dir.join("trusted.pem")).unwrap();
+        let told = pods.ask(&target(lists)).await;
+        assert!(matches!(told, PodPool::Has { actors: 2, is_resizing: false }), "{told:?}");
+        let asked_for_it = asked.lock().unwrap().clone();
+        let (first, second) = asked_for_it.split_once("GET /v1/pool").unwrap();
+        assert!(first.starts_with("GET /readyz") && !first.to_lowercase().contains("authorization"), "{first}");
+        assert!(second.contains(&format!("Bearer {KEY}")), "{second}");
+        pods.resize(&target(lists), 3).await.unwrap();
+        let change = asked.lock().unwrap().split_off(asked_for_it.len());
+        assert!(change.contains("PUT /v1/pool"), "{change}");
+        assert!(change.contains(&format!("Bearer {KEY}")) && change.contains("\"actors\":3"), "{change}");
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
