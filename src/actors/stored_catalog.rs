@@ -12,12 +12,10 @@ use crate::access::KeyRing;
 use crate::domain::{Revision, Timestamp};
 use crate::metadata::Catalog;
 use crate::metadata::keys::Keys;
-use crate::metadata::snapshot_file::{SnapshotError, SnapshotFile};
+use crate::metadata::snapshot_file::{AGE_INTERVAL, SnapshotError, SnapshotFile};
 
 /// The minimum time between two writes of the file.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// A file with the present definitions is written again after this time, to renew its age.
-const AGE_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Where the catalog is stored, and its maximum age at a start.
 #[derive(Debug, Clone)]
@@ -91,27 +89,30 @@ impl StoredCatalog {
 
     /// Writes the catalog after each change, as long as the actor lives.
     pub async fn save_changes(self: Arc<Self>, catalog: Catalog, ring: KeyRing) {
-        let mut written: Option<(Revision, Timestamp)> = None;
+        // The state that the file has, and when it last matched the store.
+        let mut written: Option<((Revision, Revision), Timestamp)> = None;
         let mut fails = false;
         loop {
             self.wake.notified().await;
             let Some(snapshot) = catalog.snapshot().filter(|snapshot| !snapshot.is_stored()) else { continue };
-            let is_known = written.is_some_and(|(revision, synced_at)| {
-                revision == snapshot.revision() && age_of(synced_at, snapshot.synced_at()) < AGE_INTERVAL
+            // Keys are read before definitions, so a catalog always comes with keys.
+            let Some((key_revision, keys)) = ring.keys() else { continue };
+            let revisions = (snapshot.revision(), key_revision);
+            let is_known = written.is_some_and(|(known, synced_at)| {
+                known == revisions && age_of(synced_at, snapshot.synced_at()) < AGE_INTERVAL
             });
             if is_known {
                 continue;
             }
-            // Keys are read before definitions, so a catalog always comes with keys.
-            let Some((key_revision, keys)) = ring.keys() else { continue };
             let keys = keys.iter().map(|key| (**key).clone()).collect();
             let keys = Keys { revision: key_revision, keys };
-            let (revision, synced_at) = (snapshot.revision(), snapshot.synced_at());
             let file = self.options.file.clone();
             let write = tokio::task::spawn_blocking(move || file.write(&snapshot, &keys)).await;
             match write.map_err(std::io::Error::other).and_then(|written| written) {
-                Ok(()) => {
-                    written = Some((revision, synced_at));
+                // Another server writes now. The next reading of the store looks again.
+                Ok(None) => {}
+                Ok(Some(synced_at)) => {
+                    written = Some((revisions, synced_at));
                     self.synced_at.store(Some(Arc::new(synced_at)));
                     if std::mem::take(&mut fails) {
                         let path = self.options.file.path().display();

@@ -3,12 +3,16 @@
 //! It is a text file. The first line is the format's number, and the second describes the rest. One line follows for
 //! each version and each API key (with the hash of its secret). The last line is the CRC32C of all previous lines. The
 //! file is written whole next to its place and moved there. It is read strictly: any deviation refuses the whole file.
+//!
+//! Servers of one metadata store can share the file: one of them writes at a time, and never replaces a later state.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::str::Lines;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +22,8 @@ use super::table::Table;
 use crate::definition::{FORMATS, VersionProperties};
 use crate::domain::{FeatureId, FeatureKey, Index, Revision, Timestamp, ValueType, VersionLabel};
 
+/// A file with the present state is written again after this time, to renew its age.
+pub const AGE_INTERVAL: Duration = Duration::from_secs(300);
 const FILE_NAME: &str = "catalog.snapshot";
 /// The format of the documents whose parts it contains. The next copy replaces one in an older format.
 const FORMAT: u64 = FORMATS.present();
@@ -57,6 +63,16 @@ struct Head {
     keys: usize,
 }
 
+impl Head {
+    /// Whether a file with this head can stay in place of the given state. The times are of different servers' clocks.
+    fn stands_for(&self, state: &Self) -> bool {
+        let older_nanos = u128::from(state.synced_at_nanos.saturating_sub(self.synced_at_nanos));
+        let (own, other) = ((self.revision, self.keys_revision), (state.revision, state.keys_revision));
+        let is_later = own.0 >= other.0 && own.1 >= other.1 && older_nanos == 0;
+        self.source == state.source && (is_later || own == other && older_nanos < AGE_INTERVAL.as_nanos())
+    }
+}
+
 /// A version.
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -78,44 +94,55 @@ impl SnapshotFile {
         &self.path
     }
 
-    /// Replaces the file in one atomic step. Blocks on the disk.
-    pub fn write(&self, snapshot: &Snapshot, keys: &Keys) -> io::Result<()> {
-        let text = self.text(snapshot, keys).map_err(io::Error::other)?;
+    /// Replaces the file in one atomic step, unless another server has written the same state recently, or a later one.
+    /// Returns when the state in the file last matched the store; `None` while another server writes. Blocks on the
+    /// disk.
+    pub fn write(&self, snapshot: &Snapshot, keys: &Keys) -> io::Result<Option<Timestamp>> {
+        let Some(_lock) = self.lock()? else { return Ok(None) };
+        let head = self.head(snapshot, keys);
+        if let Some(synced_at) = self.synced_at_instead(&head) {
+            return Ok(Some(synced_at));
+        }
+        let text = text(&head, snapshot, keys).map_err(io::Error::other)?;
         let fresh = self.path.with_extension("new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&fresh, &self.path)?;
-        match self.path.parent() {
-            Some(dir) => File::open(dir)?.sync_all(),
-            None => Ok(()),
+        if let Some(dir) = self.path.parent() {
+            File::open(dir)?.sync_all()?;
+        }
+        Ok(Some(snapshot.synced_at()))
+    }
+
+    /// Keeps other servers from writing until it is dropped. `None` while another server writes.
+    fn lock(&self) -> io::Result<Option<File>> {
+        let path = self.path.with_extension("lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // A file system without locks. A file that two servers wrote at once has a wrong checksum.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(file)),
         }
     }
 
-    fn text(&self, snapshot: &Snapshot, keys: &Keys) -> Result<String, serde_json::Error> {
-        let head = Head {
+    /// The time of the state in the file, if the file can stay in place of the state with this head.
+    fn synced_at_instead(&self, state: &Head) -> Option<Timestamp> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        let (head, _) = checked(&text).ok()?;
+        let synced_at = Timestamp::from_nanos(head.synced_at_nanos).ok()?;
+        head.stands_for(state).then_some(synced_at)
+    }
+
+    fn head(&self, snapshot: &Snapshot, keys: &Keys) -> Head {
+        Head {
             source: self.source.clone(),
             revision: snapshot.revision().0,
             synced_at_nanos: snapshot.synced_at().as_nanos(),
             versions: snapshot.table().versions().count(),
             keys_revision: keys.revision.0,
             keys: keys.keys.len(),
-        };
-        let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(&head)?);
-        for version in snapshot.table().versions() {
-            let CatalogVersion { feature_key, value_type, properties, index } = version.clone();
-            let line = Line { feature_key: feature_key.to_string(), value_type, properties, index };
-            text.push_str(&serde_json::to_string(&line)?);
-            text.push('\n');
         }
-        for key in &keys.keys {
-            text.push_str(&record::write(key)?);
-            text.push('\n');
-        }
-        let checksum = crc32c::crc32c(text.as_bytes());
-        // Writing into a text does not fail.
-        let _ = writeln!(text, "{CHECKSUM}{checksum:08x}");
-        Ok(text)
     }
 
     /// Reads the last copy. Blocks on the disk.
@@ -130,18 +157,7 @@ impl SnapshotFile {
 
     fn parse(&self, text: &str) -> Result<(Snapshot, Keys), SnapshotError> {
         use SnapshotError::Damaged;
-        let format = text.strip_prefix(MAGIC).and_then(|rest| rest.split('\n').next());
-        let format: u64 = format.and_then(|number| number.parse().ok()).ok_or(Damaged("wrong first line"))?;
-        if format != FORMAT {
-            return Err(if format > FORMAT { SnapshotError::Newer(format) } else { Damaged("unknown format") });
-        }
-        let (body, checksum) = text.rfind(CHECKSUM).map(|at| text.split_at(at)).ok_or(Damaged("truncated"))?;
-        if checksum != format!("{CHECKSUM}{:08x}\n", crc32c::crc32c(body.as_bytes())) {
-            return Err(Damaged("checksum mismatch"));
-        }
-        let mut lines = body.lines().skip(1);
-        let head: Head =
-            lines.next().and_then(|line| serde_json::from_str(line).ok()).ok_or(Damaged("malformed second line"))?;
+        let (head, mut lines) = checked(text)?;
         if head.source != self.source {
             return Err(SnapshotError::OfAnother { found: head.source, wanted: self.source.clone() });
         }
@@ -154,6 +170,43 @@ impl SnapshotFile {
         let keys = Keys { revision: Revision(head.keys_revision), keys };
         Ok((Snapshot::stored(Revision(head.revision), synced_at, Table::of_versions(versions)), keys))
     }
+}
+
+fn text(head: &Head, snapshot: &Snapshot, keys: &Keys) -> Result<String, serde_json::Error> {
+    let mut text = format!("{MAGIC}{FORMAT}\n{}\n", serde_json::to_string(head)?);
+    for version in snapshot.table().versions() {
+        let CatalogVersion { feature_key, value_type, properties, index } = version.clone();
+        let line = Line { feature_key: feature_key.to_string(), value_type, properties, index };
+        text.push_str(&serde_json::to_string(&line)?);
+        text.push('\n');
+    }
+    for key in &keys.keys {
+        text.push_str(&record::write(key)?);
+        text.push('\n');
+    }
+    let checksum = crc32c::crc32c(text.as_bytes());
+    // Writing into a text does not fail.
+    let _ = writeln!(text, "{CHECKSUM}{checksum:08x}");
+    Ok(text)
+}
+
+/// The head of a whole file, and the lines after it.
+fn checked(text: &str) -> Result<(Head, Lines<'_>), SnapshotError> {
+    use SnapshotError::Damaged;
+    let format = text.strip_prefix(MAGIC).and_then(|rest| rest.split('\n').next());
+    let format: u64 = format.and_then(|number| number.parse().ok()).ok_or(Damaged("wrong first line"))?;
+    if format != FORMAT {
+        return Err(if format > FORMAT { SnapshotError::Newer(format) } else { Damaged("unknown format") });
+    }
+    let (body, checksum) = text.rfind(CHECKSUM).map(|at| text.split_at(at)).ok_or(Damaged("truncated"))?;
+    if checksum != format!("{CHECKSUM}{:08x}\n", crc32c::crc32c(body.as_bytes())) {
+        return Err(Damaged("checksum mismatch"));
+    }
+    let mut lines = body.lines();
+    // The format.
+    lines.next();
+    let head = lines.next().and_then(|line| serde_json::from_str(line).ok()).ok_or(Damaged("malformed second line"))?;
+    Ok((head, lines))
 }
 
 /// Uses the domain's constructors, as for all external data.
@@ -204,8 +257,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(file(dir.path()).read(), Err(SnapshotError::None)));
         let (snapshot, keys) = read(&checked(TEXT)).unwrap();
-        file(dir.path()).write(&snapshot, &keys).unwrap();
-        file(dir.path()).write(&snapshot, &keys).unwrap();
+        for _ in 0..2 {
+            assert_eq!(file(dir.path()).write(&snapshot, &keys).unwrap(), Some(snapshot.synced_at()));
+        }
         let (again, keys_again) = file(dir.path()).read().unwrap();
         assert_eq!((keys_again.revision, &keys_again.keys), (Revision(6), &keys.keys));
         assert_eq!(keys.keys[0].name.as_str(), "feed");
@@ -223,7 +277,73 @@ mod tests {
         assert_eq!((identity(""), identity("v2")), (Identity::Item, Identity::Key(Keep::Oldest)));
         assert_eq!(again.version("post", "likes", "").unwrap().feature_key.bucket(), Some(Bucket::Month));
         assert_eq!(again.version("post", "seen", ""), Err(Missing::Feature));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        let mut left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["catalog.lock", FILE_NAME]);
+    }
+
+    /// The state of TEXT with other revisions and another time.
+    fn state(revision: u64, keys_revision: u64, synced_at_nanos: u64) -> (Snapshot, Keys) {
+        let text = TEXT.replacen("\"revision\":7", &format!("\"revision\":{revision}"), 1);
+        let text = text.replacen("\"keys_revision\":6", &format!("\"keys_revision\":{keys_revision}"), 1);
+        let time = format!("\"synced_at_nanos\":{synced_at_nanos}");
+        read(&checked(&text.replacen("\"synced_at_nanos\":9", &time, 1))).unwrap()
+    }
+
+    #[test]
+    fn servers_that_share_a_file_keep_the_latest_state() {
+        let long = AGE_INTERVAL.as_nanos() as u64;
+        let first = (7, 6, 1_000);
+        for (second, is_written) in [
+            // The same state: the age is renewed once it matters.
+            ((7, 6, 1_001), false),
+            ((7, 6, 999), false),
+            ((7, 6, 1_000 + long - 1), false),
+            ((7, 6, 1_000 + long), true),
+            // A change.
+            ((8, 6, 1_001), true),
+            ((7, 7, 1_001), true),
+            // The clock of the server that made it is behind.
+            ((8, 7, 900), true),
+            ((7, 7, 900), true),
+            // A server that has not reached the store since.
+            ((6, 6, 900), false),
+            ((6, 5, 1_000), false),
+            // The store was restored from a backup.
+            ((3, 3, 1_001), true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            for (revision, keys_revision, time) in [first, second] {
+                let (snapshot, keys) = state(revision, keys_revision, time);
+                file(dir.path()).write(&snapshot, &keys).unwrap();
+            }
+            let (snapshot, keys) = file(dir.path()).read().unwrap();
+            let kept = (snapshot.revision().0, keys.revision.0, snapshot.synced_at().as_nanos());
+            assert_eq!(kept, if is_written { second } else { first }, "{second:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_of_no_use_is_replaced() {
+        for useless in [checked(&TEXT.replace("here", "there")), checked(TEXT) + "x", String::new()] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(FILE_NAME), useless).unwrap();
+            let (snapshot, keys) = state(1, 1, 1);
+            assert_eq!(file(dir.path()).write(&snapshot, &keys).unwrap(), Some(snapshot.synced_at()));
+            assert_eq!(file(dir.path()).read().unwrap().0.revision(), Revision(1));
+        }
+    }
+
+    #[test]
+    fn one_server_writes_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (snapshot, keys) = state(7, 6, 9);
+        let writes = file(dir.path()).lock().unwrap();
+        assert!(writes.is_some());
+        assert_eq!(file(dir.path()).write(&snapshot, &keys).unwrap(), None);
+        assert!(matches!(file(dir.path()).read(), Err(SnapshotError::None)));
+        drop(writes);
+        assert_eq!(file(dir.path()).write(&snapshot, &keys).unwrap(), Some(snapshot.synced_at()));
     }
 
     #[test]

@@ -145,6 +145,11 @@ fn a_server_that_starts_without_postgres_serves_lists_by_its_copy_of_the_definit
     assert_eq!((unknown.status, &unknown.body["code"]), (503, &"metadata_unavailable".into()), "{}", unknown.body);
     let (refused, why) = create(address, "new");
     assert_eq!((refused, &why["code"]), (503, &"metadata_unavailable".into()), "{why}");
+    // A new pod with the volume that all pods share.
+    let other = Server::start_with(&environment);
+    assert!(ask(other.address(), "GET", &path(0), "").expect(200)["items"].as_array().unwrap().is_empty());
+    let (status, log, _) = other.end(Signal::SIGTERM);
+    assert_eq!(status, Some(0), "{log}");
 
     postgres.start_again();
     until("all is well", RECOVERY, || ask(address, "GET", "/readyz", "").expect(200)["status"] == "pass");
