@@ -255,11 +255,10 @@ impl Application {
             shutdown_grace: grace,
             tls: tls.map(Arc::new),
         };
-        let scheme = if options.tls.is_some() { "https" } else { "http" };
         let (admin, admin_listener) = open_admin_socket(settings)?.unzip();
         let listen = settings.http.listen.to_string();
-        let administration = administration(settings, addresses.administration, &state)?;
-        let Listening { server, address } = http::listen(state, addresses.lists, admin_listener, options)
+        let administration = administration(settings, addresses.administration, &state, options.tls.as_ref())?;
+        let Listening { server, address, scheme } = http::listen(state, addresses.lists, admin_listener, options)
             .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
         Ok(Self {
@@ -287,9 +286,10 @@ impl Application {
     pub fn about(&self) -> Ready {
         let is_open = self.access.is_open() == Some(true);
         let administration = self.administration.as_ref();
+        let url = |listening: &Listening| format!("{}://{}", listening.scheme, reachable(listening.address));
         Ready {
             url: format!("{}://{}", self.scheme, reachable(self.address)),
-            administration_url: administration.map(|listening| format!("http://{}", reachable(listening.address))),
+            administration_url: administration.map(url),
             is_open,
             has_features: false,
             stopper: self.stopper.clone(),
@@ -416,10 +416,12 @@ fn administration(
     settings: &Settings,
     bound: Option<Bound>,
     state: &Arc<ApiState>,
+    tls: Option<&Arc<Tls>>,
 ) -> Result<Option<Listening>, StartError> {
     let (Some(listen), Some(bound)) = (&settings.admin.listen, bound) else { return Ok(None) };
     let address = listen.to_string();
-    let listening = http::listen_for_administration(Arc::clone(state), bound, DRAIN_TIMEOUT)
+    let tls = tls.filter(|_| settings.admin.tls).cloned();
+    let listening = http::listen_for_administration(Arc::clone(state), bound, tls, DRAIN_TIMEOUT)
         .map_err(|source| StartError::BindAdmin { address, source })?;
     tracing::info!(address = %listening.address, "listening for administration");
     Ok(Some(listening))

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::choices::ClientAuth;
 use super::forms::{host_name, origin};
 use super::machine;
-use super::reader::{Reader, bytes, choice, host_port, list, number, path, some};
+use super::reader::{Reader, boolean, bytes, choice, host_port, list, number, path, some};
 use super::section::section;
 use super::texts::HostPort;
 use crate::access::Budget;
@@ -61,4 +61,6 @@ section! {
     AdminSettings "admin."
     /// Unset: health, metrics and the pool are served at `http.listen`. Port 0 picks a free one.
     listen: Option<HostPort> = None, some(host_port(None));
+    /// TLS at that address, as `http.tls` configures it.
+    tls: bool = false, boolean;
 }

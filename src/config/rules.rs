@@ -88,6 +88,14 @@ fn check_access(settings: &Settings, reader: &mut Reader) {
 /// Blames settings that do not go together.
 pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     check_http(&settings.http, reader);
+    if settings.admin.tls {
+        if settings.admin.listen.is_none() {
+            reader.blame("admin.listen", "is required with admin.tls");
+        }
+        if settings.http.tls.certificate_file.is_none() {
+            reader.blame("http.tls.certificate_file", "is required with admin.tls");
+        }
+    }
     check_access(settings, reader);
     let cql = &settings.items.cql;
     if settings.items.store == ItemStoreKind::Cql && cql.contact_points.is_empty() {

@@ -253,6 +253,14 @@ fn a_secret_is_given_or_in_a_file_and_not_both() {
 }
 
 #[test]
+fn tls_for_administration_needs_its_address_and_a_certificate() {
+    let told = problems("admin.tls = true", &[]);
+    assert!(told.len() == 2 && told.iter().all(|problem| problem.contains("is required with admin.tls")), "{told:?}");
+    let file = "admin.listen = \"h:1\"\nadmin.tls = true\nhttp.tls.certificate_file = \"c\"\nhttp.tls.key_file = \"k\"";
+    assert!(load(file, &[], &[]).unwrap().settings.admin.tls);
+}
+
+#[test]
 fn a_second_server_would_harm_generations_kept_by_the_first() {
     let file = "items.store = \"cql\"\nitems.cql.contact_points = [\"a\"]";
     assert_eq!(load(file, &[], &[]).unwrap().settings.warnings().len(), 1);

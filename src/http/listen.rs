@@ -51,6 +51,8 @@ pub struct Listening {
     pub server: Server,
     /// The first listening address, with the assigned port if the setting left the port open.
     pub address: SocketAddr,
+    /// `https` with TLS, or `http`.
+    pub scheme: &'static str,
 }
 
 /// Connections to the address of administration, for probes, scrapers and operators.
@@ -82,16 +84,26 @@ fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Listens for administration on a separate thread, so that it answers regardless of the load on lists. Plain HTTP.
-pub fn listen_for_administration(state: Arc<ApiState>, bound: Bound, grace: Duration) -> io::Result<Listening> {
-    let entrance = Arc::new(Entrance { slots: Slots::new(ADMINISTRATORS_MAX), tls: None, peer: Peer::Administration });
+fn scheme(tls: Option<&Arc<Tls>>) -> &'static str {
+    if tls.is_some() { "https" } else { "http" }
+}
+
+/// Listens for administration on a separate thread, so that it answers regardless of the load on lists.
+pub fn listen_for_administration(
+    state: Arc<ApiState>,
+    bound: Bound,
+    tls: Option<Arc<Tls>>,
+    grace: Duration,
+) -> io::Result<Listening> {
+    let scheme = scheme(tls.as_ref());
+    let entrance = Arc::new(Entrance { slots: Slots::new(ADMINISTRATORS_MAX), tls, peer: Peer::Administration });
     let builder = Server::build()
         .workers(1)
         .max_concurrent_connections(ADMINISTRATORS_MAX + 2 * http1::EXTRA_SLOTS)
         .shutdown_timeout(grace.as_secs())
         .disable_signals();
     let (builder, address) = listen_on(builder, &state, &entrance, bound)?;
-    Ok(Listening { server: builder.run(), address })
+    Ok(Listening { server: builder.run(), address, scheme })
 }
 
 /// Listens on the addresses, and on a socket of local administration.
@@ -103,6 +115,7 @@ pub fn listen(
 ) -> io::Result<Listening> {
     let workers = options.workers.max(1);
     let slots = Slots::new(options.connections_max);
+    let scheme = scheme(options.tls.as_ref());
     let entrance = Arc::new(Entrance { slots, tls: options.tls, peer: Peer::Network });
     // Includes connections that wait for a slot. More connections wait in the kernel's queue.
     let accepted_max = options.connections_max + 2 * http1::EXTRA_SLOTS;
@@ -131,7 +144,7 @@ pub fn listen(
             })
         })?;
     }
-    Ok(Listening { server: builder.run(), address })
+    Ok(Listening { server: builder.run(), address, scheme })
 }
 
 /// Listens on every address. Returns the first.

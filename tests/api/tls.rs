@@ -91,7 +91,11 @@ fn address(server: &TestServer) -> &str {
 }
 
 async fn connect(server: &TestServer, connector: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
-    let stream = TcpStream::connect(address(server)).await?;
+    connect_to(address(server), connector).await
+}
+
+async fn connect_to(address: &str, connector: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("127.0.0.1").unwrap();
     timeout(PATIENCE, connector.connect(name, stream)).await.expect("the handshake ends")
 }
@@ -154,6 +158,25 @@ async fn what_is_asked_over_tls_is_answered_and_nothing_else_is() {
     let list = "/v1/lists/user/seen/u/items";
     ask(&mut stream, "POST", list, &json!({ "items": values }).to_string()).await.unwrap().expect(200);
     assert_eq!(ask(&mut stream, "GET", list, "").await.unwrap().values().len(), 30);
+}
+
+#[tokio::test]
+async fn the_address_of_administration_has_tls_where_that_is_set() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    for (given, scheme) in [("true", "https"), ("false", "http")] {
+        let server = server(&dir, "none", &[("admin.listen", "127.0.0.1:0"), ("admin.tls", given)]).await;
+        let url = server.administration_url.clone().unwrap();
+        let (told, address) = url.split_once("://").unwrap();
+        assert_eq!(told, scheme);
+        match connect_to(address, &connector(&dir, None, BOTH)).await {
+            Ok(mut stream) => {
+                assert_eq!(scheme, "https");
+                assert_eq!(ask(&mut stream, "GET", "/v1/pool", "").await.unwrap().status, 200);
+            }
+            Err(error) => assert_eq!(scheme, "http", "{error}"),
+        }
+    }
 }
 
 #[tokio::test]
