@@ -68,6 +68,10 @@ def held_to_our_rules(file, documents):
         for name, setting in (("http", "LISTSTORE__HTTP__LISTEN"), ("admin", "LISTSTORE__ADMIN__LISTEN")):
             if not settings[setting].endswith(f":{ports[name]}"):
                 tell(f"{file.name}: the port {name} is not that of {setting}")
+        scheme = "HTTPS" if settings.get("LISTSTORE__ADMIN__TLS") == "true" else "HTTP"
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if pod["containers"][0][probe]["httpGet"].get("scheme", "HTTP") != scheme:
+                tell(f"{file.name}: the scheme of the {probe} is not {scheme}")
 
 
 def selects(document):
@@ -90,8 +94,42 @@ def pods_of(documents):
             yield document, spec["template"]["metadata"]["labels"]
 
 
+def values_of(document, *fields):
+    """What these fields have anywhere in an object."""
+    if isinstance(document, list):
+        for value in document:
+            yield from values_of(value, *fields)
+    elif isinstance(document, dict):
+        for name, value in document.items():
+            if name in fields:
+                yield value
+            else:
+                yield from values_of(value, *fields)
+
+
+def refers_to(documents):
+    """The names of Secrets, claims, ConfigMaps and Deployments that objects refer to."""
+    for document in documents:
+        yield from values_of(document, "secretName", "claimName")
+        for reference in values_of(document, "secretRef", "configMapRef", "scaleTargetRef", "deploymentRef"):
+            yield reference["name"]
+
+
+def claims_of(documents):
+    """The names of the claims that objects are, or that a StatefulSet of one pod makes."""
+    for document in documents:
+        if document["kind"] == "PersistentVolumeClaim":
+            yield document["metadata"]["name"]
+        for claim in document.get("spec", {}).get("volumeClaimTemplates", []):
+            yield f"{claim['metadata']['name']}-{document['metadata']['name']}-0"
+
+
 def held_apart(one, other, of_one, of_other):
-    """No object of an installation selects a pod of another one in the same namespace."""
+    """No object of an installation selects a pod or refers to an object of another one in the same namespace."""
+    for name in sorted(set(refers_to(of_one)) & set(refers_to(of_other))):
+        tell(f"{one} and {other} both refer to {name}")
+    for name in sorted(set(values_of(of_one, "claimName")) - set(claims_of(of_one))):
+        tell(f"{one} has no claim {name}")
     for document in of_one:
         labels = selects(document)
         for owner, pod in pods_of(of_other):
@@ -134,13 +172,13 @@ def main():
         checked += sum(held_to_the_schemas(file, document) for document in documents)
         held_to_our_rules(file, documents)
 
-    for overlay in ("single", "cql"):
+    for kind in ("single", "cql"):
         one, other = (
-            list(yaml.safe_load_all((rendered / f"{name}-{overlay}.yaml").read_text()))
-            for name in ("components", "other")
+            [d for file in sorted(rendered.glob(f"{name}-{kind}-*.yaml")) for d in yaml.safe_load_all(file.read_text())]
+            for name in ("one", "other")
         )
-        held_apart(f"components-{overlay}", f"other-{overlay}", one, other)
-        held_apart(f"other-{overlay}", f"components-{overlay}", other, one)
+        held_apart("an installation", f"another one ({kind})", one, other)
+        held_apart(f"another one ({kind})", "an installation", other, one)
 
     rules.mkdir()
     alerts = yaml.safe_load(pathlib.Path("k8s/monitoring/alerts.yaml").read_text())["spec"]

@@ -60,7 +60,7 @@ pub struct ListActorPoolSpec {
     #[serde(default = "admin_port")]
     #[schemars(range(min = 1, max = 65_535))]
     pub admin_port: i32,
-    /// How to check the pods' certificate, if that port has TLS: `http.listen` with `http.tls`.
+    /// How to check the pods' certificate, if that port has TLS: `admin.tls`, or `http.tls` for `http.listen`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_tls: Option<AdminTls>,
     #[serde(skip_serializing_if = "Option::is_none")]
