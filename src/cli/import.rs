@@ -16,6 +16,7 @@ use crate::domain::{EntityType, FeatureId, FeatureName};
 use crate::import::{self, Columns, FileFormat, ImportOptions, Summary};
 
 const CONCURRENCY_DEFAULT: &str = "32";
+const COMPARED_DEFAULT: &str = "100000";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,9 +37,11 @@ Examples:
 
 CSV files begin with a line of column names; NDJSON files have one object per
 line. Importing a file again changes nothing, because adding an item again
-changes nothing. Truncated files are refused if the truncation is detectable. A
-CSV file without a final line end is imported with a warning. The file of bad
-rows doubles its quotes, regardless of --csv-escape.
+changes nothing. The summary counts such items as already there.
+
+Truncated files are refused if the truncation is detectable. A CSV file without
+a final line end is imported with a warning. The file of bad rows doubles its
+quotes, regardless of --csv-escape.
 
 Rows of a pipe are sent within about a second. Ctrl-C sends the rows that were
 read and ends; a second one ends at once.
@@ -85,6 +88,9 @@ pub(super) struct Arguments {
     /// Maximum number of adds in flight; more help if lists are short
     #[arg(long, default_value = CONCURRENCY_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
+    /// Maximum number of items to compare with their lists, to count those that were already there; all compares all
+    #[arg(long, value_name = "ITEMS", default_value = COMPARED_DEFAULT, value_parser = items_max)]
+    pub compare: u64,
     /// Accept that most rows have already expired or have timestamps of another unit; otherwise the exit status is 1
     #[arg(short, long)]
     pub yes: bool,
@@ -97,6 +103,11 @@ pub(super) struct Arguments {
     /// input
     #[arg(required = true, value_names = ["ENTITY_TYPE", "FEATURE", "FILE"], num_args = 1..)]
     pub words: Vec<OsString>,
+}
+
+/// A number of items, or `all`.
+fn items_max(text: &str) -> Result<u64, String> {
+    if text == "all" { Ok(u64::MAX) } else { text.parse().map_err(|_| "must be a whole number, or all".to_owned()) }
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -124,6 +135,7 @@ impl Arguments {
             dialect: self.reading.dialect(),
             bad_rows: self.bad_rows,
             concurrency: self.concurrency.into(),
+            compared_max: self.compare,
             accepts_expired: self.yes,
         })
     }
@@ -169,19 +181,34 @@ impl Arguments {
 }
 
 fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
-    let Summary { rows, added, already_expired, bad, warnings, elapsed } = summary;
+    let Summary { counts, warnings, elapsed } = summary;
+    let import::RowCounts { rows, added, already_there, compared, already_expired, bad } = *counts;
     warnings.iter().for_each(|warning| warn(warning));
+    let stored = added + already_there;
+    if compared < stored && compared > 0 {
+        eprintln!(
+            "note: {compared} of {stored} items were compared with their lists, and all others count as added: \
+             --compare all compares all"
+        );
+    }
     let seconds = elapsed.as_secs_f64();
-    let rows_per_second = (*rows as f64 / seconds.max(1e-9)).round() as u64;
+    let rows_per_second = (rows as f64 / seconds.max(1e-9)).round() as u64;
     let mut output = Output::open();
     match format {
-        Format::Table => output.line(&format!(
-            "{}: {} added, {already_expired} already expired, {bad} bad ({seconds:.1} s, {rows_per_second} rows/s)",
-            counted(*rows, "row"),
-            counted(*added, "item")
-        ))?,
+        Format::Table => {
+            let (rows, added) = (counted(rows, "row"), counted(added, "item"));
+            let there = match compared {
+                0 if stored > 0 => " or already there".to_owned(),
+                _ => format!(", {already_there} already there"),
+            };
+            output.line(&format!(
+                "{rows}: {added} added{there}, {already_expired} already expired, {bad} bad ({seconds:.1} s, \
+                 {rows_per_second} rows/s)"
+            ))?;
+        }
         Format::Json | Format::Ndjson => output.json(&json!({
-            "rows": rows, "added": added, "already_expired": already_expired, "bad": bad,
+            "rows": rows, "added": added, "already_there": already_there, "compared": compared,
+            "already_expired": already_expired, "bad": bad,
             "seconds": (seconds * 1e3).round() / 1e3, "rows_per_second": rows_per_second,
         }))?,
     }

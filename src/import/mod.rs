@@ -2,12 +2,13 @@
 //!
 //! The way of a row: a thread reads it from its file (`source`, `rows`), converts it to an item of the feature's value
 //! type (`shape`) and adds it to the items of its list (`groups`). Groups cross a bounded buffer (`buffer`) to the
-//! sender (`send`), which keeps a few adds in flight. Memory is bounded for files of any size. Every row is an item:
-//! the meaning of a row must never be interpreted here.
+//! sender (`send`), which compares them with their lists (`compare`) and keeps a few adds in flight. Memory is bounded
+//! for files of any size. Every row is an item: the meaning of a row must never be interpreted here.
 
 mod bad_rows;
 mod buffer;
 mod coding;
+mod compare;
 mod csv_file;
 mod csv_rows;
 mod dialect;
@@ -22,6 +23,7 @@ mod send;
 mod shape;
 mod source;
 mod tally;
+mod target;
 mod utf16;
 
 use std::path::PathBuf;
@@ -31,25 +33,28 @@ use std::time::Duration;
 use liststore_contract::operations::get_feature;
 use tokio::time::Instant;
 
-use crate::client::{Client, Failure, Request, Retries, ServerUrl};
+use crate::client::{Client, Failure, Request, Retries, ServerUrl, known_versions};
 use crate::domain::{FeatureId, IdentityKind, VersionLabel};
 use crate::typed_times::TimeReader;
 use crate::wire::Feature;
 use bad_rows::BadRows;
 use buffer::Buffer;
 pub(crate) use coding::{Encoder, FileCoding};
+use compare::Comparison;
 pub(crate) use csv_file::{CsvFile, EXPORT_COLUMNS, OPEN_END};
 pub use dialect::{CsvDialect, CsvEscape};
 pub(crate) use input::{Input, open};
 pub(crate) use ndjson_rows::entity_id;
 use progress::Progress;
 pub(crate) use row::Unreadable;
-use send::{Pace, Target};
+use send::Pace;
 pub use shape::Columns;
 use shape::Shape;
 pub use source::FileFormat;
 pub(crate) use tally::NO_ZONE;
+pub use tally::RowCounts;
 use tally::Tally;
+use target::Target;
 
 /// The source and the destination of an import.
 #[derive(Debug)]
@@ -68,6 +73,8 @@ pub struct ImportOptions {
     pub bad_rows: Option<PathBuf>,
     /// Adds that may be in flight.
     pub concurrency: usize,
+    /// Items to compare with their lists, at most, so that those that were already there are counted.
+    pub compared_max: u64,
     /// Whether an import most of whose rows have expired is a success.
     pub accepts_expired: bool,
 }
@@ -75,10 +82,7 @@ pub struct ImportOptions {
 /// The result of an import, complete or not.
 #[derive(Debug)]
 pub struct Summary {
-    pub rows: u64,
-    pub added: u64,
-    pub already_expired: u64,
-    pub bad: u64,
+    pub counts: RowCounts,
     /// Signs that rows were not read as they were meant.
     pub warnings: Vec<String>,
     pub elapsed: Duration,
@@ -91,6 +95,7 @@ pub async fn run(options: ImportOptions) -> Result<(Summary, Result<(), Failure>
     // A server that was never reachable is reported at once. An outage during the import is waited for.
     let client = Client::new(options.server.clone(), None, Retries::PATIENT)?.for_people();
     let shape = shape(&client, &options).await?;
+    let comparison = Comparison::new(&shape.properties, options.compared_max);
     let client = client.with_retries(Retries::PERSISTENT);
     let bad_rows =
         options.bad_rows.as_deref().map(|file| BadRows::create(file, &sources, options.dialect)).transpose()?;
@@ -110,11 +115,10 @@ pub async fn run(options: ImportOptions) -> Result<(Summary, Result<(), Failure>
         sources,
         tally: Arc::clone(&tally),
     };
-    let sent = send::send_all(&target, &buffer, reading, pace, &progress).await;
+    let sent = send::send_all(&target, &comparison, &buffer, reading, pace, &progress).await;
     progress.finish();
     let done = sent.and(tally.finish()).and_then(|()| if options.accepts_expired { Ok(()) } else { tally.check() });
-    let (rows, added, already_expired, bad) = tally.counts();
-    Ok((Summary { rows, added, already_expired, bad, warnings: tally.warnings(), elapsed: started.elapsed() }, done))
+    Ok((Summary { counts: tally.counts(), warnings: tally.warnings(), elapsed: started.elapsed() }, done))
 }
 
 /// Requests the value type of the feature.
@@ -123,7 +127,9 @@ async fn shape(client: &Client, options: &ImportOptions) -> Result<Shape, Failur
     let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, id)).await?;
     let label = options.version.as_str();
     let version = feature.versions.iter().find(|version| version.version == label);
-    let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
+    let version = version.ok_or_else(|| {
+        Failure::failed(format!("the feature {id} has no version {label:?}: {}", known_versions(&feature)))
+    })?;
     let key = match (&options.columns.key, version.properties.identity) {
         (Some(_), IdentityKind::Item | IdentityKind::Value) => {
             return Err(Failure::Usage(format!("the items of {id} have no keys: omit --key-column")));
@@ -133,5 +139,7 @@ async fn shape(client: &Client, options: &ImportOptions) -> Result<Shape, Failur
         (given, _) => given.clone(),
     };
     let columns = Columns { key, ..options.columns.clone() };
-    Shape::new(columns, options.times.clone(), feature.value_type)
+    let mut shape = Shape::new(columns, options.times.clone(), feature.value_type)?;
+    shape.properties = version.properties.clone();
+    Ok(shape)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::Instant;
 
-use super::tally::Tally;
+use super::tally::{RowCounts, Tally};
 
 pub const INTERVAL: Duration = Duration::from_millis(200);
 const OF_BYTES: &str = "{bar:30} {percent:>3}%  {msg}  {eta} left";
@@ -32,7 +32,7 @@ impl Progress {
     }
 
     pub fn update(&self) {
-        let (rows, added, ..) = self.tally.counts();
+        let RowCounts { rows, added, .. } = self.tally.counts();
         let rows_per_second = rows as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
         self.bar.set_message(format!("{rows} rows, {rows_per_second:.0} rows/s, {added} items added"));
         self.bar.set_position(self.tally.bytes());

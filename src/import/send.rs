@@ -1,6 +1,5 @@
 //! The sender: from groups to adds, a few in flight, until all rows are added or one cannot be.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -10,14 +9,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::buffer::Buffer;
+use super::compare::Comparison;
 use super::groups::{Group, GroupItem};
 use super::progress::{INTERVAL, Progress};
-use super::shape::{SentItem, Shape};
-use super::source::Source;
-use super::tally::Tally;
-use crate::client::Failure;
-use crate::client::{Client, ClientError, Request};
-use crate::domain::{FeatureId, VersionLabel};
+use super::shape::SentItem;
+use super::target::Target;
+use crate::client::{ClientError, Failure};
 use crate::wire::{ErrorCode, ProblemBody};
 
 /// How long adds in flight are waited for once the import has failed or is interrupted.
@@ -25,16 +22,6 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How long rows of a pipe wait for others of the same list.
 const AGE_MAX: Duration = Duration::from_secs(1);
-
-/// The destination of items, and the origins of their rows.
-pub struct Target {
-    pub client: Client,
-    pub feature: FeatureId,
-    pub version: VersionLabel,
-    pub shape: Shape,
-    pub sources: Vec<Source>,
-    pub tally: Arc<Tally>,
-}
 
 /// How groups are sent.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +37,7 @@ pub struct Pace {
 /// again. Adds in flight are awaited for a moment, so that the counts are right.
 pub async fn send_all(
     target: &Target,
+    comparison: &Comparison,
     buffer: &Buffer,
     reading: oneshot::Receiver<Result<(), Failure>>,
     Pace { concurrency, is_live }: Pace,
@@ -71,7 +59,7 @@ pub async fn send_all(
             }
             Some(sent) = in_flight.next() => if let Err(failure) = sent { break Err(failure) },
             group = buffer.next(), if in_flight.len() < concurrency => match group {
-                Some(group) => in_flight.push(target.add(group)),
+                Some(group) => in_flight.push(target.add(group, comparison)),
                 None => break Ok(()),
             },
             now = tick.tick() => {
@@ -136,15 +124,16 @@ fn interrupted(all_are_sent: bool) -> Failure {
 
 impl Target {
     /// Adds a group, in parts where the server wants them smaller, and without its bad rows.
-    async fn add(&self, group: Group) -> Result<(), Failure> {
+    async fn add(&self, group: Group, comparison: &Comparison) -> Result<(), Failure> {
         let mut parts = vec![group];
         while let Some(group) = parts.pop() {
             if group.len() == 0 {
                 continue;
             }
-            let problem = match self.client.ask(&self.request(&group)).await {
+            let already_there = comparison.count(self, &group).await?;
+            let problem = match self.client.ask(&self.request(&add_items::ROW, &group).json(group.body())).await {
                 Ok(added) => {
-                    self.tally.count_added(added);
+                    self.tally.count_added(added, already_there);
                     continue;
                 }
                 Err(ClientError::Problem(problem)) => problem,
@@ -163,10 +152,6 @@ impl Target {
             }
         }
         Ok(())
-    }
-
-    fn request(&self, group: &Group) -> Request {
-        Request::of_list(&add_items::ROW, &self.feature, &group.entity_id, &self.version).json(group.body())
     }
 
     /// The server names the first bad item only. The server's own rules find the others at once, rather than by a

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::client::Failure;
 use crate::client::{write_json, write_string};
+use crate::definition::VersionProperties;
 use crate::domain::{MemberKey, Timestamp, ValueType};
 use crate::typed_times::{TimeReader, TimestampUnit, TypedTime};
 
@@ -23,6 +24,8 @@ pub struct Columns {
 #[derive(Debug, Clone)]
 pub struct Shape {
     pub columns: Columns,
+    /// The properties of the version, whose identity and TTL matter for comparisons.
+    pub properties: VersionProperties,
     times: TimeReader,
     value_type: ValueType,
     /// The keys of an object as they are written: `"quantity":`.
@@ -43,7 +46,7 @@ impl Shape {
             Ok(key)
         };
         let keys = columns.values.iter().map(key).collect::<Result<_, Failure>>()?;
-        Ok(Self { columns, times, value_type, keys })
+        Ok(Self { columns, properties: VersionProperties::default(), times, value_type, keys })
     }
 
     /// Appends a text as a key, if it is valid.
@@ -117,6 +120,11 @@ impl Shape {
         Ok(())
     }
 
+    /// The bytes of a value as a store has them, if it is valid.
+    pub fn stored(&self, value: &RawValue) -> Option<Vec<u8>> {
+        self.value_type.encode(value.get()).ok().map(|value| value.into_bytes().to_vec())
+    }
+
     /// Whether the server would accept the item, by the server's own rules. `item` is the sent JSON.
     pub fn check_strictly(&self, item: &[u8]) -> Result<(), String> {
         let item: SentItem<'_> = serde_json::from_slice(item).map_err(|e| e.to_string())?;
@@ -131,7 +139,9 @@ pub struct SentItem<'a> {
     /// Nanoseconds since the Unix epoch.
     pub timestamp: u64,
     #[serde(borrow)]
-    value: &'a RawValue,
+    pub value: &'a RawValue,
+    #[serde(borrow, default)]
+    pub key: Option<&'a RawValue>,
 }
 
 #[cfg(test)]

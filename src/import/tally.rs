@@ -13,10 +13,27 @@ use crate::wire::Added;
 /// The warning about timestamps without a time zone.
 pub const NO_ZONE: &str = "some timestamps have no time zone and were read as UTC: name their zone with --timezone";
 
+/// What became of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowCounts {
+    pub rows: u64,
+    /// Stored items, except those that are known to have been there.
+    pub added: u64,
+    /// Items that were in their list before. Only compared items count.
+    pub already_there: u64,
+    /// Stored items that were compared with their list.
+    pub compared: u64,
+    pub already_expired: u64,
+    pub bad: u64,
+}
+
 pub struct Tally {
     bytes: AtomicU64,
     rows: AtomicU64,
-    added: AtomicU64,
+    /// Including those that were there before.
+    stored: AtomicU64,
+    already_there: AtomicU64,
+    compared: AtomicU64,
     already_expired: AtomicU64,
     /// Rows whose timestamps are likely of another unit.
     doubtful: AtomicU64,
@@ -36,7 +53,9 @@ impl Tally {
         Self {
             bytes: AtomicU64::new(0),
             rows: AtomicU64::new(0),
-            added: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
+            already_there: AtomicU64::new(0),
+            compared: AtomicU64::new(0),
             already_expired: AtomicU64::new(0),
             doubtful: AtomicU64::new(0),
             bad: AtomicU64::new(0),
@@ -69,8 +88,8 @@ impl Tally {
     /// wrong one.
     pub fn check(&self) -> Result<(), Failure> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (added, expired, doubtful) = (count(&self.added), count(&self.already_expired), count(&self.doubtful));
-        let sent = added + expired;
+        let (stored, expired, doubtful) = (count(&self.stored), count(&self.already_expired), count(&self.doubtful));
+        let sent = stored + expired;
         let accept = "pass --yes to accept this";
         if doubtful.saturating_mul(2) > sent {
             return Err(Failure::failed(format!(
@@ -85,8 +104,13 @@ impl Tally {
         Ok(())
     }
 
-    pub fn count_added(&self, added: Added) {
-        self.added.fetch_add(added.added, Ordering::Relaxed);
+    /// Counts an add. `already_there` is the number of its items that were in their list before, if it is known.
+    pub fn count_added(&self, added: Added, already_there: Option<u64>) {
+        self.stored.fetch_add(added.added, Ordering::Relaxed);
+        if let Some(already_there) = already_there {
+            self.compared.fetch_add(added.added, Ordering::Relaxed);
+            self.already_there.fetch_add(already_there.min(added.added), Ordering::Relaxed);
+        }
         self.already_expired.fetch_add(added.already_expired, Ordering::Relaxed);
         if let Some(warning) = added.warnings.into_iter().next() {
             self.warn_of_unit(|| format!("{warning}, or pass --timestamp-unit"));
@@ -98,10 +122,17 @@ impl Tally {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Rows read, items added, already expired, bad.
-    pub fn counts(&self) -> (u64, u64, u64, u64) {
+    pub fn counts(&self) -> RowCounts {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (count(&self.rows), count(&self.added), count(&self.already_expired), count(&self.bad))
+        let already_there = count(&self.already_there);
+        RowCounts {
+            rows: count(&self.rows),
+            added: count(&self.stored).saturating_sub(already_there),
+            already_there,
+            compared: count(&self.compared),
+            already_expired: count(&self.already_expired),
+            bad: count(&self.bad),
+        }
     }
 
     pub fn warn(&self, warning: String) {

@@ -40,6 +40,30 @@ pub fn in_doubt(address: String) -> String {
     url
 }
 
+/// A proxy of a server whose reads of items fail.
+pub fn unreadable(address: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let mut stream = BufReader::new(stream);
+            let (method, path, body) = request(&mut stream);
+            let (status, body) = if method == "GET" && path.contains("/items") {
+                let refused = json!({
+                    "type": "/docs/errors/permission_denied", "title": "denied", "status": 403,
+                    "code": "permission_denied", "detail": "may not read", "retryable": false,
+                });
+                (403, refused)
+            } else {
+                let answer = ask(&address, &method, &path, &body);
+                (answer.status, answer.body)
+            };
+            respond(stream.get_mut(), status, &body).unwrap();
+        }
+    });
+    url
+}
+
 /// A proxy of a server: the first requests are answered, and later ones wait until the gate opens.
 pub struct Gate {
     pub url: String,

@@ -6,6 +6,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::doubt::unreadable;
 use crate::program::{Said, Server, repository};
 
 /// An import of customers, with the usual columns and integer timestamps in seconds.
@@ -49,14 +50,17 @@ fn the_sample_reads_back_unchanged() {
     let file = repository().join("examples/purchases.csv");
     let file = file.to_str().unwrap();
     let columns = ["--entity-id-column", "customer_id", "--timestamp-column", "invoice_date"];
-    for (feature, values) in
-        [("purchase", ["--value-column", "stock_code"]), ("basket", ["--value-columns", "stock_code,quantity"])]
-    {
+    // Some rows repeat the item of another row.
+    for (feature, values, distinct) in [
+        ("purchase", ["--value-column", "stock_code"], 1892),
+        ("basket", ["--value-columns", "stock_code,quantity"], 1900),
+    ] {
         // Twice: the second time changes nothing.
-        for _ in 0..2 {
+        for (added, there) in [(distinct, 1905 - distinct), (0, 1905)] {
             let start = ["import", "--entity-type", "customer", "--feature", feature];
             let out = server.ok(&[&start[..], &columns, &values, &[file]].concat());
-            assert_eq!(counts(&out), "1905 rows: 1905 items added, 0 already expired, 0 bad");
+            let expected = format!("1905 rows: {added} items added, {there} already there, 0 already expired, 0 bad");
+            assert_eq!(counts(&out), expected);
         }
     }
     let mut purchases: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -101,7 +105,7 @@ fn cells_become_values_of_the_features_type() {
             &format!("user,at,v\nu,1700000005,{cell}\n"),
             &["--value-column", "v"],
         );
-        assert_eq!(counts(&said.ok()), "1 row: 1 item added, 0 already expired, 0 bad");
+        assert_eq!(counts(&said.ok()), "1 row: 1 item added, 0 already there, 0 already expired, 0 bad");
         assert_eq!(server.items(value_type, "u"), [format!("2023-11-14T22:13:25.000000000Z {value}")]);
     }
     let said = import(
@@ -114,6 +118,73 @@ fn cells_become_values_of_the_features_type() {
     assert!(said.err.contains("in.csv, line 3: v: must be an integer"), "{said:?}");
 }
 
+/// An item counts as already there if its list shows it, whatever else the list has.
+#[test]
+fn items_that_were_already_there_are_counted_apart() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let more = ["--value-column", "v"];
+    let added = |rows: &str, more: &[&str]| {
+        let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), more);
+        counts(&said.ok()).split(": ").nth(1).unwrap().split(", 0 already expired").next().unwrap().to_owned()
+    };
+    // Enough items that the range of a few rows is not read as a whole.
+    let all: String = (0..1_000).map(|n| format!("u,{},a\n", seconds(n))).collect();
+    assert_eq!(added(&all, &more), "1000 items added, 0 already there");
+    let few = [0, 500, 999].map(|n| format!("u,{0},a\nu,{0},b\n", seconds(n))).concat();
+    assert_eq!(added(&few, &more), "3 items added, 3 already there");
+    assert_eq!(added(&few, &more), "0 items added, 6 already there");
+    // Another value at the same time, and the same value at another time.
+    assert_eq!(
+        added(&format!("u,{},c\nu,{},a\n", seconds(1), seconds(1_000)), &more),
+        "2 items added, 0 already there"
+    );
+    // Other lists have other items.
+    assert_eq!(added(&few.replace("u,", "w,"), &more), "6 items added, 0 already there");
+    assert_eq!(added(&few, &["--value-column", "v", "--compare", "0"]), "6 items added or already there");
+    let file = server.write("in.csv", format!("user,at,v\n{few}{}", few.replace("u,", "x,")));
+    let said = server.run(&arguments("f", &["--value-column", "v", "--compare", "1", "-o", "json", &file]));
+    assert!(said.err.starts_with("note: 6 of 12 items were compared with their lists"), "{said:?}");
+    let summary: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let there = summary["already_there"].as_u64().unwrap();
+    assert_eq!((&summary["compared"], summary["added"].as_u64()), (&6.into(), Some(12 - there)));
+}
+
+#[test]
+fn members_of_a_set_that_were_already_there_are_counted_apart() {
+    let server = Server::start();
+    for identity in ["key", "value"] {
+        let create = ["feature", "create", "customer", identity, "--value-type", "string", "--ttl", "7300d"];
+        server.ok(&[&create[..], &["--identity", identity, "-o", "json"]].concat());
+        let added = |rows: &str| {
+            let more = ["--value-column", "v"];
+            let said = import(&server, identity, "in.csv", &format!("user,at,key,v\n{rows}"), &more);
+            counts(&said.ok()).split(": ").nth(1).unwrap().split(", 0 already expired").next().unwrap().to_owned()
+        };
+        let (early, late) = (seconds(1), seconds(2));
+        assert_eq!(added(&format!("u,{early},a,x\nu,{early},b,y\n")), "2 items added, 0 already there");
+        // A member that is renewed was there, and a row may repeat another one of the file.
+        let rows = format!("u,{late},a,x\nu,{late},c,z\nu,{early},c,z\n");
+        assert_eq!(added(&rows), "1 item added, 2 already there");
+    }
+}
+
+#[test]
+fn lists_that_cannot_be_read_are_imported_without_a_comparison() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let file = server.write("in.csv", "user,at,v\nu,1700000001,a\nw,1700000001,a\n");
+    let url = unreadable(server.address().to_owned());
+    let said = server.run(&arguments("f", &["--value-column", "v", "--url", &url, &file]));
+    assert!(said.err.starts_with("warning: cannot compare more items with their lists: may not read"), "{said:?}");
+    assert_eq!(said.err.lines().count(), 1, "{said:?}");
+    assert_eq!(
+        (said.status, counts(&said.out)),
+        (0, "2 rows: 2 items added or already there, 0 already expired, 0 bad")
+    );
+    assert_eq!(server.items("f", "u").len(), 1);
+}
+
 #[test]
 fn ndjson_keeps_its_types() {
     let server = Server::start();
@@ -124,7 +195,7 @@ fn ndjson_keeps_its_types() {
     let more = ["--value-columns", "w,v", "--timestamp-unit", "ms"];
     assert_eq!(
         counts(&import(&server, "f", "in.ndjson", rows, &more).ok()),
-        "2 rows: 2 items added, 0 already expired, 0 bad"
+        "2 rows: 2 items added, 0 already there, 0 already expired, 0 bad"
     );
     assert_eq!(server.items("f", "17850"), [r#"2024-01-01T00:00:00.000000000Z {"v":{"b":1},"w":[true,null]}"#]);
     assert_eq!(server.items("f", "u"), [r#"2024-01-01T00:00:00.000000000Z {"v":"s","w":-1}"#]);
@@ -141,7 +212,7 @@ fn files_may_be_several_compressed_and_standard_input() {
     let other = server.write("other.csv.gz", gzip("at,v,user,more\n1700000002,\"gz, \"\"other\"\" order\",u,x\n"));
     let more = ["--value-column", "v", "--format", "csv", &plain, "-", &other];
     let said = server.run_with_input(&arguments("f", &more), &gzip("user,at,v\nu,1700000003,stdin\n"));
-    assert_eq!(counts(&said.ok()), "3 rows: 3 items added, 0 already expired, 0 bad");
+    assert_eq!(counts(&said.ok()), "3 rows: 3 items added, 0 already there, 0 already expired, 0 bad");
     let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
     assert_eq!(values, ["\"stdin\"", "\"gz, \\\"other\\\" order\"", "\"plain\""]);
 }
@@ -171,9 +242,9 @@ fn items_go_to_the_named_version_and_the_expired_are_counted() {
     let rows = "user,at,v\nu,2010-12-01T08:26:00Z,old\n";
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v"]);
     assert!(said.status == 1 && said.err.contains("1 of 1 items have already expired"), "{said:?}");
-    assert_eq!(counts(&said.out), "1 row: 0 items added, 1 already expired, 0 bad");
+    assert_eq!(counts(&said.out), "1 row: 0 items added, 0 already there, 1 already expired, 0 bad");
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--yes"]);
-    assert_eq!(counts(&said.ok()), "1 row: 0 items added, 1 already expired, 0 bad");
+    assert_eq!(counts(&said.ok()), "1 row: 0 items added, 0 already there, 1 already expired, 0 bad");
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v2", "-o", "json"]);
     let summary: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
     assert_eq!((&summary["rows"], &summary["added"], &summary["already_expired"]), (&1.into(), &1.into(), &0.into()));
@@ -189,7 +260,7 @@ fn many_or_large_items_are_sent_in_parts() {
     // 60 values of 60,000 bytes: 3.6 MB for one list, above the server's limit for a body.
     let large: String = (0..60).map(|n| format!("large,{},{}\n", seconds(n), "x".repeat(60_000))).collect();
     let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}{large}"), &["--value-column", "v"]);
-    assert_eq!(counts(&said.ok()), "2560 rows: 2560 items added, 0 already expired, 0 bad");
+    assert_eq!(counts(&said.ok()), "2560 rows: 2560 items added, 0 already there, 0 already expired, 0 bad");
     assert_eq!((server.items("f", "many").len(), server.items("f", "large").len()), (2_500, 60));
 }
 
@@ -206,7 +277,7 @@ fn a_server_with_a_smaller_bound_gets_smaller_bodies() {
         &format!("user,at,v\n{rows}{huge}"),
         &["--value-column", "v", "--bad-rows", "bad.csv"],
     );
-    assert_eq!(counts(&said.ok()), "501 rows: 500 items added, 0 already expired, 1 bad");
+    assert_eq!(counts(&said.ok()), "501 rows: 500 items added, 0 already there, 0 already expired, 1 bad");
     assert_eq!(server.items("f", "u").len(), 500);
 }
 
@@ -222,6 +293,6 @@ fn a_busy_server_is_retried() {
     let rows: String = (0..2_000).map(|n| format!("u{},{},v\n", n % 200, seconds(n))).collect();
     let more = ["--value-column", "v", "--concurrency", "16"];
     let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), &more);
-    assert_eq!(counts(&said.ok()), "2000 rows: 2000 items added, 0 already expired, 0 bad");
+    assert_eq!(counts(&said.ok()), "2000 rows: 2000 items added, 0 already there, 0 already expired, 0 bad");
     assert_eq!(server.items("f", "u7").len(), 10);
 }

@@ -41,7 +41,7 @@ fn bad_rows_are_set_aside_corrected_and_imported_again() {
         "x,user,at,v\n1,u,1700000001,10\n2,u,1700000002,ten\n3,u\n4,,1700000004,10\n5,u,soon,10\n6,u,1700000006,60\n",
     );
     let said = import(&server, "f", &[&file], &["--value-column", "v", "--bad-rows", "bad.csv"]);
-    assert_eq!(counts(&said.ok()), "6 rows: 2 items added, 0 already expired, 4 bad");
+    assert_eq!(counts(&said.ok()), "6 rows: 2 items added, 0 already there, 0 already expired, 4 bad");
     assert_eq!(server.items("f", "u").len(), 2);
     let path = server.dir.path().join("bad.csv");
     let bad = std::fs::read_to_string(&path).unwrap();
@@ -63,7 +63,7 @@ fn bad_rows_are_set_aside_corrected_and_imported_again() {
         .replace("soon", "1700000005");
     std::fs::write(&path, corrected).unwrap();
     let again = import(&server, "f", &["bad.csv"], &["--value-column", "v", "--bad-rows", "worse.csv"]);
-    assert_eq!(counts(&again.ok()), "4 rows: 4 items added, 0 already expired, 0 bad");
+    assert_eq!(counts(&again.ok()), "4 rows: 4 items added, 0 already there, 0 already expired, 0 bad");
     let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
     assert_eq!(values, ["60", "10", "10", "30", "20", "10"]);
     assert_eq!(std::fs::read_to_string(server.dir.path().join("worse.csv")).unwrap(), "");
@@ -93,14 +93,14 @@ fn refusals_of_the_server_name_the_row() {
     assert!(said.err.starts_with(&format!("error: {file}, line 50: ")), "{said:?}");
     let more = ["--value-column", "v", "--bad-rows", "bad.ndjson"];
     let said = import(&server, "f", &[&file], &more);
-    assert_eq!(counts(&said.ok()), "300 rows: 297 items added, 0 already expired, 3 bad");
+    assert_eq!(counts(&said.ok()), "300 rows: 297 items added, 0 already there, 0 already expired, 3 bad");
     let bad = std::fs::read_to_string(server.dir.path().join("bad.ndjson")).unwrap();
     for (line, number) in bad.lines().zip([50, 120, 200]) {
         assert!(line.contains(&format!("\"import_line\":{number},")), "{line}");
     }
     assert_eq!((server.items("f", "u").len(), server.items("f", "u2").len()), (147, 150));
     let again = import(&server, "f", &["bad.ndjson"], &["--value-column", "v", "--bad-rows", "worse.ndjson"]);
-    assert_eq!(counts(&again.ok()), "3 rows: 0 items added, 0 already expired, 3 bad");
+    assert_eq!(counts(&again.ok()), "3 rows: 0 items added, 0 already there, 0 already expired, 3 bad");
     let worse = std::fs::read_to_string(server.dir.path().join("worse.ndjson")).unwrap();
     assert!(worse.lines().all(|line| line.matches("import_line").count() == 1), "{worse}");
 }
@@ -183,7 +183,10 @@ fn a_csv_file_without_a_line_end_is_read_with_a_warning() {
     server.feature("f", "string");
     let file = server.write("in.csv", "user,at,v\nu,1700000001,a\nu,1700000002,b");
     let result = import(&server, "f", &[&file], &["--value-column", "v"]);
-    assert_eq!((result.status, counts(&result.out)), (0, "2 rows: 2 items added, 0 already expired, 0 bad"));
+    assert_eq!(
+        (result.status, counts(&result.out)),
+        (0, "2 rows: 2 items added, 0 already there, 0 already expired, 0 bad")
+    );
     assert!(result.err.starts_with(&format!("warning: {file}, line 3: the last row has no line end")), "{result:?}");
 }
 
@@ -291,7 +294,7 @@ fn a_killed_server_is_awaited_until_it_returns() {
     drop(stdin);
     let server = Server::start_in(dir, &address, &[]);
     let said = Said::from(process.wait_with_output().unwrap());
-    assert_eq!(counts(&said.ok()), "2400 rows: 2400 items added, 0 already expired, 0 bad");
+    assert_eq!(counts(&said.ok()), "2400 rows: 2400 items added, 0 already there, 0 already expired, 0 bad");
     for list in ["before", "during"] {
         assert_eq!(server.items("f", list).len(), 1_200, "{list}");
     }

@@ -74,11 +74,7 @@ impl Client {
     async fn versions(&self, entity_type: &str, name: &str) -> Option<String> {
         let request = Request::new(&get_feature::ROW, &[entity_type, name]);
         let feature: Feature = read(&self.send_once(&request).await.ok()?.body).ok()?;
-        let labels = feature.versions.iter().map(|version| match version.version.as_str() {
-            "" => "the default version (without --version)".to_owned(),
-            label => label.to_owned(),
-        });
-        Some(format!("it has {}", labels.collect::<Vec<_>>().join(", ")))
+        Some(known_versions(&feature))
     }
 
     /// The names of a listing's first page.
@@ -100,6 +96,15 @@ impl Client {
     async fn page(&self, request: Request) -> Option<RawPage> {
         read(&self.send_once(&request).await.ok()?.body).ok()
     }
+}
+
+/// The versions of a feature, in words.
+pub fn known_versions(feature: &Feature) -> String {
+    let labels = feature.versions.iter().map(|version| match version.version.as_str() {
+        "" => "the default version (without --version)".to_owned(),
+        label => label.to_owned(),
+    });
+    format!("it has {}", labels.collect::<Vec<_>>().join(", "))
 }
 
 /// The remedy for a caller without permission.

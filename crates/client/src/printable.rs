@@ -21,9 +21,24 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
+/// The beginning of a text for an error message. A complete text can be of any length.
+pub fn excerpt(text: &str) -> Cow<'_, str> {
+    const CHARS_MAX: usize = 60;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_is_short() {
+        assert_eq!(excerpt(&"é".repeat(60)), "é".repeat(60));
+        assert_eq!(excerpt(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
+    }
 
     #[test]
     fn nothing_printed_steers_a_terminal() {
