@@ -20,6 +20,7 @@ use crate::api::call::{Call, HandlerResult, Segments};
 use crate::api::headers::{self, REQUEST_ID};
 use crate::api::http1::{Decision, Refusal};
 use crate::api::metrics::label;
+use crate::api::problem::translate::of_read;
 use crate::api::problem::{ErrorCode, Problem, ToResponse};
 use crate::api::request::{Peer, Request, RequestHead};
 use crate::api::request_log::Accessed;
@@ -158,10 +159,8 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
     let (mut response, code) = match handled {
         Ok(response) => (response, None),
         Err(problem) => {
-            // A read has no unknown outcome, regardless of the store's error.
             let writes = operation.is_some_and(|id| id.row().effect.writes());
-            let outcome_unknown = problem.outcome_unknown && writes;
-            let problem = problem.with_outcome_unknown(outcome_unknown);
+            let problem = if writes { problem } else { of_read(problem) };
             state.metrics.refused(problem.noted());
             state.note_refusal(principal, label(operation), problem.noted());
             state.request_log.failed(&request_id, label(operation), problem.noted());

@@ -379,6 +379,8 @@ async fn late_lists_get_a_problem_and_others_their_items() {
         assert_eq!(code, if n % 2 == 0 { "deadline_exceeded" } else { "feature_not_found" });
     }
     assert!(results.iter().all(|result| result["problem"].get("outcome_unknown").is_none()), "a read is sure");
+    let late = results[0]["problem"]["detail"].as_str().unwrap();
+    assert!(late.contains("before the read was complete"), "{late}");
     let add = |n: usize| with(list("seen", &n.to_string()), one(ago(1), "x"));
     let body = json!({"requests": (0..100).map(add).collect::<Vec<_>>()}).to_string();
     // Enough time to begin all concurrent reads, on a busy machine too.

@@ -97,7 +97,11 @@ async fn a_deadline_of_the_caller_is_kept() {
     faults.stall(true);
     // Time enough for a busy machine to begin a write: before that, nothing of it is unknown.
     for (answer, writes) in all(&api, &[("liststore-timeout-ms", "500")]).await {
-        assert_eq!(unsure(&answer.refused("deadline_exceeded", "")), writes);
+        let late = answer.refused("deadline_exceeded", "");
+        assert_eq!(unsure(&late), writes);
+        // A read must not promise that it changed nothing.
+        let is_of_read = late["detail"].as_str().unwrap().contains("before the read was complete");
+        assert_eq!(is_of_read, !writes, "{late}");
     }
     // The control plane applies it too.
     let headers = [("liststore-timeout-ms", "20")];

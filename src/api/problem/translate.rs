@@ -172,14 +172,22 @@ impl From<BackupError> for Problem {
     }
 }
 
+const LATE: &str = "deadline exceeded; nothing was changed";
+const LATE_IN_DOUBT: &str = "deadline exceeded: the write may have been applied or may still be applied";
+const LATE_READ: &str = "deadline exceeded before the read was complete: try again, or read less";
+
 /// The caller's deadline, or the operation's, has passed.
 fn deadline_exceeded(outcome_unknown: bool) -> Problem {
-    let detail = if outcome_unknown {
-        "deadline exceeded: the write may have been applied or may still be applied"
-    } else {
-        "deadline exceeded; nothing was changed"
-    };
+    let detail = if outcome_unknown { LATE_IN_DOUBT } else { LATE };
     Problem::new(ErrorCode::DeadlineExceeded, detail).with_outcome_unknown(outcome_unknown)
+}
+
+/// The problem of an operation that reads. A read has no unknown outcome, regardless of the store's error.
+pub(crate) fn of_read(mut problem: Problem) -> Problem {
+    if [LATE, LATE_IN_DOUBT].contains(&&*problem.detail) {
+        problem.detail = LATE_READ.into();
+    }
+    problem.with_outcome_unknown(false)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::super::call::Call;
 use super::super::problem::Problem;
+use super::super::problem::translate::of_read;
 use crate::actors::AddOutcome;
 use crate::service::ServiceError;
 use crate::wire::{Added, RequestFailed};
@@ -30,6 +31,7 @@ fn noted(call: &Call<'_>, problem: Problem) -> RequestFailed {
     // A read has no unknown outcome, regardless of the store's error.
     let outcome_unknown = problem.outcome_unknown && call.operation.effect.writes();
     let problem = problem.with_outcome_unknown(outcome_unknown);
+    let problem = if call.operation.effect.writes() { problem } else { of_read(problem) };
     call.state.request_log.failed(call.request_id, call.operation.name, &problem);
     call.state.note_refusal(call.principal, call.operation.name, &problem);
     call.state.metrics.batch_failures.inc();
