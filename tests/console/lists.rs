@@ -276,4 +276,24 @@ pub async fn a_list_is_aggregated_in_windows(page: Rc<Page>) {
     page.sees("Not complete: older items have expired.").await;
     page.fill("Windows", "1 hour").await;
     page.sees("is no duration such as 10m, 1h or 7d.").await;
+
+    // A null that an item has differs from no items, and from items without the property.
+    api.feature("visit", "json", "1d").await;
+    api.add("visit", &[(30, json!({"page": null})), (7_200, json!({"page": "home"})), (14_400, json!({}))]).await;
+    page.open(&api.url("/console/lists?type=user&feature=visit&id=u-1")).await;
+    page.sees("Aggregate").await;
+    page.run("document.querySelector('.aggregate').open = true").await;
+    let results = async |ends: &str, shown: [&str; 2]| {
+        page.fill("End", ends).await;
+        page.click("button", "Aggregate").await;
+        let shown = json!(shown).to_string();
+        let are = format!("JSON.stringify({rows}.map((row) => row.children[1].innerText.trim())) === '{shown}'");
+        page.holds(&are).await;
+    };
+    page.fill("Windows", "1s, 10m").await;
+    page.choose("Function", "newest value").await;
+    page.fill("Property", "/page").await;
+    results("", ["no items", "null"]).await;
+    results("-3h55m", ["no items", "no such value"]).await;
+    page.is_accessible().await;
 }

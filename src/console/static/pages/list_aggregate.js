@@ -16,8 +16,11 @@ const FUNCTIONS = {
 const NUMERIC = new Set(["sum", "mean", "min", "max", "stddev"]);
 const NUMBERS = new Set(["int64", "double", "json"]);
 const WINDOWS_MAX = 16;
-/** The name of the aggregate in the request and its answer. */
+/** The names of the aggregates in the request and its answer. */
 const NAME = "result";
+const COUNTED = "counted";
+/** Functions whose result may be a null that an item has. A count tells it from no result. */
+const MAY_BE_NULL = new Set(["first", "last"]);
 const REASONS = {
   ttl: "Not complete: older items have expired.", max_items: "Not complete: the list shows only its newest items.",
   items_max: "Not complete: the server reads a limited number of items.",
@@ -45,7 +48,10 @@ export function Aggregate({ list, feature }) {
   const isFine = !windows.error && !asOf.error && !errors.property;
   const body = {
     windows: windows.windows, ...(asOf.ns && { as_of: rfc3339(asOf.ns) }),
-    aggregates: [{ name: NAME, function: draft.name, ...(property && { property }) }],
+    aggregates: [
+      { name: NAME, function: draft.name, ...(property && { property }) },
+      ...(MAY_BE_NULL.has(draft.name) ? [{ name: COUNTED, function: "count", ...(property && { property }) }] : []),
+    ],
   };
   const path = `${itemsPath(list)}:aggregate`;
   const query = { version: list.version || undefined };
@@ -93,7 +99,7 @@ function Answer({ answer, type }) {
             <div class="fine">from ${dayTime(millisOf(window.min_timestamp))} to ${dayTime(millisOf(window.max_timestamp))}</div>
             ${!window.complete && html`<${Badge} kind="warn">${REASONS[window.reason] ?? "Not complete."}</${Badge}>`}
             ${window.skipped > 0 && html`<div class="fine">${group(window.skipped)} items left out: no such value</div>`}</td>
-          <td><${Result} value=${results[i]} type=${type} isTop=${answer.name === "top"}/></td>
+          <td><${Result} value=${results[i]} type=${type} isTop=${answer.name === "top"} window=${window}/></td>
           <td class="bar-cell" aria-hidden="true">${isNumber(results[i]) && highest > 0
             && html`<span class="window-bar" style=${{ width: `${(Math.abs(Number(results[i])) / highest) * 100}%` }}/>`}</td>
         </tr>`)}</tbody>
@@ -101,12 +107,13 @@ function Answer({ answer, type }) {
     <p class="fine">${group(answer.items_read)} items read, as of ${dayTime(millisOf(answer.as_of))}.</p>`;
 }
 
-function Result({ value, type, isTop }) {
-  if (value === null || value === undefined) return html`<span class="muted">no items</span>`;
-  if (isNumber(value)) return html`<strong>${written(value)}</strong>`;
+function Result({ value, type, isTop, window }) {
+  const none = () => html`<span class="muted">${window.skipped > 0 ? "no such value" : "no items"}</span>`;
+  if (isTop && !value?.length) return none();
   if (isTop) {
-    return value.length ? html`<ol>${value.map((entry) => html`<li><${Value} type=${type} value=${entry.value}/> <span class="muted">${group(entry.count)}</span></li>`)}</ol>`
-      : html`<span class="muted">no items</span>`;
+    return html`<ol>${value.map((entry) => html`<li><${Value} type=${type} value=${entry.value}/> <span class="muted">${group(entry.count)}</span></li>`)}</ol>`;
   }
+  if ((value === null || value === undefined) && !window.results[COUNTED]) return none();
+  if (isNumber(value)) return html`<strong>${written(value)}</strong>`;
   return html`<${Value} type=${type} value=${value}/>`;
 }
