@@ -29,11 +29,11 @@ public class Generated {
         String type = "generated", name = "numbers", entity = "a/b é";
         long value = 9007199254740993L, now = System.currentTimeMillis() * 1_000_000;
 
-        FeatureInput feature = new FeatureInput().entityType(type).name(name).valueType(ValueType.INT64).ttl("30d");
+        FeatureInput feature = new FeatureInput().entityType(type).name(name).valueType(ValueType.INT64).ttl("7300d");
         expect("created", features.createFeature(feature, null, null, null).getName(), name);
         // A timestamp is an integer or a text.
         AddItemsInput items = new AddItemsInput();
-        for (Object at : new Object[] {now, String.valueOf(now - 1), "2026-11-26T00:00:00Z"}) {
+        for (Object at : new Object[] {now, String.valueOf(now - 1), "2024-08-29T00:00:00Z"}) {
             items.addItemsItem(new ItemInput().timestamp(at).value(value));
         }
         expect("added", lists.addItems(type, name, entity, items, null, null, null).getAdded(), 3);
@@ -42,7 +42,7 @@ public class Generated {
             .getItems().get(0).getValue();
         expect("the value", read, value);
         List<RemoveItemsInput> forms = List.of(
-            new RemoveItemsInput(new RemoveUntilInput().maxTimestamp(new RemovalBound("2026-11-26T00:00:00Z"))),
+            new RemoveItemsInput(new RemoveUntilInput().maxTimestamp(new RemovalBound("2024-08-29T00:00:00Z"))),
             new RemoveItemsInput(new RemoveSinceInput().minTimestamp(new RemovalBound(now)).maxTimestamp(new RemovalBound(now))),
             new RemoveItemsInput(new RemoveValueInput().value(value)));
         for (RemoveItemsInput form : forms) {

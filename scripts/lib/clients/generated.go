@@ -32,7 +32,7 @@ func main() {
 	entity, value := "a/b é", int64(9007199254740993)
 
 	for name, kind := range map[string]api.ValueType{"numbers": "int64", "members": "string"} {
-		input := api.NewFeatureInput("generated", name, "30d", kind)
+		input := api.NewFeatureInput("generated", name, "7300d", kind)
 		if name == "members" {
 			input.SetIdentity("key")
 		}
@@ -41,7 +41,7 @@ func main() {
 
 	// A timestamp is an integer or a text.
 	var items []api.ItemInput
-	for _, at := range []any{now, fmt.Sprint(now - 1), "2026-11-26T00:00:00Z"} {
+	for _, at := range []any{now, fmt.Sprint(now - 1), "2024-08-29T00:00:00Z"} {
 		items = append(items, *api.NewItemInput(at, value))
 	}
 	add := lists.AddItems(ctx, "generated", "numbers", entity).AddItemsInput(*api.NewAddItemsInput(items))
@@ -66,7 +66,7 @@ func main() {
 	expect("the found item", found[0].Value, "v")
 	expect("no item", found[1] == nil, true)
 
-	early := "2026-11-26T00:00:00Z"
+	early := "2024-08-29T00:00:00Z"
 	until := api.RemoveItemsInput{RemoveUntilInput: api.NewRemoveUntilInput(api.StringAsRemovalBound(&early))}
 	since := api.NewRemoveSinceInput(api.Int64AsRemovalBound(&now))
 	since.SetMaxTimestamp(api.Int64AsRemovalBound(&now))

@@ -11,13 +11,13 @@ features, lists, entities = api.FeaturesApi(client), api.ListsApi(client), api.E
 value, now = 9007199254740993, time.time_ns()
 numbers, members = ("generated", "numbers", "a/b é"), ("generated", "members", "a/b é")
 
-features.create_feature(api.FeatureInput(entity_type="generated", name="numbers", value_type="int64", ttl="30d"))
+features.create_feature(api.FeatureInput(entity_type="generated", name="numbers", value_type="int64", ttl="7300d"))
 members_input = {"entity_type": "generated", "name": "members", "value_type": "string", "ttl": "30d", "identity": "key"}
 created = features.create_feature(api.FeatureInput.from_dict(members_input))
 assert created.name == "members" and created.identity == "key", created
 
 # A timestamp is an integer or a text.
-stamps = [now, str(now - 1), "2026-11-26T00:00:00Z"]
+stamps = [now, str(now - 1), "2024-08-29T00:00:00Z"]
 added = lists.add_items(*numbers, api.AddItemsInput(items=[api.ItemInput(timestamp=at, value=value) for at in stamps]))
 assert added.added == 3, added
 page = lists.get_items(*numbers, limit=2, int64_as="string")
@@ -38,7 +38,7 @@ assert looked[0].value == "a" and looked[1] is None, looked
 removed = [lists.remove_items(*members, api.RemoveItemsInput.from_dict(form)).removed for form in ({"key": "a"}, {"keys": ["b"]})]
 assert removed == [1, 1], removed
 removed = [lists.remove_items(*numbers, api.RemoveItemsInput.from_dict(form)).removed for form in (
-    {"items": [{"timestamp": now, "value": value}]}, {"max_timestamp": "2026-11-26T00:00:00Z"},
+    {"items": [{"timestamp": now, "value": value}]}, {"max_timestamp": "2024-08-29T00:00:00Z"},
     {"min_timestamp": now, "max_timestamp": now}, {"min_timestamp": now + 1},
 )]
 assert removed == [1, 1, 0, 0], removed
