@@ -35,9 +35,9 @@ pub async fn check(settings: &Settings, mut tell: impl FnMut(Finding)) {
     look("http", http(settings));
 }
 
-/// Reads the whole content of the embedded stores in a data directory, and reports each finding immediately. No server
-/// may use the directory. It changes nothing.
-pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
+/// Reads the whole content of the embedded stores in a data directory, and reports each finding immediately. It changes
+/// nothing. Returns whether a server uses the directory, so that its content cannot be checked.
+pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) -> bool {
     let mut look = |part, outcome| tell(Finding { part, outcome });
     let belongs = |part, path: PathBuf, found| match data_dir::expected(&RealDisk, dir, part) {
         Ok(Some(expected)) if found != Some(expected) => {
@@ -46,7 +46,7 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.into()),
     };
-    let mut stored = None;
+    let (mut stored, mut is_in_use) = (None, false);
     match embedded::verify(dir) {
         Ok(found) => {
             stored = found.problems.is_empty().then_some(found.feature_keys);
@@ -71,7 +71,10 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
                 look("items", Err(StartError::Items(problem.to_string())));
             }
         }
-        Err(error) => look("items", Err(StartError::Items(error.to_string()))),
+        Err(error) => {
+            is_in_use |= matches!(error, embedded::OpenError::Locked { .. });
+            look("items", Err(StartError::Items(error.to_string())));
+        }
     }
     let mut metadata = None;
     look(
@@ -84,7 +87,10 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
                 belongs.map(|()| line)
             }
             Ok(None) => missing_definitions(dir),
-            Err(error) => Err(StartError::Metadata(error.to_string())),
+            Err(error) => {
+                is_in_use |= matches!(error, metadata::embedded::OpenError::Locked { .. });
+                Err(StartError::Metadata(error.to_string()))
+            }
         },
     );
     if let (Some(stored), Some(found)) = (stored, metadata) {
@@ -92,6 +98,7 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) {
             look("agreement", outcome);
         }
     }
+    is_in_use
 }
 
 /// Compares both parts. Returns lines of counts, followed by the disagreements.

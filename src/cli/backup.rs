@@ -19,6 +19,7 @@ use super::parse::Author;
 use crate::backup::{OUTGOING, note_finished};
 use crate::client::{Client, Request, Response, Retries, read};
 use crate::domain::{Clock, SystemClock, Timestamp};
+use crate::wire::ErrorCode;
 
 /// A backup to another file system copies everything, so this is long, but bounded.
 const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -79,9 +80,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match (folder, arguments.stream, arguments.keep) {
         (Some(folder), false, None) => make(arguments, folder),
         (Some(folder), false, Some(keep)) => {
-            let name = name_of(SystemClock.now());
             create(&folder)?;
-            make(arguments, folder.join(name))?;
+            make_in(arguments, &folder)?;
             prune(&folder, keep)
         }
         (Some(folder), true, keep) => {
@@ -120,6 +120,27 @@ pub(super) fn stamp(now: Timestamp) -> String {
 /// Such as `liststore-20260102T030405Z`.
 fn name_of(now: Timestamp) -> String {
     format!("{PREFIX}{}", stamp(now))
+}
+
+/// Names for a backup, the best one first: the present second, or the first second after the newest backup. So backups
+/// of one second have their own names, and sort by age.
+fn free_names(folder: &Path) -> Result<Vec<String>, Failure> {
+    const SECONDS: u64 = 60;
+    let now = u128::from(SystemClock.now().as_nanos());
+    let after = |seconds: u64| name_of(Timestamp::saturating_from_nanos(now + u128::from(seconds) * 1_000_000_000));
+    let newest = backups_in(folder).map_err(cannot("read", folder))?.pop();
+    let newest = newest.and_then(|path| path.file_name()?.to_str().map(|name| name.replace(ARCHIVE, "")));
+    // A backup with a time far ahead, by a wrong clock, must not prevent others.
+    let newest = newest.filter(|newest| *newest <= after(SECONDS)).unwrap_or_default();
+    let is_free = |name: &String| {
+        let taken = ["", ARCHIVE, &format!("{ARCHIVE}{PARTIAL}")].map(|ending| folder.join(format!("{name}{ending}")));
+        *name > newest && !taken.iter().any(|path| path.exists())
+    };
+    Ok((0..=SECONDS).map(after).filter(is_free).collect())
+}
+
+fn no_free_name(folder: &Path) -> Failure {
+    Failure::failed(format!("{} has backups for every second of the next minute: try again later", folder.display()))
 }
 
 /// The backups of a folder, from the oldest. Other files are none of ours.
@@ -166,8 +187,24 @@ fn ask(arguments: &Arguments, dir: PathBuf) -> Result<Response, Failure> {
     })
 }
 
+/// Makes a backup in a folder, under the first name that no other backup takes.
+fn make_in(arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+    for name in free_names(folder)? {
+        match ask(arguments, folder.join(name)) {
+            // Another command has taken the name in between.
+            Err(Failure::Refused(problem)) if problem.details.code == ErrorCode::BackupDirNotEmpty.name() => {}
+            answer => return tell(arguments, &answer?),
+        }
+    }
+    Err(no_free_name(folder))
+}
+
 fn make(arguments: &Arguments, dir: PathBuf) -> Result<(), Failure> {
-    let response = ask(arguments, dir)?;
+    tell(arguments, &ask(arguments, dir)?)
+}
+
+/// Prints the server's answer about a backup.
+fn tell(arguments: &Arguments, response: &Response) -> Result<(), Failure> {
     show(&response.body, arguments.output, |output| {
         let backup: Backup = read(&response.body)?;
         let linked = backup.data_files - backup.copied_files.min(backup.data_files);
@@ -189,12 +226,23 @@ fn definitions(included: bool) -> &'static str {
     }
 }
 
+/// Creates the partial file of an archive, under the first name that no other backup takes.
+fn new_archive(folder: &Path) -> Result<(PathBuf, PathBuf, File), Failure> {
+    for name in free_names(folder)? {
+        let path = folder.join(format!("{name}{ARCHIVE}"));
+        let partial = folder.join(format!("{name}{ARCHIVE}{PARTIAL}"));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial) {
+            Ok(file) => return Ok((path, partial, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(cannot("create", &partial)(error)),
+        }
+    }
+    Err(no_free_name(folder))
+}
+
 /// Writes an archive into a folder, under its name once it is complete.
 fn archive_in(arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
-    let path = folder.join(format!("{}{ARCHIVE}", name_of(SystemClock.now())));
-    let partial = folder.join(format!("{}{ARCHIVE}{PARTIAL}", name_of(SystemClock.now())));
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
-    let file = file.map_err(cannot("create", &partial))?;
+    let (path, partial, file) = new_archive(folder)?;
     let written = send(arguments, &file).and_then(|written| {
         let durable = file.sync_all().and_then(|()| fs::rename(&partial, &path));
         durable.and_then(|()| File::open(folder)?.sync_all()).map_err(cannot("complete", &path))?;

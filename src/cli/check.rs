@@ -168,8 +168,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Reads all that a data directory holds, and reports it under the name `shown`. Returns the parts that failed.
 pub(super) fn report(dir: &Path, shown: &Path, format: Format, well: &str) -> Result<Option<String>, Failure> {
     let mut printer = Printer::begin(Report::of(Some(shown), None, Vec::new()), format);
-    app::verify(dir, |finding| printer.add(finding));
-    printer.end(well)
+    let is_in_use = app::verify(dir, |finding| printer.add(finding));
+    let failed = printer.end(well)?;
+    if is_in_use {
+        let told = "is in use by a running server: stop it, or check a backup that `liststore backup` made";
+        return Err(Failure::failed(format!("{} {told}", shown.display())));
+    }
+    Ok(failed)
 }
 
 fn verify(dir: &Path, format: Format) -> Result<(), Failure> {

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::client::excerpt;
+
 /// Commands of other programs, with the tip for a command.
 const HABITS: [(&str, &[&str], &str); 7] = [
     ("list", &["show", "read", "ls", "cat"], "`liststore list get` shows items"),
@@ -24,6 +26,9 @@ const OPTIONS: [(&[&str], &str); 4] = [
     (&["--token", "--api-key"], "LISTSTORE_TOKEN and --token-file FILE hold the API key"),
 ];
 
+/// Hidden names of commands, with their present names.
+const MOVED: [(&str, &str); 2] = [("clean", "index clean"), ("purge", "feature purge")];
+
 /// Whether the arguments request JSON, which errors then use too.
 pub(super) fn asks_for_json(arguments: &[OsString]) -> bool {
     let words = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
@@ -42,8 +47,11 @@ pub(super) fn asks_for_json(arguments: &[OsString]) -> bool {
     false
 }
 
-/// The error, with a tip if it has none.
+/// The error, with a tip if it has none, and with at most the beginning of what was typed.
 pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsString]) -> clap::Error {
+    shorten(&mut error);
+    let (path, command) = command_of(all, arguments);
+    let moved = without_hidden(&mut error, command);
     let has_tip = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested]
         .into_iter()
         .any(|kind| error.get(kind).is_some());
@@ -54,8 +62,8 @@ pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsStr
         Some(ContextValue::String(word)) => Some(word.clone()),
         _ => None,
     };
-    let (path, command) = command_of(all, arguments);
     let tip = match error.kind() {
+        ErrorKind::InvalidSubcommand if moved.is_some() => moved,
         ErrorKind::InvalidSubcommand => word(ContextKind::InvalidSubcommand).map(|word| {
             let habit = HABITS.iter().find(|(of, words, _)| path.ends_with(of) && words.contains(&&*word));
             habit.map_or_else(|| subcommands(&path, command), |(_, _, tip)| (*tip).to_owned())
@@ -73,6 +81,36 @@ pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsStr
     error
 }
 
+/// Shortens a long value, option or command in an error.
+fn shorten(error: &mut clap::Error) {
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
+        let Some(ContextValue::String(text)) = error.get(kind) else { continue };
+        let short = excerpt(text).into_owned();
+        error.insert(kind, ContextValue::String(short));
+    }
+}
+
+/// Removes hidden commands and options from the suggestions. Returns a tip for a hidden command that was near.
+fn without_hidden(error: &mut clap::Error, command: &Command) -> Option<String> {
+    let mut moved = None;
+    if let Some(ContextValue::Strings(names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        let is_hidden = |name: &str| command.find_subcommand(name).is_some_and(Command::is_hide_set);
+        let (hidden, shown): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_hidden(name));
+        let present = MOVED.iter().find(|(former, _)| hidden.iter().any(|name| name == former));
+        moved = present.map(|(_, present)| format!("a similar subcommand exists: `liststore {present}`"));
+        if !shown.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+        }
+    }
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::SuggestedArg) {
+        let name = option.trim_start_matches('-');
+        if command.get_arguments().any(|argument| argument.is_hide_set() && argument.get_long() == Some(name)) {
+            error.remove(ContextKind::SuggestedArg);
+        }
+    }
+    moved
+}
+
 /// The command that the arguments name, and its path.
 fn command_of<'a>(all: &'a Command, arguments: &[OsString]) -> (String, &'a Command) {
     let (mut path, mut command) = (all.get_name().to_owned(), all);
@@ -86,13 +124,42 @@ fn command_of<'a>(all: &'a Command, arguments: &[OsString]) -> (String, &'a Comm
 }
 
 fn subcommands(path: &str, command: &Command) -> String {
-    let names: Vec<_> = command.get_subcommands().map(Command::get_name).filter(|name| *name != "help").collect();
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let names: Vec<_> = shown.map(Command::get_name).filter(|name| *name != "help").collect();
     format!("`{path}` has the commands {}", names.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hidden_names_are_not_suggested() {
+        let all = || {
+            let hidden = Command::new("clean").hide(true);
+            let former = clap::Arg::new("feature").long("feature").hide(true);
+            Command::new("x").subcommands([hidden, Command::new("import").arg(former)])
+        };
+        let told = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            let error = all().try_get_matches_from(&words).unwrap_err();
+            with_tip(error, &all(), &words).to_string()
+        };
+        let cleen = told(&["x", "cleen"]);
+        assert!(cleen.contains("tip: a similar subcommand exists: `liststore index clean`"), "{cleen}");
+        let featur = told(&["x", "import", "--featur", "y"]);
+        assert!(featur.contains("tip: `x import --help` lists its options"), "{featur}");
+        assert!(!told(&["x", "zzz"]).contains("clean"));
+    }
+
+    #[test]
+    fn a_long_word_is_not_repeated_whole() {
+        let all = Command::new("x").arg(clap::Arg::new("n").value_parser(clap::value_parser!(u8)));
+        let words = [OsString::from("x"), "9".repeat(5_000).into()];
+        let error = all.clone().try_get_matches_from(&words).unwrap_err();
+        let told = with_tip(error, &all, &words).to_string();
+        assert!(told.contains(&format!("'{}…'", "9".repeat(60))) && told.len() < 300, "{told}");
+    }
 
     #[test]
     fn json_is_asked_for_by_the_option_alone() {

@@ -1,7 +1,5 @@
 //! `liststore pool`: the list actors of one server, through its HTTP API.
 
-use std::num::NonZeroUsize;
-
 use clap::{Args, Subcommand};
 use liststore_contract::operations::resize_pool::PoolInput;
 use liststore_contract::operations::{get_pool, resize_pool};
@@ -57,23 +55,28 @@ The command ends when the resize is complete. Requires a key with the role
 operator or admin, or an open server.")]
 struct Resize {
     /// List actors, each with one thread and one session with the item store
-    #[arg(long, required_unless_present = "permits")]
-    actors: Option<NonZeroUsize>,
+    #[arg(long, required_unless_present = "permits", value_parser = whole::<1_024>)]
+    actors: Option<usize>,
     /// Operations in flight in each actor
-    #[arg(long)]
-    permits: Option<NonZeroUsize>,
+    #[arg(long, value_parser = whole::<1_000_000>)]
+    permits: Option<usize>,
     #[command(flatten)]
     author: Author,
     #[command(flatten)]
     options: ServerOptions,
 }
 
+/// A number within the bounds of the settings.
+fn whole<const MAX: usize>(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX).contains(number));
+    number.ok_or_else(|| format!("must be a whole number from 1 to {MAX}"))
+}
+
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Get(Get { options }) => tell(&options, None, &Request::new(&get_pool::ROW, &[])),
         Command::Resize(Resize { actors, permits, author, options }) => {
-            let size =
-                PoolInput { actors: actors.map(NonZeroUsize::get), permits_per_actor: permits.map(NonZeroUsize::get) };
+            let size = PoolInput { actors, permits_per_actor: permits };
             tell(&options, author.user, &Request::new(&resize_pool::ROW, &[]).body(&size)?)
         }
     }

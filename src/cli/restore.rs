@@ -39,8 +39,8 @@ it again.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// A backup: a directory, a tar archive, or - for an archive from standard input. Of a folder
-    /// of backups, the newest
+    /// A backup: a directory, a tar archive, or - for an archive from standard input. Of a folder of
+    /// backups with a time in their names, the newest
     from: PathBuf,
     /// The data directory for the restored store: empty or new
     #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
@@ -70,16 +70,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let staging = dir.join(STAGING);
     clear(dir, &staging)?;
     DirBuilder::new().mode(0o700).create(&staging).map_err(cannot("create", &staging))?;
-    let restored = fill(arguments, &staging).and_then(|extent| {
+    let restored = fill(arguments, &staging).and_then(|filled| {
         let parts = check::report(&staging, dir, arguments.format.output, "the backup is whole")?;
-        parts.map_or(Ok(extent), |parts| {
+        parts.map_or(Ok(filled), |parts| {
             Err(Failure::failed(format!(
                 "the backup is incomplete or damaged, see {parts} above: nothing was restored"
             )))
         })
     });
-    let Extent { files, bytes } = match restored {
-        Ok(extent) => extent,
+    let (Extent { files, bytes }, from) = match restored {
+        Ok(filled) => filled,
         Err(failure) => {
             // The next attempt removes what is left.
             let _left = fs::remove_dir_all(&staging);
@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.format.output == Format::Table {
         let mut output = Output::open();
         let (files, dir) = (counted(files, "file"), dir.display());
-        output.line(&format!("restored {files}, {bytes} bytes: start liststore serve --data-dir {dir}"))?;
+        output.line(&format!("restored {files}, {bytes} bytes, of {from}: start liststore serve --data-dir {dir}"))?;
         output.flush()?;
     }
     Ok(())
@@ -133,25 +133,26 @@ fn clear(dir: &Path, staging: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Copies the backup, and the trail to replay.
-fn fill(arguments: &Arguments, staging: &Path) -> Result<Extent, Failure> {
+/// Copies the backup, and the trail to replay. Returns the extent and the name of the backup.
+fn fill(arguments: &Arguments, staging: &Path) -> Result<(Extent, String), Failure> {
     let from = &arguments.from;
-    let extent = if from.as_os_str() == "-" {
-        archive::read(io::stdin().lock(), staging).map_err(Failure::failed)?
+    let filled = if from.as_os_str() == "-" {
+        (archive::read(io::stdin().lock(), staging).map_err(Failure::failed)?, "standard input".to_owned())
     } else {
         let chosen = choose(from)?;
         let named = |problem: String| Failure::failed(format!("{}: {problem}", chosen.display()));
-        if chosen.is_dir() {
+        let extent = if chosen.is_dir() {
             archive::copy_dir(&chosen, staging).map_err(named)?
         } else {
             let file = File::open(&chosen).map_err(cannot("open", &chosen))?;
             archive::read(BufReader::with_capacity(1 << 20, file), staging).map_err(named)?
-        }
+        };
+        (extent, chosen.display().to_string())
     };
     if let Some(trail) = &arguments.replay {
         fs::copy(trail, staging.join(REPLAY)).map_err(cannot("copy", trail))?;
     }
-    Ok(extent)
+    Ok(filled)
 }
 
 /// The backup that a path stands for.
@@ -159,8 +160,33 @@ fn choose(from: &Path) -> Result<PathBuf, Failure> {
     if !from.is_dir() || from.join(STORE).exists() {
         return Ok(from.to_owned());
     }
-    let newest = backups_in(from).map_err(cannot("read", from))?.pop();
-    newest.ok_or_else(|| Failure::failed(format!("{} is no backup, and has none", from.display())))
+    let mut found = backups_in(from).map_err(cannot("read", from))?;
+    if found.is_empty() {
+        found = named_backups(from).map_err(cannot("read", from))?;
+        if found.len() > 1 {
+            let names: Vec<_> = found.iter().map(|path| path.display().to_string()).collect();
+            return Err(Failure::failed(format!(
+                "{} has several backups without a time in their names: name one of {}",
+                from.display(),
+                names.join(", ")
+            )));
+        }
+    }
+    found.pop().ok_or_else(|| Failure::failed(format!("{} is no backup, and has none", from.display())))
+}
+
+/// The backups of a folder whose names people chose: directories with a store, and archives.
+fn named_backups(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_archive = || path.is_file() && path.extension().is_some_and(|extension| extension == "tar");
+        if path.join(STORE).exists() || is_archive() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Moves the restored files to their places, the one that makes them a store last.

@@ -68,7 +68,8 @@ pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
         None => format!("the copy from {from} to {to}"),
         Some((label, to_label)) => format!("the copy from {from}, version {label:?}, to {to}, version {to_label:?}"),
     };
-    let (from, to) = (Client::new(from, None, Retries::PATIENT)?, Client::new(to, None, Retries::PATIENT)?);
+    let from = Client::new(from, None, Retries::PATIENT)?.for_people();
+    let to = Client::new(to, None, Retries::PATIENT)?;
     let mut versions = Vec::new();
     for feature in definitions::features(&from, entity_type.as_ref(), feature.as_ref()).await? {
         versions.extend(match &version {

@@ -10,7 +10,7 @@ use super::checkpoint::{Begun, Checkpoint};
 use super::file::ExportFile;
 use super::progress::Progress;
 use super::source::{Sink, Source};
-use crate::client::{Client, Failure, Request, Retries, ServerUrl};
+use crate::client::{Client, Failure, Request, Retries, ServerUrl, known_versions};
 use crate::domain::{FeatureId, Timestamp, VersionLabel};
 use crate::wire::{Feature, Item};
 
@@ -59,12 +59,13 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
     let ExportOptions { server, feature, version, as_of, output, format } = options;
     let of_then = as_of.map(|moment| format!(", as of {moment},")).unwrap_or_default();
     let run = format!("the export of {feature}, version {:?},{of_then} from {server} as {format:?}", version.as_str());
-    let client = Client::new(server, None, Retries::PATIENT)?;
+    let client = Client::new(server, None, Retries::PATIENT)?.for_people();
     let found: Feature = client.ask(&Request::of_feature(&get_feature::ROW, &feature)).await?;
     let client = client.with_retries(Retries::PERSISTENT);
     let of_version = found.versions.iter().find(|known| known.version == version.as_str());
     let of_version = of_version.ok_or_else(|| {
-        Failure::failed(format!("the feature {feature} has no version {:?} (version_not_found)", version.as_str()))
+        let (label, known) = (version.as_str(), known_versions(&found));
+        Failure::failed(format!("the feature {feature} has no version {label:?} (version_not_found): {known}"))
     })?;
     // A Parquet file is invalid without its footer, so a partial one cannot be continued.
     let goes_on = output != Path::new("-") && format != ExportFormat::Parquet;

@@ -11,7 +11,7 @@ use super::lists::{Asked, CALL_LISTS, first_pages};
 use super::progress::Progress;
 use super::spine::{Column, Spine, SpineFile, SpineRow};
 use super::training_file::{FeatureColumn, TrainingFile};
-use crate::client::{Client, Failure, Request, Retries, ServerUrl};
+use crate::client::{Client, Failure, Request, Retries, ServerUrl, known_versions};
 use crate::domain::{FeatureId, Limit, VersionLabel};
 use crate::import::{NO_ZONE, OPEN_END};
 use crate::wire::Feature;
@@ -47,7 +47,7 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
         let name = output.display();
         return Err(Failure::failed(format!("{name} already exists: remove it, or write another file")));
     }
-    let client = Client::new(server, None, Retries::PATIENT)?;
+    let client = Client::new(server, None, Retries::PATIENT)?.for_people();
     let mut joining = Vec::with_capacity(features.len());
     for id in features {
         joining.push(definition(&client, id, &version).await?);
@@ -93,7 +93,10 @@ pub async fn join(options: TrainingOptions) -> Result<Joined, Failure> {
 async fn definition(client: &Client, id: FeatureId, label: &VersionLabel) -> Result<FeatureColumn, Failure> {
     let feature: Feature = client.ask(&Request::of_feature(&get_feature::ROW, &id)).await?;
     let version = feature.versions.iter().find(|version| version.version == label.as_str());
-    let version = version.ok_or_else(|| Failure::failed(format!("the feature {id} has no version {label:?}")))?;
+    let version = version.ok_or_else(|| {
+        let (label, known) = (label.as_str(), known_versions(&feature));
+        Failure::failed(format!("the feature {id} has no version {label:?}: {known}"))
+    })?;
     Ok(FeatureColumn { id, value_type: feature.value_type, identity: version.properties.identity })
 }
 

@@ -17,6 +17,9 @@ pub use zone::Zone;
 
 use crate::domain::Timestamp;
 
+/// More than any form of a timestamp needs. An error may repeat a text, so a cell of any length must not get further.
+const TEXT_BYTES_MAX: usize = 200;
+
 /// How texts and numbers become timestamps.
 #[derive(Debug, Clone, Default)]
 pub struct TimeReader {
@@ -53,6 +56,9 @@ impl TimeReader {
     /// Reads a text.
     pub fn text(&self, text: &str) -> Result<TypedTime, String> {
         let text = text.trim();
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(format!("not a timestamp: {}", self.forms()));
+        }
         if let Some(format) = &self.format {
             return format.read(text, self.zone.as_ref());
         }

@@ -330,3 +330,15 @@ fn settings_are_listed_and_shells_complete() {
         assert!(script.contains("liststore") && script.contains("entity-id-column"), "{shell}");
     }
 }
+
+#[test]
+fn an_aggregation_shows_the_number_of_skipped_items() {
+    let server = Server::start();
+    server.feature("visit", "json");
+    server.ok(&["list", "add", "customer", "visit", "u-1", r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":"x"}"#]);
+    let aggregate = ["list", "aggregate", "customer", "visit", "u-1", "--count", "--window", "1h,1d"];
+    let shown = server.ok(&[&aggregate[..], &["--sum", "/a"]].concat());
+    let rows: Vec<Vec<_>> = shown.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [["1h", "(2", "skipped)", "3", "1"], ["1d", "(2", "skipped)", "3", "1"]]);
+    assert!(!server.ok(&aggregate).contains("skipped"));
+}

@@ -139,6 +139,48 @@ fn each_answer_names_the_next_step() {
 }
 
 #[test]
+fn further_mistakes_have_a_remedy() {
+    let server = Server::start();
+    server.feature("purchase", "string");
+    for (arguments, status, told) in [
+        (&["feature", "history", "customer", "purchases"][..], 1, "did you mean customer purchase?"),
+        (&["export", "customer", "purchases"], 1, "did you mean customer purchase?"),
+        (&["export", "customer", "purchase", "--version", "v2"], 1, "it has the default version (without --version)"),
+        (&["entity", "export", "custome"], 1, "`liststore entity-type create custome` creates it"),
+        (&["list", "lookup", "customer", "purchase", "1", "x"], 1, "`liststore list contains` finds values"),
+        (&["pool", "resize", "--actors", "0"], 2, "must be a whole number from 1 to 1024"),
+        (&["pool", "resize", "--permits", "many"], 2, "must be a whole number from 1 to 1000000"),
+        (&["cleen"], 2, "a similar subcommand exists: `liststore index clean`"),
+        (&["purg", "customer", "purchase"], 2, "a similar subcommand exists: `liststore feature purge`"),
+        (&["import", "--featur", "x"], 2, "`liststore import --help` lists its options"),
+    ] {
+        let said = server.run(arguments);
+        assert!(said.status == status && said.err.contains(told), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_long_value_is_not_repeated_whole() {
+    let server = Server::start();
+    server.feature("purchase", "string");
+    let long = "9".repeat(70_000);
+    let long = long.as_str();
+    for (arguments, status) in [
+        (&["list", "add", "customer", "purchase", "1", long][..], 2),
+        (&["list", "get", "customer", "purchase", long], 2),
+        (&["list", "get", "customer", long, "1"], 2),
+        (&["list", "get", "customer", "purchase", "1", "--min-timestamp", long], 2),
+        (&["feature", "create", "customer", "x", "--value-type", long, "--ttl", "1d"], 2),
+        (&["feature", "create", "customer", "x", "--value-type", "string", "--ttl", long], 2),
+        (&[long], 2),
+    ] {
+        let said = server.run(arguments);
+        assert_eq!(said.status, status, "{}", said.err.len());
+        assert!(said.err.contains('…') && said.err.len() < 1_000, "{}", &said.err[..said.err.len().min(1_000)]);
+    }
+}
+
+#[test]
 fn errors_are_json_where_json_is_asked_for() {
     let server = Server::start();
     let parsed = |arguments: &[&str]| -> (i32, serde_json::Value) {

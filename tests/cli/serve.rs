@@ -148,6 +148,9 @@ fn a_directory_in_use_is_reported_in_one_line() {
     let checked = run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
     assert_eq!(checked.status, 1, "{checked:?}");
     assert!(checked.out.contains("in use"), "{checked:?}");
+    let verified = run(&["check", "--dir", data.to_str().unwrap()]);
+    assert_eq!(verified.status, 1, "{verified:?}");
+    assert!(last_line(&verified).contains("is in use by a running server: stop it"), "{verified:?}");
 }
 
 #[test]

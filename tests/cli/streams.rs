@@ -108,15 +108,46 @@ fn directories_in_a_folder_are_kept_by_number_too() {
     let folder = place.path().join("new/backups");
     let data = data_in(&server.dir);
     let keep = ["backup", text(&folder), "--keep", "1", "--data-dir", text(&data)];
-    said(&mut server.command(&keep)).ok();
-    let first = names(&folder);
-    // Two of one second would have one name.
-    while names(&folder) == first {
-        let _same_second = said(&mut server.command(&keep));
+    // Those of one second have different names, and each is newer than the one before.
+    let mut before = String::new();
+    for _ in 0..4 {
+        said(&mut server.command(&keep)).ok();
+        let [name] = <[String; 1]>::try_from(names(&folder)).unwrap();
+        assert!(name > before, "{name} after {before}");
+        before = name;
     }
-    assert_eq!(names(&folder).len(), 1);
+    for _ in 0..2 {
+        let made = stream(&server, &[text(&folder), "--keep", "3"]);
+        assert!(made.status.success(), "{made:?}");
+    }
+    let kept = names(&folder);
+    assert!(kept.len() == 3 && kept.is_sorted() && kept[0] == before, "{kept:?}");
+    assert!(kept[1..].iter().all(|name| name.ends_with(".tar")), "{kept:?}");
+    said(&mut server.command(&keep)).ok();
     let checked = run(&["check", "--dir", text(&folder.join(&names(&folder)[0]))]).ok();
     assert!(checked.ends_with(" is whole\n"), "{checked}");
+}
+
+#[test]
+fn a_folder_with_one_backup_of_another_name_is_restored_and_several_are_named() {
+    let server = server();
+    let place = TempDir::new().unwrap();
+    let folder = place.path().join("backups");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("notes"), "x").unwrap();
+    let data = data_in(&server.dir);
+    let restored = |to: &str| {
+        let to = place.path().join(to);
+        run(&["restore", text(&folder), "--data-dir", text(&to)])
+    };
+    assert!(restored("none").failed(1).contains("is no backup, and has none"));
+    said(&mut server.command(&["backup", text(&folder.join("monday")), "--data-dir", text(&data)])).ok();
+    let told = restored("one").ok();
+    assert!(told.contains("restored ") && told.contains("backups/monday: start liststore serve"), "{told}");
+    std::fs::write(folder.join("tuesday.tar"), stream(&server, &[]).stdout).unwrap();
+    let told = restored("several").failed(1);
+    assert!(told.contains("name one of") && told.contains("backups/monday, "), "{told}");
+    assert!(told.contains("backups/tuesday.tar"), "{told}");
 }
 
 #[test]

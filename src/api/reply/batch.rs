@@ -28,9 +28,6 @@ pub(super) fn failed_for_all(call: &Call<'_>, error: ServiceError) -> RequestFai
 }
 
 fn noted(call: &Call<'_>, problem: Problem) -> RequestFailed {
-    // A read has no unknown outcome, regardless of the store's error.
-    let outcome_unknown = problem.outcome_unknown && call.operation.effect.writes();
-    let problem = problem.with_outcome_unknown(outcome_unknown);
     let problem = if call.operation.effect.writes() { problem } else { of_read(problem) };
     call.state.request_log.failed(call.request_id, call.operation.name, &problem);
     call.state.note_refusal(call.principal, call.operation.name, &problem);

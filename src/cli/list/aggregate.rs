@@ -8,6 +8,7 @@ use super::{ListArguments, ServerOptions};
 use crate::cli::failure::Failure;
 use crate::cli::output::{Format, Output};
 use crate::cli::parse;
+use crate::client::excerpt;
 use crate::domain::Timestamp;
 use crate::domain::index::Pointer;
 use crate::wire::{
@@ -26,7 +27,9 @@ Examples:
   liststore list aggregate user score u-1 --window -7d..now --mean --stddev
 
 A POINTER is a JSON Pointer. Without it, the whole value counts.
-A window that may lack items has the reason in parentheses.")]
+A window that may lack items has the reason in parentheses. Skipped items are
+those that at least one aggregate left out: they lack its property, or it has
+another type.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     list: ListArguments,
@@ -114,8 +117,9 @@ impl Functions {
         }
         for top in &self.top {
             let (k, property) = top.split_once(':').unwrap_or((top, ""));
-            let k =
-                k.parse().map_err(|_| format!("--top: expected a number such as 5, or 5:/merchant, not {top:?}"))?;
+            let k = k
+                .parse()
+                .map_err(|_| format!("--top: expected a number such as 5, or 5:/merchant, not {:?}", excerpt(top)))?;
             aggregates.push(named(AggregateFunction::Top, property, Some(k))?);
         }
         if aggregates.is_empty() {
@@ -137,7 +141,8 @@ fn window(text: &str) -> Result<AggregateWindow, String> {
         }
         None => AggregateWindow::last(text).map_err(|_| {
             format!(
-                "--window: expected a duration such as 1h, or two times such as 2024-08-01..2024-08-02, not {text:?}"
+                "--window: expected a duration such as 1h, or two times such as 2024-08-01..2024-08-02, not {:?}",
+                excerpt(text)
             )
         }),
     }
@@ -147,7 +152,7 @@ fn window(text: &str) -> Result<AggregateWindow, String> {
 fn filter(filters: &[String]) -> Result<Option<AggregateWhere>, String> {
     let mut read: Option<AggregateWhere> = None;
     for filter in filters {
-        let malformed = || format!("--where: expected POINTER=VALUE such as /country=NO, not {filter:?}");
+        let malformed = || format!("--where: expected POINTER=VALUE such as /country=NO, not {:?}", excerpt(filter));
         let (property, value) = filter.split_once('=').ok_or_else(malformed)?;
         let property = pointer(property)?;
         let is_json = serde_json::from_str::<Value>(value).is_ok();
@@ -206,8 +211,10 @@ pub(in crate::cli) fn table(
 fn rows(window: &WindowAggregates, aggregates: &[Aggregate]) -> Vec<Vec<String>> {
     let between = || format!("{}..{}", window.min_timestamp, window.max_timestamp);
     let mut label = window.window.clone().unwrap_or_else(between);
-    if let Some(reason) = &window.reason {
-        label = format!("{label} ({reason})");
+    let skipped = (window.skipped > 0).then(|| format!("{} skipped", window.skipped));
+    let notes: Vec<_> = window.reason.iter().cloned().chain(skipped).collect();
+    if !notes.is_empty() {
+        label = format!("{label} ({})", notes.join(", "));
     }
     let cells = |results: &AggregateResults| -> Vec<String> {
         let shown = |of: &Aggregate| results.get(&of.name).map_or_else(String::new, |result| cell(of.function, result));

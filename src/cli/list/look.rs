@@ -110,6 +110,10 @@ pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
     let feature: Feature = client.ask(&request).await?;
     let label = list.version.version.to_string();
     let version = feature.versions.iter().find(|version| version.version == label);
+    if version.is_some_and(|version| version.properties.identity == IdentityKind::Item) {
+        let told = "has the identity item, so it has no members to look up: `liststore list contains` finds values";
+        return Err(Failure::failed(format!("the feature {} {told}", list.feature.id())));
+    }
     let has_keys = version.is_none_or(|version| version.properties.identity == IdentityKind::Key);
     let texts: Vec<String> = match has_keys {
         true => members.iter().map(|key| json!(key).to_string()).collect(),

@@ -17,7 +17,7 @@ use super::failure::{Failure, warn};
 use super::output::{Format, Output};
 use super::parse::{self, FeatureArguments, ServerOptions, VersionOption};
 use super::{batch_get, block_on};
-use crate::client::{Client, RawPage, Request, printable, read, write_json};
+use crate::client::{Client, RawPage, Request, excerpt, printable, read, write_json};
 use crate::domain::{Clock, EntityId, Limit, Order, SystemClock, Timestamp, ValueType};
 use crate::wire::parameters::{AS_OF, LIMIT, MAX_TIMESTAMP, MIN_TIMESTAMP, ORDER, PAGE_TOKEN};
 use crate::wire::{Added, Feature, Item, ItemInput};
@@ -302,7 +302,7 @@ async fn typed(client: &Client, list: &ListArguments, values: &Values) -> Result
 fn typed_value(value_type: ValueType, text: &str) -> Result<Box<RawValue>, Failure> {
     let mut json = Vec::new();
     write_json(value_type, text, &mut json)
-        .map_err(|reason| Failure::Usage(format!("invalid value {text:?}: {reason}")))?;
+        .map_err(|reason| Failure::Usage(format!("invalid value {:?}: {reason}", excerpt(text))))?;
     Ok(read(&json)?)
 }
 

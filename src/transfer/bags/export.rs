@@ -42,7 +42,7 @@ struct Line<'a> {
 pub async fn export(options: ExportBagsOptions) -> Result<ExportedBags, Failure> {
     let ExportBagsOptions { server, entity_type, output } = options;
     let run = format!("the export of the bags of {entity_type} from {server}");
-    let client = Client::new(server, None, Retries::PATIENT)?;
+    let client = Client::new(server, None, Retries::PATIENT)?.for_people();
     client.send(&Request::new(&get_entity_type::ROW, &[entity_type.as_str()])).await?;
     let client = client.with_retries(Retries::PERSISTENT);
     let checkpoint = (output != Path::new("-")).then(|| Checkpoint::new(&output, run));

@@ -36,7 +36,7 @@ struct Line {
 /// Writes all bags of the files, and returns their number. A repetition changes no properties.
 pub async fn import(options: ImportBagsOptions) -> Result<u64, Failure> {
     let ImportBagsOptions { server, entity_type, files } = options;
-    let client = Client::new(server, None, Retries::PATIENT)?;
+    let client = Client::new(server, None, Retries::PATIENT)?.for_people();
     let (mut imported, mut progress) = (0, Progress::start());
     for file in files {
         let name = file.display().to_string();
