@@ -1,7 +1,7 @@
 //! Sessions around other sessions: for suites and for tools that inspect or disturb each operation.
 //!
-//! [`Surrounded`] passes on the operations of a session. What a wrapper does is an [`Around`], which does not name them:
-//! a later operation is passed on like the others.
+//! [`Surrounded`] passes on the operations of a session. The wrapper is an [`Around`], which does not name them. So each
+//! later operation is passed on like the others.
 
 use std::borrow::Cow;
 use std::rc::Rc;
