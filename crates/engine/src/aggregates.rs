@@ -15,7 +15,13 @@ use super::session::{EmbeddedSession, Looked};
 
 /// The longest list in memory that is aggregated on the arbiter itself, in bytes: each item takes work, and other
 /// operations of the arbiter wait for it.
-const INLINE_BYTES_MAX: usize = 32 << 10;
+const INLINE_BYTES_MAX: usize = 128 << 10;
+/// The same if each item is added to one aggregate. To more of them it takes more work.
+const INLINE_ADDED_BYTES_MAX: usize = 512 << 10;
+
+fn is_short(bytes: usize, aggregator: &Aggregator) -> bool {
+    bytes <= INLINE_BYTES_MAX && bytes * aggregator.adds_per_item() <= INLINE_ADDED_BYTES_MAX
+}
 
 impl EmbeddedSession {
     pub(super) async fn aggregate_items(
@@ -27,7 +33,7 @@ impl EmbeddedSession {
         let engine = &self.engine;
         let mut aggregator = Aggregator::new(aggregation, op, list.identity());
         if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {
-            let inline = row.len() <= INLINE_BYTES_MAX;
+            let inline = is_short(row.len(), &aggregator);
             let turn = move || {
                 let collected = page::collect_row(row.clone(), &mut aggregator);
                 Some(collected.map(|_| aggregator.finish()).ok_or_else(merge::broken))
@@ -37,7 +43,7 @@ impl EmbeddedSession {
         let start = Start { ceiling: aggregator.bounds().max_timestamp.as_nanos(), below: None };
         let list = self.list_id(list);
         let Looked { view, in_memory, inline, .. } = self.look(&list, start.ceiling);
-        let inline = inline && in_memory.bytes <= INLINE_BYTES_MAX;
+        let inline = inline && is_short(in_memory.bytes, &aggregator);
         let mut scan = Scan::new(view, in_memory, list, start, aggregator);
         self.read(op, inline, move || scan.turn().transpose()).await
     }

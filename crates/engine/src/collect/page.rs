@@ -1,5 +1,7 @@
 //! Offers the items of rows to collectors, and reads pages and newest items from single rows.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use liststore_contract::domain::{Timestamp, ValueDigest};
 use liststore_storage::collect::Offered;
@@ -57,16 +59,16 @@ pub fn is_visible(op: &OpContext, entry: &Entry) -> bool {
 /// Offers the stored items of a list, until the collector wants no more, no more exist, or the turn is over: then it
 /// returns `Wanted`.
 pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &mut Turn) -> Result<Next, ReadError> {
-    while let Some((entry, source)) = merge.current() {
-        if !turn.goes_on(source.value()) {
-            return Ok(Next::Wanted);
+    let offer = |entry: &Entry, row: &RowCursor| {
+        if !turn.goes_on(row.value()) {
+            return ControlFlow::Break(Next::Wanted);
         }
-        if collector.offer(&StoredItem { entry, row: source.row() }) == Next::Done {
-            break;
+        match collector.offer(&StoredItem { entry, row }) {
+            Next::Wanted => ControlFlow::Continue(()),
+            Next::Done => ControlFlow::Break(Next::Done),
         }
-        merge.advance()?;
-    }
-    Ok(Next::Done)
+    };
+    Ok(merge.walk(offer)?.break_value().unwrap_or(Next::Done))
 }
 
 /// Offers the items of one row. Returns whether more are wanted; `None` for a malformed row.

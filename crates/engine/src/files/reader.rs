@@ -271,6 +271,10 @@ impl Source for ListCursor {
         &self.row
     }
 
+    fn row_mut(&mut self) -> &mut RowCursor {
+        &mut self.row
+    }
+
     fn advance(&mut self) -> Result<(), ReadError> {
         self.row.advance().map_err(|_| self.file.malformed(self.block_number))?;
         self.skip_empty_rows()

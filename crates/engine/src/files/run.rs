@@ -190,6 +190,10 @@ impl Source for RunCursor {
         self.cursor.row()
     }
 
+    fn row_mut(&mut self) -> &mut RowCursor {
+        self.cursor.row_mut()
+    }
+
     fn advance(&mut self) -> Result<(), ReadError> {
         self.cursor.advance()?;
         self.skip_ended_files()

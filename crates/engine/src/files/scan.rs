@@ -265,6 +265,10 @@ impl Source for ScanSource<'_> {
         &self.row
     }
 
+    fn row_mut(&mut self) -> &mut RowCursor {
+        &mut self.row
+    }
+
     fn begun_file(&self) -> Option<FileId> {
         let is_first = self.list.is_some() && self.scan.begins_file && self.row.whole().is_some();
         self.scan.file().filter(|_| is_first)

@@ -153,11 +153,18 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         (&self.row()[self.at..], self.left, self.base_life)
     }
 
+    /// Whether no item follows the current one.
+    #[inline]
+    pub fn is_on_last(&self) -> bool {
+        self.left == 0
+    }
+
     /// Moves to the end without reading the rest.
     pub fn leave(&mut self) {
         (self.entry, self.left, self.at) = (None, 0, self.row().len());
     }
 
+    /// Moves to the next item. At a malformed one it stays, and fails again.
     #[inline]
     pub fn advance(&mut self) -> Result<(), Malformed> {
         let Some(entry) = &mut self.entry else { return Ok(()) };
@@ -166,8 +173,11 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
             self.entry = None;
             return if self.at == row.len() { Ok(()) } else { Err(Malformed) };
         }
+        let mut at = self.at;
+        take_item(row, &mut at, self.base_life, entry)?;
+        self.at = at;
         self.left -= 1;
-        take_item(row, &mut self.at, self.base_life, entry)
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Merges several sources of one list. Among equal items, the newest source's counts.
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
@@ -14,6 +15,9 @@ use crate::row::{self, Entry, Inspected, Malformed, RowBuilder, RowCursor};
 pub trait Source: Send {
     /// The source's current row; a row at its end past the source's end.
     fn row(&self) -> &RowCursor;
+
+    /// The same row, to move within it up to its last item.
+    fn row_mut(&mut self) -> &mut RowCursor;
 
     fn advance(&mut self) -> Result<(), ReadError>;
 
@@ -69,6 +73,10 @@ pub fn broken() -> ReadError {
 impl Source for MemorySource {
     fn row(&self) -> &RowCursor {
         &self.cursor
+    }
+
+    fn row_mut(&mut self) -> &mut RowCursor {
+        &mut self.cursor
     }
 
     fn advance(&mut self) -> Result<(), ReadError> {
@@ -128,6 +136,37 @@ impl<'a> Merge<'a> {
         }
         self.choose(best);
         Ok(())
+    }
+
+    /// Passes the current item, and those after it, to `take`, until it breaks off: then it is on the item that was
+    /// passed last. Within a row it only compares items with the next one of the other sources.
+    pub fn walk<B>(
+        &mut self,
+        mut take: impl FnMut(&Entry, &RowCursor) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, ReadError> {
+        while let Some(best) = self.best {
+            let next = self.waiting.first().and_then(|next| self.sources[*next].entry()).map(|entry| entry.timestamp);
+            let is_hiding = !self.hidden.is_empty();
+            let row = self.sources[best].row_mut();
+            loop {
+                let Some(entry) = row.entry() else { return Ok(ControlFlow::Continue(())) };
+                if let ControlFlow::Break(with) = take(entry, row) {
+                    return Ok(ControlFlow::Break(with));
+                }
+                // A source moves beyond its row, and reports a malformed row with its place.
+                if is_hiding || row.is_on_last() || row.advance().is_err() {
+                    self.advance()?;
+                    break;
+                }
+                if let (Some(next), Some(entry)) = (next, row.entry())
+                    && entry.timestamp <= next
+                {
+                    self.choose(best);
+                    break;
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Moves to the first wanted item, unless it is there or after it. It serves to sample places of a long list.

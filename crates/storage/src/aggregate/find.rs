@@ -1,107 +1,217 @@
-//! Finds properties in stored JSON by their pointers (RFC 6901), without building a tree.
+//! Finds properties in stored JSON by their pointers (RFC 6901), all in one walk and without building a tree.
 //!
 //! Values are stored in the canonical form (RFC 8785): without white space, and with one spelling of each string. So
-//! the name of a member is found by its bytes.
+//! the name of a member is found by its bytes. What is stored is JSON: the walk checks no more than it needs, and ends
+//! with the last property that it looks for.
+
+use std::ops::Range;
 
 use liststore_contract::domain::index::Pointer;
+use smallvec::SmallVec;
+
+use super::words::{are_equal, first_marked, next_word, repeated, zeros};
 
 /// A step from a value to one that it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Step {
-    /// The name of a member of an object, as canonical JSON.
+    /// The name of a member of an object, as canonical JSON, with its colon.
     name: Box<[u8]>,
     /// The place in an array, if it is one.
     place: Option<usize>,
+    /// What it leads to.
+    stop: usize,
 }
 
-/// The way to a property.
+/// A value on the way to properties.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Stop {
+    /// The number of the property that it is, if it is one.
+    property: Option<usize>,
+    steps: Vec<Step>,
+}
+
+/// The ways to some properties: a tree, whose root comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way(Vec<Step>);
+pub struct Ways(Vec<Stop>);
+
+/// Where each property is in a value, if the value has it.
+pub type Found = SmallVec<[Option<Range<usize>>; 4]>;
 
 /// Stored bytes that are no canonical JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoJson;
 
-impl Way {
-    pub fn to(pointer: &Pointer) -> Self {
-        let step = |token: &str| {
-            let is_place = token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
-            let name = serde_json::Value::from(token).to_string().into_bytes().into();
-            Step { name, place: token.parse().ok().filter(|_| is_place) }
+/// How a walk through a value ended.
+enum Walked {
+    /// Behind the value.
+    Behind(usize),
+    /// Within the value, with everything found and no need to go on.
+    Done,
+}
+
+impl Ways {
+    /// To properties with these numbers; none if there are no properties.
+    pub fn to<'p>(properties: impl IntoIterator<Item = (usize, &'p Pointer)>) -> Option<Self> {
+        let mut stops = vec![Stop::default()];
+        for (property, pointer) in properties {
+            let mut at = 0;
+            for token in pointer.tokens() {
+                let name = format!("{}:", serde_json::Value::from(token)).into_bytes();
+                let known = stops[at].steps.iter().find(|step| *step.name == *name).map(|step| step.stop);
+                at = known.unwrap_or_else(|| {
+                    let is_place =
+                        token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
+                    let place = token.parse().ok().filter(|_| is_place);
+                    let stop = stops.len();
+                    stops[at].steps.push(Step { name: name.into(), place, stop });
+                    stops.push(Stop::default());
+                    stop
+                });
+            }
+            stops[at].property = Some(property);
+        }
+        (stops.len() > 1).then_some(Self(stops))
+    }
+
+    /// Notes where each property is. `found` has a place for each number.
+    pub fn find(&self, json: &[u8], found: &mut [Option<Range<usize>>]) -> Result<(), NoJson> {
+        found.fill(None);
+        self.walk(json, 0, 0, false, found).map(drop)
+    }
+
+    /// Walks through the value that begins here, to its end if that is needed. Its depth is that of the pointers.
+    fn walk(
+        &self,
+        json: &[u8],
+        begin: usize,
+        stop: usize,
+        needs_end: bool,
+        found: &mut [Option<Range<usize>>],
+    ) -> Result<Walked, NoJson> {
+        let Stop { property, steps } = &self.0[stop];
+        let needs_end = needs_end || property.is_some();
+        let walked = match json.get(begin) {
+            Some(b'{') if !steps.is_empty() => self.walk_object(json, begin + 1, steps, needs_end, found)?,
+            Some(b'[') if !steps.is_empty() => self.walk_array(json, begin + 1, steps, needs_end, found)?,
+            Some(_) if !needs_end => Walked::Done,
+            _ => Walked::Behind(behind(json, begin)?),
         };
-        Self(pointer.tokens().map(step).collect())
+        if let (Some(property), Walked::Behind(end)) = (property, &walked) {
+            found[*property] = Some(begin..*end);
+        }
+        Ok(walked)
     }
 
-    /// The bytes of the property, if there is one.
-    pub fn find<'v>(&self, json: &'v [u8]) -> Result<Option<&'v [u8]>, NoJson> {
-        let mut at = 0;
-        for step in &self.0 {
-            let found = match json.get(at) {
-                Some(b'{') => member(json, at + 1, &step.name)?,
-                Some(b'[') => step.place.map_or(Ok(None), |place| element(json, at + 1, place))?,
-                Some(_) => None,
-                None => return Err(NoJson),
-            };
-            let Some(begin) = found else { return Ok(None) };
-            at = begin;
+    /// `at` is behind the opening brace.
+    fn walk_object(
+        &self,
+        json: &[u8],
+        mut at: usize,
+        steps: &[Step],
+        needs_end: bool,
+        found: &mut [Option<Range<usize>>],
+    ) -> Result<Walked, NoJson> {
+        if json.get(at) == Some(&b'}') {
+            return Ok(Walked::Behind(at + 1));
         }
-        let end = behind(json, at)?;
-        Ok(json.get(at..end))
+        let mut left = steps.len();
+        loop {
+            if json.get(at) != Some(&b'"') {
+                return Err(NoJson);
+            }
+            let is_here =
+                |step: &&Step| json.get(at..at + step.name.len()).is_some_and(|here| are_equal(here, &step.name));
+            if left > 0
+                && let Some(step) = steps.iter().find(is_here)
+            {
+                left -= 1;
+                match self.walk(json, at + step.name.len(), step.stop, needs_end || left > 0, found)? {
+                    Walked::Behind(end) => at = end,
+                    Walked::Done => return Ok(Walked::Done),
+                }
+                if left == 0 && !needs_end {
+                    return Ok(Walked::Done);
+                }
+            } else {
+                let colon = behind_string(json, at)?;
+                if json.get(colon) != Some(&b':') {
+                    return Err(NoJson);
+                }
+                at = behind(json, colon + 1)?;
+            }
+            match json.get(at) {
+                Some(b',') => at += 1,
+                Some(b'}') => return Ok(Walked::Behind(at + 1)),
+                _ => return Err(NoJson),
+            }
+        }
     }
-}
 
-/// Where the value of a member begins. `at` is behind the opening brace.
-fn member(json: &[u8], mut at: usize, name: &[u8]) -> Result<Option<usize>, NoJson> {
-    loop {
-        match json.get(at) {
-            Some(b'"') => {}
-            Some(b'}') => return Ok(None),
-            _ => return Err(NoJson),
+    /// `at` is behind the opening bracket.
+    fn walk_array(
+        &self,
+        json: &[u8],
+        mut at: usize,
+        steps: &[Step],
+        needs_end: bool,
+        found: &mut [Option<Range<usize>>],
+    ) -> Result<Walked, NoJson> {
+        if json.get(at) == Some(&b']') {
+            return Ok(Walked::Behind(at + 1));
         }
-        let is_it = json[at..].starts_with(name);
-        let colon = behind_string(json, at)?;
-        if json.get(colon) != Some(&b':') {
-            return Err(NoJson);
+        let mut left = steps.iter().filter(|step| step.place.is_some()).count();
+        for place in 0.. {
+            if left > 0
+                && let Some(step) = steps.iter().find(|step| step.place == Some(place))
+            {
+                left -= 1;
+                match self.walk(json, at, step.stop, needs_end || left > 0, found)? {
+                    Walked::Behind(end) => at = end,
+                    Walked::Done => return Ok(Walked::Done),
+                }
+            } else {
+                at = behind(json, at)?;
+            }
+            if left == 0 && !needs_end {
+                return Ok(Walked::Done);
+            }
+            match json.get(at) {
+                Some(b',') => at += 1,
+                Some(b']') => break,
+                _ => return Err(NoJson),
+            }
         }
-        if is_it {
-            return Ok(Some(colon + 1));
-        }
-        at = behind(json, colon + 1)?;
-        match json.get(at) {
-            Some(b',') => at += 1,
-            Some(b'}') => return Ok(None),
-            _ => return Err(NoJson),
-        }
+        Ok(Walked::Behind(at + 1))
     }
-}
-
-/// Where an element begins. `at` is behind the opening bracket.
-fn element(json: &[u8], mut at: usize, place: usize) -> Result<Option<usize>, NoJson> {
-    if json.get(at) == Some(&b']') {
-        return Ok(None);
-    }
-    for _ in 0..place {
-        at = behind(json, at)?;
-        match json.get(at) {
-            Some(b',') => at += 1,
-            Some(b']') => return Ok(None),
-            _ => return Err(NoJson),
-        }
-    }
-    Ok(Some(at))
 }
 
 /// Behind the value that begins here.
+#[inline]
 fn behind(json: &[u8], at: usize) -> Result<usize, NoJson> {
     match json.get(at) {
         Some(b'"') => behind_string(json, at),
         Some(b'{' | b'[') => behind_nested(json, at),
-        Some(_) => {
-            let rest = &json[at..];
-            let len = rest.iter().position(|b| matches!(b, b',' | b'}' | b']')).unwrap_or(rest.len());
-            if len == 0 { Err(NoJson) } else { Ok(at + len) }
+        Some(b',' | b'}' | b']') | None => Err(NoJson),
+        Some(_) => Ok(behind_scalar(json, at + 1)),
+    }
+}
+
+/// Behind the number or literal that reaches up to here or further.
+#[inline]
+fn behind_scalar(json: &[u8], mut at: usize) -> usize {
+    // The closing brace and bracket differ in this bit.
+    const CASE: u8 = b'}' ^ b']';
+    loop {
+        let rest = json.get(at..).unwrap_or_default();
+        let Some(word) = next_word(rest) else {
+            let ends = |b: &u8| *b == b',' || *b | CASE == b'}';
+            return at + rest.iter().position(ends).unwrap_or(rest.len());
+        };
+        let marks = zeros(word ^ repeated(b',')) | zeros((word | repeated(CASE)) ^ repeated(b'}'));
+        match first_marked(marks) {
+            Some(len) => return at + len,
+            None => at += 8,
         }
-        None => Err(NoJson),
     }
 }
 
@@ -129,11 +239,21 @@ fn behind_nested(json: &[u8], mut at: usize) -> Result<usize, NoJson> {
 }
 
 /// Behind the string that begins here.
+#[inline]
 fn behind_string(json: &[u8], at: usize) -> Result<usize, NoJson> {
     let mut at = at + 1;
     loop {
         let rest = json.get(at..).ok_or(NoJson)?;
-        let len = rest.iter().position(|b| matches!(b, b'"' | b'\\')).ok_or(NoJson)?;
+        let len = match next_word(rest) {
+            Some(word) => match first_marked(zeros(word ^ repeated(b'"')) | zeros(word ^ repeated(b'\\'))) {
+                Some(len) => len,
+                None => {
+                    at += 8;
+                    continue;
+                }
+            },
+            None => rest.iter().position(|b| matches!(b, b'"' | b'\\')).ok_or(NoJson)?,
+        };
         at += len + 1;
         if rest[len] == b'"' {
             return Ok(at);
@@ -149,10 +269,22 @@ mod tests {
 
     use super::*;
 
+    fn ways(pointers: &[&str]) -> Ways {
+        let pointers: Vec<_> = pointers.iter().map(|pointer| Pointer::new(pointer).unwrap()).collect();
+        Ways::to(pointers.iter().enumerate()).unwrap()
+    }
+
+    /// The values of properties that are looked for at once.
+    fn all_found(pointers: &[&str], canonical: &str) -> Vec<Option<String>> {
+        // What was found before does not count.
+        let mut found = vec![Some(0..1); pointers.len()];
+        ways(pointers).find(canonical.as_bytes(), &mut found).unwrap();
+        found.into_iter().map(|found| found.map(|place| canonical[place].to_owned())).collect()
+    }
+
     fn found(pointer: &str, json: &str) -> Option<String> {
-        let canonical = canonicalize(json).unwrap();
-        let found = Way::to(&Pointer::new(pointer).unwrap()).find(&canonical).unwrap();
-        found.map(|found| String::from_utf8(found.to_vec()).unwrap())
+        let canonical = String::from_utf8(canonicalize(json).unwrap()).unwrap();
+        all_found(&[pointer], &canonical).remove(0)
     }
 
     /// RFC 6901, section 5.
@@ -207,18 +339,85 @@ mod tests {
     }
 
     #[test]
+    fn several_properties_are_found_as_each_of_them_alone() {
+        let values = [
+            r#"{"a":{"b":1,"c":[{"d":2},3,"x\",\\"]},"a long name, of more than two words":7,"e":"f","g":true}"#,
+            r#"{"a":[0,{"b":-1.5e-7},[[]]],"e":"a long text with \"quotes\", commas, and } and ] in it","g":{}}"#,
+            r#"{"a":{"b":{"c":null},"bb":2},"g":"\\"}"#,
+            r#"{"a":"b","c":12345678901234567890}"#,
+            r#"[{"a":1},[2,3],4]"#,
+            "[]",
+            "{}",
+            "7",
+            r#""text""#,
+        ];
+        let pointers = [
+            "/a",
+            "/a/b",
+            "/a/b/c",
+            "/a/bb",
+            "/a/c",
+            "/a/c/0/d",
+            "/a/c/2",
+            "/a/1/b",
+            "/a/2",
+            "/a/2/0",
+            "/a/2/0/0",
+            "/e",
+            "/g",
+            "/c",
+            "/0/a",
+            "/1",
+            "/1/1",
+            "/2",
+            "/x",
+            "/a long name, of more than two words",
+        ];
+        for json in values {
+            let value: serde_json::Value = serde_json::from_str(json).unwrap();
+            let expected: Vec<_> = pointers.iter().map(|pointer| value.pointer(pointer).cloned()).collect();
+            let read = |found: Option<String>| found.map(|found| serde_json::from_str(&found).unwrap());
+            // All of them, each pair of them, and each alone.
+            let all: Vec<Option<serde_json::Value>> = all_found(&pointers, json).into_iter().map(read).collect();
+            assert_eq!(all, expected, "{json}");
+            for (one, first) in pointers.iter().zip(&expected) {
+                for (other, second) in pointers.iter().zip(&expected).filter(|(other, _)| *other != one) {
+                    let pair: Vec<_> = all_found(&[one, other], json).into_iter().map(read).collect();
+                    assert_eq!(pair, [first.clone(), second.clone()], "{one} {other} {json}");
+                }
+                assert_eq!(read(all_found(&[one], json).remove(0)), *first, "{one} {json}");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_and_numbers_of_any_length_are_passed() {
+        for len in 0..40 {
+            for text in ["x".repeat(len), "\u{e9}".repeat(len), "\\\"".repeat(len), "\\\\".repeat(len)] {
+                let json = format!(r#"{{"a":"{text}","b":1{}}}"#, "0".repeat(len));
+                let expected = [Some(format!("\"{text}\"")), Some(format!("1{}", "0".repeat(len)))];
+                assert_eq!(all_found(&["/a", "/b"], &json), expected);
+            }
+        }
+    }
+
+    #[test]
     fn damaged_values_are_refused_without_a_panic() {
         let whole = br#"{"a":["x\"",{"b":[1,2]}],"c":{"d":"e"}}"#;
-        for pointer in ["/c/d", "/a/1/b/1", "/x"] {
-            let way = Way::to(&Pointer::new(pointer).unwrap());
+        for pointers in [&["/c/d"][..], &["/a/1/b/1"], &["/x"], &["/a/1", "/a/1/b", "/c", "/c/d/e"]] {
+            let ways = ways(pointers);
+            let mut found = vec![None; pointers.len()];
             for len in 0..whole.len() {
-                let _refused_or_not = way.find(&whole[..len]);
-                let mut broken = whole.to_vec();
-                broken[len] = b']';
-                let _refused_or_not = way.find(&broken);
+                let _refused_or_not = ways.find(&whole[..len], &mut found);
+                for other in [b']', b'}', b'"', b'\\', b',', b':', 0xff] {
+                    let mut broken = whole.to_vec();
+                    broken[len] = other;
+                    let _refused_or_not = ways.find(&broken, &mut found);
+                    assert!(found.iter().flatten().all(|place| broken.get(place.clone()).is_some()));
+                }
             }
-            assert_eq!(way.find(b""), Err(NoJson));
-            assert_eq!(way.find(b"{"), Err(NoJson));
+            assert_eq!(ways.find(b"", &mut found), Err(NoJson));
+            assert_eq!(ways.find(b"{", &mut found), Err(NoJson));
         }
     }
 }

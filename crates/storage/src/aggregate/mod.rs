@@ -4,6 +4,11 @@
 //! Windows that end at one moment share their work. Each item is taken once, and the results of a window are rendered
 //! at the first item before its beginning. So four windows cost as much as the longest one.
 //!
+//! An item costs no allocation. Its properties are found in one walk through its JSON, up to the last of them, and each
+//! is read once for all aggregates of it. Values that are counted apart get numbers from a hash table, and all else
+//! about them is in vectors by these numbers. Windows that begin after an item, and memory beyond its bound, are each
+//! found by one comparison.
+//!
 //! | file | content |
 //! | --- | --- |
 //! | `plan` | the requested aggregates, checked against the type of the values |
@@ -12,14 +17,18 @@
 //! | `number` | arithmetic |
 //! | `values` | distinct values, their order, and their JSON |
 //! | `find` | properties of stored JSON |
+//! | `words` | short bytes, a word at a time |
+//! | `memory` | how much is taken |
 //! | `pages` | a session that has its items in pages |
 
 mod find;
+mod memory;
 mod number;
 mod pages;
 mod plan;
 mod tally;
 mod values;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +37,13 @@ use std::sync::Arc;
 
 use liststore_contract::domain::{Identity, MaxItems, Timestamp};
 use liststore_contract::wire::{AggregateWindow, Aggregated, WindowAggregates, WindowBounds};
-use smallvec::SmallVec;
 
-use super::collect::{Collect, Next, Offered, is_visible};
+use super::collect::{Collect, Next, Offered};
 use super::{Bounds, OpContext};
+use find::Found;
+use memory::Memory;
 use tally::{Field, Rendered, Tally};
-use values::Values;
+use values::{Hasher, Values};
 
 pub use pages::aggregate_pages;
 pub use plan::Aggregation;
@@ -94,22 +104,37 @@ struct Chain {
     tally: Tally,
 }
 
+impl Chain {
+    /// Whether one of its windows may have an item of this moment. Items come newest first.
+    #[inline]
+    fn wants(&self, timestamp: u64) -> bool {
+        timestamp <= self.max && self.closed < self.windows.len()
+    }
+}
+
 /// Aggregates the items of a list that it is offered, newest first.
 pub struct Aggregator {
     plan: Arc<Aggregation>,
-    op: OpContext,
     identity: Identity,
+    now: u64,
     as_of: Timestamp,
     /// The oldest timestamp that is visible.
     visible_from: u64,
     max_items: Option<u64>,
-    /// The beginning of the first window.
+    /// The oldest wanted timestamp: where the first window begins, and not before what is visible.
     floor: u64,
     /// The end of the last window, or any time if items are counted from the newest on.
     ceiling: u64,
     windows: Vec<Window>,
     chains: Vec<Chain>,
-    values: Values,
+    /// The latest beginning of a window without results: an item before it closes that window. If there is none, any
+    /// item is before it.
+    next_begin: u64,
+    /// Of each source, its distinct values, if they are needed.
+    values: Vec<Values>,
+    /// Of each source, where it is in the present item.
+    found: Found,
+    memory: Memory,
     /// Memory of results, about.
     result_bytes: usize,
     items_read: u64,
@@ -122,12 +147,13 @@ impl Aggregator {
         let as_of = plan.as_of.unwrap_or(op.now);
         let bounds = plan.windows.iter().map(|window| bounds_of(window, as_of, plan.as_of));
         let windows: Vec<_> = bounds.map(|(min, max)| Window { min, max, reason: None, rendered: None }).collect();
+        let mut memory = Memory::new(plan.bytes_max);
         let mut chains = Vec::<Chain>::new();
         for (place, window) in windows.iter().enumerate() {
             match chains.iter_mut().find(|chain| chain.max == window.max) {
                 Some(chain) => chain.windows.push(place),
                 None => {
-                    let tally = Tally::new(plan);
+                    let tally = Tally::new(plan, &mut memory);
                     chains.push(Chain { max: window.max, windows: vec![place], closed: 0, tally });
                 }
             }
@@ -136,34 +162,46 @@ impl Aggregator {
             chain.windows.sort_by_key(|place| std::cmp::Reverse(windows[*place].min));
         }
         let newest = windows.iter().map(|window| window.max).max().unwrap_or(0);
-        Self {
-            plan: Arc::clone(plan),
-            op: *op,
+        let visible_from = op.ttl.visible_from(op.now).as_nanos();
+        let hasher = Hasher::random();
+        let mut aggregator = Self {
             identity,
+            now: op.now.as_nanos(),
             as_of,
-            visible_from: op.ttl.visible_from(op.now).as_nanos(),
+            visible_from,
             max_items: op.max_items.map(MaxItems::as_u64),
-            floor: windows.iter().map(|window| window.min).min().unwrap_or(0),
+            floor: windows.iter().map(|window| window.min).min().unwrap_or(0).max(visible_from),
             ceiling: if op.max_items.is_some() { Timestamp::MAX.as_nanos() } else { newest },
             windows,
             chains,
-            values: Values::default(),
+            next_begin: u64::MAX,
+            values: plan.sources.iter().map(|_| Values::new(hasher)).collect(),
+            found: plan.sources.iter().map(|_| None).collect(),
+            memory,
             result_bytes: 0,
             items_read: 0,
             failure: None,
-        }
+            plan: Arc::clone(plan),
+        };
+        aggregator.next_begin = aggregator.latest_begin();
+        aggregator
     }
 
     /// The moments between which it wants to be offered all visible items, newest first. From a list that does not show
     /// all its items it wants them from the newest on: so it knows where they end.
     pub fn bounds(&self) -> Bounds {
         let timestamp = |nanos: u64| Timestamp::saturating_from_nanos(u128::from(nanos));
-        Bounds { min_timestamp: timestamp(self.floor.max(self.visible_from)), max_timestamp: timestamp(self.ceiling) }
+        Bounds { min_timestamp: timestamp(self.floor), max_timestamp: timestamp(self.ceiling) }
     }
 
     /// Whether it looks at the values of items, or only at their timestamps.
     pub fn needs_values(&self) -> bool {
         self.plan.needs_values()
+    }
+
+    /// To how many aggregates an item is added at most.
+    pub fn adds_per_item(&self) -> usize {
+        self.chains.len() * self.plan.aggregates.len()
     }
 
     /// The most items that it takes before it is done.
@@ -175,10 +213,13 @@ impl Aggregator {
 
     /// Takes the next visible item by its timestamp, in nanoseconds, and its stored bytes. These may be empty if it
     /// needs no values.
+    #[inline]
     fn meet(&mut self, timestamp: u64, stored: &[u8]) -> Next {
-        self.close(Some(timestamp));
-        if self.failure.is_some() || self.is_over() {
-            return Next::Done;
+        if timestamp < self.next_begin {
+            self.close(Some(timestamp));
+            if self.failure.is_some() || self.is_over() {
+                return Next::Done;
+            }
         }
         if self.items_read >= self.plan.items_max {
             self.give_up(Reason::ItemsMax);
@@ -200,7 +241,13 @@ impl Aggregator {
         self.chains.iter().all(|chain| chain.closed == chain.windows.len())
     }
 
+    fn latest_begin(&self) -> u64 {
+        let open = self.chains.iter().filter_map(|chain| chain.windows.get(chain.closed));
+        open.map(|place| self.windows[*place].min).max().unwrap_or(u64::MAX)
+    }
+
     /// Gives windows their results that begin after the next item; all of them if there is none.
+    #[cold]
     fn close(&mut self, next: Option<u64>) {
         if self.failure.is_some() {
             return;
@@ -218,13 +265,16 @@ impl Aggregator {
                         return;
                     }
                     rendered => {
-                        self.result_bytes += rendered.as_ref().map_or(0, |rendered| rendered.bytes);
+                        let bytes = rendered.as_ref().map_or(0, |rendered| rendered.bytes);
+                        self.result_bytes += bytes;
+                        self.memory.grow(0, bytes);
                         window.rendered = Some(rendered);
                     }
                 }
                 chain.closed += 1;
             }
         }
+        self.next_begin = self.latest_begin();
     }
 
     /// Notes why the windows that are not closed yet do not have all their items.
@@ -237,37 +287,54 @@ impl Aggregator {
     }
 
     fn take(&mut self, timestamp: u64, stored: &[u8]) -> Result<(), AggregateFailure> {
-        let Self { plan, identity, chains, values, result_bytes, items_read, .. } = self;
-        let wants = |chain: &Chain| timestamp <= chain.max && chain.closed < chain.windows.len();
-        if !chains.iter().any(wants) {
+        let Self { plan, identity, chains, values, found, memory, items_read, .. } = self;
+        let plan = &**plan;
+        if !chains.iter().any(|chain| chain.wants(timestamp)) {
             return Ok(());
         }
         let value = identity.value(stored);
-        let found: SmallVec<[Option<&[u8]>; 4]> = plan
-            .sources
-            .iter()
-            .map(|source| source.find(value))
-            .collect::<Result<_, _>>()
-            .map_err(|_| AggregateFailure::Damaged)?;
+        if let Some(ways) = &plan.ways {
+            ways.find(value, found).map_err(|_| AggregateFailure::Damaged)?;
+        }
+        let bytes_of = |source: usize| match plan.sources[source].property {
+            Some(_) => found[source].clone().and_then(|place| value.get(place)),
+            None => Some(value),
+        };
         if let Some(filter) = &plan.filter
-            && !found[filter.source].is_some_and(|value| filter.has(value))
+            && !bytes_of(filter.source).is_some_and(|value| filter.has(value))
         {
             return Ok(());
         }
-        let fields = plan.sources.iter().zip(&found).map(|(source, bytes)| Field {
-            bytes: *bytes,
-            number: bytes.filter(|_| source.needs_number).and_then(|bytes| plan.form.number(bytes)),
-            identity: bytes.filter(|_| source.needs_identity).map_or(0, |bytes| values.number_of(bytes)),
-        });
-        let fields: SmallVec<[Field<'_>; 4]> = fields.collect();
-        let mut memory = values.memory() + *result_bytes;
-        for chain in chains {
-            if wants(chain) {
-                chain.tally.add(plan, &fields, *items_read);
+        if let Some(by) = plan.group_by {
+            let group = bytes_of(by.source).map(|value| values[by.source].number_of(value, memory));
+            for chain in chains.iter_mut().filter(|chain| chain.wants(timestamp)) {
+                match group {
+                    Some(group) => chain.tally.enter_group(plan, group, memory),
+                    None => chain.tally.skip(),
+                }
             }
-            memory += chain.tally.memory();
+            if group.is_none() {
+                return Ok(());
+            }
         }
-        if memory > plan.bytes_max { Err(AggregateFailure::TooLarge) } else { Ok(()) }
+        let mut is_skipped = false;
+        for (place, source) in plan.sources.iter().enumerate().filter(|(_, source)| !source.aggregates.is_empty()) {
+            let Some(bytes) = bytes_of(place) else {
+                is_skipped = true;
+                continue;
+            };
+            let number = if source.needs_number { plan.form.number(bytes) } else { None };
+            is_skipped |= source.needs_number && number.is_none();
+            let identity = if source.needs_identity { values[place].number_of(bytes, memory) } else { 0 };
+            let field = Field { bytes, number, identity };
+            for chain in chains.iter_mut().filter(|chain| chain.wants(timestamp)) {
+                chain.tally.add(plan, place, field, *items_read, memory);
+            }
+        }
+        if is_skipped {
+            chains.iter_mut().filter(|chain| chain.wants(timestamp)).for_each(|chain| chain.tally.skip());
+        }
+        if memory.is_exceeded() { Err(AggregateFailure::TooLarge) } else { Ok(()) }
     }
 
     fn windows(&mut self) -> Result<Vec<WindowAggregates>, AggregateFailure> {
@@ -302,10 +369,11 @@ impl Collect for Aggregator {
     #[inline]
     fn offer(&mut self, item: &impl Offered) -> Next {
         let timestamp = item.timestamp();
-        if timestamp < self.floor.max(self.visible_from) {
+        if timestamp < self.floor {
             return Next::Done;
         }
-        if timestamp > self.ceiling || !is_visible(&self.op, item) {
+        // Nothing from the floor on is too old to be visible.
+        if timestamp > self.ceiling || item.is_deleted() || self.now >= item.expires_at() {
             return Next::Wanted;
         }
         self.meet(timestamp, item.value())

@@ -28,7 +28,12 @@ pub enum Number {
 
 impl Number {
     /// Reads a JSON value; none if it is of another type.
+    #[inline]
     pub fn of_json(raw: &[u8]) -> Option<Self> {
+        short_int(raw).map(Self::Int).or_else(|| Self::of_long_json(raw))
+    }
+
+    fn of_long_json(raw: &[u8]) -> Option<Self> {
         if !matches!(raw.first(), Some(b'-' | b'0'..=b'9')) {
             return None;
         }
@@ -54,6 +59,27 @@ impl Number {
             _ => self.as_f64().total_cmp(&other.as_f64()),
         }
     }
+}
+
+/// The JSON integer, if it is one of so few digits that a double holds it.
+#[inline]
+fn short_int(raw: &[u8]) -> Option<i64> {
+    const DIGITS_MAX: usize = 15;
+    let (is_negative, digits) = match raw {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let mut int = 0;
+    for digit in digits.iter().map(|digit| digit.wrapping_sub(b'0')) {
+        if digit > 9 {
+            return None;
+        }
+        int = 10 * int + i64::from(digit);
+    }
+    Some(if is_negative { -int } else { int })
 }
 
 /// A sum of doubles by Neumaier's method (Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen,
@@ -106,6 +132,7 @@ pub struct Sum {
 }
 
 impl Sum {
+    #[inline]
     pub fn add(&mut self, number: Number) {
         self.count += 1;
         match number {
@@ -289,6 +316,11 @@ mod tests {
     fn json_numbers_without_a_fraction_are_integers() {
         for (raw, number) in [
             ("0", Some(Number::Int(0))),
+            ("-7", Some(Number::Int(-7))),
+            ("999999999999999", Some(Number::Int(999_999_999_999_999))),
+            ("-1000000000000000", Some(Number::Int(-1_000_000_000_000_000))),
+            ("-", None),
+            ("1e5", Some(Number::Double(1e5))),
             ("-9007199254740992", Some(Number::Int(-9_007_199_254_740_992))),
             ("1152921504606847000", Some(Number::Int(1 << 60))),
             ("-1152921504606846700", Some(Number::Int(256 - (1 << 60)))),

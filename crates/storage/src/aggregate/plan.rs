@@ -8,7 +8,7 @@ use liststore_contract::wire::{
     Aggregate, AggregateFunction, AggregateGroupBy, AggregateInput, AggregateWindow, Problem,
 };
 
-use super::find::{NoJson, Way};
+use super::find::Ways;
 use super::values::Form;
 
 /// The requested aggregates of a list.
@@ -19,6 +19,8 @@ pub struct Aggregation {
     pub(super) form: Form,
     /// The different properties that are looked at, each once.
     pub(super) sources: Vec<Source>,
+    /// The ways to them, if there are any in values.
+    pub(super) ways: Option<Ways>,
     pub(super) filter: Option<Filter>,
     pub(super) group_by: Option<GroupBy>,
     pub(super) aggregates: Vec<Wanted>,
@@ -28,11 +30,14 @@ pub struct Aggregation {
     pub(super) bytes_max: usize,
 }
 
-/// The whole value, or a property of it.
+/// The whole value, or a property of it, and what aggregates need of it.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
-    way: Option<Way>,
+    pub property: Option<Pointer>,
+    /// The aggregates of it, in the order of the request.
+    pub aggregates: Vec<usize>,
     pub needs_number: bool,
+    /// Whether its values are told apart.
     pub needs_identity: bool,
 }
 
@@ -65,6 +70,7 @@ impl Aggregation {
             as_of: input.as_of,
             form: Form(form),
             sources: Vec::new(),
+            ways: None,
             filter: None,
             group_by: None,
             aggregates: Vec::with_capacity(input.aggregates.len()),
@@ -83,14 +89,16 @@ impl Aggregation {
         }
         if let Some(AggregateGroupBy { property, max_groups }) = &input.group_by {
             let source = plan.source(property.as_ref()).map_err(|e| e.within("group_by"))?;
-            plan.sources[source].needs_identity = true;
             let groups_max = max_groups.unwrap_or(AggregateGroupBy::GROUPS_DEFAULT);
             plan.group_by = Some(GroupBy { source, groups_max });
         }
         for (index, aggregate) in input.aggregates.iter().enumerate() {
             let wanted = plan.wanted(aggregate).map_err(|e| e.within(&format!("aggregates[{index}]")))?;
+            plan.sources[wanted.source].aggregates.push(index);
             plan.aggregates.push(wanted);
         }
+        let properties = plan.sources.iter().enumerate();
+        plan.ways = Ways::to(properties.filter_map(|(number, source)| Some((number, source.property.as_ref()?))));
         Ok(plan)
     }
 
@@ -103,7 +111,7 @@ impl Aggregation {
     pub fn needs_values(&self) -> bool {
         self.filter.is_some()
             || self.group_by.is_some()
-            || self.sources.iter().any(|source| source.way.is_some())
+            || self.ways.is_some()
             || self.aggregates.iter().any(|wanted| wanted.function != AggregateFunction::Count)
     }
 
@@ -115,10 +123,10 @@ impl Aggregation {
             ));
             return Err(Problem::from(invalid).at("property"));
         }
-        let way = property.map(Way::to);
-        let known = self.sources.iter().position(|source| source.way == way);
+        let known = self.sources.iter().position(|source| source.property.as_ref() == property);
         Ok(known.unwrap_or_else(|| {
-            self.sources.push(Source { way, needs_number: false, needs_identity: false });
+            let (property, aggregates) = (property.cloned(), Vec::new());
+            self.sources.push(Source { property, aggregates, needs_number: false, needs_identity: false });
             self.sources.len() - 1
         }))
     }
@@ -148,13 +156,6 @@ fn encode(value_type: ValueType, raw: &str) -> Result<Vec<u8>, Invalid> {
         return json::canonicalize(raw);
     }
     value_type.encode(raw).map(|value| value.as_bytes().to_vec())
-}
-
-impl Source {
-    /// The bytes of the named member, if an item has it.
-    pub fn find<'v>(&self, value: &'v [u8]) -> Result<Option<&'v [u8]>, NoJson> {
-        self.way.as_ref().map_or(Ok(Some(value)), |way| way.find(value))
-    }
 }
 
 impl Filter {

@@ -8,15 +8,16 @@ use liststore_contract::wire::{AggregateFunction, AggregateResults, GroupAggrega
 use serde_json::{Value, json};
 
 use super::AggregateFailure;
+use super::memory::Memory;
 use super::number::{Number, Spread, Sum, Total};
-use super::plan::{Aggregation, Wanted};
+use super::plan::{Aggregation, Source, Wanted};
 use super::values::{Form, Values};
 
 /// The value of a source in one item.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Field<'v> {
-    pub bytes: Option<&'v [u8]>,
-    /// If the source needs it.
+    pub bytes: &'v [u8],
+    /// If the source needs it, and the value is one.
     pub number: Option<Number>,
     /// The number of its value, if the source needs it.
     pub identity: u32,
@@ -32,7 +33,7 @@ struct Group {
 #[derive(Debug, Clone)]
 enum State {
     Count(u64),
-    /// Each value is in [`Tally::pairs`].
+    /// Each value is in [`Tally::times`].
     Distinct(u64),
     Top,
     Sum(Sum),
@@ -78,11 +79,59 @@ impl Hasher for Mixer {
 
 type Mixed = BuildHasherDefault<Mixer>;
 
-/// How often each value comes in each group.
-type Pairs = HashMap<u64, u32, Mixed>;
+/// How often each value of a source comes.
+enum Times {
+    /// By the numbers of values, without grouping.
+    Together(Vec<u32>),
+    /// By [`pair`]s.
+    InGroups(HashMap<u64, u32, Mixed>),
+}
 
 fn pair(group: usize, identity: u32) -> u64 {
     (group as u64) << 32 | u64::from(identity)
+}
+
+impl Times {
+    /// Counts a value once more. Returns whether it is new.
+    #[inline]
+    fn add(&mut self, group: usize, identity: u32, memory: &mut Memory) -> bool {
+        let times = match self {
+            Self::Together(times) => {
+                let place = identity as usize;
+                if place >= times.len() {
+                    let before = times.capacity();
+                    times.resize(place + 1, 0);
+                    memory.grow_vec(before, times);
+                }
+                &mut times[place]
+            }
+            Self::InGroups(times) => {
+                /// A pair, its count and a byte of its hash, and as much again that is free.
+                const PAIR: usize = 2 * (size_of::<(u64, u32)>() + 1);
+                if times.len() == times.capacity() {
+                    let before = times.capacity();
+                    times.reserve(1);
+                    memory.grow(before * PAIR, times.capacity() * PAIR);
+                }
+                times.entry(pair(group, identity)).or_insert(0)
+            }
+        };
+        *times += 1;
+        *times == 1
+    }
+
+    /// Passes each group, value and count to `take`.
+    fn each(&self, mut take: impl FnMut(usize, u32, u64)) {
+        match self {
+            Self::Together(times) => {
+                let counted = (0..).zip(times).filter(|(_, times)| **times > 0);
+                counted.for_each(|(identity, times)| take(0, identity, u64::from(*times)));
+            }
+            Self::InGroups(times) => {
+                times.iter().for_each(|(pair, times)| take((pair >> 32) as usize, *pair as u32, u64::from(*times)));
+            }
+        }
+    }
 }
 
 /// The aggregates of a window.
@@ -124,110 +173,88 @@ fn bytes_of(value: &Value) -> usize {
 /// Aggregates of items that come newest first.
 pub struct Tally {
     groups: Vec<Group>,
-    /// The group of each value.
-    by_value: HashMap<u32, u32, Mixed>,
+    /// The group of each value of the grouping source, counted from 1; 0 if it has none.
+    by_value: Vec<u32>,
+    /// The group of the present item.
+    group: usize,
     /// Of each group, one for each aggregate.
     states: Vec<State>,
-    /// Of each aggregate; empty if it needs none.
-    pairs: Vec<Pairs>,
-    edge_bytes: usize,
+    /// Of each source; none if it needs none.
+    times: Vec<Option<Times>>,
     skipped: u64,
 }
 
 impl Tally {
-    pub fn new(plan: &Aggregation) -> Self {
+    pub fn new(plan: &Aggregation, memory: &mut Memory) -> Self {
+        let times = |source: &Source| {
+            source.needs_identity.then(|| match plan.group_by {
+                None => Times::Together(Vec::new()),
+                Some(_) => Times::InGroups(HashMap::default()),
+            })
+        };
         let mut tally = Self {
             groups: Vec::new(),
-            by_value: HashMap::default(),
+            by_value: Vec::new(),
+            group: 0,
             states: Vec::new(),
-            pairs: plan.aggregates.iter().map(|_| Pairs::default()).collect(),
-            edge_bytes: 0,
+            times: plan.sources.iter().map(times).collect(),
             skipped: 0,
         };
         if plan.group_by.is_none() {
-            tally.begin_group(plan, 0);
+            tally.begin_group(plan, 0, memory);
         }
         tally
     }
 
-    fn begin_group(&mut self, plan: &Aggregation, value: u32) -> usize {
+    fn begin_group(&mut self, plan: &Aggregation, value: u32, memory: &mut Memory) {
+        let (groups, states) = (self.groups.capacity(), self.states.capacity());
         self.groups.push(Group { value, count: 0 });
         self.states.extend(plan.aggregates.iter().map(|wanted| State::of(wanted.function)));
-        self.groups.len() - 1
+        memory.grow_vec(groups, &self.groups);
+        memory.grow_vec(states, &self.states);
     }
 
-    /// Takes an item. `place` counts the items before it.
-    pub fn add(&mut self, plan: &Aggregation, fields: &[Field<'_>], place: u64) {
-        let group = match plan.group_by {
-            None => 0,
-            Some(by) => {
-                let field = &fields[by.source];
-                if field.bytes.is_none() {
-                    self.skipped += 1;
-                    return;
-                }
-                match self.by_value.get(&field.identity) {
-                    Some(group) => *group as usize,
-                    None => {
-                        let group = self.begin_group(plan, field.identity);
-                        self.by_value.insert(field.identity, u32::try_from(group).unwrap_or(u32::MAX));
-                        group
-                    }
-                }
-            }
-        };
-        self.groups[group].count += 1;
-        let count = plan.aggregates.len();
-        let states = &mut self.states[group * count..(group + 1) * count];
-        let mut is_skipped = false;
-        for ((wanted, state), pairs) in plan.aggregates.iter().zip(states).zip(&mut self.pairs) {
-            let field = &fields[wanted.source];
-            let Some(bytes) = field.bytes else {
-                is_skipped = true;
-                continue;
-            };
-            match state {
-                State::Count(count) => *count += 1,
-                State::Distinct(count) => {
-                    let times = pairs.entry(pair(group, field.identity)).or_insert(0);
-                    *count += u64::from(*times == 0);
-                    *times = 1;
-                }
-                State::Top => *pairs.entry(pair(group, field.identity)).or_insert(0) += 1,
-                State::First(edge) => {
-                    let edge = edge.get_or_insert(Edge { place, value: Vec::new() });
-                    self.edge_bytes += bytes.len().saturating_sub(edge.value.len());
-                    edge.place = place;
-                    edge.value.clear();
-                    edge.value.extend_from_slice(bytes);
-                }
-                State::Last(edge) => {
-                    if edge.is_none() {
-                        self.edge_bytes += bytes.len();
-                        *edge = Some(Edge { place, value: bytes.to_vec() });
-                    }
-                }
-                _ => match field.number {
-                    Some(number) => state.add_number(number),
-                    None => is_skipped = true,
-                },
-            }
+    /// Counts an item whose grouping source has this value, to whose group [`Self::add`] adds then.
+    pub fn enter_group(&mut self, plan: &Aggregation, value: u32, memory: &mut Memory) {
+        let place = value as usize;
+        if place >= self.by_value.len() {
+            let before = self.by_value.capacity();
+            self.by_value.resize(place + 1, 0);
+            memory.grow_vec(before, &self.by_value);
         }
-        self.skipped += u64::from(is_skipped);
+        if self.by_value[place] == 0 {
+            self.begin_group(plan, value, memory);
+            self.by_value[place] = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        }
+        self.group = self.by_value[place] as usize - 1;
+        self.groups[self.group].count += 1;
     }
 
-    /// The memory that it takes.
-    pub fn memory(&self) -> usize {
-        const PAIR: usize = 2 * (size_of::<(u64, u32)>() + 1);
-        let pairs: usize = self.pairs.iter().map(Pairs::capacity).sum();
-        self.groups.capacity() * size_of::<Group>()
-            + self.states.capacity() * size_of::<State>()
-            + (pairs + self.by_value.capacity()) * PAIR
-            + self.edge_bytes
+    /// Counts an item that at least one aggregate, or the grouping, leaves out.
+    #[inline]
+    pub fn skip(&mut self) {
+        self.skipped += 1;
+    }
+
+    /// Takes the value of a source in an item. `place` counts the items before it.
+    #[inline]
+    pub fn add(&mut self, plan: &Aggregation, source: usize, field: Field<'_>, place: u64, memory: &mut Memory) {
+        let times = self.times[source].as_mut();
+        let is_new = times.is_some_and(|times| times.add(self.group, field.identity, memory));
+        let count = plan.aggregates.len();
+        let states = &mut self.states[self.group * count..(self.group + 1) * count];
+        for aggregate in &plan.sources[source].aggregates {
+            states[*aggregate].add(field, is_new, place, memory);
+        }
     }
 
     /// The aggregates of all items so far, if they have at most so many bytes.
-    pub fn render(&self, plan: &Aggregation, values: &Values, bytes_max: usize) -> Result<Rendered, AggregateFailure> {
+    pub fn render(
+        &self,
+        plan: &Aggregation,
+        values: &[Values],
+        bytes_max: usize,
+    ) -> Result<Rendered, AggregateFailure> {
         let mut room = Room { bytes: bytes_max, taken: 0 };
         let Some(by) = plan.group_by else {
             let shown = Shown { ranks: vec![0], is_cut: false };
@@ -235,7 +262,8 @@ impl Tally {
             return Ok(Rendered { results, groups: None, skipped: self.skipped, bytes: room.taken });
         };
         let mut order: Vec<usize> = (0..self.groups.len()).collect();
-        let rank = |one: &usize, other: &usize| self.rank(plan.form, values, *one, *other);
+        let by_values = &values[by.source];
+        let rank = |one: &usize, other: &usize| self.rank(plan.form, by_values, *one, *other);
         let shown_count = by.groups_max.min(order.len());
         if shown_count < order.len() {
             order.select_nth_unstable_by(shown_count, rank);
@@ -249,7 +277,7 @@ impl Tally {
         for (rank, results) in results.into_iter().enumerate() {
             let (value, count) = if rank < shown_count {
                 let Group { value, count } = self.groups[order[rank]];
-                let value = plan.form.to_json(values.get(value)).ok_or(AggregateFailure::Damaged)?;
+                let value = plan.form.to_json(by_values.get(value)).ok_or(AggregateFailure::Damaged)?;
                 room.take(&value).map_err(|_| AggregateFailure::TooLarge)?;
                 (Some(value), count)
             } else {
@@ -271,14 +299,14 @@ impl Tally {
     fn results(
         &self,
         plan: &Aggregation,
-        values: &Values,
+        values: &[Values],
         shown: &Shown,
         room: &mut Room,
     ) -> Result<Vec<AggregateResults>, AggregateFailure> {
         let ranks = shown.ranks.iter().max().map_or(0, |last| last + 1);
         let count = plan.aggregates.len();
         let mut results = vec![AggregateResults::new(); ranks];
-        for (index, (wanted, pairs)) in plan.aggregates.iter().zip(&self.pairs).enumerate() {
+        for (index, wanted) in plan.aggregates.iter().enumerate() {
             let mut states = vec![None::<State>; ranks];
             for (group, rank) in shown.ranks.iter().enumerate() {
                 let state = &self.states[group * count + index];
@@ -287,11 +315,11 @@ impl Tally {
                     none => *none = Some(state.clone()),
                 }
             }
-            let mut values_of = shown.values_of(wanted, pairs, ranks);
+            let mut values_of = shown.values_of(wanted, self.times[wanted.source].as_ref(), ranks);
             for (rank, state) in states.into_iter().enumerate() {
                 let Some(state) = state else { continue };
                 let of_rank = values_of.get_mut(rank).map(std::mem::take).unwrap_or_default();
-                let value = state.value(plan.form, wanted, values, of_rank, room);
+                let value = state.value(plan.form, wanted, &values[wanted.source], of_rank, room);
                 let value = value.map_err(|why| why.of(index))?;
                 room.taken += wanted.name.len();
                 results[rank].insert(wanted.name.clone(), value);
@@ -311,22 +339,20 @@ struct Shown {
 impl Shown {
     /// How often each value comes in each result, where that is needed: for `top`, and to count the values of several
     /// groups together.
-    fn values_of(&self, wanted: &Wanted, pairs: &Pairs, ranks: usize) -> Vec<Vec<(u32, u64)>> {
+    fn values_of(&self, wanted: &Wanted, times: Option<&Times>, ranks: usize) -> Vec<Vec<(u32, u64)>> {
         let is_top = wanted.function == AggregateFunction::Top;
         let is_distinct = wanted.function == AggregateFunction::CountDistinct;
-        if !(is_top || is_distinct && self.is_cut) {
-            return Vec::new();
-        }
+        let Some(all) = times.filter(|_| is_top || is_distinct && self.is_cut) else { return Vec::new() };
         let mut values_of = vec![Vec::new(); ranks];
         let mut together: HashMap<u32, u64, Mixed> = HashMap::default();
-        for (pair, times) in pairs {
-            let (rank, identity, times) = (self.ranks[(pair >> 32) as usize], *pair as u32, u64::from(*times));
+        all.each(|group, identity, times| {
+            let rank = self.ranks[group];
             if self.is_cut && rank + 1 == ranks {
                 *together.entry(identity).or_insert(0) += times;
             } else if is_top {
                 values_of[rank].push((identity, times));
             }
-        }
+        });
         if self.is_cut
             && let Some(others) = values_of.last_mut()
         {
@@ -369,6 +395,33 @@ impl State {
         }
     }
 
+    /// Takes the value of an item. `is_new` states that it has not come in its group before.
+    #[inline]
+    fn add(&mut self, field: Field<'_>, is_new: bool, place: u64, memory: &mut Memory) {
+        match self {
+            Self::Count(count) => *count += 1,
+            Self::Distinct(count) => *count += u64::from(is_new),
+            Self::Top => {}
+            Self::First(edge) => {
+                let edge = edge.get_or_insert(Edge { place, value: Vec::new() });
+                let before = edge.value.capacity();
+                edge.place = place;
+                edge.value.clear();
+                edge.value.extend_from_slice(field.bytes);
+                memory.grow_vec(before, &edge.value);
+            }
+            Self::Last(edge) => {
+                if edge.is_none() {
+                    let value = field.bytes.to_vec();
+                    memory.grow_vec(0, &value);
+                    *edge = Some(Edge { place, value });
+                }
+            }
+            _ => field.number.into_iter().for_each(|number| self.add_number(number)),
+        }
+    }
+
+    #[inline]
     fn add_number(&mut self, number: Number) {
         match self {
             Self::Sum(sum) | Self::Mean(sum) => sum.add(number),

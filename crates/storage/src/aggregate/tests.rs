@@ -47,9 +47,7 @@ impl Case {
                 other => other.encode(value).unwrap().as_bytes().to_vec(),
             };
             let timestamp = (NOW - age) * SECOND;
-            if timestamp >= aggregator.visible_from.max(aggregator.floor)
-                && aggregator.meet(timestamp, &stored) == Next::Done
-            {
+            if timestamp >= aggregator.floor && aggregator.meet(timestamp, &stored) == Next::Done {
                 break;
             }
         }
@@ -129,11 +127,126 @@ fn a_window_that_lacks_items_reports_the_reason() {
     assert_eq!(shown(&case), (5, told([(2, ""), (3, ""), (4, ""), (5, "")])));
 }
 
+const FUNCTIONS: [&str; 10] =
+    ["count", "count_distinct", "sum", "mean", "min", "max", "stddev", "first", "last", "top"];
+
+/// Every function of the values, or of a property.
+fn every_function(property: Option<&str>) -> Vec<Value> {
+    let aggregate = |function: &&str| match property {
+        Some(property) => json!({"name": format!("{function} {property}"), "function": function, "property": property}),
+        None => json!({"name": function, "function": function}),
+    };
+    FUNCTIONS.iter().map(aggregate).collect()
+}
+
+/// Windows that share their work have the results that each has alone: nested ones, overlapping ones, ones next to each
+/// other, equal ones, and ones without an item. Items share timestamps at their bounds.
+#[test]
+fn windows_do_not_depend_on_each_other() {
+    let between = |oldest: u64, newest: u64| json!({"min_timestamp": at(oldest), "max_timestamp": at(newest)});
+    let windows = [
+        json!("10s"),
+        json!("40s"),
+        json!("1s"),
+        between(40, 10),
+        between(30, 5),
+        between(20, 20),
+        between(9, 0),
+        between(19, 11),
+        between(40, 10),
+        between(1_000, 41),
+        between(1_000, 900),
+        json!("40s"),
+        between(17, 16),
+    ];
+    let ages: Vec<_> = (0..50)
+        .flat_map(|age| vec![age; if age % 10 == 0 { 3 } else { usize::from(age != 16 && age != 17) }])
+        .collect();
+    let numbers = |n: usize| match n % 7 {
+        0 => "-0".to_owned(),
+        1 => format!("{}", 1_u64 << 52),
+        2 => format!("-{}", n % 3),
+        3 => format!("{}.25", n % 4),
+        _ => format!("{}", n % 5),
+    };
+    let ints: Vec<_> =
+        (0..ages.len()).map(|n| if n % 9 == 0 { "-7".into() } else { format!("{}", n * n % 13) }).collect();
+    let doubles: Vec<_> = (0..ages.len()).map(numbers).collect();
+    let texts: Vec<_> = (0..ages.len()).map(|n| format!("\"{}{n}\"", "-".repeat(n * 5 % 30))).collect();
+    let objects: Vec<_> = (0..ages.len())
+        .map(|n| match n % 5 {
+            0 => format!(r#"{{"b":{},"g":"{}"}}"#, numbers(n), n % 3),
+            1 => format!(r#"{{"a":"{}","b":"{n}"}}"#, n % 4),
+            2 => format!(r#"{{"a":{},"b":null,"g":{}}}"#, numbers(n), n % 2),
+            3 => format!(r#"{{"a":{},"b":{},"g":null}}"#, numbers(n), n % 3),
+            _ => "7".to_owned(),
+        })
+        .collect();
+    let of_objects = [every_function(Some("/a")), every_function(Some("/b"))].concat();
+    let of_texts: Vec<_> = every_function(None)
+        .into_iter()
+        .filter(|of| ["count", "count_distinct", "first", "last", "top"].contains(&of["function"].as_str().unwrap()))
+        .collect();
+    let json = ValueType::Json;
+    for (value_type, values, aggregates, others) in [
+        (ValueType::Int64, &ints, every_function(None), json!({})),
+        (ValueType::Int64, &ints, every_function(None), json!({"group_by": {"max_groups": 3}})),
+        (ValueType::Double, &doubles, every_function(None), json!({})),
+        (ValueType::Double, &doubles, every_function(None), json!({"where": {"in": [0, -1, 0.25]}})),
+        (ValueType::String, &texts, of_texts, json!({})),
+        (json, &objects, of_objects[..16].to_vec(), json!({})),
+        (json, &objects, of_objects[4..].to_vec(), json!({"where": {"property": "/g", "in": ["1", null, 0]}})),
+        (json, &objects, of_objects[2..18].to_vec(), json!({"group_by": {"property": "/g", "max_groups": 2}})),
+    ] {
+        let items: Vec<_> = ages.iter().copied().zip(values.iter().map(String::as_str)).collect();
+        let shown = |windows: &[Value]| {
+            let mut body = others.clone();
+            body["windows"] = windows.into();
+            body["aggregates"] = aggregates.clone().into();
+            Case::of(value_type).aggregated(&body, &items).windows
+        };
+        let together = shown(&windows);
+        for (window, found) in windows.iter().zip(&together) {
+            assert_eq!(shown(std::slice::from_ref(window)), [found.clone()], "{value_type} {window} {others}");
+        }
+        // Windows with the same bounds.
+        assert_eq!((&together[3].results, &together[3].groups), (&together[8].results, &together[8].groups));
+        assert_eq!(together[1], together[11]);
+    }
+}
+
+#[test]
+fn windows_without_an_item_have_no_values() {
+    let body = json!({"windows": ["1s", "4s", {"min_timestamp": at(9), "max_timestamp": at(6)}, "1h"], "aggregates": every_function(None)});
+    let results = Case::of(ValueType::Double).results(&body, &[(5, "1.5"), (10, "2.5")]);
+    let nothing = json!({"count": 0, "count_distinct": 0, "sum": 0, "mean": null, "min": null, "max": null,
+                         "stddev": null, "first": null, "last": null, "top": []});
+    assert_eq!(results[..3], [nothing.clone(), nothing.clone(), nothing.clone()]);
+    assert_eq!((&results[3]["count"], &results[3]["first"]), (&json!(2), &json!(2.5)));
+    assert_eq!(Case::of(ValueType::Double).results(&body, &[]), vec![nothing; 4]);
+}
+
+#[test]
+fn the_zeros_are_one_value() {
+    for (value_type, property) in [(ValueType::Double, None), (ValueType::Json, None), (ValueType::Json, Some("/a"))] {
+        let zeros =
+            ["0", "-0", "0.0", "-0.0"].map(|zero| property.map_or(zero.into(), |_| format!(r#"{{"a":{zero}}}"#)));
+        let items: Vec<_> = (1..).zip(zeros.iter().map(String::as_str)).collect();
+        let body = json!({"windows": ["1h"], "aggregates": every_function(property)});
+        let results = Case::of(value_type).results(&body, &items).remove(0);
+        let of = |function: &str| results[property.map_or(function.into(), |at| format!("{function} {at}"))].clone();
+        assert_eq!((of("count"), of("count_distinct")), (json!(4), json!(1)), "{value_type}");
+        for function in ["sum", "mean", "min", "max", "stddev", "first", "last"] {
+            let zero = of(function).as_f64().unwrap();
+            assert!(zero == 0.0 && zero.is_sign_positive(), "{function} {value_type}");
+        }
+        assert_eq!(of("top").as_array().unwrap().len(), 1);
+    }
+}
+
 #[test]
 fn every_function_of_integers() {
-    let functions = ["count", "count_distinct", "sum", "mean", "min", "max", "stddev", "first", "last", "top"];
-    let aggregates: Vec<_> = functions.iter().map(|function| json!({"name": function, "function": function})).collect();
-    let body = json!({"windows": ["1h", "2s"], "aggregates": aggregates});
+    let body = json!({"windows": ["1h", "2s"], "aggregates": every_function(None)});
     let items = [(5, "7"), (6, "-9223372036854775808"), (7, "9223372036854775807"), (8, "7")];
     let results = Case::of(ValueType::Int64).results(&body, &items);
     assert_eq!(results[0]["sum"], json!(13));

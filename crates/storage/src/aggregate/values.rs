@@ -1,13 +1,14 @@
 //! Values that are compared and returned: each distinct one once, in one piece of memory.
 
 use std::cmp::Ordering;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
 use liststore_contract::domain::{Int64As, JsonForm, ValueType, json};
 use serde_json::Value;
 
+use super::memory::Memory;
 use super::number::Number;
+use super::words::{are_equal, words};
 
 /// What the bytes of values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,46 +91,129 @@ fn rank(json: &[u8]) -> u8 {
 }
 
 /// Distinct values, each with a number, counted from 0.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Values {
-    hasher: DefaultHashBuilder,
-    table: HashTable<u32>,
+    hasher: Hasher,
+    /// The places of a hash table with linear probing, of which at most half are in use: the hash of a value above its
+    /// number plus one; 0 if the place is free. Their number is a power of two.
+    slots: Vec<u64>,
     bytes: Vec<u8>,
     /// Where each value ends.
     ends: Vec<usize>,
 }
 
 impl Values {
-    pub fn number_of(&mut self, value: &[u8]) -> u32 {
-        let Self { hasher, table, bytes, ends } = self;
-        let hash = hasher.hash_one(value);
-        if let Some(number) = table.find(hash, |number| slice(bytes, ends, *number) == value) {
-            return *number;
+    pub fn new(hasher: Hasher) -> Self {
+        Self { hasher, slots: Vec::new(), bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    #[inline]
+    pub fn number_of(&mut self, value: &[u8], memory: &mut Memory) -> u32 {
+        let hash = self.hasher.hash(value);
+        let mut place = hash as usize;
+        // No slots, if there are no values yet.
+        let mask = self.slots.len().wrapping_sub(1);
+        while let Some(slot) = self.slots.get(place & mask).copied().filter(|slot| *slot != 0) {
+            let number = (slot as u32).wrapping_sub(1);
+            if (slot >> 32) as u32 == hash && are_equal(self.get(number), value) {
+                return number;
+            }
+            place += 1;
         }
-        let number = u32::try_from(ends.len()).unwrap_or(u32::MAX);
+        self.add(hash, value, memory)
+    }
+
+    #[inline]
+    fn add(&mut self, hash: u32, value: &[u8], memory: &mut Memory) -> u32 {
+        let Self { slots, bytes, ends, .. } = self;
+        let number = u32::try_from(ends.len()).unwrap_or(u32::MAX - 1);
+        let (bytes_before, ends_before) = (bytes.capacity(), ends.capacity());
         bytes.extend_from_slice(value);
         ends.push(bytes.len());
-        let (bytes, ends) = (&*bytes, &*ends);
-        table.insert_unique(hash, number, |number| hasher.hash_one(slice(bytes, ends, *number)));
+        memory.grow_vec(bytes_before, bytes);
+        memory.grow_vec(ends_before, ends);
+        if 2 * ends.len() > slots.len() {
+            self.grow(memory);
+        }
+        put(&mut self.slots, u64::from(hash) << 32 | u64::from(number + 1));
         number
     }
 
-    pub fn get(&self, number: u32) -> &[u8] {
-        slice(&self.bytes, &self.ends, number)
+    /// Makes room for more values. Small tables grow faster: most of the work is to move values.
+    #[cold]
+    fn grow(&mut self, memory: &mut Memory) {
+        const LEN_MIN: usize = 64;
+        const GROWS_FAST_BELOW: usize = 1_024;
+        let before = std::mem::take(&mut self.slots);
+        let factor = if before.len() < GROWS_FAST_BELOW { 4 } else { 2 };
+        self.slots = vec![0; (before.len() * factor).max(LEN_MIN)];
+        before.iter().filter(|slot| **slot != 0).for_each(|slot| put(&mut self.slots, *slot));
+        memory.grow(size_of_val(&*before), size_of_val(&*self.slots));
     }
 
-    /// The memory that they take.
-    pub fn memory(&self) -> usize {
-        /// A number and a byte of its hash, and as much again that is free.
-        const SLOT: usize = 8;
-        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() + self.table.capacity() * SLOT
+    pub fn get(&self, number: u32) -> &[u8] {
+        let number = number as usize;
+        let begin = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        self.ends.get(number).and_then(|end| self.bytes.get(begin..*end)).unwrap_or_default()
     }
 }
 
-fn slice<'b>(bytes: &'b [u8], ends: &[usize], number: u32) -> &'b [u8] {
-    let number = number as usize;
-    let begin = number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-    ends.get(number).and_then(|end| bytes.get(begin..*end)).unwrap_or_default()
+/// Takes the first free slot for a value that has none.
+#[inline]
+fn put(slots: &mut [u64], slot: u64) {
+    let mask = slots.len().wrapping_sub(1);
+    let mut place = (slot >> 32) as usize;
+    while slots.get(place & mask).is_some_and(|other| *other != 0) {
+        place += 1;
+    }
+    if let Some(free) = slots.get_mut(place & mask) {
+        *free = slot;
+    }
+}
+
+/// Hashes values by multiplication with random numbers. Each aggregation has others, so that nobody can choose values
+/// that share a place.
+#[derive(Debug, Clone, Copy)]
+pub struct Hasher {
+    first: u64,
+    last: u64,
+}
+
+impl Hasher {
+    pub fn random() -> Self {
+        let random = RandomState::new();
+        Self { first: random.hash_one(0), last: random.hash_one(1) }
+    }
+
+    #[inline]
+    fn hash(&self, value: &[u8]) -> u32 {
+        let hash = match words(value) {
+            Some(words) => self.mix(words, value.len()),
+            None => self.hash_long(value),
+        };
+        (hash >> 32) as u32
+    }
+
+    fn hash_long(&self, value: &[u8]) -> u64 {
+        let mix = |state: u64, part: &[u8]| {
+            let [first, last] = words(part).unwrap_or_default();
+            self.mix([first ^ state, last], value.len())
+        };
+        value.chunks(16).fold(0, mix)
+    }
+
+    /// Multiplies twice, so that each bit of the result depends on all of them.
+    #[inline]
+    fn mix(&self, [first, last]: [u64; 2], len: usize) -> u64 {
+        let folded = fold(first ^ self.first, last ^ self.last);
+        fold(folded ^ len as u64, self.first | 1)
+    }
+}
+
+#[inline]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    (product >> 64) as u64 ^ product as u64
 }
 
 #[cfg(test)]
@@ -142,16 +226,39 @@ mod tests {
 
     #[test]
     fn each_value_has_one_number() {
-        let mut values = Values::default();
-        let texts: Vec<_> = (0..1_000).map(|n| format!("value {n}")).collect();
+        let (mut values, mut memory) = (Values::new(Hasher::random()), Memory::new(100_000));
+        // The same numbers in texts of all lengths.
+        let texts: Vec<_> = (0..1_000).map(|n| format!("{}value {n}", "-".repeat(n % 40))).collect();
         for _ in 0..2 {
             for (number, text) in (0..).zip(&texts) {
-                assert_eq!(values.number_of(text.as_bytes()), number);
+                assert_eq!(values.number_of(text.as_bytes(), &mut memory), number);
             }
         }
-        assert_eq!(values.number_of(b""), 1_000);
-        assert_eq!((values.get(999), values.get(1_000)), (&b"value 999"[..], &b""[..]));
-        assert!(values.memory() > 9_000);
+        assert_eq!(values.number_of(b"", &mut memory), 1_000);
+        assert_eq!((values.get(1), values.get(1_000)), (&b"-value 1"[..], &b""[..]));
+        assert!(!memory.is_exceeded());
+        assert_eq!(values.number_of(&[0; 100_000], &mut memory), 1_001);
+        assert!(memory.is_exceeded());
+    }
+
+    /// What is in a row looks alike. Values that share their hash are looked at one by one.
+    #[test]
+    fn values_that_differ_little_have_different_places() {
+        let ints = |step: i64| (0..10_000).map(|n| (n * step).to_be_bytes().to_vec()).collect::<Vec<_>>();
+        let texts = (0..10_000).map(|n| format!("\"{n}\"").into_bytes()).collect();
+        let long = (0..10_000).map(|n| format!("{:050}{n}{:050}", 0, 0).into_bytes()).collect();
+        for all in [ints(1), ints(256), ints(1 << 40), texts, long] {
+            let mut values = Values::new(Hasher::random());
+            let mut memory = Memory::new(0);
+            for value in &all {
+                values.number_of(value, &mut memory);
+            }
+            let mask = values.slots.len() - 1;
+            let far = |(place, slot): &(usize, &u64)| place.wrapping_sub((**slot >> 32) as usize) & mask;
+            let taken = values.slots.iter().enumerate().filter(|(_, slot)| **slot != 0);
+            let steps: usize = taken.map(|slot| far(&slot)).sum();
+            assert!(steps < 10_000, "{steps}");
+        }
     }
 
     #[test]
