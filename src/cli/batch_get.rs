@@ -23,9 +23,9 @@ const CALL_BYTES_MAX: usize = 1 << 20;
 #[command(after_help = "\
 Each line of FILE is an object with \"entity_type\", \"feature\", \"entity_id\" and,
 optionally, \"version\", \"limit\", \"min_timestamp\", \"max_timestamp\", \"as_of\",
-\"order\" and \"page_token\". \"aggregate\", with windows and aggregates as in the API,
-stands in place of the items. The output has one line per request, in order:
-{\"items\": [...]}, {\"windows\": [...]} or {\"problem\": {...}}.
+\"order\" and \"page_token\". \"aggregate\", as in the API, stands in place of the
+items. The output has one line per request, in order: {\"items\": [...]},
+{\"windows\": [...]} or {\"problem\": {...}}.
 
 Examples:
   liststore list batch-get requests.ndjson

@@ -299,7 +299,7 @@ async fn aggregates_come_along_with_bags() {
     assert_eq!(results[2]["aggregates"]["payment"]["windows"][0]["results"], alone["windows"][0]["results"]);
     for place in [0, 2] {
         let problem = |feature: &str| results[place]["aggregates"][feature]["problem"].clone();
-        assert_eq!(problem("seen")["field"], "aggregates.seen.aggregates[0].property");
+        assert_eq!(problem("seen")["field"], "aggregates.seen.aggregates[0].function");
         assert_eq!(problem("none")["code"], "feature_not_found");
     }
     let bare = api.post("/v1/entities:batchGet", json!({"requests": requests})).await.expect(200);

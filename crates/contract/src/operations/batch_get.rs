@@ -18,7 +18,8 @@ use crate::wire::plain_requests::{Names, count, each_member, once, plain, unquot
 use crate::wire::refused::want;
 use crate::wire::scanner::Scanner;
 use crate::wire::{
-    AggregateInput, Aggregated, ItemPage, Problem, RequestFailed, Requests, Type, body, check_bounds, members, texts,
+    AggregateInput, Aggregated, ErrorCode, ItemPage, Problem, RequestFailed, Requests, Type, body, check_bounds,
+    members, texts,
 };
 
 /// The parameters of its query, in the order in which the server reads them.
@@ -40,7 +41,7 @@ pub static ROW: Row = Row {
     query: &QUERY,
     request: Some(Type::of::<BatchGetInput<'static>>()),
     replies: &[json(200, "One result for each request.", Type::of::<BatchGetResults>())],
-    errors: &[ANY, WRITE, BODY],
+    errors: &[ANY, WRITE, BODY, &[ErrorCode::InvalidTimestamp]],
     counts_items: true,
     ..Row::DEFAULT
 };

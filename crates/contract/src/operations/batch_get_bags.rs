@@ -34,7 +34,7 @@ pub static ROW: Row = Row {
     query: &QUERY,
     request: Some(Type::of::<BatchGetBagsInput>()),
     replies: &[json(200, "One result for each request.", Type::of::<BatchGetBagsResults>())],
-    errors: &[ANY, WRITE, BODY, &[ErrorCode::Draining]],
+    errors: &[ANY, WRITE, BODY, &[ErrorCode::Draining, ErrorCode::InvalidTimestamp]],
     counts_items: true,
     ..Row::DEFAULT
 };
