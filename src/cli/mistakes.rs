@@ -52,10 +52,12 @@ pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsStr
     shorten(&mut error);
     let (path, command) = command_of(all, arguments);
     let moved = without_hidden(&mut error, command);
-    let has_tip = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested]
-        .into_iter()
-        .any(|kind| error.get(kind).is_some());
-    if has_tip {
+    let has_tip = |kind| match error.get(kind) {
+        Some(ContextValue::StyledStrs(tips)) => !tips.is_empty(),
+        other => other.is_some(),
+    };
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested];
+    if kinds.into_iter().any(has_tip) {
         return error;
     }
     let word = |kind| match error.get(kind) {
