@@ -1,6 +1,6 @@
 //! Sessions around other sessions: for suites and for tools that inspect or disturb each operation.
 //!
-//! [`Surrounded`] passes on the operations of a session. The wrapper is an [`Around`], which does not name them. So each
+//! [`Surrounded`] passes on the operations of a session. The wrapper is an [`Around`], which does not name them. So a
 //! later operation is passed on like the others.
 
 use std::borrow::Cow;
