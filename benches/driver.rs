@@ -65,7 +65,7 @@ struct Arguments {
     duration_secs: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What cargo says to every benchmark
+    /// The argument that cargo passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }

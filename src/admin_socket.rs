@@ -24,7 +24,7 @@ pub struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Listens in a data directory whose lock is held. To be called within a runtime.
+    /// Listens in a data directory whose lock is held. Must be called within a runtime.
     pub fn listen(data_dir: &Path) -> io::Result<(Self, UnixListener)> {
         let path = data_dir.join(NAME);
         match fs::symlink_metadata(&path) {

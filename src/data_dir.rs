@@ -169,7 +169,7 @@ fn cannot(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirE
 struct Found {
     part: Part,
     store: Option<StoreId>,
-    /// Whether it holds something that is of no use without the other part.
+    /// Whether it has content that is useless without the other part.
     in_use: bool,
 }
 
@@ -192,7 +192,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `new_id` is used if the directory is no store yet.
+    /// `new_id` is used if the directory is not a store yet.
     pub fn make(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Self, DataDirError> {
         let written = Contents::load(disk, dir)?;
         let contents = match &written {

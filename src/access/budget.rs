@@ -137,7 +137,7 @@ impl Budget {
         request_bytes(body_bytes_max, answer_bytes_max).saturating_add(STRANGERS_BYTES_MIN + SMALL_RESERVE_BYTES)
     }
 
-    /// Bytes that are held of it now.
+    /// Its bytes in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }

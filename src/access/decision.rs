@@ -54,7 +54,7 @@ pub fn decide(principal: &Principal, permission: Permission, resource: Resource<
 }
 
 impl Principal {
-    /// Which permissions it has, in the order of [`Permission::GRANTED`], with the features that each holds for.
+    /// Which permissions it has, in the order of [`Permission::GRANTED`], with the features of each.
     pub fn permissions(&self) -> Vec<(Permission, Vec<Scope>)> {
         let scopes_of = |permission| match self {
             Self::Anonymous | Self::Local => vec![Scope::all()],

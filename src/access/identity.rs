@@ -111,7 +111,7 @@ impl Identity {
         self.acts_for == ActsFor::Others
     }
 
-    /// The features that a permission holds for, each named once. None if there is nothing that it holds for.
+    /// The features of a permission, each named once. None if it has no features.
     pub(super) fn scopes_of(&self, permission: Permission) -> Vec<Scope> {
         let granted = self.grants.iter().filter(|grant| grant.has(permission));
         let effective = granted.filter(|grant| !permission.is_about_all() || grant.takes_in(Resource::Whole));

@@ -16,7 +16,7 @@ use crate::domain::{ApiKey, KeyId, KeyState, RateLimits, Revision, Timestamp};
 
 const HOUR_NANOS: u64 = 3_600_000_000_000;
 
-/// Why a text is no valid key.
+/// Why a text is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoKey {
     /// It does not have the form of a key, or its checksum is invalid.
@@ -189,7 +189,7 @@ impl KeyRing {
         let (mut publisher, key) = (self.publisher(), Arc::new(key));
         let readings = publisher.readings;
         publisher.ahead.push((readings, Arc::clone(&key)));
-        // One key is no ring: all keys must be read first.
+        // One key is not a ring: all keys must be read first.
         let Some(snapshot) = self.snapshot.load_full() else { return };
         if snapshot.entries.get(&key.id).is_some_and(|known| known.key.revision >= key.revision) {
             return;

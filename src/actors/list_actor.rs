@@ -1,4 +1,4 @@
-//! The list actor lives on its own arbiter, owns one item-store session, and is the only writer of the lists that the
+//! The list actor runs on a separate arbiter, owns one item-store session, and is the only writer of the lists that the
 //! pool routes to it.
 //!
 //! Its handlers return plain futures over shared state, so that operations on different lists overlap. A handler must

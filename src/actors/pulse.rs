@@ -22,7 +22,7 @@ impl Pulse {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports for as long as the thread runs it. Must be spawned on the thread that is to be watched, which is
+    /// Reports for as long as the thread runs it. Must be spawned on the watched thread, which is
     /// forgotten when the task is dropped.
     pub fn beat(&self) -> impl Future<Output = ()> + Send + use<> {
         let beat = Arc::new(Beat(Mutex::new(Instant::now())));

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::domain::Author;
 use crate::metadata::{Applied, Change, MetadataError};
 
-/// How long a change waits for others, if others came last time: a small part of an fsync.
+/// How long a change waits for others, if others joined last time: a small part of an fsync.
 const LINGER: Duration = Duration::from_millis(1);
 
 pub(super) type ChangeOutcome = Result<Applied, MetadataError>;

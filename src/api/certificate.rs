@@ -78,7 +78,7 @@ mod tests {
     fn the_common_name_is_found_only_in_its_field() {
         let subject = [attribute(10, "Example"), attribute(3, "feed-service"), attribute(3, "admin")].concat();
         assert_eq!(common_name(&subject), Some("feed-service"));
-        // The bytes of an attribute within another's text are no attribute.
+        // The bytes of an attribute within another's text are not an attribute.
         let hidden = String::from_utf8(vec![0x06, 3, 0x55, 4, 3, 0x0c, 5, b'a', b'd', b'm', b'i', b'n']).unwrap();
         assert_eq!(common_name(&attribute(10, &hidden)), None);
         assert_eq!(common_name(&[attribute(10, &hidden), attribute(3, "x")].concat()), Some("x"));

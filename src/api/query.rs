@@ -126,7 +126,7 @@ pub(crate) fn flag(parameter: &Parameter, text: Option<&str>) -> Result<bool, Pr
     }
 }
 
-/// The lists that come along with bags.
+/// The lists that are returned with bags.
 pub(crate) fn joined_lists(text: Option<&str>, int64_as: Option<&str>) -> Result<JoinedLists, Problem> {
     let lists = text.map(read_joined_lists).transpose()?.unwrap_or_default();
     let lists = lists.into_iter().map(|(feature, limit)| JoinedList { feature, limit }).collect();

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use super::StartError;
 use crate::config::Settings;
 
-/// Threads beside workers, list actors and readers: of the main thread's runtime, the stores and background work.
+/// Threads other than workers, list actors and readers: of the main thread's runtime, the stores and background work.
 const OTHERS: usize = 24;
 const STACK_BYTES: usize = 64 << 10;
 

@@ -76,7 +76,7 @@ impl<'j> Held<'j> {
         Ok(held)
     }
 
-    /// When an operation that begins now has to be over.
+    /// The deadline of an operation that begins now.
     pub fn deadline(&self) -> Instant {
         self.saved_at + JOB_OPERATION_TIME_MAX
     }

@@ -61,7 +61,7 @@ pub(super) fn read(from: impl Read, to: &Path) -> Result<Extent, String> {
         if kind.is_dir() {
             continue;
         }
-        // Parts that are no plain names could lead out of the directory.
+        // Parts that are not plain names could lead out of the directory.
         let parts: Vec<_> = path.components().filter(|part| *part != Component::CurDir).collect();
         if !kind.is_file() || parts.is_empty() || parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
             return Err(format!("not a backup of liststore: it has the entry {}", path.display()));

@@ -251,7 +251,7 @@ fn archive_in(arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
     let (extent, has_definitions) = match written {
         Ok(written) => written,
         Err(failure) => {
-            // What is left of it has a name that nothing takes for a backup.
+            // Its remains have a name that no command takes for a backup.
             let _left = fs::remove_file(&partial);
             return Err(failure);
         }

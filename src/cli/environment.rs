@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::config;
 
 const PREFIX: &str = "LISTSTORE_";
-/// Names that are no settings: variables of tests, and of the client libraries.
+/// Names that are not settings: variables of tests, and of the client libraries.
 const OTHERS: [&str; 3] = ["LISTSTORE_TOKEN", "LISTSTORE_TEST_", "LISTSTORE_WRITE_"];
 
 /// Warnings about variables that begin with `LISTSTORE_` and that no command reads. The settings check the names of

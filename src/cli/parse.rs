@@ -161,7 +161,7 @@ pub(super) fn ttl(text: &str) -> Result<Ttl, String> {
 struct OrNone<T>(Option<T>);
 
 fn max_items(text: &str) -> Result<MaxItems, String> {
-    // A text that is no number is out of bounds too.
+    // A text that is not a number is out of bounds too.
     MaxItems::new(text.parse().unwrap_or(0)).map_err(|e| e.to_string())
 }
 

@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (Extent { files, bytes }, from) = match restored {
         Ok(filled) => filled,
         Err(failure) => {
-            // The next attempt removes what is left.
+            // The next attempt removes the remains.
             let _left = fs::remove_dir_all(&staging);
             return Err(failure);
         }
@@ -114,7 +114,7 @@ fn set_aside(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a directory with anything in it but what an interrupted restore has left, which it removes.
+/// Removes the remains of an interrupted restore. Refuses a directory with anything else in it.
 fn clear(dir: &Path, staging: &Path) -> Result<(), Failure> {
     let is_interrupted = staging.exists() && !dir.join(STORE).exists();
     for entry in fs::read_dir(dir).map_err(cannot("read", dir))? {
@@ -155,7 +155,7 @@ fn fill(arguments: &Arguments, staging: &Path) -> Result<(Extent, String), Failu
     Ok(filled)
 }
 
-/// The backup that a path stands for.
+/// The backup of a path.
 fn choose(from: &Path) -> Result<PathBuf, Failure> {
     if !from.is_dir() || from.join(STORE).exists() {
         return Ok(from.to_owned());

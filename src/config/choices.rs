@@ -93,7 +93,7 @@ choice! {
 }
 
 choice! {
-    /// Which database speaks CQL at the other end.
+    /// Which database the nodes run.
     Dialect {
         Auto = "auto",
         Scylla = "scylla",

@@ -25,7 +25,7 @@ section! {
     tablets: Tablets = Tablets::Auto, choice;
     read_consistency: Consistency = Consistency::LocalQuorum, choice;
     write_consistency: Consistency = Consistency::LocalQuorum, choice;
-    // A default TTL of 0 would mean that rows never expire: it is no safeguard, and refused.
+    // A default TTL of 0 would mean that rows never expire: it is not a safeguard, and refused.
     default_ttl_secs: u32 = 30 * 86_400, number(1..=TTL_SECS_MAX);
     /// Unset: reads are never sent a second time before the first has answered.
     speculative_after_ms: Option<u64> = None, some(number(1..=HOUR_MS));

@@ -48,7 +48,7 @@ impl Reader {
         Self { given, known: Vec::new(), origins: BTreeMap::new(), errors: Vec::new() }
     }
 
-    /// Reads `key` into its place, which holds the default.
+    /// Reads `key` into its place, which has the default.
     pub(super) fn read<T>(&mut self, key: &'static str, place: &mut T, parse: impl FnOnce(&Raw) -> Result<T, String>) {
         self.known.push(key);
         let Some(given) = self.given.remove(key) else {

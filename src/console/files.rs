@@ -1,4 +1,4 @@
-//! The files that are embedded, by their paths below `static/`. A tidy test holds the list to the folder.
+//! The files that are embedded, by their paths below `static/`. A tidy test compares the list with the folder.
 
 /// Paths with contents.
 pub(super) type Embedded = &'static [(&'static str, &'static [u8])];

@@ -124,7 +124,7 @@ fn names_what_was_sent(known: &[Segment], sent: &[&str]) -> bool {
     names.any(|expected| sent.iter().any(|segment| replacement(*expected, segment) < FAR))
 }
 
-/// A longer segment is no typing mistake.
+/// A longer segment is not a typing mistake.
 const MISTYPED_BYTES_MAX: usize = 512;
 /// The cost of a missing or a superfluous segment, in characters.
 const SEGMENT_COST: usize = 3;

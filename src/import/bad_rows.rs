@@ -20,7 +20,7 @@ const FILE: &str = "import_file";
 const LINE: &str = "import_line";
 const REASON: &str = "import_reason";
 const COLUMNS: [&str; 3] = [FILE, LINE, REASON];
-/// Holds a line of NDJSON that is no object, so that nothing can be put in front of it.
+/// Holds a line of NDJSON that is not an object, so that nothing can be put in front of it.
 const ROW: &str = "import_row";
 
 pub struct BadRows {

@@ -1,6 +1,6 @@
 //! Items in transit, by list: few large adds cost the server much less than many small ones.
 //!
-//! Files are ordered by time, so that the rows of one list are far apart. Many rows are held, and when there are too
+//! Files are ordered by time, so that the rows of one list are far apart. Many rows wait, and when there are too
 //! many, the largest groups are sent first, while small groups wait for more. The number of held rows determines the
 //! duration of an import of many short lists: an add costs about the same with one item or five.
 

@@ -145,7 +145,7 @@ mod tests {
         let big: Vec<u8> = file.encode_utf16().flat_map(u16::to_be_bytes).collect();
         for bytes in [&little, &big] {
             assert_eq!(text(bytes), expected);
-            // A file that is cut within a character is no text.
+            // A file that is cut within a character is not text.
             let cut = Input::of_bytes(&bytes[..bytes.len() - 1]).unwrap();
             assert!(io::read_to_string(cut).unwrap_err().to_string().contains("UTF-16"));
         }

@@ -21,7 +21,7 @@ pub struct Progress {
 impl Progress {
     /// Without a total number of bytes, as for standard input, there is no estimate of the end.
     pub fn start(bytes_total: Option<u64>, tally: Arc<Tally>) -> Self {
-        // Standard error; hidden where that is no terminal.
+        // Standard error; hidden where that is not a terminal.
         let bar = ProgressBar::with_draw_target(bytes_total, ProgressDrawTarget::stderr());
         let template = if bytes_total.is_some() { OF_BYTES } else { OPEN_END };
         // A template that does not parse would be drawn in the default style.

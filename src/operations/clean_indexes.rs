@@ -36,7 +36,7 @@ impl Operation for CleanIndexes {
         Ok(Self { entity_type, index, lists_per_second })
     }
 
-    /// Makes a job that checks all bags and entries, and repairs what does not agree.
+    /// Makes a job that checks all bags and entries, and repairs differences.
     async fn run(service: &Service, caller: &Caller, request: Self) -> Result<Job, ServiceError> {
         let Self { entity_type, index: name, lists_per_second } = request;
         let id = FeatureId::of_bags(entity_type);

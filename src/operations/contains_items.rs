@@ -21,7 +21,7 @@ pub struct ContainsItems<'r> {
     int64_as: Option<Int64As>,
 }
 
-/// The values that were asked for, and the newest visible item of each.
+/// The values that were requested, and the newest visible item of each.
 pub struct ValuesContained {
     form: JsonForm,
     values: Vec<(Bytes, Option<Timestamp>)>,

@@ -25,8 +25,8 @@ impl Operation for CreateBackup {
         Ok(dir)
     }
 
-    /// Neither a caller's deadline nor its leaving ends a backup: it goes on to its end. The backup has its own entry,
-    /// so that the trail of a server that is started on it shows where it comes from.
+    /// Neither a caller's deadline nor its leaving ends a backup: it runs to its end. The backup has its own entry,
+    /// so that the trail of a server that is started on it shows its origin.
     async fn run(service: &Service, caller: &Caller, dir: PathBuf) -> Result<Backup, ServiceError> {
         let shown = json!({"server": service.options.server_name, "dir": dir.display().to_string()});
         let (metadata, backups, by) = (service.metadata.clone(), service.backups.clone(), caller.author());

@@ -19,7 +19,7 @@ use crate::service::{AROUND_BYTES, Caller, Changes, Listed, Service, ServiceErro
 use crate::wire::Action;
 use crate::wire::parameters::{SINCE, UNTIL};
 
-/// The action that stands for refusals.
+/// The action of refusals.
 const REFUSE: &str = "refuse";
 
 /// Read the audit trail, newest first.

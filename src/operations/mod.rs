@@ -16,7 +16,7 @@ macro_rules! table {
 
         const COUNT: usize = [$(stringify!($file)),+].len();
 
-        /// All operations. The first path is the one that is asked for most.
+        /// All operations. The first path is the one that is requested most.
         pub static OPERATIONS: [Registered; COUNT] = [$(Registered::of::<$file::$operation>()),+];
     };
 }
@@ -85,7 +85,7 @@ mod tests {
         );
     }
 
-    /// `L` and `F` stand in the guide for the paths of a list and of a feature.
+    /// In the guide, `L` and `F` are the paths of a list and of a feature.
     #[test]
     fn the_guide_documents_exactly_the_operations() {
         let guide = include_str!("../../docs/reference/api.md");

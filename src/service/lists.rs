@@ -79,7 +79,7 @@ impl PageRead {
         is_unbounded && self.after.is_none() && self.order == Order::Newest
     }
 
-    /// The properties of a first page, besides its list.
+    /// The properties of a first page, without its list.
     fn page_form(&self) -> (usize, Int64As) {
         (self.limit, self.form.int64_as)
     }

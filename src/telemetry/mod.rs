@@ -1,6 +1,6 @@
 //! The view of operators into the process: its log, and the registry of its metrics.
 //!
-//! The log goes to standard error, so that standard output of commands stays clean. It never holds a payload or a
+//! The log goes to standard error, so that standard output of commands stays clean. It never contains a payload or a
 //! secret. Each caller ensures that.
 
 mod log;

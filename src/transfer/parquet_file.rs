@@ -101,7 +101,7 @@ impl Leaf {
         self.repetition.push(0);
     }
 
-    /// Puts in a cell; answers its bytes, or that it is none of this kind.
+    /// Adds a cell. Returns its bytes, or an error if it has another type.
     fn put(&mut self, cell: &str, is_first: bool) -> Option<usize> {
         match &mut self.values {
             Values::Bool(values) => values.push(cell.parse().ok()?),

@@ -14,7 +14,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub fn start() -> Self {
-        // Standard error; hidden where that is no terminal.
+        // Standard error; hidden where that is not a terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);

@@ -8,7 +8,7 @@ use jiff::tz::Offset;
 use super::TypedTime;
 use super::zone::{Zone, in_range, offset, resolve};
 
-/// Why a text is no moment.
+/// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     Why(String),
@@ -87,7 +87,7 @@ fn leap_second() -> Refused {
     why("Unix time has no leap seconds: write second 59 instead of 60")
 }
 
-/// Whether a date begins with one or two digits and a separator, so that its first number is no year.
+/// Whether a date begins with one or two digits and a separator, so that its first number is not a year.
 fn is_slashed(text: &str) -> bool {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let first = digits(text);

@@ -160,7 +160,7 @@ async fn a_query_removes_only_stale_entries_that_it_finds() {
     }
 }
 
-/// An entry beyond a bound of the query is no error.
+/// An entry beyond a bound of the query is not an error.
 #[tokio::test]
 async fn an_entry_that_a_query_skips_is_not_checked() {
     let broken = on(Arc::new(MemoryStore::default())).await;

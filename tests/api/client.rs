@@ -1,4 +1,4 @@
-//! A client that holds every answer to the contract before a test sees it.
+//! A client that checks every answer against the contract before a test sees it.
 
 use std::sync::Once;
 use std::time::Duration;

@@ -179,7 +179,7 @@ async fn a_future_moment_is_refused_and_a_token_is_valid_for_its_moment_only() {
     for other in [format!("as_of={}&page_token={of_then}", start + 3), format!("page_token={of_then}")] {
         api.get(&format!("{list}?{other}")).await.refused("invalid_page_token", "page_token");
     }
-    // It is no first page for other callers, and gets no page of theirs.
+    // It is not a first page for other callers, and gets no page of theirs.
     assert_eq!(api.values(&list).await.len(), 9);
     assert_eq!(api.values(&format!("{list}?as_of={start}")).await.len(), 3);
     assert_eq!(api.values(&list).await.len(), 9);

@@ -146,7 +146,7 @@ async fn requests_that_do_not_fit_the_identity_are_refused() {
             "items": [{"timestamp": at, "key": key, "value": "v"}]});
         let all = json!({"requests": [one]});
         let refused = api.post("/v1/lists:batchAdd", all).await;
-        // A text that is no key is a problem of its request alone.
+        // A text that is not a key is a problem of its request alone.
         let answer = refused.json();
         let problem = if key.is_string() { &answer["results"][0]["problem"] } else { &answer };
         let named = (&problem["code"], &problem["field"]);

@@ -110,7 +110,7 @@ async fn a_refusal_without_memory_keeps_the_connection_usable() {
     until("there is room", async || ask(&api, &get(&large)).await.status == 200).await;
 }
 
-/// One key, or all strangers, may hold a part of the memory: others have the rest.
+/// One key, or all callers without a key, can get only a part of the memory.
 #[tokio::test]
 async fn each_caller_gets_at_most_a_part_of_the_memory() {
     let given = [

@@ -229,7 +229,7 @@ async fn a_worker_that_is_behind_refuses_late_requests() {
         }
     };
     let others = async {
-        // All of them wait equally long, and requests that are no load are answered.
+        // All of them wait equally long, and requests that are not load are answered.
         until("so many are refused", async || {
             ask(&api, &get("/livez")).await.expect(200);
             ask(&api, &get("/v1/features")).await.expect(200);

@@ -1,4 +1,4 @@
-//! Pages of items: walks that miss nothing and repeat nothing, and tokens that hold only for them.
+//! Pages of items: walks that miss nothing and repeat nothing, and tokens that are valid only for them.
 
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ async fn a_token_is_valid_for_its_list_and_bounds_only() {
     }
 }
 
-/// It depends on nothing but the walk: so it holds after a restart, too.
+/// It depends only on the walk, so it is valid after a restart, too.
 #[tokio::test]
 async fn a_token_is_valid_on_every_server() {
     let (one, other) = (api().await, api().await);
@@ -124,7 +124,7 @@ async fn a_page_ends_before_its_answer_is_too_large() {
     assert_eq!(sizes, [1, 2, 2, 2]);
 }
 
-/// Answers that were sent once may be sent again, but a token holds only for the bounds as written.
+/// Answers that were sent once may be sent again, but a token is valid only for the bounds as written.
 #[tokio::test]
 async fn a_token_belongs_to_its_bounds_even_for_a_cached_page() {
     let api = api().await;

@@ -105,7 +105,7 @@ async fn a_head_of_a_megabyte_is_refused() {
         assert_eq!(answer.status, 431);
         answer.refused("head_too_large", "");
     }
-    // Many small headers are no way around it.
+    // Many small headers are not a way around it.
     let headers: String = (0..100_000).map(|number| format!("x-{number}: y\r\n")).collect();
     let mut stream = sent_in_full(&api, b"GET /livez HTTP/1.1\r\nHost: x\r\n", headers.as_bytes()).await;
     timeout(PATIENCE, Answer::read(&mut stream, false)).await.unwrap().refused("head_too_large", "");

@@ -84,7 +84,7 @@ async fn minus_zero_equals_zero() {
     assert_eq!(api.values(&list).await.len(), 1);
 }
 
-/// The value that every reply on lists shows of one item, as it is asked for.
+/// The value that every reply on lists shows of one item, as it is requested.
 async fn shown_everywhere(api: &Api, value: Value, query: &str) -> Vec<Value> {
     let query = if query.is_empty() { String::new() } else { format!("?int64_as={query}") };
     let list = items("n", "u");

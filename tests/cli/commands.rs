@@ -258,7 +258,7 @@ fn a_table_does_not_control_the_terminal() {
 fn an_unreachable_server_is_reported_with_the_remedy() {
     let told = run(&["feature", "list", "--url", "http://127.0.0.1:1"]).failed(1);
     assert!(told.contains("cannot reach http://127.0.0.1:1: ") && told.contains("liststore serve"), "{told}");
-    // A server other than Liststore: its answers are no problem documents.
+    // A server other than Liststore: its answers are not problem documents.
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", other.local_addr().unwrap());
     let answering = std::thread::spawn(move || {

@@ -58,7 +58,7 @@ fn ten_thousand_idle_connections_are_harmless() {
     drop(idle);
 }
 
-/// Port scanners are no failure of the server, so its log stays unchanged.
+/// Port scanners are not a failure of the server, so its log stays unchanged.
 #[test]
 fn requests_of_scanners_are_not_logged() {
     let server = Server::start();

@@ -56,7 +56,7 @@ fn background_work(registry: &Registry) -> (u64, u64) {
     (count("liststore_flushes_total"), count("liststore_compactions_total"))
 }
 
-/// Whether a flush or a merge was under way when the process died: it has left a data file that the
+/// Whether a flush or a merge was in progress when the process died: it has left a data file that the
 /// manifest does not name.
 fn died_at_work(dir: &Path) -> bool {
     let Ok(manifest) = std::fs::read_to_string(dir.join("items/MANIFEST")) else { return false };

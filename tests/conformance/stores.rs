@@ -1,4 +1,4 @@
-//! Every store, and how the suites get hold of a fresh one: add yours here.
+//! Every store, and how the suites create one: add yours here.
 
 use std::path::Path;
 use std::sync::Arc;

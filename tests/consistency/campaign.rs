@@ -259,7 +259,7 @@ impl Campaign {
                     Fsync::Group => "group",
                     Fsync::Interval => "interval",
                 };
-                // Little memory, so that there is much going to and fro between it and files.
+                // Little memory, so that items often move between memory and files.
                 let mut rng = Rng::with_seed(seed);
                 recipe
                     .set("ITEMS__EMBEDDED__FSYNC", mode)

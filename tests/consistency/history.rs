@@ -334,7 +334,7 @@ pub struct History {
     pub special: BTreeMap<String, Special>,
     /// The versions that existed, with their TTL in seconds, before the first call.
     pub versions: Vec<(VersionName, u64)>,
-    /// When each start of the server came to its end, its process being gone.
+    /// When each start of the server ended, its process being gone.
     pub ends: Vec<Moment>,
     pub clock_steps: Vec<ClockStep>,
     pub calls: Vec<Call>,

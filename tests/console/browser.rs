@@ -1,4 +1,4 @@
-//! One Chromium for all tests, by way of its driver.
+//! One Chromium for all tests, through its driver.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -272,7 +272,7 @@ pub async fn a_list_is_aggregated_in_windows(page: Rc<Page>) {
     // The bars are to scale.
     let widths = page.run(&format!("return {rows}.map((row) => row.querySelector('.window-bar').style.width)")).await;
     assert_eq!(widths[2], json!("100%"));
-    // No window says more than the list has.
+    // No window shows more than the list has.
     page.sees("Not complete: older items have expired.").await;
     page.fill("Windows", "1 hour").await;
     page.sees("is no duration such as 10m, 1h or 7d.").await;

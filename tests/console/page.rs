@@ -273,7 +273,7 @@ impl Page {
     /// The browser's log since the last call, of all kinds.
     pub async fn log(&self) -> Vec<String> {
         let log = self.driver.issue_cmd(Extra { path: "se/log", body: json!({"type": "browser"}) }).await.unwrap();
-        // Remarks of the browser, for example about focus, are no errors.
+        // Remarks of the browser, for example about focus, are not errors.
         let told = log.as_array().unwrap().iter().filter(|entry| entry["level"] != "INFO");
         told.map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::program::{Server, signal};
 use crate::servers::{environment, ok};
 
-/// More than a part of a copy has, so that there is a moment to be killed at.
+/// More than a part of a copy, so that the test can kill it in between.
 const ENTITIES: usize = 1_100;
 const PATIENCE: Duration = Duration::from_secs(300);
 

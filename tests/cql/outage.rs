@@ -265,7 +265,7 @@ async fn a_cluster_with_logins_and_tls_accepts_valid_credentials() {
     let nameless = Some(CqlTls { client: None, ..tls.clone() });
     let nameless = why_no_session(&CqlOptions { tls: nameless, ..options.clone() }).await;
     assert!(nameless.contains("cert_file"), "{nameless}");
-    // The client's certificate is no authority of the node's.
+    // The client's certificate is not an authority of the node's.
     let stranger = Some(CqlTls { ca_file: file("client.pem"), ..tls });
     let stranger = why_no_session(&CqlOptions { tls: stranger, ..options.clone() }).await;
     assert!(stranger.contains("items.cql.tls.ca_file"), "{stranger}");

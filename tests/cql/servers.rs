@@ -70,7 +70,7 @@ pub fn ok(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     answer
 }
 
-/// The same, repeated until it is answered: a refusal because the server or its stores are not ready is no answer.
+/// The same, repeated until it is answered: a refusal because the server or its stores are not ready is not an answer.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "a thread of its own waits, and no arbiter")]
 pub fn ok_soon(server: &Server, method: &str, path: &str, body: &Value) -> Value {

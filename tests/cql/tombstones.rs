@@ -21,7 +21,7 @@ const LONG: u64 = 3_000;
 /// Rows of one write.
 const AT_ONCE: u64 = 1_000;
 
-/// Writes are settled sooner than operators have them: no operation of these tests is under way for so long.
+/// Writes are settled sooner than operators have them: no operation of these tests is in progress for so long.
 fn options() -> CqlOptions {
     CqlOptions { settled_after: Duration::from_secs(1), ..shared_options() }
 }

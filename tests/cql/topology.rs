@@ -106,7 +106,7 @@ async fn nodes_that_report_other_addresses_are_reached_at_translated_ones() {
 }
 
 /// Behind a port mapping each node has another port, and the cluster's tables have none: a node is known by its
-/// address or its host ID, by way of any contact point.
+/// address or its host ID, through any contact point.
 #[tokio::test]
 async fn nodes_behind_different_ports_are_reached_at_translated_addresses() {
     let mut cluster = ForgedCluster::start_on_ports(&[HERE, HERE, HERE], 3).await;

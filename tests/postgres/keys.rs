@@ -67,7 +67,7 @@ fn keys_are_valid_while_postgres_is_unavailable_and_a_revocation_is_refused() {
     });
 }
 
-/// The stored form of a key is no key.
+/// The stored form of a key is not a key.
 #[tokio::test]
 async fn no_secret_is_in_the_database() {
     let database = Database::migrated().await;

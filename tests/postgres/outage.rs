@@ -315,7 +315,7 @@ async fn until_committing(database: &Database) {
     until_active(database, "query = 'COMMIT'").await;
 }
 
-/// Waits until such a statement is under way in this database.
+/// Waits until such a statement is in progress in this database.
 async fn until_active(database: &Database, which: &'static str) {
     let mut connection = database.connect().await;
     let patience = Instant::now() + Duration::from_secs(60);

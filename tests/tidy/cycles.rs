@@ -8,7 +8,7 @@ use crate::sources::{Source, packages, rust_files};
 type Path = Vec<String>;
 
 /// For each folder of a package with a circle among its files: the names in the circle. A `mod.rs` stands for its
-/// folder and is no part of a circle in it. Its re-exports count as their sources.
+/// folder and is not part of a circle in it. Its re-exports count as their sources.
 pub fn circles() -> Vec<String> {
     packages().iter().flat_map(|package| circles_of(package)).collect()
 }

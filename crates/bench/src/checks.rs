@@ -1,4 +1,4 @@
-//! Checks answers: a server that is fast and wrong is no use.
+//! Checks answers: a fast server with wrong answers is useless.
 //!
 //! Checks of a get's answer. It must be well formed, newest first without duplicates, and within the requested length.
 //! Each item with a timestamp of the data set must equal the loaded item. A list without removals must be complete.

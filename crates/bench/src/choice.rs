@@ -14,7 +14,7 @@ pub enum Popularity {
 }
 
 impl Popularity {
-    /// Fails if the exponent is no number from 0.
+    /// Fails if the exponent is not a number from 0.
     pub fn new(lists: u64, exponent: Option<f64>) -> Result<Self, String> {
         match exponent {
             None => Ok(Self::Uniform { lists }),

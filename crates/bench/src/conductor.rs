@@ -21,7 +21,7 @@ use super::worker::{self, Controls, Finished};
 
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A run that has come to its end.
+/// A run that has ended.
 pub struct Conducted {
     pub measured: Measured,
     pub interrupted: bool,

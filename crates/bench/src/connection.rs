@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// The body of the answer that came last.
+    /// The body of the last answer.
     pub fn body(&self, answer: &Response) -> &[u8] {
         self.input.body(answer)
     }

@@ -20,7 +20,7 @@ const INTACT: &str = "bench_intact";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Description {
     pub data: DataSet,
-    /// The load came to its end.
+    /// The load ended.
     pub loaded: bool,
     /// Nothing has been removed since.
     pub intact: bool,

@@ -234,7 +234,7 @@ struct Removed {
     removed: u64,
 }
 
-/// The problem document's code (RFC 9457), or the status where there is none.
+/// The problem document's code (RFC 9457), or the status if there is none.
 fn refused(status: u16, body: &[u8]) -> ResponseStatus {
     #[derive(Deserialize)]
     struct Problem {

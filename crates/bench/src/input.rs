@@ -50,7 +50,7 @@ impl Input {
         }
     }
 
-    /// The body of the answer that came last.
+    /// The body of the last answer.
     pub fn body(&self, answer: &Response) -> &[u8] {
         &self.bytes[answer.body.clone()]
     }

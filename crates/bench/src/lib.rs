@@ -153,7 +153,7 @@ pub async fn run(options: BenchOptions) -> Result<Option<Finding>, Failure> {
     Ok(Some(Finding { report, interrupted, lost }))
 }
 
-/// How to speak with the side that holds the lists.
+/// How to communicate with the side that stores the lists.
 enum Target {
     Server { endpoint: endpoint::Endpoint, url: String },
     Redis { address: String, feature: String },

@@ -1,4 +1,4 @@
-//! The two tongues that the generator speaks: a Liststore server's HTTP API, and Redis's RESP for
+//! The two protocols of the generator: a Liststore server's HTTP API, and Redis's RESP for
 //! comparisons. Both are driven by the same loop, so that a comparison compares servers and not
 //! generators.
 

@@ -25,7 +25,7 @@ const VISIBLE_TIMEOUT: Duration = Duration::from_secs(30);
 const VISIBLE_PAUSE: Duration = Duration::from_millis(100);
 const REDIS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The side that holds the lists.
+/// The side that stores the lists.
 pub enum Side {
     Server(Box<ServerSide>),
     Redis(Box<RedisSide>),

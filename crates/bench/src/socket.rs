@@ -149,7 +149,7 @@ impl Socket {
         Broken::Lost { source, idle: self.used && self.input.is_empty() }
     }
 
-    /// The body of the answer that came last.
+    /// The body of the last answer.
     pub fn body(&self, answer: &Response) -> &[u8] {
         self.input.body(answer)
     }

@@ -28,7 +28,7 @@ use super::stats::Stats;
 pub const DRAIN: Duration = Duration::from_secs(5);
 /// And after an interruption.
 const STOP_GRACE: Duration = Duration::from_millis(500);
-/// A server that cannot be reached for so long is given up.
+/// A run ends if the server is unreachable for this long.
 const AWAY_MAX: Duration = Duration::from_secs(10);
 const RECONNECT_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -121,7 +121,7 @@ enum State {
     Asked(Asked),
     /// The server has closed it, and it is made again.
     Reconnecting(Reconnecting),
-    /// It was given up.
+    /// It was abandoned.
     Ended,
 }
 
@@ -157,7 +157,7 @@ struct Worker {
     lanes: Vec<Lane>,
     /// Connections that wait for a due request, the longest waiting one first.
     free: VecDeque<usize>,
-    /// How many were not given up.
+    /// The number of those that were not abandoned.
     alive: usize,
     /// No request begins from here on.
     end: Duration,

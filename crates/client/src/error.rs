@@ -43,7 +43,7 @@ pub enum ClientError {
     /// The server's answer about its readiness.
     #[error("{url} is not ready: {health}")]
     NotReady { url: String, health: String },
-    /// An error of something that is no Liststore server.
+    /// An error of something that is not a Liststore server.
     #[error("{url} answered with HTTP status {status}: is it a liststore server? {excerpt}")]
     Foreign { url: String, status: u16, excerpt: String },
     #[error("this version of liststore cannot read the server's response: {0}")]
@@ -96,7 +96,7 @@ fn fault_of_tls(error: &reqwest::Error) -> Option<rustls::Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = error.source();
     while let Some(outer) = cause {
         let mut inner = outer;
-        // It is no cause of an error of input or output, but the error itself.
+        // It is not a cause of an error of input or output, but the error itself.
         while let Some(wrapped) = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
             inner = wrapped;
         }

@@ -117,7 +117,7 @@ impl Client {
         Self::build(url, author, retries, None)
     }
 
-    /// A client of the server that uses this data directory, by way of the socket in it.
+    /// A client of the server that uses this data directory, through the socket in it.
     pub fn local(data_dir: &Path, retries: Retries) -> Result<Self, ClientError> {
         let unreachable = |error: io::Error| ClientError::NoSocket {
             path: data_dir.join(local::NAME).display().to_string(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::error::ClientError;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
-/// Also the most that a server's `Retry-After` is heeded.
+/// Also the longest `Retry-After` of a server that is followed.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A bound on the attempts of one request.

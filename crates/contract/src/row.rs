@@ -30,7 +30,7 @@ pub struct Row {
     pub takes_merge_patch: bool,
     /// Whether it reads or changes items, so that a caller's limit of items bounds it.
     pub counts_items: bool,
-    /// The replies of success, and the other replies that are no problem. The first is the usual one.
+    /// The replies of success, and the other replies that are not a problem. The first is the usual one.
     pub replies: &'static [ReplyForm],
     /// Every code that it may be refused or fail with, in sets that operations share.
     pub errors: &'static [&'static [ErrorCode]],
@@ -83,7 +83,7 @@ pub enum Method {
     Delete,
 }
 
-/// A reply that is no problem.
+/// A reply that is not a problem.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyForm {
     pub status: u16,

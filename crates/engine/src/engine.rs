@@ -121,7 +121,7 @@ impl Engine {
         Memory { pending_bytes, head_bytes: self.heads.weight(), index_bytes: view.files.index_bytes() }
     }
 
-    /// What the gauges show at a scrape.
+    /// The values of the gauges at a scrape.
     pub fn readings(&self) -> Readings {
         Readings {
             memory: self.memory(),

@@ -24,7 +24,7 @@ use super::resource::ListActorPool;
 
 /// The interval between checks of a pool without events.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// The same while something is under way.
+/// The same while something is in progress.
 const LOOK_INTERVAL_BUSY: Duration = Duration::from_secs(2);
 /// The delay after a failed check, for example of an unavailable API server.
 const RETRY_DELAY: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ pub const LIMITED: &str = "ScalingLimited";
 /// The observed state of a pool's Deployment and pods.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// None where there is none.
+    /// None if there is none.
     pub deployment: Option<DeploymentView>,
     /// The ready ones.
     pub pods: Vec<PodView>,

@@ -3,13 +3,13 @@
 use liststore_contract::domain::Invalid;
 
 /// Why an operation of a store did not succeed. Texts are for logs and for `detail` members of
-/// answers: they never hold a payload, a secret, or a driver's own words.
+/// answers: they never contain a payload, a secret, or a driver's text.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store cannot do this now: no connection, too few replicas, a full or failing disk.
     #[error("item store unavailable: {reason}")]
     Unavailable { reason: String, outcome_unknown: bool },
-    /// The store asks for less load. Nothing was done.
+    /// The store refuses load. Nothing was done.
     #[error("item store overloaded: {reason}")]
     Overloaded { reason: String },
     /// The store must read past too many tombstones, and gives up. Another attempt fares no better before it has
@@ -28,7 +28,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The error for members of a list that is no set.
+    /// The error for members of a list that is not a set.
     pub fn no_members() -> Self {
         Self::Internal { reason: "a list with the identity item has no members".to_owned(), outcome_unknown: false }
     }

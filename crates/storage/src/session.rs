@@ -65,7 +65,7 @@ pub trait ItemSession: 'static {
         values: &[Bytes],
     ) -> Result<Vec<Option<Timestamp>>, StoreError>;
 
-    /// The visible item of each of these members of a set, in the order of the members; none where there is none.
+    /// The visible item of each of these members of a set, in the order of the members; none if there is none.
     /// A member may be given several times. It takes as long in a long list as in a short one. Each answer is as of
     /// a moment during the call, and not all as of one.
     async fn lookup(&self, op: &OpContext, list: &ListKey, members: &[Bytes]) -> Result<Vec<Option<Item>>, StoreError>;
@@ -97,7 +97,7 @@ pub trait ItemSession: 'static {
     /// repeat.
     ///
     /// A removal by value or between two moments may take much: a store may then do it in parts, each of them whole.
-    /// A failure in between says that its outcome is unknown.
+    /// A failure in between has an unknown outcome.
     async fn remove(&self, op: &OpContext, list: &ListKey, removal: &Removal) -> Result<u64, StoreError>;
 
     /// Remove All List Items: removes every item that existed when the operation began. For a set it also empties a

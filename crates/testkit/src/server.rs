@@ -1,4 +1,4 @@
-//! Starts the real application on a free port, for tests that speak HTTP to it.
+//! Starts the real application on a free port, for tests over HTTP.
 //!
 //! Each test has a separate server, on a separate system, and stops it when it is dropped.
 

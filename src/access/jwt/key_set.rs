@@ -35,7 +35,7 @@ pub struct KeySet {
     text: Vec<u8>,
 }
 
-/// A text that is no set of keys.
+/// A text that is not a set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a JWK set: expected a JSON object with an array `keys`")]
 pub struct NoKeySet;

@@ -147,12 +147,12 @@ impl Issuers {
         self.issuers.len()
     }
 
-    /// Whether to check a text as a token: any text that is no API key and has two dots.
+    /// Whether to check a text as a token: any text that is not an API key and has two dots.
     pub fn are_for(&self, text: &[u8]) -> bool {
         !self.issuers.is_empty() && text.iter().filter(|byte| **byte == b'.').count() == 2
     }
 
-    /// Whose token this is, if it holds now.
+    /// The owner of this token, if it is valid now.
     pub fn verify(&self, token: &[u8], now: Timestamp) -> Verdict {
         if token.len() > TOKEN_BYTES_MAX {
             return Verdict::Refused(NoToken::Malformed);
@@ -291,7 +291,7 @@ fn checked(token: &[u8], header: &Header, key: &SigningKey, options: &IssuerOpti
     if header.crit.is_some() || header.extras.inner().contains_key("b64") {
         return Err(NoToken::Critical);
     }
-    // A text that is signed for another purpose is no access token (RFC 8725, section 3.11).
+    // A text that is signed for another purpose is not an access token (RFC 8725, section 3.11).
     let is_of_access = |kind: &str| ["jwt", "at+jwt", "application/at+jwt"].contains(&&*kind.to_ascii_lowercase());
     if header.typ.as_deref().is_some_and(|kind| !is_of_access(kind)) {
         return Err(NoToken::Malformed);

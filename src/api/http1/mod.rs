@@ -75,7 +75,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_secs(1);
 /// The smallest free space for a read.
 const READ_BYTES: usize = 4 << 10;
-/// The bytes that are held of requests that wait for their turn.
+/// The reserved bytes of requests that wait for their turn.
 const AHEAD_BYTES: usize = OWN_BYTES;
 /// A longer head is refused.
 const HEAD_BYTES_MAX: usize = 32 << 10;

@@ -54,7 +54,7 @@ pub(super) struct Arguments {
     functions: Functions,
 }
 
-/// What is computed. Each option may be given several times.
+/// The computed aggregates. Each option may be given several times.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Aggregates")]
 struct Functions {

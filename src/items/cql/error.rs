@@ -161,7 +161,7 @@ impl Failure {
             return refused(Invalid::argument("too large for this cluster: send fewer or smaller items per request"));
         }
         if text.contains("allow filtering") {
-            // What both databases say where no index can answer a query.
+            // The error text of both databases if no index can answer a query.
             return Self { retry: false, ..unavailable("no_index", NO_INDEX) };
         }
         if text.contains("unconfigured table")
@@ -178,7 +178,7 @@ impl Failure {
         Self { retry: true, ..self }
     }
 
-    /// What writes may have been carried out all the same.
+    /// Which failed writes may have been applied.
     fn unsure_if(self, writes: bool) -> Self {
         Self { error: after_unknown(self.error, writes), ..self }
     }

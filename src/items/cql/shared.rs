@@ -21,7 +21,7 @@ pub struct Shared {
     pub options: CqlOptions,
     pub tls: Option<Tls>,
     pub datacenter: Arc<LocalDatacenter>,
-    /// Whether it was said what works and gives something up.
+    /// Whether the settings that weaken a promise were logged.
     pub cautioned: AtomicBool,
     /// Why no session can be opened before a migration, as the last that was tried found it.
     pub awaited: ArcSwapOption<String>,

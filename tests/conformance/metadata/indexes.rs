@@ -58,7 +58,7 @@ pub async fn an_index_is_a_version_of_bags_that_becomes_ready(backend: &dyn Meta
     assert_eq!(store.jobs().await.unwrap(), std::slice::from_ref(&done));
     let ready = ready.into_version().unwrap();
     assert_eq!(state(&ready.version), (Some(true), Generation::FIRST));
-    // It stays so, with any later change, and a repetition is no change.
+    // It stays so, with any later change, and a repetition is not a change.
     let again = Job { number: 3, ..done.clone() };
     let same = finish(&*store, &created, &again).await.unwrap();
     assert!(!same.is_change);

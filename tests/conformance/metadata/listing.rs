@@ -29,7 +29,7 @@ async fn create_all(store: &dyn MetadataStore, ids: &[FeatureId]) {
     }
 }
 
-/// In byte order, which is no language's order: capitals, digits and punctuation as ASCII has them.
+/// In byte order, which is not a language's order: capitals, digits and punctuation as ASCII has them.
 fn ordered() -> Vec<FeatureId> {
     [
         ("-", "z"),

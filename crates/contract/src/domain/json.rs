@@ -29,7 +29,7 @@ pub fn canonicalize(raw: &str) -> Result<Vec<u8>, Invalid> {
     serde_json_canonicalizer::to_vec(&value).map_err(|e| Invalid::value_type(format!("not canonical JSON: {e}")))
 }
 
-/// The text of a raw JSON string; `None` if it is no string.
+/// The text of a raw JSON string; `None` if it is not a string.
 pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     // RFC 8259, section 7: all characters except the quotation mark, the reverse solidus and control characters need no
     // escape. Most strings contain only such characters.

@@ -121,7 +121,7 @@ impl Scope {
         self.entity_type.matches(entity_type) && self.feature.is_any()
     }
 
-    /// Whether it is no limit.
+    /// Whether it is not a limit.
     pub fn is_all(&self) -> bool {
         self.entity_type.is_any() && self.feature.is_any()
     }

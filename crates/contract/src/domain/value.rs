@@ -184,7 +184,7 @@ impl fmt::Display for ValueType {
     }
 }
 
-/// Stored bytes that are no value of their feature's type: the row is damaged.
+/// Stored bytes that are not a value of their feature's type: the row is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the stored bytes are not a valid {value_type}")]
 pub struct UndecodableValue {

@@ -43,7 +43,7 @@ pub fn read_document(body: &[u8]) -> Result<Document, Problem> {
         return Err(Problem::new(ErrorCode::BagTooLarge, detail));
     }
     let text = text_of(body)?;
-    // A text that is not JSON is reported as such, before any other mistake: it is no document.
+    // A text that is not JSON is reported as such, before any other mistake: it is not a document.
     Document::parse(text).or_else(|refused| {
         check_syntax(text)?;
         Err(refused.into())

@@ -376,7 +376,7 @@ impl ToSchema for Labels {}
 /// The largest number of lists that are returned with one bag.
 pub const JOINED_LISTS_MAX: usize = 16;
 
-/// Lists that come along with a bag.
+/// Lists that are returned with a bag.
 pub struct JoinedLists;
 
 impl PartialSchema for JoinedLists {

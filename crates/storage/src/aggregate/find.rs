@@ -37,7 +37,7 @@ pub struct Ways(Vec<Stop>);
 /// Where each property is in a value, if the value has it.
 pub type Found = SmallVec<[Option<Range<usize>>; 4]>;
 
-/// Stored bytes that are no canonical JSON.
+/// Stored bytes that are not canonical JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoJson;
 

@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::number::Number;
 use super::words::{are_equal, words};
 
-/// What the bytes of values are.
+/// The form of the bytes of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form(pub JsonForm);
 

@@ -1,4 +1,4 @@
-//! Collectors: what an operation takes from the items of a list while a store offers them in the list's order. Every
+//! Collectors: an operation's selection from the items of a list, which a store offers in the list's order. Every
 //! store runs the same collectors over its own rows.
 //!
 //! | files | what they own |

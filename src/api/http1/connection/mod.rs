@@ -284,7 +284,7 @@ where
             Ok(admitted) => {
                 let (body, is_whole) = self.admitted_body(&head, class, is_here, &mut refused_since).await?;
                 let request = Request { head: asked, body };
-                // The rest of an unread body is no request.
+                // The rest of an unread body is not a request.
                 (self.unless_gone(pin!(self.handler.answer(request, admitted, caller)), None).await?, is_whole)
             }
             Err(response) => (response, self.can_skip_body(&head)),
@@ -379,7 +379,7 @@ where
         }
     }
 
-    /// The memory that is held together with this many bytes.
+    /// The reserved memory together with this many bytes.
     fn held_with(&self, bytes: usize) -> usize {
         self.input.len() + self.output.len() + self.long_body.len() + bytes
     }

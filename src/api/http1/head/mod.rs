@@ -5,7 +5,7 @@
 //! - lines that end with LF alone
 //! - a duplicate length, or one together with a transfer coding
 //! - a coding other than `chunked`
-//! - a target that is no path
+//! - a target that is not a path
 //! - a host that is missing, duplicate or invalid
 //!
 //! A server may ignore `Upgrade`, and this one does, because it has no other protocol.

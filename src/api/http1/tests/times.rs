@@ -46,7 +46,7 @@ fn an_idle_connection_is_kept_and_closes_silently() {
         let mut answer = [0; 512];
         assert!(stream.read(&mut answer).await.unwrap() > 0);
         let began = Instant::now();
-        // Empty lines are no requests, and keep no connection open.
+        // Empty lines are not requests, and keep no connection open.
         let mut told = Vec::new();
         while stream.write_all(b"\r\n").await.is_ok() && began.elapsed() < KEEP_ALIVE * 2 {
             sleep(Duration::from_secs(1)).await;

@@ -41,7 +41,7 @@ impl Subject for ListKey {
     }
 }
 
-/// Queries that name their partitions by themselves.
+/// Queries that contain the names of their partitions.
 impl Subject for () {
     fn partition(&self) -> Option<[&str; 2]> {
         None
@@ -67,7 +67,7 @@ impl<L: Subject> Call<L> {
         Self { permit: Some(permit), ..Self::new(core, op, list) }
     }
 
-    /// The permit of the next request: the one that is held, or else another.
+    /// The permit of the next request: the present one, or a new one.
     async fn permit(&mut self) -> Result<Permit, StoreError> {
         match self.permit.take() {
             Some(permit) => Ok(permit),

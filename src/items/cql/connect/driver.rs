@@ -69,7 +69,7 @@ pub async fn connect(
             // A node may announce an address that is none of the answering ones.
             _ => OPEN_TIMEOUT,
         };
-        // What fails here is known by its missing connections; the driver goes on trying.
+        // What fails here is known by its missing connections; the driver continues trying.
         let _ = tokio::time::timeout(settle, session.refresh_metadata()).await;
         Ok(session)
     };

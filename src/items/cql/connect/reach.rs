@@ -3,7 +3,7 @@
 //!
 //! A contact point answers if it takes a connection, agrees on TLS where that is configured, and
 //! answers OPTIONS, which every node does before any login (CQL binary protocol, version 4, sections
-//! 2 and 4.1.3). One that is frozen takes connections and says nothing.
+//! 2 and 4.1.3). A frozen node accepts connections and sends nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,4 +1,4 @@
-//! What sessions observe of the cluster and of clocks, and what they report.
+//! The observations of sessions about the cluster and clocks, and their reports.
 //!
 //! | files | content |
 //! | --- | --- |

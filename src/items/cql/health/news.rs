@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::view::View;
 
-/// What lasts shorter than this is no news: a connection that broke is replaced within it.
+/// A shorter outage is not logged: a connection that broke is replaced within it.
 const NEWS_AFTER: Duration = Duration::from_secs(1);
 
 /// The state that the log last reported.

@@ -4,7 +4,7 @@
 //! The database orders writes to one cell by these timestamps alone, and lets a deletion win a tie.
 //! So each reading is larger than the one before, and than every write timestamp that was seen in
 //! the database, wherever the wall clock steps. It must never run far ahead of the wall clock, or
-//! one broken clock in the fleet would become everybody's.
+//! one broken clock in the fleet would affect all servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +62,7 @@ impl WriteClock {
         now
     }
 
-    /// The present, by the clock that operations go by.
+    /// The present, by the clock of operations.
     pub fn wall(&self) -> Timestamp {
         self.clock.now()
     }

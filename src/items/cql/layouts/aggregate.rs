@@ -30,7 +30,7 @@ pub async fn aggregate(call: &mut Call, aggregation: &Arc<Aggregation>) -> Resul
         if part.last.is_none() {
             break;
         }
-        // Callers that wait for a permit come between the walks.
+        // Callers that wait for a permit get one between the walks.
         call.release();
     }
     Ok(part.aggregator.finish())

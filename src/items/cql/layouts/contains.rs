@@ -27,7 +27,7 @@ const PAGE_BYTES: usize = 1 << 20;
 const ROWS_OF_LOOKUP: usize = 100;
 /// Bytes of a value that cost as much to read as a row does.
 const BYTES_OF_ROW: usize = 128;
-/// Searches by the index under way at once.
+/// Searches by the index in progress at once.
 const LOOKUPS_MAX: usize = 8;
 
 pub async fn contains(
@@ -48,7 +48,7 @@ pub async fn contains(
     };
     let (mut cost, mut use_index) = (0, true);
     loop {
-        // Callers that wait for a permit come between the pages.
+        // Callers that wait for a permit get one between the pages.
         call.release();
         let page = page(call, &range, last_shown).await?.page;
         cost += page.items.iter().map(cost_of).sum::<usize>();
@@ -95,7 +95,7 @@ impl Visible {
     }
 }
 
-/// Values, and the newest item of each that was met.
+/// Values, and the newest item found of each.
 struct Sought {
     missing: HashSet<Bytes>,
     newest: HashMap<Bytes, Timestamp>,
@@ -149,7 +149,7 @@ async fn newest_of(call: &mut Call, visible: Visible, value: &Bytes) -> Result<O
     while let Some(page) = pages.next(call, &query, rows_of_value(value)).await? {
         for row in page.rows::<(&str, i64)>()? {
             let (text, _) = row?;
-            // The index may lag behind its rows; the key says for certain which value it has.
+            // The index may lag behind its rows. Only the key proves which value it has.
             let key = ItemKey::parse(text).ok().filter(|key| key.digest == digest);
             newest = newest.max(key.filter(|key| visible.has(key)).map(|key| key.timestamp));
         }

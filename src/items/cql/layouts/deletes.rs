@@ -7,7 +7,7 @@ use crate::items::cql::core::Core;
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::lists::ListStatement;
 
-/// DELETEs of one removal under way at once, in a partition.
+/// DELETEs of one removal in progress at once, in a partition.
 const DELETES_MAX: usize = 8;
 
 /// One DELETE: its timestamp, and the keys of its rows, [`KEYS_MAX`] at most.

@@ -81,7 +81,7 @@ pub async fn entities(
     let mut lists: Vec<(u64, EntityId)> = Vec::new();
     for (token, key, entity) in &partitions {
         let is_ours = key == feature_key.as_str() && is_whole(*token);
-        // What another program wrote may be no entity's.
+        // A row of another program may have an invalid entity ID.
         if let Some(entity) = is_ours.then(|| EntityId::new(entity).ok()).flatten() {
             let list = (hash_of(*token), entity);
             if (list.0, Some(&list.1)) > (from.hash, from.after.as_ref()) {

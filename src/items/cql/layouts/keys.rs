@@ -4,11 +4,11 @@ use super::walk::Slice;
 use crate::domain::{ItemKey, Order, Timestamp};
 use crate::items::{Bounds, OpContext};
 
-/// Rows of a value that are found before the next ones are asked for, and bytes of them.
+/// Rows of a value that are found before the next ones are requested, and bytes of them.
 ///
 /// ScyllaDB cuts a page of rows at 1 MB (`query_page_size_in_bytes`), and loses rows of an indexed query behind such a
 /// cut (scylladb/scylladb issue 25839). So no page comes near to it. The rows are read with their value, though only
-/// their keys are asked for.
+/// their keys are requested.
 const FOUND_ROWS_MAX: usize = 1_000;
 const FOUND_BYTES_MAX: usize = 256 << 10;
 const ROW_BYTES: usize = 256;

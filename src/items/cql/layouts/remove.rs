@@ -27,7 +27,7 @@ use crate::items::cql::statements::sets::SetStatement;
 use crate::items::cql::statements::{Name, Query};
 use crate::items::{Bounds, StoreError};
 
-/// Partitions of a list in which a removal is under way at once.
+/// Partitions of a list in which a removal is in progress at once.
 const PARTITIONS_MAX: usize = 8;
 /// Keys that are found before they are deleted: a removal's memory does not grow with its list.
 const FIND_ROWS: usize = 1_000;
@@ -115,7 +115,7 @@ async fn remove<'a>(
     Ok(removed.iter().map(|(count, _)| count).sum())
 }
 
-/// A removal that is under way in a partition.
+/// A removal that is in progress in a partition.
 struct Removing<'a> {
     call: Call,
     /// Its own write timestamp.
@@ -138,7 +138,7 @@ impl Removing<'_> {
     /// Removes the rows that it finds. Returns the number of visible items, and the largest timestamp of a deletion.
     async fn all(mut self, find: Find<'_>) -> Result<((u64, Option<i64>), Call), StoreError> {
         match &find {
-            // The index may lag behind its rows; the key says for certain which value it has.
+            // The index may lag behind its rows. Only the key proves which value it has.
             Find::Value(_, digest) => {
                 let has_value = |key: &ItemKey| key.digest == *digest;
                 match self.search(&find, has_value).await {
@@ -253,7 +253,7 @@ impl Removing<'_> {
     }
 }
 
-/// The items that are to be deleted, by the timestamps that it takes.
+/// The items to delete, by the needed timestamps.
 struct Found {
     /// The timestamp of the removal.
     own: i64,

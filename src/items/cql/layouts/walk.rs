@@ -44,7 +44,7 @@ pub enum What {
 pub enum Step {
     /// More rows may follow.
     More,
-    /// The slice has no more rows, or as many were offered as were asked for.
+    /// The slice has no more rows, or as many were offered as were requested.
     Ended,
     /// The collector wants no more.
     Full,

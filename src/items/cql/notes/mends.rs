@@ -1,9 +1,9 @@
-//! Members of sets whose rows and reverse entry were met and do not agree.
+//! Members of sets whose rows and reverse entry were found to differ.
 
 use super::noted::{Met, Noted};
 use crate::domain::{ItemKey, ListKey, Ttl};
 
-/// A member that is to be looked at.
+/// A member that must be checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mend {
     pub list: ListKey,

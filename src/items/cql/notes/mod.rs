@@ -1,4 +1,4 @@
-//! What operations note for tasks in the background, within bounds.
+//! Notes of operations for tasks in the background, within bounds.
 //!
 //! | files | content |
 //! | --- | --- |

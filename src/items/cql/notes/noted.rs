@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How much is remembered to have been looked at, and so the most that waits for it.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// Something that is to be looked at.
+/// Something that must be checked.
 #[derive(Debug, Clone)]
 pub struct Met<K> {
     pub what: K,

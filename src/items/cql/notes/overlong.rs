@@ -1,4 +1,4 @@
-//! Lists that were met with more items than they show, or may have come to: they are to be looked at.
+//! Lists that had more items than they show, or may have them by now. They must be checked.
 
 use super::noted::{Met, Noted};
 use crate::domain::{ListKey, MaxItems};
@@ -19,7 +19,7 @@ pub fn slack(max_items: MaxItems) -> usize {
 pub struct Overlong(Noted<ListKey>);
 
 impl Overlong {
-    /// Has a list looked at that was met with more items than it shows.
+    /// Requests a check of a list that had more items than it shows.
     pub fn met(&self, op: &OpContext, list: &ListKey) {
         if op.max_items.is_some() {
             self.0.met(list.clone());

@@ -21,7 +21,7 @@ const TOLD_INTERVAL: Duration = Duration::from_secs(3_600);
 /// The most lists whose reports are remembered.
 const TOLD_MAX: usize = 1_024;
 
-/// What all sessions of a store met.
+/// The findings of all sessions of a store.
 #[derive(Debug)]
 pub struct WideLists {
     told: Mutex<HashMap<ListKey, Instant>>,
@@ -34,7 +34,7 @@ impl WideLists {
         Self { told: Mutex::default(), lists, widest }
     }
 
-    /// A list was met with so many items, or more.
+    /// A list had this many items, or more.
     pub fn met(&self, list: &ListKey, items: u64) {
         if items < WIDE_ITEMS || list.identity().is_set() || list.bucket().is_some() {
             return;
@@ -82,7 +82,7 @@ impl WideSample {
         }
     }
 
-    /// The list that is to be looked at, and the TTL of its items; from then on another one is chosen.
+    /// The list that must be checked, and the TTL of its items; from then on another one is chosen.
     pub fn take(&self) -> Option<(ListKey, Ttl)> {
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).take();
         if chosen.is_some() {

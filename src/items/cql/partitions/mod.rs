@@ -68,7 +68,7 @@ pub trait Partitions: Send + Sync + 'static {
     /// Whether a node is connected that is not suspect.
     fn reaches_a_node(&self, is_suspect: &dyn Fn(Uuid) -> bool) -> bool;
 
-    /// Whether each read meets every acknowledged write, of any server.
+    /// Whether each read sees every acknowledged write, of any server.
     fn reads_meet_all_writes(&self) -> bool;
 }
 

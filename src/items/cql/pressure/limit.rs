@@ -42,7 +42,7 @@ const LEAST_PART: usize = 4;
 pub enum Ended {
     /// It was answered after this time.
     After(Duration),
-    /// The cluster asked for less load, or timed out itself.
+    /// The cluster refused load, or timed out itself.
     Refused,
 }
 

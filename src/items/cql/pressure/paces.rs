@@ -18,7 +18,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 const ANSWERS_MIN: u32 = 10;
 /// What another node's mean is compared with is not older than this.
 const FRESH: Duration = Duration::from_secs(30);
-/// A node is slow that takes so many times as long as the fastest one, and this longer: what lies below is noise.
+/// A node is slow if it takes this many times as long as the fastest one, and is slower by this much.
 const SLOW_FACTOR: u32 = 3;
 const SLOW_MORE: Duration = Duration::from_millis(20);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// The kind of a statement. Latencies of contended or large requests say little of a node.
+    /// The kind of a statement. Latencies of contended or large requests are no measure of a node.
     pub fn of(statement: Statement) -> Option<Self> {
         match statement {
             Statement::Get | Statement::Keys | Statement::Find | Statement::Buckets => Some(Self::Read),
@@ -55,7 +55,7 @@ pub struct Paces {
 struct State {
     window_began: Option<Instant>,
     nodes: HashMap<Uuid, [Answers; Kind::ALL.len()]>,
-    /// Slow nodes, and when each is to be measured next.
+    /// Slow nodes, and when each must be measured next.
     slow: HashMap<Uuid, Instant>,
 }
 
@@ -134,7 +134,7 @@ impl Paces {
         }
     }
 
-    /// Whether this node is to be asked after others.
+    /// Whether this node must be asked after others.
     pub fn is_slow(&self, node: Uuid) -> bool {
         self.slow.load(Ordering::Relaxed) > 0 && self.state().slow.contains_key(&node)
     }
@@ -196,7 +196,7 @@ mod tests {
         let (paces, mut now) = fresh();
         assert_eq!(window(&paces, &mut now, Kind::Read, 50, [2, 1, 3]), [false; 3]);
         assert_eq!(window(&paces, &mut now, Kind::Read, 50, [2, 301, 3]), [false, true, false]);
-        // Nothing asks it any more.
+        // No operation uses it any more.
         paces.judge(now + WINDOW);
         assert!(paces.is_slow(NODES[1]));
         assert!(!paces.may_probe(NODES[1], now + millis(999)) && !paces.may_probe(NODES[0], now + millis(1_000)));
@@ -226,7 +226,7 @@ mod tests {
         paces.judge(now);
         assert_eq!(NODES.map(|node| paces.is_slow(node)), [false; 3], "no other node has answered as much");
         assert_eq!(window(&paces, &mut now, Kind::Write, 20, [2, 400, 2]), [false, true, false]);
-        // With all of them slow none is: there is nothing better.
+        // If all of them are slow, none counts as slow.
         let (paces, mut now) = fresh();
         assert_eq!(window(&paces, &mut now, Kind::Read, 20, [400, 400, 400]), [false; 3]);
     }

@@ -132,7 +132,7 @@ impl Permits {
 }
 
 impl State {
-    /// Has as many permits in circulation as the limit says.
+    /// Sets the number of permits in circulation to the limit.
     fn count_out(&mut self, free: &Semaphore) {
         let limit = self.limit.now();
         if limit > self.counted_out {

@@ -4,10 +4,10 @@
 //!
 //! A permit is held until its request has ended, so that a node that answers nothing would soon have
 //! them all. A node that has half of them is therefore asked only where no other is left: the others
-//! go on serving with the rest.
+//! continue to serve with the rest.
 //!
 //! A node whose process is frozen keeps its connections and answers nothing, so that the driver
-//! goes on choosing it. Three attempts in a row that were given up on make a node suspect: operations then
+//! continues to choose it. Three attempts in a row that were abandoned make a node suspect: operations then
 //! ask it last, and `lookout.rs` asks it once a second, until it answers.
 
 use std::collections::HashMap;
@@ -66,12 +66,12 @@ impl NodeHealth {
         }
     }
 
-    /// Whether this node has `share` attempts under way, or more.
+    /// Whether this node has `share` attempts in progress, or more.
     fn has_its_share(&self, host_id: Uuid, share: usize) -> bool {
         self.under_way().get(&host_id).is_some_and(|count| *count >= share)
     }
 
-    /// An attempt on this node was given up on.
+    /// An attempt on this node was abandoned.
     pub fn strike(&self, host_id: Uuid) {
         self.strike_at(host_id, Instant::now());
     }
@@ -99,7 +99,7 @@ impl NodeHealth {
         self.struck.store(nodes.len(), Ordering::Relaxed);
     }
 
-    /// Whether this node is to be asked last.
+    /// Whether this node must be asked last.
     pub fn is_suspect(&self, host_id: Uuid) -> bool {
         self.struck.load(Ordering::Relaxed) > 0
             && self.nodes().get(&host_id).is_some_and(|strikes| strikes.count >= STRIKES_MAX)

@@ -20,7 +20,7 @@ use super::route::AttemptRoute;
 /// sooner.
 const LEFT_MAX: Duration = Duration::from_secs(30);
 
-/// An attempt under way. It gives its permit back when it ends.
+/// An attempt in progress. It gives its permit back when it ends.
 pub type Attempt<T> = Pin<Box<dyn Future<Output = (Result<T, ExecutionError>, Permit)> + Send>>;
 
 /// The attempts of one request that have not ended. Attempts without a waiting caller, since another has answered or

@@ -8,7 +8,7 @@ use scylla::cluster::ClusterState;
 use super::migrations::{self, Migration};
 use crate::items::cql::options::{Consistency, CqlOptions, DialectChoice, TabletsChoice};
 
-/// Which database speaks CQL at the other end.
+/// Which database the nodes run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Scylla,

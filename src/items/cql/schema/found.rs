@@ -1,4 +1,4 @@
-//! What stands in the keyspace, read from the cluster's own tables and our record. It must never change
+//! The content of the keyspace, read from the cluster's own tables and our record. It must never change
 //! anything; `state.rs` judges it.
 
 use std::collections::{BTreeMap, HashMap};

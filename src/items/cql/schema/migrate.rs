@@ -65,7 +65,7 @@ fn reason(error: &StoreError) -> String {
     }
 }
 
-/// Brings the schema up to date, or with `dry_run` only says how.
+/// Brings the schema up to date, or with `dry_run` only prints how.
 pub async fn migrate(options: &CqlOptions, dry_run: bool) -> Result<MigrationReport, MigrateError> {
     options.validate()?;
     let tls = options.tls.as_ref().map(|tls| tls::load(tls, &options.contact_points)).transpose()?;

@@ -39,7 +39,7 @@ pub const CASSANDRA: &[Migration] = migrations! { "cassandra":
     1 "0001_lists" from 1,
 };
 
-/// What stands for the `${…}` of the files.
+/// The values of the `${…}` of the files.
 #[derive(Debug, Clone)]
 pub struct Parameters {
     pub keyspace: String,

@@ -7,7 +7,7 @@ use crate::items::StoreError;
 use crate::items::cql::connect::connection_errors::unavailable;
 use crate::items::cql::options::CqlOptions;
 
-/// Replicas that the keyspace has in a datacenter; `None` where its strategy does not say.
+/// Replicas that the keyspace has in a datacenter; `None` if its strategy does not define it.
 pub fn replicas_in(cluster: &ClusterState, keyspace: &str, datacenter: &str) -> Option<u32> {
     let replicas = match &cluster.get_keyspace(keyspace)?.strategy {
         Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
@@ -70,7 +70,7 @@ fn overlap(options: &CqlOptions, replicas: u32) -> bool {
     options.read_consistency.needs_of(replicas) + options.write_consistency.needs_of(replicas) > replicas
 }
 
-/// What works and yet gives up something that operators count on: a sentence each.
+/// Settings that work but weaken a promise: a sentence each.
 pub fn cautions(options: &CqlOptions, cluster: &ClusterState, datacenter: &str) -> Vec<String> {
     let Some(keyspace) = cluster.get_keyspace(&options.keyspace) else { return Vec::new() };
     let simple = matches!(keyspace.strategy, Strategy::SimpleStrategy { .. });

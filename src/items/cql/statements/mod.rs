@@ -112,7 +112,7 @@ macro_rules! statements {
                 Ok(Self { $($field),* })
             }
 
-            /// The statement of a name. `None` for a statement that stands apart.
+            /// The statement of a name. `None` for a statement without a table.
             pub fn named(&self, name: $name) -> Option<&scylla::statement::prepared::PreparedStatement> {
                 match name {
                     $($name::$variant => Some(&self.$field),)*

@@ -1,4 +1,4 @@
-//! A statement with its values, and where its partition and its time stand among them.
+//! A statement with its values, and the positions of its partition and its time among them.
 
 use bytes::Bytes;
 use scylla::frame::response::result::ColumnType;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{Name, Statement};
 
-/// The most values that a statement has besides its partition, its write timestamp and its time.
+/// The most values that a statement has without its partition, write timestamp and time.
 const VALUES_MAX: usize = 8;
 const ALL_VALUES_MAX: usize = VALUES_MAX + 4;
 
@@ -80,7 +80,7 @@ impl SerializeValue for Value<'_> {
     }
 }
 
-/// Which values a statement has besides its own.
+/// Which values a statement has in addition to its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// The partition before them, and the time that is left after them.

@@ -23,7 +23,7 @@ use crate::items::cql::statements::lists::ListStatement;
 
 /// How often it looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// How often it looks why nothing is reached, which may change: a node that was silent is stopped, say.
+/// How often it checks why no node is reached. The reason may change: a node that was silent is stopped, say.
 const WHY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a silent node may take to show that it is not. Each is asked once a second.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);

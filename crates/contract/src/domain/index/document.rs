@@ -24,7 +24,7 @@ struct Properties<'d> {
 struct Name<'d>(#[serde(borrow)] Cow<'d, str>);
 
 impl<'d> ShallowDocument<'d> {
-    /// None for a text that is no JSON object.
+    /// None for a text that is not a JSON object.
     pub fn parse(json: &'d [u8]) -> Option<Self> {
         // As a whole, and so not each of its strings separately.
         let text = std::str::from_utf8(json).ok()?;

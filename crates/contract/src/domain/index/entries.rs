@@ -99,7 +99,7 @@ impl IndexSpec {
         !condition.min.as_ref().is_some_and(is_after) && !condition.max.as_ref().is_some_and(is_before)
     }
 
-    /// The case of most bags in most indexes: one property with one value that is no array.
+    /// The case of most bags in most indexes: one property with one value that is not an array.
     fn only_value(&self, bag: &ShallowDocument<'_>) -> Option<Scalar> {
         let [property] = &self.properties[..] else { return None };
         property.find(bag).and_then(Scalar::of)

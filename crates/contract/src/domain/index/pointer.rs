@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::ShallowDocument;
 use crate::domain::Invalid;
 
-/// A JSON Pointer to a property: `/country`, `/address/city`. It is not empty: a bag as a whole is no property.
+/// A JSON Pointer to a property: `/country`, `/address/city`. It is not empty: a bag as a whole is not a property.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pointer {
     text: Box<str>,

@@ -1,4 +1,4 @@
-//! Aggregates over windows of time: what a request asks for. `read` reads it as strictly as any body, and `reply` has
+//! Requests for aggregates over windows of time. `read` reads it as strictly as any body, and `reply` has
 //! the answer.
 
 mod read;

@@ -21,7 +21,7 @@ impl AggregateInput {
         Ok(input)
     }
 
-    /// Refuses members that do not go together.
+    /// Refuses members that exclude each other.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         for (index, window) in self.windows.iter().enumerate() {
             if let AggregateWindow::Between(bounds) = window {

@@ -20,7 +20,7 @@ macro_rules! properties {
         given: $(#[$given:meta])*
         $name:ident: $type:ty, $change:ident $(($reason:literal))?
     })+) => {
-        /// What each version of a feature has.
+        /// The properties of each version of a feature.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         pub struct VersionProperties {
             $($(#[$shown])* pub $name: $type,)+
@@ -122,7 +122,7 @@ impl VersionProperties {
         Ok(Self { keep: identity.keep(), ..self })
     }
 
-    /// Refuses what no version with such values can have.
+    /// Refuses properties that no version with such values can have.
     pub fn of_values(self, value_type: ValueType) -> Result<Self, InvalidProperty> {
         if value_type != ValueType::Int64 && !self.int64_as.is_number() {
             let detail =
@@ -137,7 +137,7 @@ impl VersionProperties {
         JsonForm { value_type, int64_as: asked.unwrap_or(self.int64_as) }
     }
 
-    /// What tells the version's items from each other.
+    /// The property that distinguishes the version's items.
     pub fn identity(&self) -> Identity {
         match self.identity {
             IdentityKind::Item => Identity::Item,

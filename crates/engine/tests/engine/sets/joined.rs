@@ -113,7 +113,7 @@ fn joined_adds_fail_together() {
         for n in 0..6 {
             started.start(&opened.session, op, &set, vec![member(KEYS, n, START + n)]);
         }
-        // The sync that is held is the first one's.
+        // The blocked sync is the first one.
         disk.fail_syncs_once_written(&name(5));
         drop(held);
         let ended = started.end().await;

@@ -41,7 +41,7 @@ const GONE_TTL_SECS: i32 = 86_400;
 const ROW_TTL_SECS_MIN: i32 = 120;
 /// For how long a swap that found no row is sure that no row of a previous attempt has expired since.
 const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(60);
-/// However long an entry that is added without a swap is under way, sweeps hide none.
+/// However long an entry that is added without a swap is in progress, sweeps hide none.
 const _: () =
     assert!(JOB_OPERATION_TIME_MAX.as_millis() * 10 < SETTLED_AFTER_MIN.as_millis() * (10 - SETTLED_TENTHS as u128));
 const MICROS_PER_MILLI: i64 = 1_000;

@@ -19,7 +19,7 @@ fn mark(state: Option<Uuid>) -> Mark {
     state.map_or([0; MARK_BYTES], |state| state.as_u64_pair().1.to_be_bytes())
 }
 
-/// What became of a swap of which an earlier attempt may have been applied.
+/// The outcome of a swap of which an earlier attempt may have been applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Made,
@@ -40,7 +40,7 @@ pub fn after(state: Uuid, before: Option<Uuid>, states: Option<&[u8]>) -> Bytes 
     all.into()
 }
 
-/// What became of the swap that replaces `before` with `own`, by the state and the states that the row has now.
+/// The outcome of the swap that replaces `before` with `own`, by the state and the states that the row has now.
 pub fn fate(own: Uuid, before: Option<Uuid>, present: Option<Uuid>, states: Option<&[u8]>) -> Fate {
     if present == Some(own) {
         return Fate::Made;

@@ -26,7 +26,7 @@ const ROWS_MAX: usize = 500;
 const PAGE_SWAPS: usize = 2_000;
 /// This part of the time of a look is left for the way of its answer.
 const ANSWER_PART: u32 = 4;
-/// For how many minutes rows are kept: as long as the table's `default_time_to_live` says.
+/// For how many minutes rows are kept: the table's `default_time_to_live`.
 const MINUTES_KEPT: i64 = 180;
 /// The most bytes of a note. Entries that do not fit are removed when a query finds them.
 const NOTE_BYTES_MAX: usize = 64 << 10;
@@ -76,7 +76,7 @@ impl Left {
     }
 }
 
-/// The content of a row besides the bag.
+/// The content of a row without the bag.
 #[derive(Default, Serialize, Deserialize)]
 struct Note {
     /// Which entries the swap was to remove.
@@ -140,7 +140,7 @@ pub async fn look(core: &Arc<Core>, op: &OpContext, look: SwapLook) -> Result<Sw
     if left.is_empty() {
         let earlier = now - 2 - (number % MINUTES_KEPT.unsigned_abs()) as i64;
         number += 1;
-        // Servers' clocks differ, and a minute has just begun or ends. The last come first.
+        // Servers' clocks differ, and a minute has just begun or ends. The latest are first.
         let minutes = [earlier, now - 1, now, now + 1];
         let all = |minute| (0..SHARDS).map(move |shard| Left { minute, shard, after: Uuid::nil() });
         left.extend(minutes.into_iter().flat_map(all));
@@ -150,7 +150,7 @@ pub async fn look(core: &Arc<Core>, op: &OpContext, look: SwapLook) -> Result<Sw
         && op.begin().is_ok()
         && let Some(part) = left.pop()
     {
-        // A look is many requests, and callers that wait for a permit come between them.
+        // A scan is many requests, and callers that wait for a permit get one between them.
         call.release();
         match call.begin().await {
             Ok(()) => {}

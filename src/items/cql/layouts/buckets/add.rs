@@ -101,7 +101,7 @@ async fn note(call: &mut Call, parts: &[Part], write_timestamp: i64) -> Result<(
     Ok(())
 }
 
-/// The row of the directory that the items of a part need, and until when it stands; none if all have expired.
+/// The row of the directory that the items of a part need, and its expiry; none if all have expired.
 fn due<'a>(op: &OpContext, part: &'a Part) -> Option<(&'a Part, u64, Due)> {
     let until = match part.until.max(part.expires_at) {
         late if late > YEAR_2038 && part.expires_at <= YEAR_2038 => YEAR_2038,

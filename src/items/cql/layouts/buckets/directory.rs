@@ -57,7 +57,7 @@ impl Names {
         Self { order, lower, upper, known, last, rows_max, is_whole }
     }
 
-    /// The next ones of the call's list, as many as are asked for if there are so many.
+    /// The next ones of the call's list, as many as requested if there are so many.
     pub async fn take(&mut self, call: &mut Call, count: usize) -> Result<Vec<String>, StoreError> {
         while self.known.len() < count && !self.is_whole {
             self.read_more(call).await?;
@@ -154,7 +154,7 @@ pub fn emptied_before(list: &ListKey, partitions: &[ListKey], within: &Bounds) -
     emptied.all(|partition| is_covered(list, partition, within)).then_some(before)
 }
 
-/// A row of a directory that is to be written: the name of the bucket, until when it must stand in seconds since the
+/// A row of a directory that must be written: the name of the bucket, until when it must exist, in seconds since the
 /// Unix epoch, and its TTL in seconds.
 pub type Due = (String, i64, i32);
 

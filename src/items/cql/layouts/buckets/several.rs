@@ -20,10 +20,10 @@ const BYTES_MAX: usize = 4 << 20;
 /// Pages that may come beyond the number that the rows fill: a node may cut pages short.
 const MORE_PAGES: usize = 4;
 
-/// Rows of a page, and how many pages are read of several buckets, of which so many rows each are asked for.
+/// Rows of a page, and how many pages are read of several buckets, of which so many rows each are requested.
 ///
 /// ScyllaDB does not hand `PER PARTITION LIMIT` on to replicas: its coordinator reads a long bucket to its end, page by
-/// page, and drops the rows beyond (scylladb/scylladb issue 14242). So a page has no more rows than are asked for, and
+/// page, and drops the rows beyond (scylladb/scylladb issue 14242). So a page has no more rows than requested, and
 /// where they bring too little the buckets are read one by one, by a `LIMIT` that replicas know.
 fn paging(each: usize, buckets: usize) -> (usize, usize) {
     let rows = each.saturating_mul(buckets).max(1);
@@ -34,7 +34,7 @@ fn paging(each: usize, buckets: usize) -> (usize, usize) {
 /// Item key and value, newest first; where keys are all that is read, values are empty.
 pub type Row = (String, Bytes);
 
-/// What of several buckets is read.
+/// The requested part of several buckets.
 pub struct Several<'a> {
     pub list: &'a ListKey,
     pub names: &'a [String],
@@ -75,7 +75,7 @@ impl Several<'_> {
             bytes += page.bytes();
             pages_left = pages_left.saturating_sub(1);
             let mut take = |feature_key: &str, row: Row| {
-                // Rows of one partition come together.
+                // Rows of one partition are adjacent.
                 if feature_keys.get(at).is_none_or(|key| key != feature_key) {
                     at = feature_keys.iter().position(|key| key == feature_key).ok_or_else(damaged_row)?;
                 }

@@ -37,7 +37,7 @@ pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> b
             break;
         }
         let several = Several { list: &list, names: &some, lower: &lower, upper: &upper, with_values: false };
-        // One row says that there is something to delete.
+        // One row shows that there is something to delete.
         let found = several.rows(call, 1).await?;
         for (name, _) in some.iter().zip(found).filter(|(_, rows)| rows.is_none()) {
             call.turn_to(partition(&list, name));

@@ -1,4 +1,4 @@
-//! Add List Items to a set: reads the entries of the added members, and writes the items that stand and the deletions
+//! Add List Items to a set: reads the entries of the added members, and writes the current items and the deletions
 //! of replaced items as one batch.
 
 use std::collections::{HashMap, HashSet};

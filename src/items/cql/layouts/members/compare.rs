@@ -2,7 +2,7 @@
 //!
 //! A page finds a member by its row alone. So where a tombstone hides a row and not its entry, no page meets the
 //! member, and readers of entries do not read rows. Once a second a session compares some entries with their
-//! rows, and notes what does not agree.
+//! rows, and notes differences.
 
 use super::entry::ReverseEntry;
 use super::read;

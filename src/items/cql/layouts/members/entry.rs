@@ -1,4 +1,4 @@
-//! The reverse entry of a member: its items, the item that stands, and its place.
+//! The reverse entry of a member: its items, the current item, and its place.
 
 use std::str;
 
@@ -45,13 +45,13 @@ pub struct ReverseEntry {
 }
 
 impl ReverseEntry {
-    /// The item that stands: of the visible ones the one that stays by the rule.
+    /// The current item: of the visible ones the one that stays by the rule.
     pub fn standing(&self, op: &OpContext, keep: Keep) -> Option<&Held> {
         let visible = self.held.iter().filter(|held| self.is_last(held) && held.is_visible(op));
         visible.reduce(|present, other| if keep.replaces(&other.key, &present.key) { other } else { present })
     }
 
-    /// Whether several items of it are visible, of which one at most stands.
+    /// Whether several items of it are visible, of which at most one is current.
     pub fn is_torn(&self, op: &OpContext) -> bool {
         self.held.iter().filter(|held| held.is_visible(op)).nth(1).is_some()
     }

@@ -81,7 +81,7 @@ pub async fn contains(
     Ok(values.iter().map(|value| sought.newest.get(&value[..]).copied()).collect())
 }
 
-/// Values, and the newest item of each that was met.
+/// Values, and the newest item found of each.
 struct Sought<'a> {
     list: &'a ListKey,
     values: HashSet<&'a [u8]>,
@@ -159,7 +159,7 @@ async fn shown_from(
     max_items: MaxItems,
     lowest: Option<ItemKey>,
 ) -> Result<Option<ItemKey>, StoreError> {
-    // Callers that wait for a permit come before it, and after it.
+    // Callers that wait for a permit get one before and after it.
     call.release();
     let Some(slice) = bounds(&call.op, &Bounds::ALL, (Order::Newest, None), lowest) else { return Ok(None) };
     walk::last_shown(call, max_items, SetWalk::new(slice, What::Keys, max_items.get() + 1)).await

@@ -1,11 +1,11 @@
 //! Repairs ordered rows and reverse entries that do not agree.
 //!
-//! That comes of servers that add a member at once: both items are in the entry then, and one of them stands. It
+//! The cause is servers that add a member at once: both items are in the entry then, and one of them is current. It
 //! comes of an add whose outcome was unknown, and that arrives after its writer has written over its place: its
 //! row is there and no entry points to it. It comes of a write that reached fewer replicas than it should have. And
 //! it comes of clocks: the deletion of an item has the write timestamp of that item, and hides the row of the same
 //! item that a slower clock adds again, while the entry has a place of another writer.
-//! Most often nothing is wrong any more: the reader met the member while something moved.
+//! Usually nothing is wrong by then: the reader met the member while something moved.
 
 use std::iter;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::items::{OpContext, StoreError};
 
 /// How long a look at a member and what follows may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A row that no entry points to may be one of a write that is under way, until it is so old: an attempt is given
+/// A row that no entry points to may be one of a write that is in progress, until it is so old: an attempt is given
 /// up on after 30 s.
 const STRAY_AGE: Duration = Duration::from_secs(40);
 
@@ -83,7 +83,7 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
     Ok(())
 }
 
-/// Writes the row of an item that stands, with the item's own write timestamp, or with a later one that outranks the
+/// Writes the row of a current item, with the item's own write timestamp, or with a later one that outranks the
 /// tombstone which hides it. The entry stays as it is: were it written again, it could undo a removal that deletes it
 /// just now. Returns whether the row can be read then.
 async fn bring_back(call: &mut Call, (member, stands, ttl_secs): (&str, &Held, i32)) -> Result<bool, StoreError> {

@@ -1,7 +1,7 @@
 //! Sets: ordered rows and reverse entries in one partition.
 //!
-//! A member has one *reverse entry*, which holds its item by who wrote it. Each writer, a process, has a place of its
-//! own there, which it overwrites; so two that add a member at once lose neither item, and which of them stands is
+//! A member has one *reverse entry*, which has its items by writer. Each writer, a process, has a place of its
+//! own there, which it overwrites; so two that add a member at once lose neither item, and which of them is current is
 //! decided by the two items alone ([`Keep`](crate::domain::Keep)). Each item also has an *ordered row*. A row and its
 //! place in an entry are written by one batch with one write timestamp, and are deleted by one batch with the same
 //! timestamp. So the deletion hides nothing else, regardless of clocks.
@@ -11,9 +11,9 @@
 //!
 //! | files | content |
 //! | --- | --- |
-//! | `entry` | what an entry holds, which of it stands, and where it is |
+//! | `entry` | the content of an entry, its current item, and its place |
 //! | `read`, `write` | the requests: rows and entries; batches of changes |
-//! | `walk` | items that stand, in order |
+//! | `walk` | current items, in order |
 //! | `look`, `add`, `remove` | the operations |
 //! | `trim` | cutting a set that is longer than it shows |
 //! | `compare` | finding entries whose rows are hidden |

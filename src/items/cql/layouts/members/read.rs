@@ -15,7 +15,7 @@ use crate::items::cql::partitions::Page;
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::sets::{ENTRIES_MAX, SetStatement};
 
-/// Reads of entries of one operation under way at once.
+/// Reads of entries of one operation in progress at once.
 const READS_MAX: usize = 8;
 /// Pages have as many rows as fit in this, by those seen.
 const PAGE_BYTES: usize = 1 << 20;
@@ -41,7 +41,7 @@ impl Rows {
         Self { slice, pages: Pages::new() }
     }
 
-    /// The next rows, `rows_max` at most; none at the end. There may be fewer, and more of them behind.
+    /// The next rows, at most `rows_max`; none at the end. A short answer is not the end.
     pub async fn next(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Row>>, StoreError> {
         let Slice { order, lower, upper } = &self.slice;
         let statement = match order {
@@ -77,7 +77,7 @@ pub async fn find_rows(call: &mut Call, keys: &[ItemKey]) -> Result<HashMap<Item
     Ok(found)
 }
 
-/// Rows of a page that is to have all that are asked for: one that is full is followed by another, which is empty.
+/// Rows of a page that is to have all that are requested: one that is full is followed by another, which is empty.
 fn page_of_all(rows: usize) -> usize {
     rows + 1
 }

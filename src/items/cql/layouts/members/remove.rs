@@ -1,7 +1,7 @@
 //! Remove List Items of a set.
 //!
 //! Each item is deleted with its own write timestamp, in its row and in its entry. This hides the stored item and no
-//! later one. An item that stands is deleted with all other items of its member's entry, so that none of them becomes
+//! later one. A current item is deleted with all other items of its member's entry, so that none of them becomes
 //! visible.
 //!
 //! Of what lies between two moments, items whose writes are settled go many at once: their entries by a few statements,
@@ -29,7 +29,7 @@ use crate::items::{Bounds, Removal, StoreError};
 /// Items of one batch, and entries of a batch that deletes whole entries.
 const BATCH_ITEMS: usize = 100;
 const BATCH_ENTRIES: usize = 5 * ENTRIES_MAX;
-/// Batches of one removal under way at once.
+/// Batches of one removal in progress at once.
 const BATCHES_MAX: usize = 8;
 /// Rows that are found before they are deleted: a removal's memory does not grow with its set.
 const FIND_ROWS: usize = 1_000;
@@ -54,7 +54,7 @@ pub async fn remove(call: &mut Call, removal: &Removal) -> Result<u64, StoreErro
     Ok(removing.end().await)
 }
 
-/// A removal that is under way.
+/// A removal that is in progress.
 struct Removing<'a> {
     call: &'a mut Call,
     removal: &'a Removal,
@@ -139,7 +139,7 @@ impl Removing<'_> {
         self.removal.takes(self.call.list.identity(), held.key.timestamp, &held.stored)
     }
 
-    /// What stands of an entry and is taken.
+    /// The current item of an entry, if it is removed.
     fn standing<'e>(&self, entry: &'e ReverseEntry) -> Option<&'e Held> {
         entry.standing(&self.call.op, keep_of(&self.call.list)).filter(|held| self.takes(held))
     }

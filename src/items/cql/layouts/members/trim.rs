@@ -40,7 +40,7 @@ pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> b
     Ok(begun)
 }
 
-/// With the item that stands goes all that its entry holds, so that none comes up behind it: it may be that very item,
+/// With the current item goes all that its entry holds, so that none comes up behind it: it may be that very item,
 /// which two have written, and has no row any more.
 fn drop_all(Standing { member, held, others }: &Standing) -> Vec<write::MemberChange> {
     std::iter::once(held).chain(others).flat_map(|held| write::drop(member, held)).collect()

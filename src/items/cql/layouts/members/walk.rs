@@ -1,4 +1,4 @@
-//! Walks over the items that stand in a set, in the order of its rows.
+//! Walks over the current items in a set, in the order of its rows.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -23,7 +23,7 @@ const STEP_BYTES: usize = 1 << 20;
 /// Members of one walk that are compared with each other.
 const COMPARED_MAX: usize = 100_000;
 
-/// An item that stands, and where the entry of its member is.
+/// A current item, and where the entry of its member is.
 #[derive(Debug, Clone)]
 pub struct Standing {
     pub member: String,
@@ -51,7 +51,7 @@ impl SetWalk {
         Self { rows: Rows::of(slice), at: None, rows_max, left: limit, met: Met::default() }
     }
 
-    /// The items that stand where the next rows are, of which `rows_max` are read at most: in order, and only items
+    /// The current items where the next rows are, of which `rows_max` are read at most: in order, and only items
     /// that the walk has not passed. There may be none although more follow. `None` is the end.
     pub async fn standing(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Standing>>, StoreError> {
         let read = self.rows.next(call, rows_max).await;
@@ -89,7 +89,7 @@ impl SetWalk {
         Ok(Some(standing))
     }
 
-    /// Whether it has come to its end.
+    /// Whether it has ended.
     pub fn is_over(&self) -> bool {
         self.rows.are_over()
     }
@@ -154,7 +154,7 @@ impl Offered for Held {
     }
 }
 
-/// The members that a walk has met, up to a number: a member that moves is met twice.
+/// The members that a walk has passed, up to a number: it passes a moving member twice.
 #[derive(Default)]
 struct Met {
     hasher: RandomState,
@@ -162,7 +162,7 @@ struct Met {
 }
 
 impl Met {
-    /// Whether a member was not met before.
+    /// Whether the walk has not passed this member before.
     fn is_new(&mut self, member: &str) -> bool {
         let hash = self.hasher.hash_one(member);
         if self.members.len() < COMPARED_MAX { self.members.insert(hash) } else { !self.members.contains(&hash) }
@@ -178,7 +178,7 @@ pub fn mend(op: &OpContext, list: &ListKey, member: &str, row: Option<ItemKey>) 
     Mend { list: list.clone(), member: member.to_owned(), row, ttl: op.ttl }
 }
 
-/// Which item of a member stays. A list that is no set never gets here.
+/// Which item of a member stays. A list that is not a set never gets here.
 pub fn keep_of(list: &ListKey) -> Keep {
     list.identity().keep().unwrap_or_default()
 }

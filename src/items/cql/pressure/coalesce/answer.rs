@@ -1,4 +1,4 @@
-//! What reads of one query have in common, and what each of them is given of one answer.
+//! The common part of reads of one query, and the part of one answer that each of them gets.
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::domain::{ListKey, Timestamp, Ttl};
 use crate::items::{ItemPage, OpContext, Range, StoreError};
 
-/// What identical reads have in common.
+/// The common part of identical reads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     pub list: ListKey,
@@ -67,7 +67,7 @@ pub fn deliver(mut members: Vec<Member>, ttl: Ttl, outcome: Result<FetchedPage, 
     };
     let give = |member: Member, outcome: Result<FetchedPage, StoreError>| {
         let now = member.now;
-        // One that has given up needs no answer.
+        // A caller that has left needs no answer.
         let _ = member.answer.send(outcome.map(|answer| answer.visible_at(now, ttl)));
     };
     members.into_iter().for_each(|member| give(member, outcome.clone()));

@@ -37,7 +37,7 @@ use crate::items::{ItemPage, OpContext, StoreError};
 /// Queries that are asked in one session, and reads that wait there. Connections bound both far lower,
 /// and permits the requests.
 const READS_MAX: usize = 32_768;
-/// The next request of a query waits this long for each that is under way to end. So a slow request delays no other
+/// The next request of a query waits this long for each that is in progress to end. So a slow request delays no other
 /// read for long, and a slow cluster gets few identical requests: some fourteen in a stall of a second.
 const TURN_WAIT: Duration = Duration::from_millis(10);
 
@@ -56,7 +56,7 @@ struct State {
     waiting_count: usize,
 }
 
-/// The requests of one query: at least one under way, or the next one.
+/// The requests of one query: at least one in progress, or the next one.
 #[derive(Debug, Default)]
 struct Asked {
     under_way: u32,
@@ -213,7 +213,7 @@ impl Reads {
         }
     }
 
-    /// Makes a request that is counted as under way, for the reads that still wait.
+    /// Makes a request that is counted as in progress, for the reads that still wait.
     async fn carry_out<F>(
         self: Arc<Self>,
         query: Query,

@@ -127,7 +127,7 @@ async fn the_next_read_does_not_wait_for_a_slow_one() {
     let two = session.read(query("u-1"), NOW, 60_000).await;
     let (_, answer_next) = session.sent.recv().await.unwrap();
     assert!(began.elapsed() >= Duration::from_millis(20));
-    // Later reads wait longer for their turn, as two are under way, or until one has ended.
+    // Later reads wait longer for their turn, as two are in progress, or until one has ended.
     let late = session.read(query("u-1"), NOW, 60_000).await;
     answer_next.send(Some(Ok(answer(&[NOW], None)))).unwrap();
     assert_eq!((one.await.unwrap().unwrap().items.len(), two.await.unwrap().unwrap().items.len()), (1, 1));

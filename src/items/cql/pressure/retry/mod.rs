@@ -47,7 +47,7 @@ const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// A connection is waited for during this part of the time that there was: where the cluster is
 /// gone, callers should not hold their permits until their deadlines.
 const RECONNECT_PART: u32 = 2;
-/// An attempt without an answer is given up on after this part of the time that is left.
+/// An attempt without an answer is abandoned after this part of the time that is left.
 const PATIENCE_PART: u32 = 3;
 /// But not before this: a slower answer is still better than double the load.
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
@@ -278,7 +278,7 @@ where
         failure
     }
 
-    /// When the attempt under way is no longer waited for alone.
+    /// When the attempt in progress is no longer waited for alone.
     fn patience(&self) -> Instant {
         let now = Instant::now();
         if let Some(after) = self.speculates_after() {

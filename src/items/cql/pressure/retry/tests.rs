@@ -1,4 +1,4 @@
-//! Attempts of requests that end as a test says, or never.
+//! Attempts of requests that end as a test decides, or never.
 
 use std::cell::Cell;
 
@@ -91,7 +91,7 @@ async fn a_sweep_has_one_attempt_and_does_not_measure_load() {
     assert_eq!(attempts.permits.limit(), 64);
 }
 
-/// The node is still at work when the caller has left.
+/// The node still works on it when the caller has left.
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_held_beyond_the_deadline_until_its_attempt_has_ended() {
     let (attempts, gate) = (attempts(), Arc::new(Semaphore::new(0)));

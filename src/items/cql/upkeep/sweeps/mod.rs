@@ -38,7 +38,7 @@ use crate::items::{Bounds, OpContext, StoreError};
 const NEIGHBOURS: usize = 32;
 /// Live rows that the sweep after a refused read meets: as many as the longest page has.
 const ROWS_AFTER_REFUSAL: usize = 5_000;
-/// Items of lists are no hints: a server whose clock is so far behind loses none that it adds, as long as no read is
+/// Items of lists are not hints: a server whose clock is so far behind loses none that it adds, as long as no read is
 /// refused.
 const ITEMS_SETTLED_AFTER: Duration = Duration::from_secs(300);
 /// How long a sweep may take.
