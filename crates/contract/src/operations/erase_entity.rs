@@ -58,7 +58,7 @@ pub struct EntityErased {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = texts::Timestamp, inline, required = false)]
     pub bytes_erased_by: Option<String>,
-    /// The lists, by feature, version and generation. With the embedded store, only lists with items; otherwise all lists.
+    /// The lists, by feature, version and generation: with the embedded store, lists with items; otherwise all.
     pub lists: Vec<ErasedList>,
     /// The bags, by generation of the entity type: with the embedded store, existing bags; otherwise all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
