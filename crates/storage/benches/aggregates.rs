@@ -1,6 +1,6 @@
 //! Aggregates of a list's items without a store: nanoseconds of each item.
 //!
-//! `cargo bench -p liststore-storage`
+//! `cargo bench -p liststore-storage`, or with `-- PART` for the cases that contain a text.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -22,7 +22,7 @@ const DAY: u64 = 86_400_000_000_000;
 /// The moment of the last item.
 const NOW: u64 = 20_000 * DAY;
 const LENGTH: u64 = 1_000;
-const CALLS: u32 = 5_000;
+const CALLS: u32 = 1_000;
 const WINDOWS: &str = r#""windows":["10m","1h","6h","24h"]"#;
 
 struct Payment {
@@ -70,6 +70,11 @@ fn payments(value_type: ValueType) -> Vec<Payment> {
 }
 
 fn measure(value_type: ValueType, members: &str) {
+    let case = format!("{value_type}, {members}");
+    let mut parts = std::env::args().skip(1).filter(|word| !word.starts_with('-'));
+    if !parts.all(|part| case.contains(&part)) {
+        return;
+    }
     let payments = payments(value_type);
     let input = AggregateInput::read(format!("{{{WINDOWS},{members}}}").as_bytes()).unwrap();
     let plan = Aggregation::new(&input, JsonForm { value_type, int64_as: Int64As::Number }, 100_000).unwrap();
@@ -83,7 +88,7 @@ fn measure(value_type: ValueType, members: &str) {
         black_box(aggregator.finish().result.unwrap());
     }
     let nanos = began.elapsed().as_nanos() as f64 / f64::from(CALLS) / LENGTH as f64;
-    println!("{nanos:6.1} ns an item: {value_type}, {members}");
+    println!("{nanos:6.1} ns an item: {case}");
 }
 
 fn main() {

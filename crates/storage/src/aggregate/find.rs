@@ -4,10 +4,7 @@
 //! the name of a member is found by its bytes. What is stored is JSON: the walk checks no more than it needs, and ends
 //! with the last property that it looks for.
 
-use std::ops::Range;
-
 use liststore_contract::domain::index::Pointer;
-use smallvec::SmallVec;
 
 use super::words::{are_equal, first_marked, next_word, repeated, zeros};
 
@@ -34,8 +31,19 @@ struct Stop {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ways(Vec<Stop>);
 
-/// Where each property is in a value, if the value has it.
-pub type Found = SmallVec<[Option<Range<usize>>; 4]>;
+/// The place of a property in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    begin: usize,
+    end: usize,
+}
+
+impl Span {
+    #[inline]
+    pub fn of(self, json: &[u8]) -> Option<&[u8]> {
+        json.get(self.begin..self.end)
+    }
+}
 
 /// Stored bytes that are not canonical JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +82,8 @@ impl Ways {
     }
 
     /// Notes where each property is. `found` has a place for each number.
-    pub fn find(&self, json: &[u8], found: &mut [Option<Range<usize>>]) -> Result<(), NoJson> {
+    #[inline]
+    pub fn find(&self, json: &[u8], found: &mut [Option<Span>]) -> Result<(), NoJson> {
         found.fill(None);
         self.walk(json, 0, 0, false, found).map(drop)
     }
@@ -86,7 +95,7 @@ impl Ways {
         begin: usize,
         stop: usize,
         needs_end: bool,
-        found: &mut [Option<Range<usize>>],
+        found: &mut [Option<Span>],
     ) -> Result<Walked, NoJson> {
         let Stop { property, steps } = &self.0[stop];
         let needs_end = needs_end || property.is_some();
@@ -97,7 +106,7 @@ impl Ways {
             _ => Walked::Behind(behind(json, begin)?),
         };
         if let (Some(property), Walked::Behind(end)) = (property, &walked) {
-            found[*property] = Some(begin..*end);
+            found[*property] = Some(Span { begin, end: *end });
         }
         Ok(walked)
     }
@@ -109,7 +118,7 @@ impl Ways {
         mut at: usize,
         steps: &[Step],
         needs_end: bool,
-        found: &mut [Option<Range<usize>>],
+        found: &mut [Option<Span>],
     ) -> Result<Walked, NoJson> {
         if json.get(at) == Some(&b'}') {
             return Ok(Walked::Behind(at + 1));
@@ -125,9 +134,17 @@ impl Ways {
                 && let Some(step) = steps.iter().find(is_here)
             {
                 left -= 1;
-                match self.walk(json, at + step.name.len(), step.stop, needs_end || left > 0, found)? {
-                    Walked::Behind(end) => at = end,
-                    Walked::Done => return Ok(Walked::Done),
+                let begin = at + step.name.len();
+                match &self.0[step.stop] {
+                    // Nearly all properties: it needs no further call.
+                    Stop { property: Some(property), steps } if steps.is_empty() => {
+                        at = behind(json, begin)?;
+                        found[*property] = Some(Span { begin, end: at });
+                    }
+                    _ => match self.walk(json, begin, step.stop, needs_end || left > 0, found)? {
+                        Walked::Behind(end) => at = end,
+                        Walked::Done => return Ok(Walked::Done),
+                    },
                 }
                 if left == 0 && !needs_end {
                     return Ok(Walked::Done);
@@ -154,7 +171,7 @@ impl Ways {
         mut at: usize,
         steps: &[Step],
         needs_end: bool,
-        found: &mut [Option<Range<usize>>],
+        found: &mut [Option<Span>],
     ) -> Result<Walked, NoJson> {
         if json.get(at) == Some(&b']') {
             return Ok(Walked::Behind(at + 1));
@@ -277,9 +294,9 @@ mod tests {
     /// The values of properties that are looked for at once.
     fn all_found(pointers: &[&str], canonical: &str) -> Vec<Option<String>> {
         // What was found before does not count.
-        let mut found = vec![Some(0..1); pointers.len()];
+        let mut found = vec![Some(Span { begin: 0, end: 1 }); pointers.len()];
         ways(pointers).find(canonical.as_bytes(), &mut found).unwrap();
-        found.into_iter().map(|found| found.map(|place| canonical[place].to_owned())).collect()
+        found.into_iter().map(|found| found.map(|span| canonical[span.begin..span.end].to_owned())).collect()
     }
 
     fn found(pointer: &str, json: &str) -> Option<String> {
@@ -413,7 +430,7 @@ mod tests {
                     let mut broken = whole.to_vec();
                     broken[len] = other;
                     let _refused_or_not = ways.find(&broken, &mut found);
-                    assert!(found.iter().flatten().all(|place| broken.get(place.clone()).is_some()));
+                    assert!(found.iter().flatten().all(|span| span.of(&broken).is_some()));
                 }
             }
             assert_eq!(ways.find(b"", &mut found), Err(NoJson));

@@ -40,7 +40,7 @@ use liststore_contract::wire::{AggregateWindow, Aggregated, WindowAggregates, Wi
 
 use super::collect::{Collect, Next, Offered};
 use super::{Bounds, OpContext};
-use find::Found;
+use find::Span;
 use memory::Memory;
 use tally::{Field, Rendered, Tally};
 use values::{Hasher, Values};
@@ -133,7 +133,7 @@ pub struct Aggregator {
     /// Of each source, its distinct values, if they are needed.
     values: Vec<Values>,
     /// Of each source, where it is in the present item.
-    found: Found,
+    found: Vec<Option<Span>>,
     memory: Memory,
     /// Memory of results, about.
     result_bytes: usize,
@@ -297,7 +297,7 @@ impl Aggregator {
             ways.find(value, found).map_err(|_| AggregateFailure::Damaged)?;
         }
         let bytes_of = |source: usize| match plan.sources[source].property {
-            Some(_) => found[source].clone().and_then(|place| value.get(place)),
+            Some(_) => found[source].and_then(|span| span.of(value)),
             None => Some(value),
         };
         if let Some(filter) = &plan.filter

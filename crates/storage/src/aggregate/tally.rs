@@ -100,7 +100,10 @@ impl Times {
                 let place = identity as usize;
                 if place >= times.len() {
                     let before = times.capacity();
-                    times.resize(place + 1, 0);
+                    // Numbers that came in windows with another end alone.
+                    while times.len() <= place {
+                        times.push(0);
+                    }
                     memory.grow_vec(before, times);
                 }
                 &mut times[place]

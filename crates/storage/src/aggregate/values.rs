@@ -36,6 +36,7 @@ impl Form {
     }
 
     /// The number that a value is, if it is one.
+    #[inline]
     pub fn number(self, value: &[u8]) -> Option<Number> {
         match self.0.value_type {
             ValueType::Int64 => Some(Number::Int(i64::from_be_bytes(value.try_into().ok()?))),
@@ -123,7 +124,7 @@ impl Values {
         self.add(hash, value, memory)
     }
 
-    #[inline]
+    #[inline(never)]
     fn add(&mut self, hash: u32, value: &[u8], memory: &mut Memory) -> u32 {
         let Self { slots, bytes, ends, .. } = self;
         let number = u32::try_from(ends.len()).unwrap_or(u32::MAX - 1);
@@ -151,6 +152,7 @@ impl Values {
         memory.grow(size_of_val(&*before), size_of_val(&*self.slots));
     }
 
+    #[inline]
     pub fn get(&self, number: u32) -> &[u8] {
         let number = number as usize;
         let begin = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
