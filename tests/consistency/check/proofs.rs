@@ -135,6 +135,12 @@ fn aggregated(items: &BTreeMap<Key, Item>, min: u64, max: u64) -> Aggregated {
     Aggregated { min, max, count, distinct, values, first: value(there.first()), last: value(there.last()), sum: None }
 }
 
+/// The request whose answer has these windows.
+fn aggregation(list: &ListName, told: &[Aggregated]) -> Request {
+    let windows = told.iter().map(|told| AskedWindow::Between { min: told.min, max: told.max }).collect();
+    Request::Aggregate { list: list.clone(), windows, is_of_numbers: false }
+}
+
 fn remove(items: &mut BTreeMap<Key, Item>, takes: impl Fn(&Item) -> bool) -> u64 {
     let before = items.len();
     items.retain(|_, item| !takes(item));
@@ -189,9 +195,7 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
             }
             Act::Aggregate { min, span } => {
                 let told = vec![aggregated(&items, BASE + min, BASE + min + span), aggregated(&items, BASE, BASE + 9)];
-                let windows = told.iter().map(|told| AskedWindow::Between { min: told.min, max: told.max }).collect();
-                let request = Request::Aggregate { list: list.clone(), windows, is_of_numbers: false };
-                (request, gone(Outcome::Aggregated(told)))
+                (aggregation(&list, &told), gone(Outcome::Aggregated(told)))
             }
             Act::Remove(number) => {
                 let value = item(number).value;
