@@ -1,8 +1,8 @@
 //! Counts the items of a group that are in their list already, before the group is added.
 //!
-//! A store adds an item without reading its list, so the answer to an add cannot tell new items from present ones. The
-//! import reads instead: the part of the list between the oldest and the newest item of the group, or the members of a
-//! set. It does not see changes by other clients between this read and the add.
+//! A store adds an item without reading its list, so the answer to an add does not distinguish new items. The import
+//! reads instead: the part of the list between the oldest and the newest item of the group, or the members of a set. It
+//! does not see changes by other clients between this read and the add.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};

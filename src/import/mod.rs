@@ -73,7 +73,7 @@ pub struct ImportOptions {
     pub bad_rows: Option<PathBuf>,
     /// Adds that may be in flight.
     pub concurrency: usize,
-    /// Items to compare with their lists, at most, so that those that were already there are counted.
+    /// Maximum number of items to compare with their lists, to count the items that were already there.
     pub compared_max: u64,
     /// Whether an import most of whose rows have expired is a success.
     pub accepts_expired: bool,

@@ -27,9 +27,8 @@ Examples:
   liststore list aggregate user score u-1 --window -7d..now --mean --stddev
 
 A POINTER is a JSON Pointer. Without it, the whole value counts.
-A window that may lack items has the reason in parentheses. Skipped items are
-those that at least one aggregate left out: they lack its property, or it has
-another type.")]
+A window that may lack items has the reason in parentheses. A skipped item
+lacks the property of at least one aggregate, or has another type there.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     list: ListArguments,
