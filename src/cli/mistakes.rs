@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_asked_for_by_the_option_alone() {
+    fn only_the_option_selects_json() {
         let asks = |words: &[&str]| asks_for_json(&words.iter().map(OsString::from).collect::<Vec<_>>());
         for words in [&["x", "-o", "json"][..], &["--output", "ndjson"], &["--output=json"], &["-ojson"], &["-o=json"]]
         {

@@ -63,7 +63,7 @@ fn nodes_are_translated_by_address_or_host_id() {
 }
 
 #[test]
-fn flags_go_above_the_environment_and_that_above_the_file() {
+fn flags_override_the_environment_and_that_overrides_the_file() {
     let file =
         "[http]\nlisten = \"1.1.1.1:1\"\nworkers = 3\n[items]\nactors = 4\n[items.embedded]\nfsync = \"interval\"";
     let variables = [("LISTSTORE__HTTP__LISTEN", "2.2.2.2:2"), ("LISTSTORE__HTTP__WORKERS", "5"), ("PATH", "/bin")];
@@ -116,7 +116,7 @@ fn byte_sizes_may_have_units() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_with_their_key_and_source() {
+fn all_mistakes_are_reported_at_once_with_key_and_source() {
     let file =
         "[http]\nlisten = \"nowhere\"\nlisen = 3\n[items]\nstore = \"cql\"\nactors = 0\n[items.cql]\nusername = \"u\"";
     let variables = [("LISTSTORE__METADATA__STORE", "mysql"), ("LISTSTORE__HTTP__WORKES", "2")];
@@ -137,7 +137,7 @@ fn all_mistakes_are_told_at_once_with_their_key_and_source() {
 }
 
 #[test]
-fn the_nearest_key_may_stand_in_another_section() {
+fn the_nearest_key_may_be_in_another_section() {
     assert_eq!(problems("actors = 3", &[]), ["actors (FILE): unknown key; the nearest known one is items.actors"]);
     assert_eq!(
         problems("[items]\nfsync = \"group\"", &[]),
@@ -151,13 +151,13 @@ fn the_nearest_key_may_stand_in_another_section() {
 }
 
 #[test]
-fn empty_sections_are_known_by_their_names() {
+fn empty_sections_are_recognized() {
     assert!(load("[http]\n[items.cql]\n", &[], &[]).is_ok());
     assert_eq!(problems("[htp]\n", &[]).len(), 1);
 }
 
 #[test]
-fn variables_with_one_underscore_are_no_settings() {
+fn variables_with_one_underscore_are_not_settings() {
     assert!(load("", &[("LISTSTORE_URL", "http://x"), ("LISTSTOREX", "1")], &[]).is_ok());
     assert_eq!(problems("", &[("LISTSTORE__URL", "http://x")]).len(), 1);
     assert_eq!(problems("", &[("LISTSTORE__", "x")]).len(), 1);
@@ -208,7 +208,7 @@ fn other_kinds_of_values_are_refused() {
 }
 
 #[test]
-fn a_broken_or_missing_file_is_told_in_one_line() {
+fn a_broken_or_missing_file_is_reported_in_one_line() {
     let told = problems("[http\nlisten = 3", &[]);
     assert_eq!(told.len(), 1);
     assert!(told[0].starts_with("--config (FILE): invalid TOML at line 1") && !told[0].contains('\n'), "{told:?}");
@@ -218,7 +218,7 @@ fn a_broken_or_missing_file_is_told_in_one_line() {
 }
 
 #[test]
-fn what_is_printed_loads_back_to_the_same() {
+fn printed_settings_load_back_unchanged() {
     let file = "http.listen = \"[::1]:0\"\nitems.actors = 7\nitems.cql.speculative_after_ms = 9\nlog.format = \"json\"\n\
                 items.cql.contact_points = [\"a\", \"b:1\"]\nitems.cql.read_consistency = \"local_one\"\n\
                 items.cql.tls.ca_file = \"/ca.pem\"";
@@ -228,7 +228,7 @@ fn what_is_printed_loads_back_to_the_same() {
 }
 
 #[test]
-fn printed_settings_and_mistakes_hold_no_secret() {
+fn printed_settings_and_mistakes_contain_no_secret() {
     let file = "items.cql.username = \"u\"\nitems.cql.password = \"hunter2\"\n\
                 metadata.store = \"postgres\"\n\
                 metadata.postgres.url = \"postgres://me:hunter2@db/features\"";
@@ -261,7 +261,7 @@ fn tls_for_administration_needs_its_address_and_a_certificate() {
 }
 
 #[test]
-fn a_second_server_would_harm_generations_kept_by_the_first() {
+fn local_definitions_of_shared_items_cause_a_warning() {
     let file = "items.store = \"cql\"\nitems.cql.contact_points = [\"a\"]";
     assert_eq!(load(file, &[], &[]).unwrap().settings.warnings().len(), 1);
     let file = format!("{file}\nmetadata.store = \"postgres\"\nmetadata.postgres.url = \"postgres://h/d\"");
@@ -279,7 +279,7 @@ fn origins_are_read_as_browsers_write_them() {
 }
 
 #[test]
-fn the_memory_for_clients_holds_a_body_and_an_answer() {
+fn the_memory_for_clients_fits_a_body_and_an_answer() {
     assert!(load("http.buffered_bytes_max = \"8 MiB\"", &[], &[]).is_ok());
     let refused = problems("http.buffered_bytes_max = \"7 MiB\"", &[]);
     for part in ["http.buffered_bytes_max", "at least 7733248", "http.body_bytes_max, which is 2097152", "4194304"] {
@@ -382,7 +382,7 @@ fn the_documented_keys_and_defaults_are_the_real_ones() {
 
 /// The subject `b:alice` of an issuer without a label would go by the name of the subject `alice` of the issuer `b`.
 #[test]
-fn the_people_of_several_issuers_are_told_apart_by_labels() {
+fn callers_of_several_issuers_are_distinguished_by_labels() {
     let issuers = |labels: &[Option<&str>]| {
         let table = |(n, label): (usize, &Option<&str>)| {
             let label = label.map(|label| format!("label = \"{label}\"\n")).unwrap_or_default();

@@ -127,7 +127,7 @@ mod tests {
 
     /// So the catalog follows a note in the audit trail without reading all definitions.
     #[tokio::test]
-    async fn changes_since_a_revision_are_told() {
+    async fn changes_since_a_revision_are_returned() {
         let store = memory_store();
         let context = || ChangeContext { by: Author::anonymous(), at: Timestamp::MIN };
         for name in ["a", "b", "c"] {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_the_audit_trail_looks_at_so_many_entries_and_no_more() {
+    fn a_page_of_the_audit_trail_reads_a_bounded_number_of_entries() {
         let mut journal = MemoryJournal::default();
         let entries = 2 * AUDIT_LOOKED_AT_MAX as u64 + 1;
         for revision in 1..=entries {

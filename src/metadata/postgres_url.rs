@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_is_given_twice_is_refused() {
+    fn a_repeated_parameter_is_refused() {
         let told = refusal("postgres://h?sslmode=verify-full&sslmode=disable");
         assert_eq!(told, "has the parameter sslmode twice");
         assert_eq!(refusal("postgres://h?password=hush&password=hush"), "has the parameter password twice");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_weaken_tls_unseen_is_refused() {
+    fn parameters_that_weaken_tls_silently_are_refused() {
         for (parameters, expected) in [
             ("sslmode=verifyfull", "not one of disable"),
             ("sslmode=allow", "would never use TLS"),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_without_a_word_of_it() {
+    fn a_malformed_url_is_refused_without_showing_it() {
         for (url, expected) in [
             ("mysql://hunter2@db", "begin with postgres://"),
             ("postgres://u:hunter2#@db/x", "%23"),

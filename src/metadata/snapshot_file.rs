@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_snapshot_reads_back() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(file(dir.path()).read(), Err(SnapshotError::None)));
         let (snapshot, keys) = read(&checked(TEXT)).unwrap();
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_although_its_checksum_holds() {
+    fn an_invalid_snapshot_is_refused_despite_a_valid_checksum() {
         for (good, bad) in [
             ("user#seen|\"", "user#se en|\""),
             ("v2~3", "v2~1"),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stands_in_only_where_nothing_was_read() {
+    fn a_snapshot_is_used_only_before_the_first_read() {
         let catalog = Catalog::default();
         assert!(catalog.publish_stored(read(&checked(TEXT)).unwrap().0));
         assert!(catalog.version("user", "seen", "").is_ok());

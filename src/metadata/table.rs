@@ -199,7 +199,7 @@ mod tests {
     proptest! {
         /// Few short names, so that features and versions repeat, and hash places are close.
         #[test]
-        fn finds_what_a_map_finds(
+        fn the_table_finds_what_a_map_finds(
             steps in prop::collection::vec(
                 ("[ab]{1,2}", "[ab]{1,2}", prop::option::of(prop::collection::btree_map("[12]{0,2}", 1..3_u64, 0..4))),
                 0..60,

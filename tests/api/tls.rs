@@ -127,7 +127,7 @@ async fn metric(server: &TestServer, connector: &TlsConnector, name: &str) -> f6
 const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
 
 #[tokio::test]
-async fn what_is_asked_over_tls_is_answered_and_nothing_else_is() {
+async fn requests_over_tls_are_answered_and_plain_ones_are_not() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let server = server(&dir, "none", &[("http.connections_max", "8")]).await;
@@ -180,7 +180,7 @@ async fn the_address_of_administration_has_tls_where_that_is_set() {
 }
 
 #[tokio::test]
-async fn clients_show_certificates_of_the_authority_that_is_named() {
+async fn clients_need_certificates_of_the_configured_authority() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     for (client_auth, without) in [("required", false), ("optional", true), ("none", true)] {
@@ -196,7 +196,7 @@ async fn clients_show_certificates_of_the_authority_that_is_named() {
 
 /// A resumed session would have a certificate that is not checked again.
 #[tokio::test]
-async fn certificates_are_checked_anew_on_every_connection() {
+async fn certificates_are_checked_on_every_connection() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     for (client_auth, resumed) in [("none", true), ("optional", false), ("required", false)] {
@@ -216,7 +216,7 @@ async fn certificates_are_checked_anew_on_every_connection() {
 
 /// A client with a certificate is known by it.
 #[tokio::test]
-async fn changes_are_noted_under_the_name_of_the_certificate() {
+async fn changes_are_audited_under_the_name_of_the_certificate() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     certificate(dir.path(), "ca", "plain", "DNS:plain.example.org");
@@ -233,7 +233,7 @@ async fn changes_are_noted_under_the_name_of_the_certificate() {
 
 /// Names give roles according to rules of the settings, and only then.
 #[tokio::test]
-async fn a_certificate_is_worth_what_its_names_are() {
+async fn a_certificate_has_the_roles_of_its_names() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     certificate(dir.path(), "ca", "ops", "DNS:ops.example.org");
@@ -323,7 +323,7 @@ async fn until_answered(open: &mut TlsStream<TcpStream>, status: u16) {
 }
 
 #[tokio::test]
-async fn a_withdrawn_authority_is_believed_no_more() {
+async fn a_removed_authority_is_no_longer_trusted() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let server = server(&dir, "required", &[]).await;
@@ -349,7 +349,7 @@ async fn a_withdrawn_authority_is_believed_no_more() {
 }
 
 #[tokio::test]
-async fn authorities_that_cannot_be_read_for_too_long_are_believed_no_more() {
+async fn authorities_unreadable_for_too_long_are_no_longer_trusted() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let server = server(&dir, "optional", &[("http.tls.client_files_age_max_secs", "2")]).await;
@@ -362,7 +362,7 @@ async fn authorities_that_cannot_be_read_for_too_long_are_believed_no_more() {
 }
 
 #[tokio::test]
-async fn files_that_change_are_used_if_they_can_be() {
+async fn changed_files_are_used_if_valid() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let server = server(&dir, "none", &[]).await;

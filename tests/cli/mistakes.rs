@@ -181,7 +181,7 @@ fn a_long_value_is_not_repeated_whole() {
 }
 
 #[test]
-fn errors_are_json_where_json_is_asked_for() {
+fn errors_are_json_if_json_is_requested() {
     let server = Server::start();
     let parsed = |arguments: &[&str]| -> (i32, serde_json::Value) {
         let said = server.run(arguments);
@@ -200,7 +200,7 @@ fn errors_are_json_where_json_is_asked_for() {
 
 /// The reader closes the pipe after the first line.
 #[test]
-fn an_export_whose_reader_ends_ends_quietly() {
+fn an_export_into_a_closed_pipe_ends_quietly() {
     let server = Server::start();
     server.feature("seen", "string");
     let rows: String = (0..100).map(|n| format!("u,{},{}\n", 1_760_000_000 + n, "x".repeat(40))).collect();

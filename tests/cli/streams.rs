@@ -41,7 +41,7 @@ fn backup_age(server: &Server) -> f64 {
 }
 
 #[test]
-fn a_backup_leaves_in_a_stream_and_a_server_starts_on_what_comes_back() {
+fn a_server_starts_on_a_streamed_backup() {
     let server = server();
     let sent = stream(&server, &[]);
     assert!(sent.status.success(), "{sent:?}");
@@ -151,7 +151,7 @@ fn a_folder_with_one_backup_of_another_name_is_restored_and_several_are_named() 
 }
 
 #[test]
-fn a_reader_that_leaves_makes_the_backup_fail() {
+fn a_backup_into_a_closed_pipe_fails() {
     let server = server();
     let data = data_in(&server.dir);
     let mut command = server.command(&["backup", "--stream", "--data-dir", text(&data)]);

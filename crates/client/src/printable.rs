@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_printed_steers_a_terminal() {
+    fn printed_text_never_controls_the_terminal() {
         assert_eq!(printable("plain é"), "plain é");
         assert_eq!(escaped("{\"a\":\n\t\"é\"}"), "{\"a\":\n\t\"é\"}");
         let json = "{\"a\":\"\u{9b}31m\u{7f}\"}";

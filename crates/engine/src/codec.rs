@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_as_group_by_group(
+        fn any_bytes_are_read_as_if_group_by_group(
             bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0x80..=0xff_u8, 0..2_u8], 0..14),
         ) {
             let mut at = 0;

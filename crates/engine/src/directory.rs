@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn upgrades_are_carried_out_in_order_before_the_present_format_is_noted() {
+    fn upgrades_run_in_order_before_the_present_format_is_stored() {
         let dir = tempfile::tempdir().unwrap();
         let content = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap_or_default();
         upgrade(&RealDisk, dir.path(), &[]).unwrap();

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_ahead_counts_once_it_has_held_for_an_hour() {
+    fn a_step_ahead_counts_after_it_has_lasted_an_hour() {
         let wall = Arc::new(ManualClock::at(at(START)));
         let clock = ExpiryClock::new(wall.clone(), None);
         assert_eq!(clock.now(), at(START));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_and_the_time_that_passes_count_at_once() {
+    fn a_step_back_and_elapsed_time_count_at_once() {
         let wall = Arc::new(ManualClock::at(at(START)));
         let clock = ExpiryClock::new(wall.clone(), None);
         wall.set(at(START + 100 * HOUR));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_goes_on_from_the_stored_time() {
+    fn a_start_continues_from_the_stored_time() {
         let wall = Arc::new(ManualClock::at(at(START + 20 * HOUR)));
         let clock = ExpiryClock::new(wall.clone(), Some(START));
         assert_eq!(clock.now(), at(START));

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_has_its_bytes_however_many_they_are() {
+    fn an_id_of_any_length_keeps_its_bytes() {
         let ids = |hash| {
             let lengths = [1, USUAL_BYTES - 1, USUAL_BYTES, USUAL_BYTES + 1, 1_000];
             lengths.map(|len| ListId::from_bytes(&vec![b'a'; len], ListHash::Of(hash)))

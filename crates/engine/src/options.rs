@@ -132,7 +132,7 @@ mod tests {
 
     /// The documentation states each part as a fraction of the setting. The engine has three quarters of it.
     #[test]
-    fn memory_is_divided_as_the_documentation_says() {
+    fn memory_is_divided_as_documented() {
         for setting in [64 << 20, 1 << 30, 16 << 30] {
             let options = EmbeddedOptions { cache_bytes: setting - setting / 4, ..EmbeddedOptions::new("/data") };
             assert_eq!(3 * options.pending_bytes() as u64, (setting * 9 / 64).min(192 << 20), "{setting}");

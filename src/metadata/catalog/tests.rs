@@ -49,7 +49,7 @@ fn nothing_is_found_before_the_first_snapshot() {
 }
 
 #[test]
-fn an_unknown_version_of_a_known_feature_is_told_apart() {
+fn an_unknown_version_of_a_known_feature_is_distinguished() {
     let catalog = Catalog::default();
     catalog.publish(&definitions(1, &[feature("seen", 1, 1)]), Timestamp::MIN);
     assert_eq!(catalog.version("user", "seen", "v2"), Err(Missing::Version));
@@ -57,7 +57,7 @@ fn an_unknown_version_of_a_known_feature_is_told_apart() {
 }
 
 #[test]
-fn own_changes_that_follow_move_the_revision_on() {
+fn consecutive_local_changes_advance_the_revision() {
     let catalog = Catalog::default();
     catalog.publish(&definitions(4, &[]), Timestamp::MIN);
     own(&catalog, "seen", 5, 5);
@@ -66,7 +66,7 @@ fn own_changes_that_follow_move_the_revision_on() {
 
 /// Otherwise the next reading would begin after the other server's change, and miss it.
 #[test]
-fn an_own_change_does_not_hide_the_one_before_it_of_another_server() {
+fn a_local_change_does_not_hide_an_earlier_one_of_another_server() {
     let catalog = Catalog::default();
     catalog.publish(&definitions(4, &[]), Timestamp::MIN);
     own(&catalog, "seen", 6, 6);
@@ -77,7 +77,7 @@ fn an_own_change_does_not_hide_the_one_before_it_of_another_server() {
 }
 
 #[test]
-fn what_was_read_before_an_own_change_does_not_undo_it() {
+fn a_read_from_before_a_local_change_does_not_undo_it() {
     let catalog = Catalog::default();
     catalog.publish(&definitions(4, &[feature("gone", 1, 1)]), Timestamp::MIN);
     catalog.begin_reading();
@@ -92,7 +92,7 @@ fn what_was_read_before_an_own_change_does_not_undo_it() {
 
 /// As after restoring a backup.
 #[test]
-fn a_store_that_went_back_takes_own_changes_with_it() {
+fn a_store_that_went_back_drops_local_changes() {
     let catalog = Catalog::default();
     catalog.publish(&definitions(4, &[]), Timestamp::MIN);
     catalog.begin_reading();
@@ -106,7 +106,7 @@ fn a_store_that_went_back_takes_own_changes_with_it() {
 
 /// The remaining changes do not show which ones were lost.
 #[test]
-fn a_store_that_went_back_is_to_be_read_as_a_whole() {
+fn a_store_that_went_back_must_be_read_completely() {
     let nothing = Changes { revision: Revision(4), features: Vec::new() };
     let catalog = Catalog::default();
     catalog.publish(&definitions(4, &[]), Timestamp::MIN);
@@ -120,7 +120,7 @@ fn a_store_that_went_back_is_to_be_read_as_a_whole() {
 }
 
 #[test]
-fn own_changes_of_one_feature_are_published_in_their_order() {
+fn local_changes_of_one_feature_are_published_in_order() {
     let catalog = Catalog::default();
     catalog.publish(&definitions(4, &[]), Timestamp::MIN);
     own(&catalog, "seen", 7, 7);
@@ -130,7 +130,7 @@ fn own_changes_of_one_feature_are_published_in_their_order() {
 
 /// The answer to a COMMIT arrived late, after this server had read another server's later deletion.
 #[test]
-fn a_change_that_is_told_of_late_does_not_undo_what_was_read_since() {
+fn a_late_change_does_not_undo_a_later_read() {
     let catalog = Catalog::default();
     let late = feature("seen", 5, 5);
     catalog.publish(&definitions(4, &[feature("seen", 4, 4)]), Timestamp::MIN);
@@ -147,7 +147,7 @@ fn a_change_that_is_told_of_late_does_not_undo_what_was_read_since() {
 
 /// Otherwise a server that cannot read its definitions would become ready with one of them.
 #[test]
-fn a_change_makes_no_catalog_where_none_was_read() {
+fn a_change_creates_no_catalog_before_the_first_read() {
     let catalog = Catalog::default();
     let first = feature("first", 1, 1);
     assert_eq!(catalog.publish_change(Revision(1), &first.id, Some(&first), Timestamp::MIN), Published::Withheld);
@@ -176,7 +176,7 @@ fn a_replaced_snapshot_stays_for_its_readers_only() {
 }
 
 #[test]
-fn a_held_snapshot_stays_as_it_is() {
+fn a_held_snapshot_never_changes() {
     let catalog = Catalog::default();
     catalog.publish(&definitions(1, &[feature("seen", 1, 1)]), Timestamp::MIN);
     let held = catalog.snapshot().unwrap();

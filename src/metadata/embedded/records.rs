@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_damaged_record_is_refused_or_means_what_it_says(at in 0..FEATURE.len(), byte: u8, cut: bool) {
+        fn a_damaged_record_is_refused_or_valid(at in 0..FEATURE.len(), byte: u8, cut: bool) {
             let mut bytes = FEATURE.as_bytes().to_vec();
             bytes[at] = byte;
             bytes.truncate(if cut { at } else { bytes.len() });

@@ -137,7 +137,7 @@ mod tests {
     const RECORD: &str = r#"{"format":1,"id":"00000000000000000000000000000abc","number":7,"state":"running","kind":"purge","entity_type":"user","feature":"seen","targets":[["",2],["v",1]],"lists_per_second":50,"targets_done":1,"place":[9,"u-1"],"lists":12,"erased":null,"created_at_nanos":1,"created_by":"key:feed","on_behalf_of":"alice","updated_at_nanos":2,"holder":"0000000000000000000000000000000f","problem":"away"}"#;
 
     #[test]
-    fn a_job_is_read_as_it_was_written_and_no_other_is_believed() {
+    fn a_job_reads_back_and_other_records_are_refused() {
         let job = read(RECORD.as_bytes()).unwrap();
         assert_eq!(write(&job).unwrap(), RECORD);
         for (part, good, bad) in [

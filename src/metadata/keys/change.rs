@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_keeps_the_secret_before_it_and_may_bring_an_expired_key_back() {
+    fn a_rotation_keeps_the_previous_secret_and_can_renew_an_expired_key() {
         let mut keys = Vec::new();
         make(&mut keys, creation('a', "feed", Some(10)), 1).unwrap();
         assert_eq!(make(&mut keys, rotation('a', None), 9).unwrap(), Some(KeyAction::RotateKey));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_leaves_no_more_time_than_its_caller_may_give() {
+    fn a_rotation_is_bounded_by_the_expiry_of_its_caller() {
         let bounded = |id, nanos: u64| {
             let KeyChange::Rotate { hash, previous_until, expires_at, .. } = rotation(id, None) else { panic!() };
             let (id, expires_by) = (self::id(id), Some(Timestamp::from_nanos(nanos).unwrap()));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_keys_are_made_than_memory_is_meant_for() {
+    fn the_number_of_keys_is_bounded() {
         let mut keys = Vec::new();
         make(&mut keys, creation('a', "feed", None), 1).unwrap();
         let one = keys[0].clone();

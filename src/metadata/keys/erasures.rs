@@ -94,7 +94,7 @@ mod tests {
     const RECORD: &str = r#"{"format":1,"at_nanos":5,"by":"key:feed","on_behalf_of":"alice","action":"erase_entity","target":"entity:user/u-1","details":{"cleared":2}}"#;
 
     #[test]
-    fn an_entry_is_read_as_it_was_written_and_no_other_is_believed() {
+    fn an_entry_reads_back_and_other_records_are_refused() {
         let entry = read(Revision(7), RECORD.as_bytes()).unwrap();
         assert_eq!((write(&entry).unwrap().as_str(), entry.revision), (RECORD, Revision(7)));
         for (part, good, bad) in [

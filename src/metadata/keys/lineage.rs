@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_given_again_leads_to_the_key_that_had_it_then() {
+    fn a_reused_name_leads_to_the_key_of_that_time() {
         let keys = [
             key('a', "ops", "local", 10),
             key('b', "first", "key:ops", 15),

@@ -201,14 +201,14 @@ mod tests {
     const RECORD: &str = r#"{"id":"0123456789ab","name":"feed","roles":["reader","editor"],"scopes":["user.*"],"hash":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=","previous":["AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=",9],"created_at_nanos":1,"created_by":"local","expires_at_nanos":5,"rotated_at_nanos":4,"revoked_at_nanos":null,"revision":7}"#;
 
     #[test]
-    fn a_key_is_read_as_it_was_written() {
+    fn a_key_reads_back() {
         let key = read(RECORD.as_bytes()).unwrap();
         assert_eq!(write(&key).unwrap(), RECORD);
         assert!(!shown(&key).to_string().contains("AQEB"), "the audit trail has no hash");
     }
 
     #[test]
-    fn limits_are_read_as_they_were_written() {
+    fn limits_read_back() {
         let limited = RECORD.replacen("\"revision\":7", "\"limits\":[[5,50],null],\"revision\":7", 1);
         let key = read(limited.as_bytes()).unwrap();
         assert_eq!(key.limits, RateLimits { requests: Some(Rate::new(5, Some(50)).unwrap()), items: None });
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_as_it_was_written() {
+    fn an_entry_reads_back() {
         let key = read(RECORD.as_bytes()).unwrap();
         let by = author("key:feed".to_owned(), Some("alice".to_owned())).unwrap();
         let (id, name, after) = (key.id, key.name.clone(), Some(shown(&key)));

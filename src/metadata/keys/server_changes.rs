@@ -101,7 +101,7 @@ mod tests {
     const RECORD: &str = r#"{"format":1,"at_nanos":5,"by":"key:ops","on_behalf_of":"alice","action":"change_log","target":"log","before":{"access":"all"},"after":{"access":"off"}}"#;
 
     #[test]
-    fn an_entry_is_read_as_written_and_a_broken_one_is_refused() {
+    fn an_entry_reads_back_and_a_broken_one_is_refused() {
         let entry = read(Revision(7), RECORD.as_bytes()).unwrap();
         assert_eq!((write(&entry).unwrap().as_str(), entry.revision), (RECORD, Revision(7)));
         for (part, good, bad) in [

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_is_unpacked_as_it_was() {
+    fn a_packed_feature_unpacks_unchanged() {
         let mut packed = PackedFeatures::default();
         let features = [full(), feature("user", ""), feature("user", "seen")];
         features.iter().for_each(|feature| packed.insert(feature));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_found_out_and_never_panics() {
+    fn damage_is_detected_without_a_panic() {
         let whole = pack(&full());
         for len in 0..whole.0.len() {
             assert!(unpack(&Packed(whole.0[..len].into())).is_none(), "cut at {len}");

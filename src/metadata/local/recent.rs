@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_after_a_revision_are_told_as_long_as_they_are_known() {
+    fn changes_after_a_revision_are_returned_while_they_are_known() {
         let mut recent = RecentChanges::since(Revision(5));
         assert_eq!((recent.after(Revision(4)), recent.after(Revision(5))), (None, Some(vec![])));
         for (revision, name) in [(6, "b"), (8, "a"), (9, "b")] {

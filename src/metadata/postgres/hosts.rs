@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_driver_is_told_what_the_url_says() {
+    fn the_driver_gets_the_parameters_of_the_url() {
         let url = "postgres://us%40er:p%3A%2F@db.internal,[::1]:3,%2Frun%2Fpg/d%20b?sslmode=require\
                    &options=-c%20geqo%3Doff&application_name=mine";
         let hosts = Hosts::parse(url, "liststore").ok().unwrap();

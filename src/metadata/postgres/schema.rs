@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn landed_migrations_never_change() {
+    fn released_migrations_never_change() {
         let known: Vec<_> = migrations().into_iter().map(|m| (m.version, hex(&m.checksum))).collect();
         let landed: Vec<_> = LANDED.into_iter().map(|(version, checksum)| (version, checksum.to_owned())).collect();
         assert_eq!(known, landed);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_told_apart_by_its_migrations() {
+    fn a_schema_is_recognized_by_its_migrations() {
         let known = [(1, "one", "SELECT 1"), (2, "two", "SELECT 2")].map(migration);
         let applied = known.clone().map(|migration| (migration.version, migration.checksum.to_vec()));
         let compare = |applied: &[_], served_from| compare(&known, applied, served_from);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn items_in_files_are_freed_once_no_reader_has_them_and_little_by_little() {
+    fn flushed_items_are_freed_gradually_once_no_reader_uses_them() {
         let pending = Memtable::new(Position::start_of(1));
         for n in 0..1_000_u64 {
             let list = ListId::from_bytes(&n.to_le_bytes(), ListHash::Token);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_after_its_time_and_not_with_each_piece_of_work() {
+    fn a_turn_ends_after_its_time_not_after_each_step() {
         let (asked, mut calls) = (Cell::new(0), 0_u64);
         let mut give_way = give_way();
         let began = Instant::now();
@@ -102,7 +102,7 @@ mod tests {
 
     /// If each turn costs a time slice of another thread.
     #[test]
-    fn it_is_held_up_no_more_than_so_many_times_as_long_as_it_works() {
+    fn pauses_are_bounded_by_a_multiple_of_the_work() {
         let ms = Duration::from_millis;
         let mut give_way = give_way();
         let (mut worked, mut held_up) = (Duration::ZERO, Duration::ZERO);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_time_without_neighbours_is_not_made_up_for() {
+    fn idle_time_is_not_credited() {
         let mut give_way = give_way();
         give_way.account(Duration::from_secs(600), Duration::ZERO);
         give_way.account(Duration::ZERO, 2 * SAVED_MAX);

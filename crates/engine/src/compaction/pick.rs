@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_merged_when_the_newer_outweigh_the_oldest() {
+    fn all_files_are_compacted_when_the_newer_ones_outweigh_the_oldest() {
         assert_eq!(picked(&[]), None);
         assert_eq!(picked(&[4]), None);
         assert_eq!(picked(&[4, 4]), Some(0..2));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn four_of_a_size_are_merged() {
+    fn four_files_of_one_size_are_compacted() {
         assert_eq!(picked(&[4, 4, 4, 100]), None);
         assert_eq!(picked(&[4, 4, 4, 4, 100]), Some(0..4));
         assert_eq!(picked(&[4, 4, 4, 4, 16, 100]), Some(0..5));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn files_never_pile_up_however_their_sizes_fall() {
+    fn files_never_pile_up_at_any_sizes() {
         // Each newer run a little smaller, the oldest larger than all of them.
         let falling: Vec<u64> = (100..100 + RUNS_MAX as u64 / 2 - 1).chain([1_000_000]).collect();
         assert_eq!(picked(&falling[1..]), None);
@@ -137,7 +137,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn the_flusher_never_waits_for_a_merge_that_does_not_come(
+        fn the_flusher_only_waits_for_compactions_that_run(
             sizes in proptest::collection::vec(1_u64..1_000_000, RUNS_MAX..RUNS_MAX + 4),
         ) {
             let range = picked(&sizes);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_is_full_of_dead_items_is_rewritten() {
+    fn a_partition_full_of_dead_items_is_rewritten() {
         let sound = Weight { bytes: 100, items: 100, ..Weight::default() };
         let pick_two = |newer: Weight, oldest: Weight, scarce| pick(&[Weight { bytes: 1, ..newer }, oldest], scarce);
         assert_eq!(pick_two(sound, sound, true), None);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_taken_over_if_nothing_lies_between_its_first_and_its_last_item() {
+    fn a_file_is_adopted_if_no_other_item_lies_within_it() {
         let newer = hot(&[(HOT, &[(30, 1), (20, 1)])]);
         let of = |older: &[Item]| ask(&[&[newer], &[hot(&[(HOT, older)])]], None, 1, true);
         assert_eq!(of(&[(19, 1), (10, 1)]), last(20, 1));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_timestamps_the_digests_tell() {
+    fn digests_order_items_with_equal_timestamps() {
         let mut values = [1_u8, 2];
         values.sort_by_key(|value| std::cmp::Reverse(ValueDigest::of(&[*value; 100])));
         let [first, second] = values;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_which_something_was_consumed_is_not_taken_over() {
+    fn a_partly_consumed_file_is_not_adopted() {
         let file = [hot(&[(HOT, &[(30, 1), (20, 1)])]), hot(&[(HOT, &[(19, 1), (10, 1)])])];
         let behind = |timestamp| ask(&[&file], Some((timestamp, 1)), 1, true);
         assert_eq!(behind(31), last(20, 1));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_something_of_another_list_is_not_taken_over() {
+    fn a_file_with_another_list_is_not_adopted() {
         let older = hot(&[(HOT, &[(10, 1)])]);
         let items: &[Item] = &[(30, 1)];
         assert!(is_taken_over(hot(&[(HOT, items)]), older));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_which_something_may_go_or_that_is_small_is_rewritten() {
+    fn a_small_file_or_one_with_dead_items_is_rewritten() {
         let older = hot(&[(HOT, &[(10, 1)])]);
         let newer = hot(&[(HOT, &[(30, 1), (20, 1)])]);
         assert!(is_taken_over(newer, older));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_long_list_are_of_about_one_size() {
+    fn the_files_of_a_long_list_have_about_one_size() {
         assert_eq!(file_bytes_of_list(99, 400), None);
         assert_eq!(file_bytes_of_list(100, 400), Some(103));
         assert_eq!(file_bytes_of_list(LARGE_BYTES, u64::MAX), Some(LARGE_BYTES / 32 * 33));

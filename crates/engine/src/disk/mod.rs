@@ -233,7 +233,7 @@ mod tests {
 
     /// Like the duplicate of a program that another thread is about to start.
     #[test]
-    fn a_lock_ends_with_its_guard_whoever_has_a_duplicate_of_its_file() {
+    fn a_lock_ends_with_its_guard_despite_duplicates_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let file = File::create(&path).unwrap();

@@ -96,7 +96,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn adds_end_with_the_reserve_and_what_is_pending_still_there() {
+    fn adds_stop_while_space_remains_for_pending_writes() {
         let room = Room::default();
         let at = |free, pending| room.note(Some(Space { free: free * MIB, total: 80 * MIB }), MIB, pending * MIB);
         assert!(!at(40, 20) && !at(30, 20) && !room.is_low());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_disk_keeps_no_share() {
+    fn the_reserve_of_a_large_disk_is_bounded() {
         let total = 4 << 40;
         assert_eq!(reserve(Space { free: 0, total }, 256 * MIB), 64 * MIB + 1_024 * MIB);
     }

@@ -234,7 +234,7 @@ mod tests {
     /// A compaction that is abandoned for a wider one may leave runs that it consumed further. With the nearer place,
     /// deleted items would reappear.
     #[test]
-    fn the_later_of_two_places_is_the_one_that_leaves_out_more() {
+    fn the_later_of_two_positions_skips_more() {
         let list = |name: &[u8]| ListId::from_bytes(name, ListHash::Of(|bytes| bytes.len() as u64));
         let item = |timestamp, value: &[u8]| Some((timestamp, ValueDigest::of(value)));
         let mut digests = [ValueDigest::of(b"a"), ValueDigest::of(b"b")];

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_copied_count_as_their_items_do_and_are_never_long() {
+    fn copied_rows_count_as_their_items_and_stay_short() {
         let dir = tempfile::tempdir().unwrap();
         let list = ListId::from_bytes(b"list", HASH);
         let file = |id| {
@@ -371,7 +371,7 @@ mod tests {
 
     /// 63 kB in the log must not become 63 MB in a file.
     #[test]
-    fn a_long_value_that_many_items_share_is_written_a_few_times() {
+    fn a_long_value_shared_by_many_items_is_written_few_times() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = FileWriter::create(&RealDisk, dir.path(), 1, 0).unwrap();
         let list = ListId::from_bytes(b"list", HASH);

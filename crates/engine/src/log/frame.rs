@@ -287,7 +287,7 @@ mod tests {
 
     /// Every later version reads the data of earlier ones.
     #[test]
-    fn the_format_stays_as_it_is() {
+    fn the_format_never_changes() {
         let durable = Position::new(1, 4_096);
         let header = SegmentHeader { number: 7, salt: SALT, durable, store: None };
         let expected = "4c4953544c4f47010700000000000000efcdab89674523010010000001000000\
@@ -330,7 +330,7 @@ mod tests {
 
     /// Segments are reused without being wiped.
     #[test]
-    fn a_frame_of_another_segment_or_place_is_none() {
+    fn a_frame_of_another_segment_or_position_is_refused() {
         let mut frame = FrameBuffer::of(Kind::Seal);
         let bytes = frame.seal(SALT, 64, Position::new(0, 64)).to_vec();
         let at = |place: usize| [vec![0; place], bytes.clone()].concat();

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_leave_room_for_removals_and_the_other_way_round() {
+    fn adds_and_removals_leave_room_for_each_other() {
         let change = |bytes: usize| Changes::of(list(b"a"), Change::Row(vec![0; bytes].into()), 0);
         for (filled, other) in [(QueueShare::Adds, QueueShare::Removals), (QueueShare::Removals, QueueShare::Adds)] {
             let queue = CommitQueue::new(64 << 10);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_takes_room_for_all_its_lists_and_changes_no_more_than_some() {
+    fn a_write_takes_room_for_all_its_lists_within_a_bound_of_changes() {
         let changing = |lists: usize| {
             let lists = (0..lists).map(|i| (list(format!("list {i}").as_bytes()), Change::Clear, 0));
             Changes::of_each(lists).unwrap()
@@ -445,7 +445,7 @@ mod tests {
 
     /// The next writer to a list must see the left writes of the previous one.
     #[tokio::test]
-    async fn writes_are_left_alone_from_when_nobody_waits_for_them_until_they_are_through() {
+    async fn writes_without_a_waiting_caller_are_left_until_complete() {
         let queue = CommitQueue::new(64 << 10);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
         let commit = || {

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_takes_the_item_that_another_one_of_its_member_replaces_and_else_ends_the_table() {
+    fn a_digest_replaces_the_item_of_its_member_or_ends_the_table() {
         let (set, indexes) = (ListId::from_bytes(b"s", HASH), MemberIndexes::new(1 << 20));
         let value = [b'm'; 40];
         let row = |put: Option<u64>, deleted: u64| {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_made_once_looking_up_has_cost_as_much_and_of_what_is_worth_it() {
+    fn tables_are_built_once_lookups_have_cost_as_much() {
         let indexes = MemberIndexes::new(8 << 20);
         let due_after = |members| indexes.due_after(7, members).map(|worth| (worth.items_max, worth.bytes_max));
         let items = |looks: u64| Some((looks * ITEMS_PER_LOOK, 1 << 20));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_tables_is_bounded_and_one_that_has_grown_much_is_made_anew() {
+    fn memory_of_tables_is_bounded_and_a_grown_table_is_rebuilt() {
         let (indexes, bytes) = (MemberIndexes::new(64 << 10), 64 << 10 >> 2);
         let sets: Vec<_> = (0..100).map(|n| ListId::from_bytes(format!("s{n}").as_bytes(), HASH)).collect();
         for set in &sets {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_takes_nearly_all_that_there_is_for_tables_is_kept() {
+    fn a_table_that_nearly_fills_the_memory_for_tables_is_kept() {
         let (indexes, set) = (MemberIndexes::new(64 << 10), ListId::from_bytes(b"s", HASH));
         let mut builder = RowBuilder::default();
         builder.push(2, 9, false, &vec![b'x'; 14 << 10]);

@@ -320,7 +320,7 @@ mod tests {
     /// This runs on the log's thread, for which every other list's writes wait. With a digest for each comparison these
     /// adds once took 20 s.
     #[test]
-    fn an_add_to_a_list_of_ties_digests_no_more_than_it_merges() {
+    fn an_add_to_a_list_of_ties_digests_only_merged_items() {
         let pending = Memtable::new(Position::start_of(1));
         let (mut digested_most, mut digests_all) = (0, 0);
         for add in 0..64_u64 {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_malformed_stays_as_it_is() {
+    fn a_malformed_row_is_left_unchanged() {
         let pending = Memtable::new(Position::start_of(1));
         let mut row = RowBuilder::default();
         (0..300).for_each(|n| row.push(1_000 - n, 0, true, b"value"));

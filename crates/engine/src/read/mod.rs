@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_take_turns_by_what_they_read_and_come_to_their_end() {
+    fn reads_take_turns_by_bytes_and_all_end() {
         let list = ListId::from_bytes(b"list", HASH);
         for (items, value_len, expected) in [(100, 10, 1), (10_000, 10, 5), (20, 64 << 10, 20)] {
             let value = vec![7; value_len];

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_read_is_served_although_long_ones_take_all_threads_and_never_end() {
+    fn a_short_read_is_served_while_endless_reads_hold_all_threads() {
         with_pool(2, async |pool| {
             let ends = Arc::new(AtomicBool::new(false));
             let walk = || {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_read_goes_on_although_short_ones_come_all_the_time() {
+    fn a_long_read_continues_despite_constant_short_reads() {
         with_pool(1, async |pool| {
             let turns = Arc::new(AtomicU32::new(0));
             let counted = turns.clone();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_nobody_waits_for_any_more_ends() {
+    fn an_abandoned_read_ends() {
         with_pool(1, async |pool| {
             let (began, begun) = oneshot::channel();
             let mut began = Some(began);

@@ -439,7 +439,7 @@ mod tests {
 
     /// Each page begins in the middle of the ties, and must not digest all earlier ones.
     #[test]
-    fn a_walk_of_pages_among_ties_digests_each_item_a_few_times() {
+    fn a_walk_among_ties_digests_each_item_a_few_times() {
         let list = ListId::from_bytes(b"list", HASH);
         let pending = Memtable::new(Position::start_of(1));
         for row in ties() {

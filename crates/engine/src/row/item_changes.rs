@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_one_moment_are_told_apart_and_the_last_word_holds() {
+    fn items_of_one_moment_are_distinct_and_the_last_change_wins() {
         let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         let value = |text: &'static str| Bytes::from_static(text.as_bytes());
         let key = |nanos, text: &str| ItemKey::new(at(nanos), ValueDigest::of(text.as_bytes()));

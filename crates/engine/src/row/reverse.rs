@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_kept_two_hours_longer_than_its_item() {
+    fn an_entry_outlives_its_item_by_two_hours() {
         const HOURS: u64 = 3_600_000_000_000;
         for (timestamp, expires_at, expected) in
             [(7, 9, 9 + 2 * HOURS), (1 << 60, (1 << 60) + HOURS, (1 << 60) + 3 * HOURS), (7, u64::MAX, u64::MAX)]
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_one_life_share_it_and_those_that_are_put_and_go_stay() {
+    fn entries_of_one_expiry_share_it_across_puts_and_deletions() {
         let names: Vec<_> = (0..1_000_u64).map(|n| format!("member-{n}")).collect();
         let entries = |life: u64| {
             let entry = |(n, name): (u64, &String)| entry(name.as_bytes(), 1_000 * n, 1_000 * n + life);
@@ -213,7 +213,7 @@ mod tests {
 
     /// In the order of pages, which is the order of Base64.
     #[test]
-    fn a_pointer_begins_before_all_items_that_it_may_mean_and_behind_all_others() {
+    fn a_pointer_lies_directly_before_the_items_it_may_mean() {
         for n in 0..2_000_u64 {
             let digest = ValueDigest::of(&n.to_be_bytes());
             let Start { ceiling, below } = Pointer::to(5, &digest).start();

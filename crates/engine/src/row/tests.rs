@@ -19,7 +19,7 @@ fn unpack(row: Bytes) -> Result<Vec<(u64, u64, bool, Bytes)>, Malformed> {
 }
 
 #[test]
-fn a_short_value_a_second_apart_takes_few_bytes() {
+fn short_values_one_second_apart_take_few_bytes() {
     let mut builder = RowBuilder::default();
     for i in 0..100_u64 {
         let time = 1_700_000_000_000_000_000 - i * 1_000_000_000;
@@ -41,7 +41,7 @@ fn equal_values_are_written_once() {
 }
 
 #[test]
-fn a_deleted_item_has_the_digest_of_a_long_value_and_stands_where_the_item_would() {
+fn a_deleted_item_has_the_digest_and_position_of_its_item() {
     let (long, short) = ([7; 60_000], [7; DIGEST_LEN]);
     let deleted = |value: &[u8]| {
         let mut builder = RowBuilder::default();
@@ -81,7 +81,7 @@ fn a_deleted_item_has_the_digest_of_a_long_value_and_stands_where_the_item_would
 }
 
 #[test]
-fn a_row_without_items_is_a_row() {
+fn a_row_without_items_is_valid() {
     assert_eq!(unpack(RowBuilder::default().finish()), Ok(vec![]));
 }
 
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_are_joined_and_appended_as_their_items_would_be(
+    fn joined_rows_equal_rows_of_the_joined_items(
         mut items in prop::collection::vec((0_u64..1_000, 0_u64..2, any::<bool>(), prop::collection::vec(0_u8..3, 0..3)), 2..40),
         cut in 1_usize..39,
         older_max in 1_usize..40,

@@ -249,7 +249,7 @@ mod tests {
     /// Counts walked items, independently of the machine. (Merging rows is excluded, because adds to any list cost
     /// that.)
     #[test]
-    fn finding_members_of_a_long_set_in_memory_is_hardly_more_work_than_in_a_short_one() {
+    fn finding_members_in_memory_costs_about_the_same_in_long_sets() {
         let mut walked = Vec::new();
         for members in [100_u64, 100_000] {
             let set = Set::new();
@@ -274,7 +274,7 @@ mod tests {
 
     /// Members that share a place, and items that share a timestamp, are distinguished.
     #[test]
-    fn all_of_many_members_of_one_moment_are_found_each_by_itself() {
+    fn each_of_many_members_of_one_moment_is_found() {
         let set = Set::new();
         set.add((0..2_000).map(|n| (7, name(n))));
         let asked: Vec<_> = (0..3_000).map(|n| name(n * 7 % 3_000)).collect();

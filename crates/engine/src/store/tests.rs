@@ -136,7 +136,7 @@ fn a_change_appears_to_short_and_long_reads_at_one_moment() {
 /// Such a read once read the memtable only at its turn, possibly during a change. So it showed an item that the
 /// head, and the next read, did not show yet.
 #[test]
-fn a_read_whose_turn_comes_during_a_change_does_not_show_it_before_the_head_does() {
+fn a_read_during_a_change_shows_it_no_earlier_than_the_head() {
     let mut stage = Stage::set(true);
     let (go_on, held) = mpsc::sync_channel::<()>(0);
     let (busy, is_busy) = mpsc::sync_channel(0);

@@ -26,7 +26,7 @@ fn walked(database: &Database, filter: &AuditFilter, most: usize) -> (Vec<u64>, 
 }
 
 #[tokio::test]
-async fn a_page_of_the_audit_trail_costs_what_a_page_costs() {
+async fn a_page_of_the_audit_trail_reads_only_its_entries() {
     const CHANGES: u64 = 400;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(FILE_NAME);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_damaged_file_is_found_out_or_reads_as_it_was() {
+async fn a_damaged_file_is_detected_or_reads_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(FILE_NAME);
     let store = open(dir.path()).unwrap();

@@ -117,7 +117,7 @@ impl StorageBackend for Forgetful {
 /// One sync fails, the first or any later one, while the file is created, opened or changed. The store recovers or
 /// restarts, and then the power is lost.
 #[tokio::test]
-async fn what_was_acknowledged_after_a_failed_sync_outlives_a_loss_of_power() {
+async fn changes_acknowledged_after_a_failed_sync_survive_a_loss_of_power() {
     for syncs in 0.. {
         let mut file = Forgetful::default();
         file.fail_sync_after(syncs);

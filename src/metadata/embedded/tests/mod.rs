@@ -57,7 +57,7 @@ fn refusal(dir: &Path) -> String {
 }
 
 #[test]
-fn a_second_opener_is_told_that_the_file_is_in_use() {
+fn a_second_open_reports_that_the_file_is_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path()).unwrap();
     assert!(matches!(open(dir.path()), Err(OpenError::Locked { .. })));
@@ -66,7 +66,7 @@ fn a_second_opener_is_told_that_the_file_is_in_use() {
 }
 
 #[test]
-fn foreign_and_newer_files_are_refused_and_left_alone() {
+fn foreign_and_newer_files_are_refused_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(FILE_NAME);
 
@@ -122,7 +122,7 @@ async fn a_broken_record_is_named() {
 }
 
 #[tokio::test]
-async fn a_backup_of_a_store_in_use_holds_all_that_was_acknowledged() {
+async fn a_backup_of_a_store_in_use_has_all_acknowledged_changes() {
     let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(dir.path()).unwrap();
     store.create_feature(new_feature(), context()).await.unwrap();

@@ -29,7 +29,7 @@ async fn names(store: &impl MetadataStore) -> (u64, Vec<String>) {
 }
 
 #[tokio::test]
-async fn they_share_a_sync_and_each_has_its_own_outcome() {
+async fn changes_share_a_sync_and_have_separate_outcomes() {
     let file = Forgetful::default();
     let store = file.open().unwrap();
     store.create_feature(named("a"), context()).await.unwrap();
@@ -50,7 +50,7 @@ async fn they_share_a_sync_and_each_has_its_own_outcome() {
 }
 
 #[tokio::test]
-async fn a_failure_fails_those_that_it_concerns() {
+async fn a_failure_fails_only_its_changes() {
     let (path, left) = (tempfile::tempdir().unwrap(), Arc::new(AtomicI64::new(PLENTY)));
     let store = open_on_failing_disk(path.path().join(FILE_NAME), &left);
     store.create_feature(named("a"), context()).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_failure_fails_those_that_it_concerns() {
 
 /// A crash leaves any part of a commit's writes.
 #[tokio::test]
-async fn a_crash_at_any_moment_leaves_all_of_them_or_none() {
+async fn a_crash_at_any_moment_leaves_all_changes_or_none() {
     let file = Forgetful::default();
     let store = file.open().unwrap();
     store.apply_together(creations(&["a", "b"])).await.into_iter().for_each(|made| drop(made.unwrap()));
@@ -131,7 +131,7 @@ async fn a_store_settles_when_it_is_closed_and_again_after_a_failure() {
 
 /// As with a file whose last transaction is damaged: readers that have read the lost change read everything.
 #[tokio::test]
-async fn a_file_that_went_back_is_told_of_to_whoever_knows_more() {
+async fn a_file_that_went_back_is_reported_to_readers_of_later_revisions() {
     let file = Forgetful::default();
     let store = file.open().unwrap();
     store.create_feature(named("a"), context()).await.unwrap();
@@ -158,7 +158,7 @@ async fn a_file_that_went_back_is_told_of_to_whoever_knows_more() {
 
 /// A sync fails, or the power is lost, after other changes were acknowledged.
 #[tokio::test]
-async fn what_was_acknowledged_outlives_a_loss_of_power() {
+async fn acknowledged_changes_survive_a_loss_of_power() {
     let file = Forgetful::default();
     let store = file.open().unwrap();
     for batch in 0..5 {

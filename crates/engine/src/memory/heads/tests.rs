@@ -46,7 +46,7 @@ fn seen_times(heads: &Heads, list: &ListId) -> Option<Vec<u64>> {
 
 /// Otherwise an acknowledged add would be missing from all gets until the list changes again.
 #[test]
-fn what_was_read_before_a_change_does_not_become_the_head() {
+fn a_read_from_before_a_change_does_not_become_the_head() {
     let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
     let (before, ()) = heads.between_changes(&list, || ());
     let mut applied = false;
@@ -92,7 +92,7 @@ fn changes_of_several_lists_appear_in_heads_at_one_moment() {
 
 /// Otherwise a read would show an item that an earlier one omitted.
 #[test]
-fn a_list_has_no_head_while_items_are_taken_away_behind_it() {
+fn a_list_has_no_head_during_a_removal_behind_it() {
     let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
     let state = || heads.between_changes(&list, || ()).0;
     let before = state();
@@ -111,7 +111,7 @@ fn a_list_has_no_head_while_items_are_taken_away_behind_it() {
 
 /// Otherwise a reader could see a change behind the head before the head shows it.
 #[test]
-fn no_change_begins_while_a_reader_looks() {
+fn no_change_begins_during_a_read() {
     let (heads, list) = (Heads::new(1 << 20), ListId::from_bytes(b"a", HASH));
     let changed = AtomicBool::new(false);
     std::thread::scope(|scope| {
