@@ -100,7 +100,7 @@ pub fn entity_id(raw: &str, out: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// Selects the members with these names from an object, and ignores all others.
+/// Selects the members with these names from an object, and ignores the rest.
 fn pick<'a>(line: &'a [u8], names: &[String]) -> Result<Vec<Option<&'a RawValue>>, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let mut found = vec![None; names.len()];

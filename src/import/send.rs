@@ -28,7 +28,7 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 pub struct Pace {
     /// Adds that may be in flight.
     pub concurrency: usize,
-    /// Whether rows come little by little, as from a pipe, so that groups are sent by age.
+    /// Whether rows come gradually, as from a pipe, so that groups are sent by age.
     pub is_live: bool,
 }
 

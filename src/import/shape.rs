@@ -9,7 +9,7 @@ use crate::definition::VersionProperties;
 use crate::domain::{MemberKey, Timestamp, ValueType};
 use crate::typed_times::{TimeReader, TimestampUnit, TypedTime};
 
-/// The columns to read; all others are ignored.
+/// The columns to read; the rest are ignored.
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub entity_id: String,
