@@ -213,7 +213,7 @@ impl Shared {
     }
 
     fn items(&self) -> Result<&Arc<dyn FileBackup>, BackupError> {
-        self.items.as_ref().map_err(|reason| BackupError::Unsupported(*reason))
+        self.items.as_ref().map_err(|reason| BackupError::Unsupported(reason))
     }
 
     fn is_stopping(&self) -> bool {

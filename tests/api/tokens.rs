@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::client::{Answer, Api, api_with};
-use super::issuers::{ISSUER, Issued, Issuer, Says, claims, key_set, settings};
+use super::issuers::{ISSUER, Issued, Issuer, Says, claims, key_set};
 use super::sockets::PATIENCE;
 use super::test_tokens::{Signer, header, message, signed, with, with_signature};
 

@@ -8,7 +8,7 @@ use liststore::items::cql::{migrate, rebuild_directories};
 use liststore::items::{Bounds, OpContext, Range, Removal};
 use scylla::client::session::Session;
 use scylla::errors::DbError;
-use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
+use scylla_proxy::{Condition, RequestReaction, RequestRule};
 
 use crate::buckets::{DAY, add, ago, at, directory, fresh, page, partition, reads};
 use crate::cassandra::shared_options;

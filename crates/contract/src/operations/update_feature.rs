@@ -53,8 +53,8 @@ const FIXED_OF_FEATURE: [(&str, &str); 3] = [
 
 impl FeaturePatch {
     pub fn read(body: &[u8]) -> Result<Self, Problem> {
-        let (patch, properties): (Self, _) = change_with_properties(body, Annotations::NAMES, &FIXED_OF_FEATURE)?;
-        Ok(Self { properties, annotations: Annotations::of(body)?, ..patch })
+        let (Self { .. }, properties) = change_with_properties(body, Annotations::NAMES, &FIXED_OF_FEATURE)?;
+        Ok(Self { properties, annotations: Annotations::of(body)? })
     }
 
     pub fn is_empty(&self) -> bool {

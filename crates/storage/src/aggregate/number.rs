@@ -203,7 +203,7 @@ fn quotient(dividend: i128, divisor: u64) -> f64 {
     let magnitude = dividend.unsigned_abs();
     let shift = magnitude.leading_zeros();
     let (dividend_up, divisor) = (magnitude << shift, u128::from(divisor));
-    let whole = dividend_up / divisor | u128::from(!dividend_up.is_multiple_of(divisor));
+    let whole = (dividend_up / divisor) | u128::from(!dividend_up.is_multiple_of(divisor));
     let rounded = whole as f64 * power(-i64::from(shift));
     if dividend < 0 { -rounded } else { rounded }
 }

@@ -207,7 +207,11 @@ fn windows_do_not_depend_on_each_other() {
         };
         let together = shown(&windows);
         for (window, found) in windows.iter().zip(&together) {
-            assert_eq!(shown(std::slice::from_ref(window)), [found.clone()], "{value_type} {window} {others}");
+            assert_eq!(
+                shown(std::slice::from_ref(window)),
+                std::slice::from_ref(found),
+                "{value_type} {window} {others}"
+            );
         }
         // Windows with the same bounds.
         assert_eq!((&together[3].results, &together[3].groups), (&together[8].results, &together[8].groups));
