@@ -22,7 +22,7 @@ const PURGE_DELAY_MS: c_long = 10_000;
 
 fn main() -> ExitCode {
     keep_free_memory();
-    liststore::cli::run(std::env::args_os(), release_free_memory)
+    liststore::cli::run(std::env::args_os())
 }
 
 /// Sets the delay, unless the environment sets it (`MIMALLOC_PURGE_DELAY`).
@@ -30,14 +30,6 @@ fn main() -> ExitCode {
 fn keep_free_memory() {
     // SAFETY: no other thread runs yet that might read or set an option. mimalloc ignores an unknown option.
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS) };
-}
-
-/// Returns free memory to the system now. An idle server would keep the memory that only its start needed, because free
-/// memory is returned when a thread next frees or asks for more.
-#[expect(unsafe_code, reason = "mimalloc returns memory by its C interface alone")]
-fn release_free_memory() {
-    // SAFETY: any thread may call it at any time. It touches no memory in use.
-    unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
 #[cfg(test)]

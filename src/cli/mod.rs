@@ -164,8 +164,8 @@ fn wrapped(about: &str) -> Vec<String> {
     lines
 }
 
-/// Runs one command to its end. A server calls `release_memory` after its start.
-pub fn run(arguments: impl IntoIterator<Item = OsString>, release_memory: fn()) -> ExitCode {
+/// Runs one command to its end.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let as_json = mistakes::asks_for_json(&arguments);
     let parsed = commands().try_get_matches_from(&arguments);
@@ -188,16 +188,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, release_memory: fn()) 
     if !matches!(command_line.command, Command::Serve(_)) {
         environment::unknown(&CommandLine::command()).iter().for_each(|warning| failure::warn(warning));
     }
-    match command_line.command.run(release_memory) {
+    match command_line.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(as_json),
     }
 }
 
 impl Command {
-    fn run(self, release_memory: fn()) -> Result<(), Failure> {
+    fn run(self) -> Result<(), Failure> {
         match self {
-            Self::Serve(arguments) => serve::run(&arguments, release_memory),
+            Self::Serve(arguments) => serve::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
             Self::Backup(arguments) => backup::run(&arguments),
             Self::Restore(arguments) => restore::run(&arguments),

@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     print_config: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, release_memory: fn()) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.settings.load_logged()?.settings;
     if arguments.print_config {
         let text = settings.to_toml().map_err(|e| Failure::failed(format!("cannot write the settings: {e}")))?;
@@ -54,11 +54,7 @@ pub(super) fn run(arguments: &Arguments, release_memory: fn()) -> Result<(), Fai
     for warning in environment::unknown(&super::CommandLine::command()) {
         tracing::warn!("{warning}");
     }
-    let on_ready = move |ready| {
-        release_memory();
-        announce(ready);
-    };
-    app::run(settings, Arc::clone(&log), on_ready).map_err(|error| {
+    app::run(settings, Arc::clone(&log), announce).map_err(|error| {
         log.last_words(&error.to_string());
         Failure::Told
     })
