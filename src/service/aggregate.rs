@@ -81,6 +81,7 @@ fn refused(input: Option<&AggregateInput>, failure: AggregateFailure) -> Service
             "the distinct values, groups and results need too much memory: use shorter windows, fewer aggregates or a \
              filter, or group by a property with fewer values",
         ),
+        AggregateFailure::Late => return ServiceError::DeadlineExceeded { outcome_unknown: false },
         AggregateFailure::Damaged => return ServiceError::Damaged("a stored value is not of its type".to_owned()),
     };
     ServiceError::malformed(&problem)

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use liststore_contract::domain::ListKey;
-use liststore_storage::collect::Collect;
+use liststore_storage::collect::{Collect, Next};
 use liststore_storage::{AggregateOutcome, Aggregation, Aggregator, OpContext, StoreError};
 
 use super::collect::page;
+use super::collect::turn::Turn;
 use super::list_id::BorrowedListId;
 use super::read::Scan;
-use super::row::merge;
 use super::row::seek::Start;
+use super::row::{RowCursor, merge};
 use super::session::{EmbeddedSession, Looked};
 
 /// The longest list in memory that is aggregated on the arbiter itself, in bytes: each item takes work, and other
@@ -34,9 +35,10 @@ impl EmbeddedSession {
         let mut aggregator = Aggregator::new(aggregation, op, list.identity());
         if let Some(row) = engine.heads.whole(BorrowedListId::of(list.borrowed(), engine.options.list_hash)) {
             let inline = is_short(row.len(), &aggregator);
+            let mut cursor = RowCursor::new(row).map_err(|_| merge::broken())?;
             let turn = move || {
-                let collected = page::collect_row(row.clone(), &mut aggregator);
-                Some(collected.map(|_| aggregator.finish()).ok_or_else(merge::broken))
+                let collected = page::collect_rest(&mut cursor, &mut aggregator, &mut Turn::new());
+                collected.map(|next| (next == Next::Done).then(|| aggregator.finish())).transpose()
             };
             return self.read(op, inline, turn).await;
         }

@@ -33,6 +33,9 @@ use super::row::seek::Start;
 
 /// The largest list in memory that is read on the arbiter itself, in bytes.
 const INLINE_BYTES_MAX: usize = 256 << 10;
+/// The most turns of a read on the arbiter itself. Items of few bytes can share a long value, so that a short list can
+/// take many.
+const INLINE_TURNS: usize = 8;
 
 pub struct EmbeddedSession {
     pub(super) engine: Arc<Engine>,
@@ -67,7 +70,8 @@ impl EmbeddedSession {
         Looked { seen, view, in_memory, inline }
     }
 
-    /// Reads in turns until there is an answer: on this arbiter, or on the threads that may wait for a disk.
+    /// Reads in turns until there is an answer. The first turns of an `inline` read are on this arbiter, and all others
+    /// are on the threads that may wait for a disk.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         op: &OpContext,
@@ -75,7 +79,7 @@ impl EmbeddedSession {
         mut turn: impl FnMut() -> Option<Result<T, ReadError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         if inline {
-            loop {
+            for _ in 0..INLINE_TURNS {
                 if let Some(read) = turn() {
                     return Ok(read?);
                 }

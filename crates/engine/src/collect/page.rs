@@ -9,7 +9,7 @@ use liststore_storage::{ItemPage, OpContext, Range};
 
 use super::turn::Turn;
 use crate::error::ReadError;
-use crate::row::merge::Merge;
+use crate::row::merge::{self, Merge};
 use crate::row::{self, Entry, RowCursor};
 
 pub use liststore_storage::collect::{Collect, Counter, Finder, Last, Newest, Next, PageBuilder};
@@ -69,6 +69,20 @@ pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &
         }
     };
     Ok(merge.walk(offer)?.break_value().unwrap_or(Next::Done))
+}
+
+/// Offers the items of a row, from the cursor on, as [`collect_from`] does.
+pub fn collect_rest(cursor: &mut RowCursor, collector: &mut impl Collect, turn: &mut Turn) -> Result<Next, ReadError> {
+    while let Some(entry) = cursor.entry() {
+        if !turn.goes_on(cursor.value()) {
+            return Ok(Next::Wanted);
+        }
+        if collector.offer(&StoredItem { entry, row: cursor }) == Next::Done {
+            break;
+        }
+        cursor.advance().map_err(|_| merge::broken())?;
+    }
+    Ok(Next::Done)
 }
 
 /// Offers the items of one row. Returns whether more are wanted; `None` for a malformed row.

@@ -179,4 +179,22 @@ mod tests {
             assert_eq!((counted, taken), (Count { items, exact: true }, expected));
         }
     }
+
+    #[test]
+    fn a_short_row_whose_items_share_a_long_value_takes_turns() {
+        let item = |n| NewItem {
+            timestamp: Timestamp::from_nanos(n).unwrap(),
+            value: vec![7_u8; 64 << 10].into(),
+            expires_at: u64::MAX,
+        };
+        let row = row::pack((0..20).map(item).collect());
+        assert!(row.len() < 66 << 10, "{}", row.len());
+        let mut cursor = row::RowCursor::new(row).unwrap();
+        let mut counter = Counter::new(&operation(), &Bounds::ALL, u64::MAX);
+        let (_, taken) = turns(|| {
+            let next = page::collect_rest(&mut cursor, &mut counter, &mut Turn::new())?;
+            Ok((next == Next::Done).then_some(()))
+        });
+        assert_eq!((counter.finish(), taken), (Count { items: 20, exact: true }, 20));
+    }
 }

@@ -25,6 +25,11 @@ impl Memory {
         }
     }
 
+    /// What is not taken.
+    pub fn left(&self) -> usize {
+        self.max.saturating_sub(self.taken)
+    }
+
     #[inline]
     pub fn is_exceeded(&self) -> bool {
         self.taken > self.max

@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use liststore_contract::domain::{Identity, MaxItems, Timestamp};
 use liststore_contract::wire::{AggregateWindow, Aggregated, WindowAggregates, WindowBounds};
+use tokio::time::Instant;
 
 use super::collect::{Collect, Next, Offered};
 use super::{Bounds, OpContext};
@@ -65,6 +66,8 @@ pub enum AggregateFailure {
     TooLarge,
     /// A stored value is not of the feature's type.
     Damaged,
+    /// The deadline passed before all windows had their results.
+    Late,
 }
 
 /// Why a window does not have all its items.
@@ -117,6 +120,7 @@ pub struct Aggregator {
     plan: Arc<Aggregation>,
     identity: Identity,
     now: u64,
+    deadline: Instant,
     as_of: Timestamp,
     /// The oldest timestamp that is visible.
     visible_from: u64,
@@ -135,8 +139,6 @@ pub struct Aggregator {
     /// Of each source, where it is in the present item.
     found: Vec<Option<Span>>,
     memory: Memory,
-    /// Memory of results, about.
-    result_bytes: usize,
     items_read: u64,
     failure: Option<AggregateFailure>,
 }
@@ -167,6 +169,7 @@ impl Aggregator {
         let mut aggregator = Self {
             identity,
             now: op.now.as_nanos(),
+            deadline: op.deadline,
             as_of,
             visible_from,
             max_items: op.max_items.map(MaxItems::as_u64),
@@ -178,7 +181,6 @@ impl Aggregator {
             values: plan.sources.iter().map(|_| Values::new(hasher)).collect(),
             found: plan.sources.iter().map(|_| None).collect(),
             memory,
-            result_bytes: 0,
             items_read: 0,
             failure: None,
             plan: Arc::clone(plan),
@@ -258,15 +260,13 @@ impl Aggregator {
                 if next.is_some_and(|next| next >= window.min) {
                     break;
                 }
-                let room = self.plan.bytes_max.saturating_sub(self.result_bytes);
-                match chain.tally.render(&self.plan, &self.values, room) {
-                    Err(AggregateFailure::TooLarge) => {
-                        self.failure = Some(AggregateFailure::TooLarge);
+                match chain.tally.render(&self.plan, &self.values, self.memory.left(), self.deadline) {
+                    Err(failure @ (AggregateFailure::TooLarge | AggregateFailure::Late)) => {
+                        self.failure = Some(failure);
                         return;
                     }
                     rendered => {
                         let bytes = rendered.as_ref().map_or(0, |rendered| rendered.bytes);
-                        self.result_bytes += bytes;
                         self.memory.grow(0, bytes);
                         window.rendered = Some(rendered);
                     }

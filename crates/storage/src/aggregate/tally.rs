@@ -2,16 +2,17 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use liststore_contract::wire::{AggregateFunction, AggregateResults, GroupAggregates};
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::time::Instant;
 
 use super::AggregateFailure;
 use super::memory::Memory;
 use super::number::{Number, Spread, Sum, Total};
 use super::plan::{Aggregation, Source, Wanted};
-use super::values::{Form, Values};
+use super::values::{Form, Values, fold};
 
 /// The value of a source in one item.
 #[derive(Debug, Clone, Copy)]
@@ -53,13 +54,38 @@ struct Edge {
     value: Vec<u8>,
 }
 
-/// Keys are pairs of small numbers, which no caller chooses.
-#[derive(Default)]
-struct Mixer(u64);
+/// Hashes pairs of small numbers. Writers choose which pairs exist, so that each tally mixes them with other random
+/// numbers.
+#[derive(Debug, Clone, Copy)]
+struct Mixed {
+    seed: u64,
+    factor: u64,
+}
+
+impl Mixed {
+    fn random() -> Self {
+        let random = RandomState::new();
+        Self { seed: random.hash_one(0), factor: random.hash_one(1) | 1 }
+    }
+}
+
+impl BuildHasher for Mixed {
+    type Hasher = Mixer;
+
+    #[inline]
+    fn build_hasher(&self) -> Mixer {
+        Mixer { state: self.seed, factor: self.factor }
+    }
+}
+
+struct Mixer {
+    state: u64,
+    factor: u64,
+}
 
 impl Hasher for Mixer {
     fn finish(&self) -> u64 {
-        self.0
+        self.state
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -71,13 +97,9 @@ impl Hasher for Mixer {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // An odd factor (Knuth's, of multiplicative hashing); both halves of the product depend on all bits.
-        let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
+        self.state = fold(self.state ^ number, self.factor);
     }
 }
-
-type Mixed = BuildHasherDefault<Mixer>;
 
 /// How often each value of a source comes.
 enum Times {
@@ -146,17 +168,29 @@ pub struct Rendered {
     pub bytes: usize,
 }
 
-/// The memory that results may take: a few values of a tally can be in the results of many aggregates and groups.
+/// The memory and time that results may take. A few values of a tally can be in the results of many aggregates and
+/// groups.
 struct Room {
     bytes: usize,
     taken: usize,
+    deadline: Instant,
 }
 
 impl Room {
+    /// Before each result.
+    fn check_time(&self) -> Result<(), AggregateFailure> {
+        if Instant::now() < self.deadline { Ok(()) } else { Err(AggregateFailure::Late) }
+    }
+
     /// After each value, so that at most one is too much.
     fn take(&mut self, value: &Value) -> Result<(), NoValue> {
         self.taken += bytes_of(value);
         if self.taken > self.bytes { Err(NoValue::TooLarge) } else { Ok(()) }
+    }
+
+    fn taking(&mut self, value: Value) -> Result<Value, NoValue> {
+        self.take(&value)?;
+        Ok(value)
     }
 }
 
@@ -184,15 +218,17 @@ pub struct Tally {
     states: Vec<State>,
     /// Of each source; none if it needs none.
     times: Vec<Option<Times>>,
+    mixed: Mixed,
     skipped: u64,
 }
 
 impl Tally {
     pub fn new(plan: &Aggregation, memory: &mut Memory) -> Self {
+        let mixed = Mixed::random();
         let times = |source: &Source| {
             source.needs_identity.then(|| match plan.group_by {
                 None => Times::Together(Vec::new()),
-                Some(_) => Times::InGroups(HashMap::default()),
+                Some(_) => Times::InGroups(HashMap::with_hasher(mixed)),
             })
         };
         let mut tally = Self {
@@ -201,6 +237,7 @@ impl Tally {
             group: 0,
             states: Vec::new(),
             times: plan.sources.iter().map(times).collect(),
+            mixed,
             skipped: 0,
         };
         if plan.group_by.is_none() {
@@ -251,14 +288,15 @@ impl Tally {
         }
     }
 
-    /// The aggregates of all items so far, if they have at most so many bytes.
+    /// The aggregates of all items so far, if they have at most so many bytes and are there by the deadline.
     pub fn render(
         &self,
         plan: &Aggregation,
         values: &[Values],
         bytes_max: usize,
+        deadline: Instant,
     ) -> Result<Rendered, AggregateFailure> {
-        let mut room = Room { bytes: bytes_max, taken: 0 };
+        let mut room = Room { bytes: bytes_max, taken: 0, deadline };
         let Some(by) = plan.group_by else {
             let shown = Shown { ranks: vec![0], is_cut: false };
             let results = self.results(plan, values, &shown, &mut room)?.pop();
@@ -306,10 +344,12 @@ impl Tally {
         shown: &Shown,
         room: &mut Room,
     ) -> Result<Vec<AggregateResults>, AggregateFailure> {
-        let ranks = shown.ranks.iter().max().map_or(0, |last| last + 1);
+        let ranks = shown.count();
         let count = plan.aggregates.len();
         let mut results = vec![AggregateResults::new(); ranks];
+        let mut ranked_by_source: Vec<Option<Ranked>> = plan.sources.iter().map(|_| None).collect();
         for (index, wanted) in plan.aggregates.iter().enumerate() {
+            room.check_time()?;
             let mut states = vec![None::<State>; ranks];
             for (group, rank) in shown.ranks.iter().enumerate() {
                 let state = &self.states[group * count + index];
@@ -318,17 +358,54 @@ impl Tally {
                     none => *none = Some(state.clone()),
                 }
             }
-            let mut values_of = shown.values_of(wanted, self.times[wanted.source].as_ref(), ranks);
+            let values = &values[wanted.source];
+            let ranked =
+                ranked_by_source[wanted.source].get_or_insert_with(|| self.ranked(plan, wanted, values, shown));
             for (rank, state) in states.into_iter().enumerate() {
                 let Some(state) = state else { continue };
-                let of_rank = values_of.get_mut(rank).map(std::mem::take).unwrap_or_default();
-                let value = state.value(plan.form, wanted, &values[wanted.source], of_rank, room);
+                let value = match state {
+                    // Takes room for each of its values.
+                    State::Top => top(plan.form, wanted.k, values, ranked.most_frequent(rank), room),
+                    State::Distinct(count) => {
+                        let together = ranked.distinct_together.filter(|_| rank + 1 == ranks);
+                        room.taking(together.unwrap_or(count).into())
+                    }
+                    state => state.value(plan.form).and_then(|value| room.taking(value)),
+                };
                 let value = value.map_err(|why| why.of(index))?;
                 room.taken += wanted.name.len();
                 results[rank].insert(wanted.name.clone(), value);
             }
         }
         Ok(results)
+    }
+
+    /// Ranks the values of the source of an aggregate, once for all aggregates of it.
+    fn ranked(&self, plan: &Aggregation, wanted: &Wanted, values: &Values, shown: &Shown) -> Ranked {
+        let of_source = plan.sources[wanted.source].aggregates.iter().map(|index| &plan.aggregates[*index]);
+        let tops = of_source.filter(|wanted| wanted.function == AggregateFunction::Top);
+        let k_max = tops.map(|wanted| wanted.k).max().unwrap_or(0);
+        let Some(times) = self.times[wanted.source].as_ref().filter(|_| k_max > 0 || shown.is_cut) else {
+            return Ranked { most_frequent: Vec::new(), distinct_together: None };
+        };
+        let mut values_of = shown.values_of(k_max > 0, times, self.mixed);
+        let distinct_together = values_of.last().filter(|_| shown.is_cut).map(|others| others.len() as u64);
+        values_of.iter_mut().for_each(|counts| keep_most_frequent(plan.form, k_max, values, counts));
+        Ranked { most_frequent: values_of, distinct_together }
+    }
+}
+
+/// The values of a source in the results of a window.
+struct Ranked {
+    /// Of each result, as many values as the longest `top` has, and their counts.
+    most_frequent: Vec<Vec<(u32, u64)>>,
+    /// How many values the last result has, if that is several groups together.
+    distinct_together: Option<u64>,
+}
+
+impl Ranked {
+    fn most_frequent(&self, rank: usize) -> &[(u32, u64)] {
+        self.most_frequent.get(rank).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -340,14 +417,17 @@ struct Shown {
 }
 
 impl Shown {
+    /// How many results there are.
+    fn count(&self) -> usize {
+        self.ranks.iter().max().map_or(0, |last| last + 1)
+    }
+
     /// How often each value comes in each result, where that is needed: for `top`, and to count the values of several
     /// groups together.
-    fn values_of(&self, wanted: &Wanted, times: Option<&Times>, ranks: usize) -> Vec<Vec<(u32, u64)>> {
-        let is_top = wanted.function == AggregateFunction::Top;
-        let is_distinct = wanted.function == AggregateFunction::CountDistinct;
-        let Some(all) = times.filter(|_| is_top || is_distinct && self.is_cut) else { return Vec::new() };
+    fn values_of(&self, is_top: bool, all: &Times, mixed: Mixed) -> Vec<Vec<(u32, u64)>> {
+        let ranks = self.count();
         let mut values_of = vec![Vec::new(); ranks];
-        let mut together: HashMap<u32, u64, Mixed> = HashMap::default();
+        let mut together: HashMap<u32, u64, Mixed> = HashMap::with_hasher(mixed);
         all.each(|group, identity, times| {
             let rank = self.ranks[group];
             if self.is_cut && rank + 1 == ranks {
@@ -463,27 +543,16 @@ impl State {
         }
     }
 
-    /// The result. `of_group` has the values and their counts, where they are needed.
-    fn value(
-        self,
-        form: Form,
-        wanted: &Wanted,
-        values: &Values,
-        of_group: Vec<(u32, u64)>,
-        room: &mut Room,
-    ) -> Result<Value, NoValue> {
+    /// The result of any function but `top`, whose values are ranked for the whole source.
+    fn value(self, form: Form) -> Result<Value, NoValue> {
         let double = |double: Option<f64>| match double {
             Some(double) if double.is_finite() => Ok(double.into()),
             Some(_) => Err(NoValue::OutOfRange),
             None => Ok(Value::Null),
         };
-        let value = match self {
-            // Takes room for each of its values.
-            Self::Top => return top(form, wanted.k, values, of_group, room),
-            Self::Count(count) => count.into(),
-            Self::Distinct(count) if of_group.is_empty() => count.into(),
-            // Of several groups together.
-            Self::Distinct(_) => of_group.len().into(),
+        Ok(match self {
+            Self::Top => Value::Null,
+            Self::Count(count) | Self::Distinct(count) => count.into(),
             Self::Sum(sum) => match sum.total() {
                 Total::Int(int) => match i64::try_from(int) {
                     Ok(int) => form.int(int),
@@ -502,27 +571,43 @@ impl State {
                 Some(edge) => form.to_json(&edge.value).ok_or(NoValue::Damaged)?,
                 None => Value::Null,
             },
-        };
-        room.take(&value)?;
-        Ok(value)
+        })
     }
 }
 
-/// The most frequent values first, and of equal counts the lowest value.
-fn top(form: Form, k: usize, values: &Values, mut counts: Vec<(u32, u64)>, room: &mut Room) -> Result<Value, NoValue> {
+/// Keeps the most frequent values: these first, and of equal counts the lowest value.
+fn keep_most_frequent(form: Form, k: usize, values: &Values, counts: &mut Vec<(u32, u64)>) {
     let rank = |(one, ones): &(u32, u64), (other, others): &(u32, u64)| {
         others.cmp(ones).then_with(|| form.order(values.get(*one), values.get(*other)))
     };
     if counts.len() > k {
-        counts.select_nth_unstable_by(k, rank);
+        if k > 0 {
+            counts.select_nth_unstable_by(k, rank);
+        }
         counts.truncate(k);
+        counts.shrink_to_fit();
     }
     counts.sort_unstable_by(rank);
-    let shown = |(value, count): (u32, u64)| {
-        let value = form.to_json(values.get(value)).ok_or(NoValue::Damaged)?;
-        let shown = json!({"value": value, "count": count});
-        room.take(&shown)?;
-        Ok(shown)
+}
+
+/// The first values of those that are ranked.
+fn top(form: Form, k: usize, values: &Values, ranked: &[(u32, u64)], room: &mut Room) -> Result<Value, NoValue> {
+    let shown = |(value, count): &(u32, u64)| {
+        let value = form.to_json(values.get(*value)).ok_or(NoValue::Damaged)?;
+        room.taking([("value", value), ("count", (*count).into())].into_iter().collect())
     };
-    counts.into_iter().map(shown).collect::<Result<Vec<_>, _>>().map(Value::Array)
+    ranked.iter().take(k).map(shown).collect::<Result<Vec<_>, _>>().map(Value::Array)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tally_hashes_pairs_in_its_own_way() {
+        let (one, other) = (Mixed::random(), Mixed::random());
+        let hashes = |mixed: Mixed| (0..100).map(|group| mixed.hash_one(pair(group, 7))).collect::<Vec<_>>();
+        assert_eq!(hashes(one), hashes(one));
+        assert!(hashes(one).iter().zip(hashes(other)).all(|(one, other)| *one != other));
+    }
 }

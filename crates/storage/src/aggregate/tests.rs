@@ -399,3 +399,29 @@ fn damaged_values_are_an_error() {
     assert_eq!(aggregator.meet(NOW * SECOND, b"{\"a"), Next::Done);
     assert_eq!(aggregator.finish().result.unwrap_err(), AggregateFailure::Damaged);
 }
+
+#[test]
+fn results_are_not_rendered_beyond_the_deadline() {
+    let body = json!({"windows": ["1h"], "aggregates": [{"name": "t", "function": "top", "k": 10}]});
+    let input = AggregateInput::read(body.to_string().as_bytes()).unwrap();
+    let plan = Arc::new(Aggregation::new(&input, form(ValueType::String), 10).unwrap());
+    let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
+    let mut aggregator = Aggregator::new(&plan, &OpContext::new(now, Ttl::MAX, Instant::now()), Identity::Item);
+    assert_eq!(aggregator.meet(NOW * SECOND, b"value"), Next::Wanted);
+    assert_eq!(aggregator.finish().result.unwrap_err(), AggregateFailure::Late);
+}
+
+#[test]
+fn several_tops_of_a_source_have_as_many_values_as_each_wants() {
+    let top = |name: &str, k: usize| json!({"name": name, "function": "top", "k": k});
+    let aggregates = json!([top("a", 1), top("b", 3), {"name": "d", "function": "count_distinct"}, top("c", 2)]);
+    let body = json!({"windows": ["10s", "1h"], "aggregates": aggregates});
+    let items = [(1, "5"), (2, "4"), (3, "4"), (20, "3"), (21, "5"), (22, "5")];
+    let results = Case::of(ValueType::Int64).results(&body, &items);
+    let shown = |pairs: &[(i64, u64)]| {
+        Value::from_iter(pairs.iter().map(|(value, count)| json!({"value": value, "count": count})))
+    };
+    let (four, five) = ([(4, 2), (5, 1)], [(5, 3), (4, 2), (3, 1)]);
+    assert_eq!(results[0], json!({"a": shown(&four[..1]), "b": shown(&four), "d": 2, "c": shown(&four)}));
+    assert_eq!(results[1], json!({"a": shown(&five[..1]), "b": shown(&five), "d": 3, "c": shown(&five[..2])}));
+}

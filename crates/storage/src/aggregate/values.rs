@@ -212,8 +212,9 @@ impl Hasher {
     }
 }
 
+/// Multiplies. Both halves of the product depend on all bits.
 #[inline]
-fn fold(one: u64, other: u64) -> u64 {
+pub fn fold(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     (product >> 64) as u64 ^ product as u64
 }
