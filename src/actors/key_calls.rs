@@ -75,6 +75,9 @@ impl MetadataState {
         let _changing = self.alone(deadline).await?;
         let key = self.store.change_key(change, ChangeContext { by, at: self.clock.now() }).await?;
         self.ring.publish_change(key.clone());
+        if let Some(stored) = &self.stored {
+            stored.look();
+        }
         // The revision has advanced, and the catalog follows by reading.
         self.refresher.read_news();
         Ok(key)

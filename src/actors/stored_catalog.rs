@@ -90,14 +90,16 @@ impl StoredCatalog {
     /// Writes the catalog after each change, as long as the actor lives.
     pub async fn save_changes(self: Arc<Self>, catalog: Catalog, ring: KeyRing) {
         // The state that the file has, and when it last matched the store.
-        let mut written: Option<((Revision, Revision), Timestamp)> = None;
+        let mut written: Option<([Revision; 3], Timestamp)> = None;
         let mut fails = false;
         loop {
             self.wake.notified().await;
             let Some(snapshot) = catalog.snapshot().filter(|snapshot| !snapshot.is_stored()) else { continue };
             // Keys are read before definitions, so a catalog always comes with keys.
             let Some((key_revision, keys)) = ring.keys() else { continue };
-            let revisions = (snapshot.revision(), key_revision);
+            // This server's own change of a key may be later than the keys that it has read.
+            let last_change = keys.iter().map(|key| key.revision).fold(key_revision, Revision::max);
+            let revisions = [snapshot.revision(), key_revision, last_change];
             let is_known = written.is_some_and(|(known, synced_at)| {
                 known == revisions && age_of(synced_at, snapshot.synced_at()) < AGE_INTERVAL
             });

@@ -4,7 +4,8 @@
 //! each version and each API key (with the hash of its secret). The last line is the CRC32C of all previous lines. The
 //! file is written whole next to its place and moved there. It is read strictly: any deviation refuses the whole file.
 //!
-//! Servers of one metadata store can share the file: one of them writes at a time, and never replaces a later state.
+//! Servers of one metadata store can share the file: one of them writes at a time (where files can be locked), and
+//! never replaces a later state.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -12,7 +13,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::Lines;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,10 @@ const FILE_NAME: &str = "catalog.snapshot";
 const FORMAT: u64 = FORMATS.present();
 const MAGIC: &str = "liststore-catalog ";
 const CHECKSUM: &str = "crc32c ";
+/// How the names of files begin that are being written.
+const NEW_PREFIX: &str = "catalog.new";
+/// A file that is still being written after this time has no writer any more.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// Why a file is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +68,33 @@ struct Head {
     keys: usize,
 }
 
-impl Head {
-    /// Whether a file with this head can stay in place of the given state. The times are of different servers' clocks.
-    fn stands_for(&self, state: &Self) -> bool {
-        let older_nanos = u128::from(state.synced_at_nanos.saturating_sub(self.synced_at_nanos));
-        let (own, other) = ((self.revision, self.keys_revision), (state.revision, state.keys_revision));
-        let is_later = own.0 >= other.0 && own.1 >= other.1 && older_nanos == 0;
-        self.source == state.source && (is_later || own == other && older_nanos < AGE_INTERVAL.as_nanos())
+/// What tells two states of one store apart. The times are of different servers' clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    definitions: Revision,
+    /// The latest change of a key, and the revision up to which all changes are included. A server's own change comes
+    /// before the ones that it has not read yet.
+    keys: (Revision, Revision),
+    synced_at_nanos: u64,
+}
+
+impl State {
+    /// By how much it is later than another.
+    fn ahead_of(&self, other: &Self) -> Duration {
+        Duration::from_nanos(self.synced_at_nanos.saturating_sub(other.synced_at_nanos))
+    }
+
+    /// Whether a file with this state can stay in place of another state. It cannot if its clock was far ahead: it
+    /// would then outlive all changes.
+    fn stands_for(&self, other: &Self) -> bool {
+        let age = other.ahead_of(self);
+        let is_later = self.definitions >= other.definitions && self.keys >= other.keys && age.is_zero();
+        let is_similar = self.definitions == other.definitions && self.keys >= other.keys && age < AGE_INTERVAL;
+        (is_later || is_similar) && !self.is_far_ahead_of(other)
+    }
+
+    fn is_far_ahead_of(&self, other: &Self) -> bool {
+        self.ahead_of(other) > AGE_INTERVAL
     }
 }
 
@@ -98,40 +123,63 @@ impl SnapshotFile {
     /// Returns when the state in the file last matched the store; `None` while another server writes. Blocks on the
     /// disk.
     pub fn write(&self, snapshot: &Snapshot, keys: &Keys) -> io::Result<Option<Timestamp>> {
-        let Some(_lock) = self.lock()? else { return Ok(None) };
-        let head = self.head(snapshot, keys);
-        if let Some(synced_at) = self.synced_at_instead(&head) {
+        let _lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        };
+        if let Some(synced_at) = self.synced_at_instead(&state_of(snapshot.revision(), snapshot.synced_at(), keys)) {
             return Ok(Some(synced_at));
         }
-        let text = text(&head, snapshot, keys).map_err(io::Error::other)?;
-        let fresh = self.path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        let text = text(&self.head(snapshot, keys), snapshot, keys).map_err(io::Error::other)?;
+        // Without locks, several servers can write at once: each writes a separate file.
+        let name = format!("{NEW_PREFIX}.{}.{:016x}", std::process::id(), fastrand::u64(..));
+        let fresh = self.path.with_file_name(name);
+        let written = self.replace_by(&fresh, &text);
+        if written.is_err() {
+            // It may not exist. What stays is removed once it is old.
+            let _ = fs::remove_file(&fresh);
+        }
+        written.map(|()| Some(snapshot.synced_at()))
+    }
+
+    /// Writes a new file, and moves it to its place.
+    fn replace_by(&self, fresh: &Path, text: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&fresh, &self.path)?;
+        let now = file.metadata()?.modified()?;
+        fs::rename(fresh, &self.path)?;
         if let Some(dir) = self.path.parent() {
             File::open(dir)?.sync_all()?;
+            remove_abandoned(dir, now);
         }
-        Ok(Some(snapshot.synced_at()))
+        Ok(())
     }
 
-    /// Keeps other servers from writing until it is dropped. `None` while another server writes.
-    fn lock(&self) -> io::Result<Option<File>> {
+    /// Keeps other servers from writing until it is dropped. `None` where there are no locks.
+    fn lock(&self) -> Result<Option<File>, TryLockError> {
         let path = self.path.with_extension("lock");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Ok(None),
-            // A file system without locks. A file that two servers wrote at once has a wrong checksum.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(file)),
-        }
+        locked(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path))
     }
 
-    /// The time of the state in the file, if the file can stay in place of the state with this head.
-    fn synced_at_instead(&self, state: &Head) -> Option<Timestamp> {
+    /// The time of the state in the file, if the file can stay in place of this state.
+    fn synced_at_instead(&self, state: &State) -> Option<Timestamp> {
         let text = fs::read_to_string(&self.path).ok()?;
-        let (head, _) = checked(&text).ok()?;
+        let (head, lines) = checked(&text).ok().filter(|(head, _)| head.source == self.source)?;
         let synced_at = Timestamp::from_nanos(head.synced_at_nanos).ok()?;
-        head.stands_for(state).then_some(synced_at)
+        let keys: Result<Vec<_>, _> = lines.skip(head.versions).map(|line| record::read(line.as_bytes())).collect();
+        let keys = Keys { revision: Revision(head.keys_revision), keys: keys.ok()? };
+        let found = state_of(Revision(head.revision), synced_at, &keys);
+        if found.is_far_ahead_of(state) {
+            let (path, ahead_secs) = (self.path.display(), found.ahead_of(state).as_secs());
+            tracing::warn!(
+                %path,
+                ahead_secs,
+                "replaces the definitions snapshot on disk, whose time is ahead: check the clocks of the servers"
+            );
+        }
+        found.stands_for(state).then_some(synced_at)
     }
 
     fn head(&self, snapshot: &Snapshot, keys: &Keys) -> Head {
@@ -169,6 +217,39 @@ impl SnapshotFile {
         let keys = keys.ok().filter(|keys| keys.len() == head.keys).ok_or(Damaged("malformed key"))?;
         let keys = Keys { revision: Revision(head.keys_revision), keys };
         Ok((Snapshot::stored(Revision(head.revision), synced_at, Table::of_versions(versions)), keys))
+    }
+}
+
+fn state_of(definitions: Revision, synced_at: Timestamp, keys: &Keys) -> State {
+    State { definitions, keys: (keys.last_change(), keys.revision), synced_at_nanos: synced_at.as_nanos() }
+}
+
+/// Locks a file that could be opened. `None` where there are no locks: servers then replace each other's files whole.
+fn locked(opened: io::Result<File>) -> Result<Option<File>, TryLockError> {
+    let file = match opened {
+        Ok(file) => file,
+        // It is the file of another user.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(error) => return Err(TryLockError::Error(error)),
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+        // A file system without locks.
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Removes what writers left that ended before they moved their file. A failure leaves it to the next write.
+fn remove_abandoned(dir: &Path, now: SystemTime) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let is_new = entry.file_name().to_str().is_some_and(|name| name.starts_with(NEW_PREFIX));
+        let written_at = || entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let age = || now.duration_since(written_at()?).ok();
+        if is_new && age().is_some_and(|age| age > ABANDONED_AFTER) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -309,6 +390,9 @@ mod tests {
             // A server that has not reached the store since.
             ((6, 6, 900), false),
             ((6, 5, 1_000), false),
+            // A server that has not read the last change of a key.
+            ((7, 5, 1_001), false),
+            ((7, 5, 1_000 + long), true),
             // The store was restored from a backup.
             ((3, 3, 1_001), true),
         ] {
@@ -321,6 +405,82 @@ mod tests {
             let kept = (snapshot.revision().0, keys.revision.0, snapshot.synced_at().as_nanos());
             assert_eq!(kept, if is_written { second } else { first }, "{second:?}");
         }
+    }
+
+    #[test]
+    fn a_file_of_a_clock_far_ahead_is_replaced() {
+        let long = AGE_INTERVAL.as_nanos() as u64;
+        for (ahead_nanos, later, is_written) in [
+            (long, (7, 6), false),
+            (long + 1, (7, 6), true),
+            // The store was restored from a backup.
+            (long, (3, 3), false),
+            (long + 1, (3, 3), true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let (snapshot, keys) = state(7, 6, 1_000 + ahead_nanos);
+            file(dir.path()).write(&snapshot, &keys).unwrap();
+            let (snapshot, keys) = state(later.0, later.1, 1_000);
+            file(dir.path()).write(&snapshot, &keys).unwrap();
+            let kept = file(dir.path()).read().unwrap().0.synced_at().as_nanos();
+            assert_eq!(kept == 1_000, is_written, "{ahead_nanos} {later:?}");
+        }
+    }
+
+    /// A server publishes its own change of a key before it has read all changes up to it.
+    #[test]
+    fn an_own_change_of_a_key_is_a_later_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let (snapshot, keys) = state(7, 6, 1_000);
+        file(dir.path()).write(&snapshot, &keys).unwrap();
+        let mut changed = keys.clone();
+        changed.keys[0].revision = Revision(9);
+        changed.keys[0].revoked_at = Some(Timestamp::MIN);
+        assert_eq!((changed.revision, changed.last_change()), (Revision(6), Revision(9)));
+        // The state without the change does not replace it.
+        for written in [&changed, &keys] {
+            file(dir.path()).write(&snapshot, written).unwrap();
+            let (_, kept) = file(dir.path()).read().unwrap();
+            assert_eq!((kept.revision, &kept.keys), (Revision(6), &changed.keys));
+        }
+        // With the changes of other servers before it.
+        file(dir.path()).write(&snapshot, &Keys { revision: Revision(9), ..changed }).unwrap();
+        assert_eq!(file(dir.path()).read().unwrap().1.revision, Revision(9));
+    }
+
+    #[test]
+    fn each_writer_has_a_separate_file_and_old_ones_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (snapshot, keys) = state(7, 6, 9);
+        let path = |name: &str| dir.path().join(name);
+        for (name, secs) in [("catalog.new", 1), ("catalog.new.1.00", 1), ("catalog.other", 1)] {
+            let left = File::create(path(name)).unwrap();
+            left.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(secs)).unwrap();
+        }
+        fs::write(path("catalog.new.2.00"), "another server writes it").unwrap();
+        file(dir.path()).write(&snapshot, &keys).unwrap();
+        let names = || {
+            let entries = fs::read_dir(dir.path()).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        let expected = ["catalog.lock", "catalog.new.2.00", "catalog.other", FILE_NAME];
+        assert_eq!(names(), expected);
+        assert_eq!(fs::read_to_string(path("catalog.new.2.00")).unwrap(), "another server writes it");
+        // The move fails.
+        fs::remove_file(path(FILE_NAME)).unwrap();
+        fs::create_dir(path(FILE_NAME)).unwrap();
+        assert!(file(dir.path()).write(&snapshot, &keys).is_err());
+        assert_eq!(names(), expected, "nothing is left");
+    }
+
+    #[test]
+    fn a_lock_of_another_user_does_not_prevent_writes() {
+        let denied = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(matches!(locked(denied()), Ok(None)));
+        let full = Err(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(matches!(locked(full), Err(TryLockError::Error(_))));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use liststore_contract::operations::aggregate_items::{QUERY, ROW};
 use liststore_contract::row::Row;
-use tokio::sync::Mutex;
 
 use crate::api::call::{Call, HandlerResult};
 use crate::api::json::json_text;
@@ -10,7 +9,7 @@ use crate::api::operation::Operation;
 use crate::api::problem::Problem;
 use crate::api::query::form;
 use crate::domain::Int64As;
-use crate::service::{Caller, ListName, Service, ServiceError};
+use crate::service::{Caller, ListName, Service, ServiceError, SharedPlans};
 use crate::wire::AggregateInput;
 
 /// Aggregate the items of a list in windows of time.
@@ -37,7 +36,7 @@ impl Operation for AggregateItems<'_> {
         caller.take_items(1)?;
         let deadline = service.deadline(caller);
         let found = service.resolve(&list, deadline).await?;
-        service.aggregate(caller, &list, (found, &input, int64_as), &Mutex::default(), deadline).await
+        service.aggregate(caller, &list, (found, &input, int64_as), &SharedPlans::default(), deadline).await
     }
 
     fn reply(call: &Call<'_>, text: Vec<u8>) -> HandlerResult {

@@ -1,5 +1,7 @@
 //! Aggregates over windows of time: of one list of a call or of several.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -7,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Caller, ListName, Service, ServiceError};
 use crate::access::{ANSWER_BYTES_MIN, SMALL_BYTES};
-use crate::domain::{Int64As, ListKey};
+use crate::domain::{Int64As, JsonForm, ListKey};
 use crate::items::{AggregateFailure, AggregateOutcome, Aggregation};
 use crate::metadata::catalog::CatalogVersion;
 use crate::wire::{AggregateInput, Aggregated, ErrorCode, Problem};
@@ -15,32 +17,66 @@ use crate::wire::{AggregateInput, Aggregated, ErrorCode, Problem};
 /// An aggregation may take as much memory as this many answers, if there is room.
 const ANSWERS: usize = 4;
 
+/// The most plans that a call keeps.
+const PLANS_MAX: usize = 64;
+
+/// What the aggregations of one call share.
+#[derive(Default)]
+pub(crate) struct SharedPlans<'r> {
+    /// Of the one that has much memory.
+    turn: Mutex<()>,
+    /// The last plans.
+    plans: RefCell<VecDeque<Plan<'r>>>,
+}
+
+struct Plan<'r> {
+    input: &'r AggregateInput,
+    form: JsonForm,
+    made: Result<Arc<Aggregation>, Problem>,
+}
+
+impl<'r> SharedPlans<'r> {
+    /// The plan of this input for values of this form. It is made once for the lists that share the input.
+    fn plan(&self, input: &'r AggregateInput, form: JsonForm, items_max: u64) -> Result<Arc<Aggregation>, Problem> {
+        let mut plans = self.plans.borrow_mut();
+        if let Some(known) = plans.iter().find(|known| std::ptr::eq(known.input, input) && known.form == form) {
+            return known.made.clone();
+        }
+        if plans.len() == PLANS_MAX {
+            plans.pop_front();
+        }
+        let made = Aggregation::new(input, form, items_max).map(Arc::new);
+        plans.push_back(Plan { input, form, made: made.clone() });
+        made
+    }
+}
+
 impl Service {
     /// Aggregates items of one list, of a version that is known, to JSON. The caller has taken one item of it.
     ///
     /// Nearly all aggregations need little memory, so that it need not be reserved for each: one that needs more is
-    /// begun again. Of those that belong to one call, one at a time has more: they share the `turn`.
-    pub(crate) async fn aggregate(
+    /// begun again. Of those that belong to one call, one at a time has more. They also share their plans.
+    pub(crate) async fn aggregate<'r>(
         &self,
         caller: &Caller,
         list: &ListName<'_>,
-        (found, input, int64_as): (CatalogVersion, &AggregateInput, Option<Int64As>),
-        turn: &Mutex<()>,
+        (found, input, int64_as): (CatalogVersion, &'r AggregateInput, Option<Int64As>),
+        shared: &SharedPlans<'r>,
         deadline: Instant,
     ) -> Result<Vec<u8>, ServiceError> {
         self.check_moment(input.as_of)?;
         let form = found.properties.json_form(found.value_type, int64_as);
-        let plan = Aggregation::new(input, form, self.options.aggregate_items_max);
+        let plan = shared.plan(input, form, self.options.aggregate_items_max);
         let plan = plan.map_err(|problem| ServiceError::malformed(&problem))?;
         let (list, retention) = (ListKey::new(found.feature_key, list.entity_id.clone()), found.properties.retention());
         let (lists, answer) = (self.lists_of(caller), self.options.page_bytes_max.max(ANSWER_BYTES_MIN));
         let (mut taken, mut alone) = (1, None);
         for bytes_max in [SMALL_BYTES, answer, answer.saturating_mul(ANSWERS)] {
             if bytes_max > SMALL_BYTES {
-                alone = Some(if let Some(alone) = alone.take() { alone } else { turn.lock().await });
+                alone = Some(if let Some(alone) = alone.take() { alone } else { shared.turn.lock().await });
                 self.reserve(caller, bytes_max)?;
             }
-            let plan = Arc::new(plan.clone().within(bytes_max));
+            let plan = Arc::new(Aggregation::clone(&plan).within(bytes_max));
             let aggregated = lists.read(list.clone(), retention, deadline, async move |session, op, list| {
                 session.aggregate(op, list, &plan).await
             });
@@ -85,4 +121,32 @@ fn refused(input: Option<&AggregateInput>, failure: AggregateFailure) -> Service
         AggregateFailure::Damaged => return ServiceError::Damaged("a stored value is not of its type".to_owned()),
     };
     ServiceError::malformed(&problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ValueType;
+
+    #[test]
+    fn lists_of_one_input_and_form_share_a_plan() {
+        let body = br#"{"windows":["1h"],"where":{"in":[1]},"aggregates":[{"name":"n","function":"count"}]}"#;
+        let (input, other) = (AggregateInput::read(body).unwrap(), AggregateInput::read(body).unwrap());
+        let form = |value_type| JsonForm { value_type, int64_as: Int64As::Number };
+        let more: Vec<_> = (0..PLANS_MAX).map(|_| AggregateInput::read(body).unwrap()).collect();
+        let shared = SharedPlans::default();
+        let plan = |input, value_type| shared.plan(input, form(value_type), 10);
+        let first = plan(&input, ValueType::Int64).unwrap();
+        assert!(Arc::ptr_eq(&first, &plan(&input, ValueType::Int64).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &plan(&input, ValueType::Json).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &plan(&other, ValueType::Int64).unwrap()));
+        for _ in 0..2 {
+            assert!(plan(&input, ValueType::String).is_err(), "a number is no string");
+        }
+        assert_eq!(shared.plans.borrow().len(), 4);
+        for input in &more {
+            assert!(plan(input, ValueType::Int64).is_ok());
+        }
+        assert_eq!(shared.plans.borrow().len(), PLANS_MAX);
+    }
 }

@@ -48,6 +48,7 @@ use crate::telemetry::Log;
 
 use page_cache::PageCache;
 
+pub(crate) use aggregate::SharedPlans;
 pub use bag::{Bag, BagsFound, EntityName, FoundBag, HeldList, JoinedList, JoinedLists, ReadLists, StoredBag};
 pub use bag_conditions::{BagConditions, BagError, BagTags};
 pub(crate) use begun::{StepFailure, to_its_end};

@@ -57,6 +57,13 @@ pub struct Keys {
     pub keys: Vec<ApiKey>,
 }
 
+impl Keys {
+    /// The revision of the latest change that is included. It is beyond `revision` if a server has made it itself.
+    pub fn last_change(&self) -> Revision {
+        self.keys.iter().map(|key| key.revision).fold(self.revision, Revision::max)
+    }
+}
+
 /// The action of a change of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

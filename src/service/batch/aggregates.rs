@@ -6,9 +6,9 @@ use std::cell::Cell;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::super::aggregate::SharedPlans;
 use super::super::page_cache::RenderedPage;
 use super::super::requests::AggregateList;
 use super::super::{Caller, Service, ServiceError};
@@ -38,14 +38,14 @@ impl Service {
         self.reserve(caller, requests.len().min(LISTS_AT_ONCE) * SMALL_BYTES)?;
         let lists = requests.iter().map(|request| &request.list);
         let versions = self.versions(caller, Permission::ListsRead, lists, deadline).await;
-        let turn = Mutex::default();
+        let shared = SharedPlans::default();
         let aggregating = requests.iter().enumerate().map(|(index, request)| {
             let AggregateList { list, input, member, int64_as } = request;
-            let (found, turn) = (versions.of(index).clone(), &turn);
+            let (found, shared) = (versions.of(index).clone(), &shared);
             async move {
                 AnswerRoom::check(room)?;
                 in_time(deadline)?;
-                let text = self.aggregate(caller, list, (found?, *input, *int64_as), turn, deadline).await;
+                let text = self.aggregate(caller, list, (found?, *input, *int64_as), shared, deadline).await;
                 let text = text.map_err(|error| of_member(error, member))?;
                 self.take_room(caller, room, RenderedPage { text: text.into(), tag: Bytes::new(), items: 0 })
             }

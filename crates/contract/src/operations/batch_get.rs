@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::Deserializer;
+use serde::de::{Deserializer, IgnoredAny};
 use utoipa::ToSchema;
 
 use super::parts::{ANY, BODY, WRITE, json};
-use crate::domain::{EntityId, Limit, Order, Timestamp};
+use crate::domain::{EntityId, Invalid, Limit, Order, Timestamp};
 use crate::permission::Permission;
 use crate::row::{Effect, Group, Method, Row, Subject};
-use crate::wire::body::text_of;
+use crate::wire::body::{read_part, text_of};
 use crate::wire::many::{Checks, of_any_form};
 use crate::wire::members::raw;
 use crate::wire::parameters::{INT64_AS, Parameter};
 use crate::wire::plain_requests::{Names, count, each_member, once, plain, unquoted};
-use crate::wire::refused::want;
+use crate::wire::refused::{Mistake, Refused, want};
 use crate::wire::scanner::Scanner;
 use crate::wire::{
     AggregateInput, Aggregated, ErrorCode, ItemPage, Problem, RequestFailed, Requests, Type, body, check_bounds,
@@ -143,7 +143,8 @@ fn gets(body: &[u8]) -> Result<Requests<GetRequest<'_>>, Problem> {
 
 fn gets_of_any_form(text: &str) -> Result<Requests<GetRequest<'_>>, Problem> {
     let strict = &["order", "aggregate"];
-    of_any_form(text, Checks { strict, exclusion: exclusive, coherence: coherent, ..Checks::default() })
+    let form = form_of_get;
+    of_any_form(text, Checks { strict, form, exclusion: exclusive, coherence: coherent, ..Checks::default() })
 }
 
 fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<GetRequest<'a>> {
@@ -186,19 +187,62 @@ fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Get
 /// Refuses an aggregate next to members of a page, or with members that do not go together.
 fn exclusive(request: &GetRequest<'_>) -> Result<(), Problem> {
     let Some(aggregate) = &request.aggregate else { return Ok(()) };
-    let given = [
-        ("limit", request.limit.is_some()),
-        ("min_timestamp", request.min_timestamp.is_some()),
-        ("max_timestamp", request.max_timestamp.is_some()),
-        ("as_of", request.as_of.is_some()),
-        ("order", request.order != Order::default()),
-        ("page_token", request.page_token.is_some()),
-    ];
+    stands_alone(
+        aggregate,
+        [
+            ("limit", request.limit.is_some()),
+            ("min_timestamp", request.min_timestamp.is_some()),
+            ("max_timestamp", request.max_timestamp.is_some()),
+            ("as_of", request.as_of.is_some()),
+            ("order", request.order != Order::default()),
+            ("page_token", request.page_token.is_some()),
+        ],
+    )
+}
+
+fn stands_alone(aggregate: &AggregateInput, given: [(&'static str, bool); 6]) -> Result<(), Problem> {
     if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
         let detail = format!("aggregate stands in place of items: leave {name} out");
         return Err(Problem::argument(name, detail));
     }
     aggregate.check().map_err(|problem| problem.within("aggregate"))
+}
+
+/// Refuses the same also next to a refused value, which does not hide it.
+fn form_of_get(request: &str) -> Result<(), Refused> {
+    let Beside { aggregate, limit, min_timestamp, max_timestamp, as_of, order, page_token } = read_part(request, &[])?;
+    let Some(aggregate) = aggregate else { return Ok(()) };
+    let given = [
+        ("limit", limit.is_some()),
+        ("min_timestamp", min_timestamp.is_some()),
+        ("max_timestamp", max_timestamp.is_some()),
+        ("as_of", as_of.is_some()),
+        ("order", order != Order::default()),
+        ("page_token", page_token.is_some()),
+    ];
+    stands_alone(&aggregate, given).map_err(|problem| Refused {
+        place: problem.field.unwrap_or_default().into_owned(),
+        mistake: Mistake::Value(Invalid::argument(problem.detail)),
+    })
+}
+
+/// The members of a request that exclude each other. Its `aggregate` and `order` have been read.
+#[derive(Deserialize)]
+struct Beside {
+    #[serde(default)]
+    aggregate: Option<Box<AggregateInput>>,
+    #[serde(default)]
+    limit: Option<IgnoredAny>,
+    #[serde(default)]
+    min_timestamp: Option<IgnoredAny>,
+    #[serde(default)]
+    max_timestamp: Option<IgnoredAny>,
+    #[serde(default)]
+    as_of: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "order")]
+    order: Order,
+    #[serde(default)]
+    page_token: Option<IgnoredAny>,
 }
 
 /// Refuses bounds that contain no moment.
@@ -280,6 +324,26 @@ mod tests {
         assert_eq!(refusal(&one(r#","aggregate":7"#)).1, "requests[0].aggregate");
         let open = format!(",{}", aggregate.replace(r#""1h""#, r#"{"min_timestamp":1}"#));
         assert_eq!(refusal(&one(&open)).1, "requests[0].aggregate.windows[0].max_timestamp");
+    }
+
+    #[test]
+    fn a_malformed_aggregate_refuses_the_call_even_next_to_a_refused_value() {
+        let count = r#"{"name":"n","function":"count"}"#;
+        let aggregate = |of: &str| format!(r#""aggregate":{{"windows":["1h"],"aggregates":[{of}]}}"#);
+        for (members, field) in [
+            (format!(r#""limit":5,{}"#, aggregate(count)), "limit"),
+            (format!(r#""order":"oldest",{}"#, aggregate(count)), "order"),
+            (format!(r#""page_token":"x",{}"#, aggregate(count)), "page_token"),
+            (format!(r#""as_of":"soon",{}"#, aggregate(count)), "as_of"),
+            (aggregate(&format!("{count},{count}")), "aggregate.aggregates[1].name"),
+        ] {
+            let body = one(&format!(r#","version":"..",{members}"#));
+            assert_eq!(refusal(&body), ("invalid_argument", format!("requests[0].{field}")), "{members}");
+        }
+        for members in [aggregate(count), r#""limit":5,"as_of":"soon""#.to_owned()] {
+            let read = gets(one(&format!(r#","version":"..",{members}"#)).as_bytes()).unwrap();
+            assert!(read[0].is_err(), "{members}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The requested aggregates, checked against the type of the values.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use liststore_contract::domain::index::Pointer;
 use liststore_contract::domain::{Invalid, JsonForm, Timestamp, ValueType, json};
@@ -11,7 +12,7 @@ use liststore_contract::wire::{
 use super::find::Ways;
 use super::values::Form;
 
-/// The requested aggregates of a list.
+/// The requested aggregates of a list. Clones share the values of its filter.
 #[derive(Debug, Clone)]
 pub struct Aggregation {
     pub(super) windows: Vec<AggregateWindow>,
@@ -44,7 +45,7 @@ pub(super) struct Source {
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     pub source: usize,
-    values: HashSet<Vec<u8>>,
+    values: Arc<HashSet<Vec<u8>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +86,7 @@ impl Aggregation {
                     encode(form.value_type, raw).map_err(|e| Problem::from(e).at(format!("where.in[{index}]")))?;
                 values.insert(value);
             }
-            plan.filter = Some(Filter { source, values });
+            plan.filter = Some(Filter { source, values: Arc::new(values) });
         }
         if let Some(AggregateGroupBy { property, max_groups }) = &input.group_by {
             let source = plan.source(property.as_ref()).map_err(|e| e.within("group_by"))?;
