@@ -50,6 +50,11 @@ pub(super) fn write(dir: &Path, to: impl Write) -> io::Result<Extent> {
     Ok(extent)
 }
 
+/// Whether a file begins like an archive.
+pub(super) fn begins(from: impl Read) -> bool {
+    tar::Archive::new(from).entries().is_ok_and(|mut entries| entries.next().is_some_and(|entry| entry.is_ok()))
+}
+
 /// Reads an archive into an empty directory. Files get the mode 0600.
 pub(super) fn read(from: impl Read, to: &Path) -> Result<Extent, String> {
     let unreadable = |error: io::Error| format!("cannot read the archive: {error}");

@@ -27,6 +27,8 @@ const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 const PREFIX: &str = "liststore-";
 const ARCHIVE: &str = ".tar";
 const PARTIAL: &str = ".partial";
+/// A name has at most this time ahead of the clock, so that the backups of one second have their own names.
+const AHEAD_SECONDS_MAX: u64 = 60;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,13 +83,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         (Some(folder), false, None) => make(arguments, folder),
         (Some(folder), false, Some(keep)) => {
             create(&folder)?;
-            make_in(arguments, &folder)?;
-            prune(&folder, keep)
+            let made = make_in(arguments, &folder)?;
+            prune(&folder, &made, keep)
         }
         (Some(folder), true, keep) => {
             create(&folder)?;
-            archive_in(arguments, &folder)?;
-            keep.map_or(Ok(()), |keep| prune(&folder, keep))
+            let made = archive_in(arguments, &folder)?;
+            keep.map_or(Ok(()), |keep| prune(&folder, &made, keep))
         }
         (None, ..) => to_standard_output(arguments),
     }
@@ -125,18 +127,33 @@ fn name_of(now: Timestamp) -> String {
 /// Names for a backup, the best one first: the present second, or the first second after the newest backup. So backups
 /// of one second have their own names, and sort by age.
 fn free_names(folder: &Path) -> Result<Vec<String>, Failure> {
-    const SECONDS: u64 = 60;
-    let now = u128::from(SystemClock.now().as_nanos());
-    let after = |seconds: u64| name_of(Timestamp::saturating_from_nanos(now + u128::from(seconds) * 1_000_000_000));
-    let newest = backups_in(folder).map_err(cannot("read", folder))?.pop();
-    let newest = newest.and_then(|path| path.file_name()?.to_str().map(|name| name.replace(ARCHIVE, "")));
+    let now = SystemClock.now();
+    let mut found = backups_in(folder).map_err(cannot("read", folder))?;
     // A backup with a time far ahead, by a wrong clock, must not prevent others.
-    let newest = newest.filter(|newest| *newest <= after(SECONDS)).unwrap_or_default();
+    found.retain(|path| !is_ahead(path));
+    let newest = found.last().map(|path| plain_name(path)).unwrap_or_default();
     let is_free = |name: &String| {
-        let taken = ["", ARCHIVE, &format!("{ARCHIVE}{PARTIAL}")].map(|ending| folder.join(format!("{name}{ending}")));
-        *name > newest && !taken.iter().any(|path| path.exists())
+        // The server and this command write to partial ones.
+        let endings = ["", ARCHIVE, PARTIAL, &format!("{ARCHIVE}{PARTIAL}")];
+        *name > newest && !endings.iter().any(|ending| folder.join(format!("{name}{ending}")).exists())
     };
-    Ok((0..=SECONDS).map(after).filter(is_free).collect())
+    Ok((0..=AHEAD_SECONDS_MAX).map(|seconds| name_after(now, seconds)).filter(is_free).collect())
+}
+
+fn name_after(now: Timestamp, seconds: u64) -> String {
+    let nanos = u128::from(now.as_nanos()) + u128::from(seconds) * 1_000_000_000;
+    name_of(Timestamp::saturating_from_nanos(nanos))
+}
+
+/// The name of a backup, without the ending of an archive.
+fn plain_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_suffix(ARCHIVE).unwrap_or(&name).to_owned()
+}
+
+/// Whether the time in the name of a backup is from a wrong clock: this one, or that of the backup.
+pub(super) fn is_ahead(path: &Path) -> bool {
+    plain_name(path) > name_after(SystemClock.now(), AHEAD_SECONDS_MAX)
 }
 
 fn no_free_name(folder: &Path) -> Failure {
@@ -167,10 +184,11 @@ pub(super) fn backups_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes all but the newest backups.
-fn prune(folder: &Path, keep: u32) -> Result<(), Failure> {
-    let found = backups_in(folder).map_err(cannot("read", folder))?;
-    let surplus = found.len().saturating_sub(keep as usize);
+/// Removes all but the newest backups, of which one was just made. Those with a time far ahead neither count nor go.
+fn prune(folder: &Path, made: &Path, keep: u32) -> Result<(), Failure> {
+    let mut found = backups_in(folder).map_err(cannot("read", folder))?;
+    found.retain(|path| path != made && !is_ahead(path));
+    let surplus = (found.len() + 1).saturating_sub(keep as usize);
     for path in &found[..surplus] {
         let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         removed.map_err(cannot("remove", path))?;
@@ -187,13 +205,17 @@ fn ask(arguments: &Arguments, dir: PathBuf) -> Result<Response, Failure> {
     })
 }
 
-/// Makes a backup in a folder, under the first name that no other backup takes.
-fn make_in(arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+/// Makes a backup in a folder, under the first name that no other backup takes. Returns its path.
+fn make_in(arguments: &Arguments, folder: &Path) -> Result<PathBuf, Failure> {
     for name in free_names(folder)? {
-        match ask(arguments, folder.join(name)) {
+        let path = folder.join(name);
+        match ask(arguments, path.clone()) {
             // Another command has taken the name in between.
             Err(Failure::Refused(problem)) if problem.details.code == ErrorCode::BackupDirNotEmpty.name() => {}
-            answer => return tell(arguments, &answer?),
+            answer => {
+                tell(arguments, &answer?)?;
+                return Ok(path);
+            }
         }
     }
     Err(no_free_name(folder))
@@ -240,8 +262,8 @@ fn new_archive(folder: &Path) -> Result<(PathBuf, PathBuf, File), Failure> {
     Err(no_free_name(folder))
 }
 
-/// Writes an archive into a folder, under its name once it is complete.
-fn archive_in(arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+/// Writes an archive into a folder, under its name once it is complete. Returns its path.
+fn archive_in(arguments: &Arguments, folder: &Path) -> Result<PathBuf, Failure> {
     let (path, partial, file) = new_archive(folder)?;
     let written = send(arguments, &file).and_then(|written| {
         let durable = file.sync_all().and_then(|()| fs::rename(&partial, &path));
@@ -266,7 +288,8 @@ fn archive_in(arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
         let file = path.display().to_string();
         output.json(&Archived { file, files, bytes, definitions: has_definitions })?;
     }
-    output.flush()
+    output.flush()?;
+    Ok(path)
 }
 
 fn to_standard_output(arguments: &Arguments) -> Result<(), Failure> {
@@ -327,11 +350,28 @@ mod tests {
         }
         let others = ["liststore-20260102T030405Z.tar.partial", "liststore-monday", "notes", "liststore-.tar"];
         others.iter().for_each(|other| fs::write(path((*other).to_owned()), "").unwrap());
-        prune(folder.path(), 2).unwrap();
+        let made = path(format!("{}.tar", name(1_767_323_056)));
+        prune(folder.path(), &made, 2).unwrap();
         let left = backups_in(folder.path()).unwrap();
         assert_eq!(left, [path(format!("{}.tar", name(1_767_323_055))), path(format!("{}.tar", name(1_767_323_056)))]);
         assert!(others.iter().all(|other| path((*other).to_owned()).exists()));
-        prune(folder.path(), 2).unwrap();
+        prune(folder.path(), &made, 2).unwrap();
         assert_eq!(backups_in(folder.path()).unwrap(), left);
+        // A wrong clock has made another one.
+        let ahead = path("liststore-29991231T000000Z".to_owned());
+        fs::create_dir(&ahead).unwrap();
+        prune(folder.path(), &made, 1).unwrap();
+        assert_eq!(backups_in(folder.path()).unwrap(), [made, ahead]);
+    }
+
+    #[test]
+    fn a_name_is_taken_while_the_server_writes_its_backup() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = SystemClock.now();
+        assert!(!free_names(folder.path()).unwrap().is_empty());
+        for seconds in 0..=10 * AHEAD_SECONDS_MAX {
+            fs::create_dir(folder.path().join(format!("{}.partial", name_after(now, seconds)))).unwrap();
+        }
+        assert_eq!(free_names(folder.path()).unwrap(), [] as [String; 0]);
     }
 }

@@ -88,7 +88,7 @@ pub(super) struct Arguments {
     /// Maximum number of adds in flight; more help if lists are short
     #[arg(long, default_value = CONCURRENCY_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
-    /// Maximum number of items to compare with their lists, to count items that were already there; all compares all
+    /// Maximum number of items to compare with their lists, to count items that were already there; all has no limit
     #[arg(long, value_name = "ITEMS", default_value = COMPARED_DEFAULT, value_parser = items_max)]
     pub compare: u64,
     /// Accept that most rows have already expired or have timestamps of another unit; otherwise the exit status is 1
@@ -188,7 +188,7 @@ fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
     if compared < stored && compared > 0 {
         eprintln!(
             "note: {compared} of {stored} items were compared with their lists, and the rest counts as added: \
-             --compare all compares all"
+             --compare sets the maximum"
         );
     }
     let seconds = elapsed.as_secs_f64();

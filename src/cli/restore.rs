@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::archive::{self, Extent};
-use super::backup::{backups_in, stamp};
+use super::backup::{backups_in, is_ahead, stamp};
 use super::check;
 use super::failure::Failure;
 use super::output::{Format, FormatOption, Output, counted};
-use crate::domain::{Clock, SystemClock};
+use crate::domain::{Clock, SystemClock, Timestamp};
 use crate::items::embedded::{Disk, LockGuard, RealDisk};
 
 /// Where a backup is until it was checked. A server refuses a directory that holds it and no store.
@@ -23,6 +23,8 @@ const STORE: &str = "STORE";
 /// Whose entries a server repeats before it listens.
 const REPLAY: &str = "replay.ndjson";
 const LOST_AND_FOUND: &str = "lost+found";
+/// What follows the name of a data directory in the name of its former store.
+const REPLACED: &str = ".replaced-";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,6 +64,8 @@ fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let dir = &arguments.data_dir;
+    // A present store stays in its place if there is nothing to restore.
+    let from = if arguments.from.as_os_str() == "-" { None } else { Some(choose(&arguments.from, dir)?) };
     if arguments.set_aside && dir.join(STORE).exists() {
         set_aside(dir)?;
     }
@@ -70,7 +74,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let staging = dir.join(STAGING);
     clear(dir, &staging)?;
     DirBuilder::new().mode(0o700).create(&staging).map_err(cannot("create", &staging))?;
-    let restored = fill(arguments, &staging).and_then(|filled| {
+    let restored = fill(arguments, from.as_deref(), &staging).and_then(|filled| {
         let parts = check::report(&staging, dir, arguments.format.output, "the backup is whole")?;
         parts.map_or(Ok(filled), |parts| {
             Err(Failure::failed(format!(
@@ -107,11 +111,28 @@ fn lock(dir: &Path) -> Result<LockGuard, Failure> {
 /// Gives the present store another name, unless a server uses it.
 fn set_aside(dir: &Path) -> Result<(), Failure> {
     let _lock = lock(dir)?;
-    let mut aside = dir.as_os_str().to_owned();
-    aside.push(format!(".replaced-{}", stamp(SystemClock.now())));
+    let aside = free_aside(dir, SystemClock.now());
     fs::rename(dir, &aside).map_err(cannot("set aside", dir))?;
-    eprintln!("the former store is in {}", Path::new(&aside).display());
+    eprintln!("the former store is in {}", aside.display());
     Ok(())
+}
+
+/// A free name for a former store: with a number, if another one of this second has its name.
+fn free_aside(dir: &Path, now: Timestamp) -> PathBuf {
+    let named = |number: u32| {
+        // Without a slash at the end.
+        let mut name = dir.components().as_path().as_os_str().to_owned();
+        name.push(format!("{REPLACED}{}", stamp(now)));
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        PathBuf::from(name)
+    };
+    let mut number = 1;
+    while named(number).exists() {
+        number += 1;
+    }
+    named(number)
 }
 
 /// Removes the remains of an interrupted restore. Refuses a directory with anything else in it.
@@ -134,20 +155,18 @@ fn clear(dir: &Path, staging: &Path) -> Result<(), Failure> {
 }
 
 /// Copies the backup, and the trail to replay. Returns the extent and the name of the backup.
-fn fill(arguments: &Arguments, staging: &Path) -> Result<(Extent, String), Failure> {
-    let from = &arguments.from;
-    let filled = if from.as_os_str() == "-" {
-        (archive::read(io::stdin().lock(), staging).map_err(Failure::failed)?, "standard input".to_owned())
-    } else {
-        let chosen = choose(from)?;
-        let named = |problem: String| Failure::failed(format!("{}: {problem}", chosen.display()));
-        let extent = if chosen.is_dir() {
-            archive::copy_dir(&chosen, staging).map_err(named)?
+fn fill(arguments: &Arguments, from: Option<&Path>, staging: &Path) -> Result<(Extent, String), Failure> {
+    let filled = if let Some(from) = from {
+        let named = |problem: String| Failure::failed(format!("{}: {problem}", from.display()));
+        let extent = if from.is_dir() {
+            archive::copy_dir(from, staging).map_err(named)?
         } else {
-            let file = File::open(&chosen).map_err(cannot("open", &chosen))?;
+            let file = File::open(from).map_err(cannot("open", from))?;
             archive::read(BufReader::with_capacity(1 << 20, file), staging).map_err(named)?
         };
-        (extent, chosen.display().to_string())
+        (extent, from.display().to_string())
+    } else {
+        (archive::read(io::stdin().lock(), staging).map_err(Failure::failed)?, "standard input".to_owned())
     };
     if let Some(trail) = &arguments.replay {
         fs::copy(trail, staging.join(REPLAY)).map_err(cannot("copy", trail))?;
@@ -155,14 +174,36 @@ fn fill(arguments: &Arguments, staging: &Path) -> Result<(Extent, String), Failu
     Ok(filled)
 }
 
-/// The backup of a path.
-fn choose(from: &Path) -> Result<PathBuf, Failure> {
-    if !from.is_dir() || from.join(STORE).exists() {
-        return Ok(from.to_owned());
+/// The backup of a path, which looks like one and is not in the data directory.
+fn choose(from: &Path, data_dir: &Path) -> Result<PathBuf, Failure> {
+    let is_folder = from.is_dir() && !from.join(STORE).exists();
+    let chosen = if is_folder { newest(from, data_dir)? } else { from.to_owned() };
+    let is_within = |data_dir: PathBuf| fs::canonicalize(&chosen).is_ok_and(|chosen| chosen.starts_with(data_dir));
+    if fs::canonicalize(data_dir).is_ok_and(is_within) {
+        let text = format!("{} is in the data directory: copy it to another place first", chosen.display());
+        return Err(Failure::failed(text));
     }
+    let kind = fs::metadata(&chosen).map_err(cannot("open", &chosen))?;
+    let is_backup = if kind.is_dir() {
+        chosen.join(STORE).exists()
+    } else {
+        // A pipe cannot be read twice.
+        !kind.is_file() || archive::begins(File::open(&chosen).map_err(cannot("open", &chosen))?)
+    };
+    if is_backup { Ok(chosen) } else { Err(Failure::failed(format!("{} is no backup", chosen.display()))) }
+}
+
+/// The newest backup of a folder.
+fn newest(from: &Path, data_dir: &Path) -> Result<PathBuf, Failure> {
     let mut found = backups_in(from).map_err(cannot("read", from))?;
+    if let Some(ahead) = found.last().filter(|newest| is_ahead(newest)) {
+        return Err(Failure::failed(format!(
+            "{} has a time ahead of the clock, so the newest backup is in doubt: name the backup to restore",
+            ahead.display()
+        )));
+    }
     if found.is_empty() {
-        found = named_backups(from).map_err(cannot("read", from))?;
+        found = named_backups(from, data_dir).map_err(cannot("read", from))?;
         if found.len() > 1 {
             let names: Vec<_> = found.iter().map(|path| path.display().to_string()).collect();
             return Err(Failure::failed(format!(
@@ -175,13 +216,17 @@ fn choose(from: &Path) -> Result<PathBuf, Failure> {
     found.pop().ok_or_else(|| Failure::failed(format!("{} is no backup, and has none", from.display())))
 }
 
-/// The backups of a folder whose names people chose: directories with a store, and archives.
-fn named_backups(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The backups of a folder whose names people chose: directories with a store, and archives. The data directory and
+/// its former stores are none.
+fn named_backups(folder: &Path, data_dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let data_dir = fs::canonicalize(data_dir).ok();
+    let is_live = |path: &Path| data_dir.is_some() && fs::canonicalize(path).ok() == data_dir;
+    let is_former = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(REPLACED));
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let is_archive = || path.is_file() && path.extension().is_some_and(|extension| extension == "tar");
-        if path.join(STORE).exists() || is_archive() {
+        if (path.join(STORE).exists() || is_archive()) && !is_live(&path) && !is_former(&path) {
             found.push(path);
         }
     }
@@ -206,4 +251,20 @@ fn complete(dir: &Path, staging: &Path) -> Result<(), Failure> {
     }
     fs::remove_dir(staging).map_err(cannot("remove", staging))?;
     synced(dir).map_err(cannot("sync", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_stores_of_one_second_have_different_names() {
+        let place = tempfile::tempdir().unwrap();
+        let now = Timestamp::from_nanos(1_767_323_045_000_000_000).unwrap();
+        for name in ["data.replaced-20260102T030405Z", "data.replaced-20260102T030405Z-2"] {
+            let aside = free_aside(&place.path().join("data/"), now);
+            assert_eq!(aside, place.path().join(name));
+            fs::create_dir(aside).unwrap();
+        }
+    }
 }

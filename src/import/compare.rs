@@ -2,7 +2,7 @@
 //!
 //! A store adds an item without reading its list, so the answer to an add does not distinguish new items. The import
 //! reads instead: the part of the list between the oldest and the newest item of the group, or the members of a set. It
-//! does not see changes by other clients between this read and the add.
+//! does not see changes by other clients between this read and the add, nor by other adds of the import.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,9 @@ use crate::wire::{ErrorCode, Item};
 
 /// Items of a list that are read in addition to twice the items of the group.
 const READ_MORE: usize = 100;
+
+/// Reads of a list for one group. A group that needs more is not compared, because the import would take much longer.
+const READS_MAX: usize = 8;
 
 /// The comparison of items with their lists, for a bounded number of items.
 #[derive(Debug)]
@@ -53,20 +56,21 @@ impl Comparison {
         Self { identity: properties.identity, ttl: properties.ttl, left: AtomicU64::new(items_max) }
     }
 
+    /// Whether a group is compared, which the bound then counts.
+    pub fn begin(&self, group: &Group) -> bool {
+        let take = |left: u64| (left > 0).then(|| left.saturating_sub(group.len() as u64));
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
     /// The number of items that are in their list already, or that occur again in the group. `None` if the group is
     /// not compared.
     pub async fn count(&self, target: &Target, group: &Group) -> Result<Option<u64>, ClientError> {
-        let take = |left: u64| (left > 0).then(|| left.saturating_sub(group.len() as u64));
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            return Ok(None);
-        }
         // Boxed, so that it takes no space in the future of each add.
         let counted = match self.identity {
             IdentityKind::Item => Box::pin(self.items(target, group)).await,
             IdentityKind::Value | IdentityKind::Key => Box::pin(self.members(target, group)).await,
         };
         match counted {
-            Ok(count) => Ok(Some(count)),
             // The add itself may succeed.
             Err(ClientError::Problem(problem)) => {
                 if self.left.swap(0, Ordering::Relaxed) > 0 {
@@ -75,7 +79,7 @@ impl Comparison {
                 }
                 Ok(None)
             }
-            Err(error) => Err(error),
+            counted => counted,
         }
     }
 
@@ -86,40 +90,50 @@ impl Comparison {
         read.filter(|item| item.timestamp >= visible_from).collect()
     }
 
-    async fn items(&self, target: &Target, group: &Group) -> Result<u64, ClientError> {
+    async fn items(&self, target: &Target, group: &Group) -> Result<Option<u64>, ClientError> {
         let sent = self.live(group);
         // The server refuses values that have no stored form.
         let identities = sent.iter().filter_map(|item| Some((item.timestamp, target.shape.stored(item.value)?)));
         let sent: Vec<TimedValue> = identities.collect();
         let mut missing: HashSet<&TimedValue> = sent.iter().collect();
         let timestamps = || sent.iter().map(|(timestamp, _)| *timestamp);
-        let (Some(oldest), Some(newest)) = (timestamps().min(), timestamps().max()) else { return Ok(0) };
+        let (Some(oldest), Some(newest)) = (timestamps().min(), timestamps().max()) else { return Ok(Some(0)) };
         let limit = (2 * sent.len() + READ_MORE).min(Limit::ITEMS_MAX);
         let part = |min, max, token| part(target, group, (min, max), limit, token);
         let (last, more) = remove_found(target, &mut missing, part(oldest, newest, None).await?);
+        let mut reads = 1;
         if more.is_some() {
-            // The list has many other items in between, so the rest is read by timestamp.
+            // The list has many other items in between, so a few are read by timestamp, and many by further pages.
             let unread = last.unwrap_or(newest);
             let mut rest: Vec<u64> =
                 missing.iter().map(|(timestamp, _)| *timestamp).filter(|timestamp| *timestamp <= unread).collect();
             rest.sort_unstable();
             rest.dedup();
-            for at in rest {
-                let mut token = None;
+            let ranges: Vec<(u64, u64, Option<String>)> = if rest.len() < READS_MAX {
+                rest.into_iter().map(|at| (at, at, None)).collect()
+            } else {
+                vec![(oldest, newest, more)]
+            };
+            for (min, max, mut token) in ranges {
                 loop {
-                    (_, token) = remove_found(target, &mut missing, part(at, at, token).await?);
+                    if reads == READS_MAX {
+                        return Ok(None);
+                    }
+                    reads += 1;
+                    (_, token) = remove_found(target, &mut missing, part(min, max, token).await?);
                     if token.is_none() {
                         break;
                     }
                 }
             }
         }
-        Ok((sent.len() - missing.len()) as u64)
+        Ok(Some((sent.len() - missing.len()) as u64))
     }
 
-    async fn members(&self, target: &Target, group: &Group) -> Result<u64, ClientError> {
+    async fn members(&self, target: &Target, group: &Group) -> Result<Option<u64>, ClientError> {
         let sent = self.live(group);
         let (mut seen, mut members) = (HashSet::new(), Vec::new());
+        let mut present = 0;
         for item in &sent {
             let (member, stored) = match (self.identity, item.key) {
                 (IdentityKind::Key, Some(key)) => {
@@ -127,27 +141,35 @@ impl Comparison {
                 }
                 _ => (item.value.get(), target.shape.stored(item.value)),
             };
-            if stored.is_none_or(|stored| seen.insert(stored)) {
+            // The server refuses a member that has no stored form, here and in the add.
+            let Some(stored) = stored else { continue };
+            if seen.insert(stored) {
                 members.push(member);
+            } else {
+                present += 1;
             }
         }
-        let mut present = sent.len() - members.len();
         let mut parts = vec![members.as_slice()];
+        let mut reads = 0;
         while let Some(part) = parts.pop().filter(|part| !part.is_empty()) {
+            if reads == READS_MAX {
+                return Ok(None);
+            }
+            reads += 1;
             let input = match self.identity {
                 IdentityKind::Key => LookupInput::Keys(LookupKeysInput { keys: part.to_vec() }),
                 _ => LookupInput::Values(LookupValuesInput { values: part.to_vec() }),
             };
             let request = target.request(&lookup_items::ROW, group).body(&input)?;
             match target.client.ask::<Found>(&request).await {
-                Ok(found) => present += found.results.iter().flatten().count(),
+                Ok(found) => present += found.results.iter().flatten().count() as u64,
                 Err(error) if is_too_large(&error) && part.len() > 1 => {
                     parts.extend(<[&[&str]; 2]>::from(part.split_at(part.len() / 2)));
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(present as u64)
+        Ok(Some(present))
     }
 }
 

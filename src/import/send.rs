@@ -125,12 +125,15 @@ fn interrupted(all_are_sent: bool) -> Failure {
 impl Target {
     /// Adds a group, in parts where the server wants them smaller, and without its bad rows.
     async fn add(&self, group: Group, comparison: &Comparison) -> Result<(), Failure> {
+        // A group that is sent in parts is compared in parts, which the bound counts once.
+        let mut is_compared = comparison.begin(&group);
         let mut parts = vec![group];
         while let Some(group) = parts.pop() {
             if group.len() == 0 {
                 continue;
             }
-            let already_there = comparison.count(self, &group).await?;
+            let already_there = if is_compared { comparison.count(self, &group).await? } else { None };
+            is_compared = already_there.is_some();
             let problem = match self.client.ask(&self.request(&add_items::ROW, &group).json(group.body())).await {
                 Ok(added) => {
                     self.tally.count_added(added, already_there);

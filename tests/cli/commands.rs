@@ -341,4 +341,7 @@ fn an_aggregation_shows_the_number_of_skipped_items() {
     let rows: Vec<Vec<_>> = shown.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows, [["1h", "(2", "skipped)", "3", "1"], ["1d", "(2", "skipped)", "3", "1"]]);
     assert!(!server.ok(&aggregate).contains("skipped"));
+    let shown = server.ok(&[&aggregate[..], &["--group-by", "/c"]].concat());
+    let rows: Vec<Vec<_>> = shown.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [["1h", "(3", "skipped)", "0"], ["1d", "(3", "skipped)", "0"]]);
 }

@@ -139,6 +139,12 @@ fn items_that_were_already_there_are_counted_apart() {
         added(&format!("u,{},c\nu,{},a\n", seconds(1), seconds(1_000)), &more),
         "2 items added, 0 already there"
     );
+    // Rows with many others in between are found with a few reads, or not compared.
+    let apart = |every: u64| (0..20).map(|n| format!("u,{},a\n", seconds(n * every))).collect::<String>();
+    assert_eq!(added(&apart(25), &more), "0 items added, 20 already there");
+    let all: String = (1_001..2_000).map(|n| format!("u,{},a\n", seconds(n))).collect();
+    assert_eq!(added(&all, &more), "999 items added, 0 already there");
+    assert_eq!(added(&apart(100), &more), "20 items added or already there");
     // Other lists have other items.
     assert_eq!(added(&few.replace("u,", "w,"), &more), "6 items added, 0 already there");
     assert_eq!(added(&few, &["--value-column", "v", "--compare", "0"]), "6 items added or already there");

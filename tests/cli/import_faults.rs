@@ -32,6 +32,32 @@ fn the_first_bad_row_ends_the_import_with_its_file_and_line() {
     assert!(said.err.contains("--bad-rows FILE"), "{said:?}");
 }
 
+/// Rows that the server refuses, one in each list.
+#[test]
+fn refused_rows_neither_end_the_comparison_nor_count_for_it() {
+    let server = Server::start();
+    let mut rows = String::new();
+    for user in ["u", "w"] {
+        for value in ["1", "{\"a\":1,\"a\":2}", "2"] {
+            rows.push_str(&format!("{{\"user\":\"{user}\",\"at\":1700000001,\"v\":{value}}}\n"));
+        }
+    }
+    let file = server.write("in.ndjson", rows);
+    for identity in ["item", "value"] {
+        let create = ["feature", "create", "customer", identity, "--value-type", "json", "--ttl", "7300d"];
+        server.ok(&[&create[..], &["--identity", identity, "-o", "json"]].concat());
+        for (round, (added, there)) in [(4, 0), (0, 4)].into_iter().enumerate() {
+            let bad = format!("{identity}-{round}.ndjson");
+            // One list leaves room for one row of the other.
+            let more = ["--value-column", "v", "--bad-rows", &bad, "--compare", "4", "--concurrency", "1"];
+            let said = import(&server, identity, &[&file], &more);
+            assert_eq!(said.err, "", "{said:?}");
+            let expected = format!("6 rows: {added} items added, {there} already there, 0 already expired, 2 bad");
+            assert_eq!(counts(&said.ok()), expected);
+        }
+    }
+}
+
 #[test]
 fn bad_rows_are_set_aside_corrected_and_imported_again() {
     let server = Server::start();

@@ -64,6 +64,21 @@ fn a_server_starts_on_a_streamed_backup() {
     assert!(told.contains("the backup is whole\nrestored "), "{told}");
     let told = run(&["restore", text(&archive), "--data-dir", text(&data)]).failed(1);
     assert!(told.contains("is not empty"), "{told}");
+    // A store stays in its place until there is a backup to take it.
+    let notes = place.path().join("notes.tar");
+    std::fs::write(&notes, "x").unwrap();
+    let empty = place.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for (from, problem) in [
+        (place.path().join("missing.tar"), "cannot open"),
+        (notes, "is no backup"),
+        (empty, "is no backup"),
+        (data.clone(), "is in the data directory"),
+    ] {
+        let told = run(&["restore", text(&from), "--data-dir", text(&data), "--set-aside"]).failed(1);
+        assert!(told.contains(problem), "{told}");
+    }
+    assert_eq!(names(dir.path()), ["data"]);
     let said = run(&["restore", text(&archive), "--data-dir", text(&data), "--set-aside"]);
     assert!(said.status == 0 && said.err.contains("the former store is in"), "{said:?}");
     let aside = names(dir.path()).into_iter().find(|name| name.starts_with("data.replaced-")).unwrap();
@@ -96,6 +111,11 @@ fn a_folder_keeps_the_newest_backups_and_the_newest_of_them_is_restored() {
     ask(server.address(), "DELETE", "/v1/entities/customer/c-1", "").expect(200);
     std::fs::write(&trail, server.ok(&["audit", "-o", "ndjson"])).unwrap();
     drop(server);
+    let ahead = folder.join("liststore-29991231T000000Z.tar");
+    std::fs::copy(folder.join(&kept[1]), &ahead).unwrap();
+    let told = run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir))]).failed(1);
+    assert!(told.contains("liststore-29991231T000000Z.tar has a time ahead of the clock"), "{told}");
+    std::fs::remove_file(ahead).unwrap();
     run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir)), "--replay", text(&trail)]).ok();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
     assert_eq!(server.items("seen", "c-1").len(), 0, "the erasure is repeated");
@@ -144,6 +164,12 @@ fn a_folder_with_one_backup_of_another_name_is_restored_and_several_are_named() 
     said(&mut server.command(&["backup", text(&folder.join("monday")), "--data-dir", text(&data)])).ok();
     let told = restored("one").ok();
     assert!(told.contains("restored ") && told.contains("backups/monday: start liststore serve"), "{told}");
+    // Data directories in the folder are no backups.
+    for _ in 0..3 {
+        let said = run(&["restore", text(&folder), "--data-dir", text(&folder.join("data")), "--set-aside"]);
+        assert!(said.status == 0 && said.out.contains("backups/monday: start"), "{said:?}");
+    }
+    std::fs::remove_dir_all(folder.join("data")).unwrap();
     std::fs::write(folder.join("tuesday.tar"), stream(&server, &[]).stdout).unwrap();
     let told = restored("several").failed(1);
     assert!(told.contains("name one of") && told.contains("backups/monday, "), "{told}");

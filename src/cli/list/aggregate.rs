@@ -222,6 +222,11 @@ fn rows(window: &WindowAggregates, aggregates: &[Aggregate]) -> Vec<Vec<String>>
     let Some(groups) = &window.groups else {
         return window.results.iter().map(|results| [vec![label.clone()], cells(results)].concat()).collect();
     };
+    if groups.is_empty() {
+        // The window and its notes are shown, too, if no item has a group.
+        let empty = aggregates.iter().map(|_| String::new());
+        return vec![[label, String::new(), "0".to_owned()].into_iter().chain(empty).collect()];
+    }
     let row = |group: &crate::wire::GroupAggregates| {
         let value = group.value.as_ref().map_or_else(|| "(other)".to_owned(), Value::to_string);
         [vec![label.clone(), value, group.count.to_string()], cells(&group.results)].concat()
