@@ -341,7 +341,8 @@ mod tests {
             assert_eq!(refusal(&body), ("invalid_argument", format!("requests[0].{field}")), "{members}");
         }
         for members in [aggregate(count), r#""limit":5,"as_of":"soon""#.to_owned()] {
-            let read = gets(one(&format!(r#","version":"..",{members}"#)).as_bytes()).unwrap();
+            let body = one(&format!(r#","version":"..",{members}"#));
+            let read = gets(body.as_bytes()).unwrap();
             assert!(read[0].is_err(), "{members}");
         }
     }
