@@ -202,7 +202,7 @@ fn exclusive(request: &GetRequest<'_>) -> Result<(), Problem> {
 
 fn stands_alone(aggregate: &AggregateInput, given: [(&'static str, bool); 6]) -> Result<(), Problem> {
     if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
-        let detail = format!("aggregate stands in place of items: leave {name} out");
+        let detail = format!("a request with aggregate returns no items: leave {name} out");
         return Err(Problem::argument(name, detail));
     }
     aggregate.check().map_err(|problem| problem.within("aggregate"))

@@ -1,8 +1,8 @@
 //! Finds properties in stored JSON by their pointers (RFC 6901), all in one walk and without building a tree.
 //!
 //! Values are stored in the canonical form (RFC 8785): without white space, and with one spelling of each string. So
-//! the name of a member is found by its bytes. What is stored is JSON: the walk checks no more than it needs, and ends
-//! with the last property that it looks for.
+//! the name of a member is found by its bytes. Stored values are valid JSON, so the walk checks only the parts that it
+//! reads. It ends with the last property that it looks for.
 
 use liststore_contract::domain::index::Pointer;
 
@@ -15,7 +15,7 @@ struct Step {
     name: Box<[u8]>,
     /// The place in an array, if it is one.
     place: Option<usize>,
-    /// What it leads to.
+    /// The index of the stop at its end.
     stop: usize,
 }
 
@@ -88,7 +88,7 @@ impl Ways {
         self.walk(json, 0, 0, false, found).map(drop)
     }
 
-    /// Walks through the value that begins here, to its end if that is needed. Its depth is that of the pointers.
+    /// Walks through the value that begins here, to its end if that is needed. It recurses as deep as the pointers.
     fn walk(
         &self,
         json: &[u8],
@@ -293,7 +293,7 @@ mod tests {
 
     /// The values of properties that are looked for at once.
     fn all_found(pointers: &[&str], canonical: &str) -> Vec<Option<String>> {
-        // What was found before does not count.
+        // Earlier results do not count.
         let mut found = vec![Some(Span { begin: 0, end: 1 }); pointers.len()];
         ways(pointers).find(canonical.as_bytes(), &mut found).unwrap();
         found.into_iter().map(|found| found.map(|span| canonical[span.begin..span.end].to_owned())).collect()

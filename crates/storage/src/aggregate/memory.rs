@@ -25,7 +25,7 @@ impl Memory {
         }
     }
 
-    /// What is not taken.
+    /// The free bytes.
     pub fn left(&self) -> usize {
         self.max.saturating_sub(self.taken)
     }
