@@ -64,6 +64,19 @@ pub const CASES: &[Case] = &[
         counted("a*2 b: a a").forbidden(ONCE);
         counted("a b c: b a").forbidden(MEMBER);
     }),
+    ("aggregates_of_a_part_of_a_set", || {
+        let counted = |min: u64, max: u64, told: &str| {
+            set().add((0, 1), "a@2").add((2, 3), "a@5").aggregate((4, 5), &[(min, max, told)])
+        };
+        counted(0, 4, "").allowed();
+        counted(6, 9, "").allowed();
+        counted(3, 9, "a: a a").allowed();
+        counted(5, 5, "a: a a").allowed();
+        counted(0, 4, "a: a a").forbidden(MEMBER);
+        counted(3, 4, "a: a a").forbidden(MEMBER);
+        counted(6, 9, "a: a a").forbidden(MEMBER);
+        counted(3, 9, "").forbidden(MEMBER);
+    }),
     ("aggregates_of_a_bounded_list", || {
         let counted =
             |told: &str| of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregate((2, 3), &[(0, 9, told)]);
@@ -73,6 +86,13 @@ pub const CASES: &[Case] = &[
         counted("a c: a c").forbidden("what was acknowledged is there");
         counted("c*2 b: b c").forbidden("only what was added is returned");
         counted("c d: d c").forbidden("only what was added is returned");
+    }),
+    ("aggregates_of_a_part_of_a_bounded_list", || {
+        let counted =
+            |told: &str| of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregate((2, 3), &[(0, 2, told)]);
+        counted("b: b b").allowed();
+        counted("b c: b c").forbidden("bounds are kept");
+        counted("d: d d").forbidden("only what was added is returned");
     }),
     ("a_bounded_list_shows_no_more_than_it_may", || {
         let full = || of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3");

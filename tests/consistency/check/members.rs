@@ -10,6 +10,8 @@ use super::{Violation, aggregates};
 use crate::history::{Aggregated, Call, History, Item, ListName, Outcome, Promises, Request, Special};
 
 const TIMES_MAX: usize = 63;
+/// More than [`TIMES_MAX`] times have no bit.
+const NEVER_SET: u64 = 1 << TIMES_MAX;
 const ONCE: &str = "a member stands in a set once";
 
 pub fn check(history: &History) -> Result<Vec<Violation>, String> {
@@ -122,6 +124,20 @@ impl<'a> Member<'a> {
         Effect::tells(u64::MAX, timestamp.map_or(0, |timestamp| self.at(timestamp)))
     }
 
+    /// What a window reports: its item is between the bounds, or it is not.
+    fn aggregated(&self, window: &Aggregated) -> Option<Effect> {
+        let before = self.times.partition_point(|time| *time < window.min);
+        let until = self.times.partition_point(|time| *time <= window.max);
+        // Set for an item that is not before the window, and for one that is behind it.
+        let (reached, passed) = (1 << before, if until < self.times.len() { 1 << until } else { 0 });
+        match window.values.iter().any(|(value, _)| value == self.value) {
+            true if before == until => Some(Effect::tells(NEVER_SET, NEVER_SET)),
+            true => Some(Effect::tells(reached | passed, reached)),
+            // Nothing certain where it may be behind the window instead of before it.
+            false => (before < until && passed == 0).then(|| Effect::tells(reached, 0)),
+        }
+    }
+
     fn judged(&self, history: &History, calls: &[usize]) -> Option<Violation> {
         let effects = calls.iter().flat_map(|index| self.effects(&history.calls[*index]).map(move |one| (*index, one)));
         let step = |(index, effect)| {
@@ -168,8 +184,7 @@ impl<'a> Member<'a> {
                 is_told.then(|| self.standing(found)).into_iter().collect()
             }
             (_, Outcome::Aggregated(windows)) => {
-                let stands = |window: &Aggregated| window.values.iter().any(|(value, _)| value == self.value);
-                windows.iter().map(|window| Effect::tells(1, u64::from(stands(window)))).collect()
+                windows.iter().filter_map(|window| self.aggregated(window)).collect()
             }
             (request, Outcome::Contained(found)) => {
                 let of_call = asked(request).unwrap_or_default().iter().zip(found);

@@ -92,9 +92,17 @@ async fn bring_back(call: &mut Call, (member, stands, ttl_secs): (&str, &Held, i
         let held = Held { written, ..stands.clone() };
         let row = MemberChange::PutRow { member: member.to_owned(), held, ttl_secs };
         write::write(call, Statement::Delete, vec![row]).await?;
-        if read::find_rows(call, &[stands.key]).await?.contains_key(&stands.key) {
+        if !read::find_rows(call, &[stands.key]).await?.contains_key(&stands.key) {
+            continue;
+        }
+        let entries = read::entries(call, vec![member.to_owned()]).await?;
+        if entries.values().any(|entry| entry.held.iter().any(|held| held.key == stands.key)) {
             return Ok(true);
         }
+        // A removal or a trim deleted the item after the entry was read, which is why its row was missing.
+        let row = MemberChange::DropRow { key: stands.key, written };
+        write::write(call, Statement::Delete, vec![row]).await?;
+        return Ok(false);
     }
     tracing::debug!(list = ?call.list, "no write timestamp is late enough to override the deletion of a set member");
     Ok(false)
