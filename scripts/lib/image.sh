@@ -29,7 +29,7 @@ build_image() {
   [ -e "$authorities" ] || authorities=/dev/null
   cp "$authorities" "$context/image/etc/ssl/certs/ca-certificates.crt"
   echo 'hosts: files dns' >"$context/image/etc/nsswitch.conf"
-  if readelf --program-headers "$program" | grep -q INTERP; then
+  if readelf --program-headers "$program" | grep INTERP >/dev/null; then
     # At their own places, where the loader searches. Older C libraries have name resolution in separate files.
     base=libraries
     mkdir "$context/libraries"

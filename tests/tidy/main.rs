@@ -335,6 +335,13 @@ fn functions_and_lines_are_short() {
 }
 
 #[test]
+fn scripts_read_pipes_to_their_end() {
+    let scripts = sources::scripts();
+    assert!(scripts.iter().any(|script| script.path == "scripts/test"), "scripts are found");
+    assert_none(scripts.iter().flat_map(shape::quiet_greps).collect());
+}
+
+#[test]
 fn imports_name_one_room_a_line() {
     assert_none(complaints(shape::grouped_imports));
 }

@@ -51,6 +51,15 @@ pub fn grouped_imports(source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// Pipes into a reader that ends at its first match. The writer may then fail, and with it the pipe.
+pub fn quiet_greps(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| line.contains("| grep -q"))
+        .map(|(i, _)| format!("{}:{}: `grep PATTERN >/dev/null` reads all of a pipe", source.path, i + 1))
+        .collect()
+}
+
 /// Source files that no module declares, and which are therefore never compiled.
 pub fn undeclared(folder: &str) -> Vec<String> {
     let sources = rust_files(folder);

@@ -57,6 +57,13 @@ pub fn rust_files(folder: &str) -> Vec<Source> {
     files(folder, "rs")
 }
 
+/// The shell scripts, most of which have no extension.
+pub fn scripts() -> Vec<Source> {
+    let is_shell = |source: &Source| source.text.starts_with("#!/usr/bin/env bash") || source.path.ends_with(".sh");
+    [files("scripts", ""), files("scripts", "sh")].concat().into_iter().filter(is_shell).collect()
+}
+
+/// With an empty extension, the files without one.
 pub fn files(folder: &str, extension: &str) -> Vec<Source> {
     let mut found = Vec::new();
     walk(&root().join(folder), extension, &mut found);
@@ -79,7 +86,7 @@ fn walk(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
             if !matches!(name, "target" | ".git" | "node_modules" | "liststore-data") {
                 walk(&path, extension, found);
             }
-        } else if path.extension().is_some_and(|e| e == extension) {
+        } else if path.extension().unwrap_or_default() == extension {
             found.push(path);
         }
     }

@@ -183,9 +183,7 @@ impl<'a> Member<'a> {
                 let is_told = found.is_some() || (after.is_none() && !more);
                 is_told.then(|| self.standing(found)).into_iter().collect()
             }
-            (_, Outcome::Aggregated(windows)) => {
-                windows.iter().filter_map(|window| self.aggregated(window)).collect()
-            }
+            (_, Outcome::Aggregated(windows)) => windows.iter().filter_map(|window| self.aggregated(window)).collect(),
             (request, Outcome::Contained(found)) => {
                 let of_call = asked(request).unwrap_or_default().iter().zip(found);
                 of_call.filter(|(value, _)| *value == self.value).map(|(_, at)| self.standing(*at)).collect()
