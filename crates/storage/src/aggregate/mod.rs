@@ -13,7 +13,11 @@
 //! | --- | --- |
 //! | `plan` | the requested aggregates, checked against the type of the values |
 //! | `mod` | windows, bounds, and why a window is not complete |
-//! | `tally` | groups and the state of each aggregate |
+//! | `tally` | groups, and the results of a window |
+//! | `state` | the state of each aggregate |
+//! | `times` | how often each value comes |
+//! | `ranks` | the shown groups, and the most frequent values |
+//! | `room` | the memory and time of results |
 //! | `number` | arithmetic |
 //! | `values` | distinct values, their order, and their JSON |
 //! | `find` | properties of stored JSON |
@@ -26,7 +30,11 @@ mod memory;
 mod number;
 mod pages;
 mod plan;
+mod ranks;
+mod room;
+mod state;
 mod tally;
+mod times;
 mod values;
 mod words;
 
@@ -43,7 +51,8 @@ use super::collect::{Collect, Next, Offered};
 use super::{Bounds, OpContext};
 use find::Span;
 use memory::Memory;
-use tally::{Field, Rendered, Tally};
+use state::Field;
+use tally::{Rendered, Tally};
 use values::{Hasher, Values};
 
 pub use pages::aggregate_pages;
