@@ -52,8 +52,8 @@ fn part(request: &Request) -> String {
             members.extend(max.map(|max| ("max_timestamp", timestamp_json(max))));
             members.extend(limit.map(|limit| ("limit", limit.to_string())));
         }
-        Request::Aggregate { windows, is_of_numbers, .. } => {
-            members.push(("aggregate", aggregate_json(windows, *is_of_numbers)));
+        Request::Aggregate { windows, is_of_numbers, group_by, .. } => {
+            members.push(("aggregate", aggregate_json(windows, *is_of_numbers, *group_by)));
         }
         Request::Add { items, .. } => members.push(("items", items_json(items))),
         other => unreachable!("not put together with others: {other:?}"),
@@ -98,7 +98,7 @@ fn result_of(request: &Request, result: &str) -> Option<Outcome> {
     }
     match request {
         Request::Get { .. } => page(result.as_bytes()).ok().map(|(page, _)| page),
-        Request::Aggregate { .. } => aggregated(result.as_bytes()).ok(),
+        Request::Aggregate { group_by, .. } => aggregated(result.as_bytes(), *group_by).ok(),
         _ => added(result.as_bytes()).ok(),
     }
 }

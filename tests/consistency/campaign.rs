@@ -14,7 +14,7 @@ use crate::backends::{Backends, Failure};
 use crate::bags::{BagOutcome, BagRequest};
 use crate::check::check;
 use crate::faults::Fault;
-use crate::history::{Call, History, Order, Outcome, Promises, Request, Special};
+use crate::history::{Call, History, Order, Outcome, Promises, Reason, Request, Special};
 use crate::metrics::{Counters, DROPPED};
 use crate::run::{self, Done, Plan};
 use crate::server::Recipe;
@@ -28,6 +28,11 @@ const CACHES_BYTES: [u64; 3] = [CACHE_BYTES, CACHE_BYTES, CACHE_BYTES * 3 / 2];
 const FSYNC_INTERVALS_MS: [u64; 3] = [10, 100, 1_000];
 /// Runs with fewer operations need not compact files.
 const OPERATIONS_TO_MERGE: usize = 3_000;
+/// Runs with fewer operations need not aggregate more items than a call reads.
+const OPERATIONS_TO_CUT: usize = 3_000;
+/// The most items that a call aggregates, in some runs: fewer than many lists have, and more than sets and bounded
+/// lists have.
+const AGGREGATE_ITEMS_MAX: u64 = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Store {
@@ -165,6 +170,7 @@ impl Campaign {
             faults: (0..self.faults_per_run).filter_map(|_| self.draw(&mut rng)).collect(),
             promises: if backends.is_some() { Promises::Quorum } else { Promises::Linearizable },
             workload: self.workload,
+            aggregate_items_max: aggregate_items_max(seed),
             backends: backends.clone(),
         };
         let faults = plan.faults.clone();
@@ -196,6 +202,10 @@ impl Campaign {
         tally
             .worth(faults.is_empty(), has_sets, self.workload)
             .map_err(|error| blame(format!("{error}\n{}", run::keep(dir, &history))))?;
+        let must_be_cut = aggregate_items_max(seed).is_some() && self.operations_per_run >= OPERATIONS_TO_CUT;
+        if must_be_cut && self.workload != Workload::Bags && !tally.answered.contains_key(CUT) {
+            return Err(blame(format!("no {CUT} was answered: {tally}")));
+        }
         Ok(tally)
     }
 
@@ -242,6 +252,9 @@ impl Campaign {
     fn recipe(&self, dir: &Path, seed: u64) -> Result<Recipe, String> {
         std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         let mut recipe = Recipe::new(dir);
+        if let Some(items) = aggregate_items_max(seed) {
+            recipe = recipe.set("ITEMS__AGGREGATE_ITEMS_MAX", items);
+        }
         recipe.binary = self.server.clone().unwrap_or(recipe.binary);
         if self.faults.iter().all(|kind| *kind == FaultKind::Resize) {
             // Every request must be answered, regardless of the machine's speed.
@@ -270,6 +283,11 @@ impl Campaign {
     }
 }
 
+/// The most items that the servers of a run aggregate in a call, if it is not the default.
+fn aggregate_items_max(seed: u64) -> Option<u64> {
+    (seed % 3 == 1).then_some(AGGREGATE_ITEMS_MAX)
+}
+
 fn kind(call: &Call) -> &'static str {
     match &call.request {
         Request::Get { .. } if call.batch.is_some() => "get of several",
@@ -280,6 +298,8 @@ fn kind(call: &Call) -> &'static str {
         Request::Count { .. } => "count",
         Request::Contains { .. } => "search",
         Request::Aggregate { .. } if call.batch.is_some() => "aggregate of several",
+        Request::Aggregate { .. } if lacks_items(call) => CUT,
+        Request::Aggregate { group_by: Some(_), .. } => "aggregate in groups",
         Request::Aggregate { .. } => "aggregate",
         Request::Lookup { .. } => LOOKUP,
         Request::Add { .. } => "add",
@@ -296,13 +316,22 @@ fn kind(call: &Call) -> &'static str {
     }
 }
 
+/// Whether an aggregation ended before some items, which were too many for a call.
+fn lacks_items(call: &Call) -> bool {
+    let Outcome::Aggregated(told) = &call.outcome else { return false };
+    told.windows.iter().any(|window| window.reason == Some(Reason::ItemsMax))
+}
+
+/// An aggregation of more items than a call reads.
+const CUT: &str = "aggregate of a part";
+
 /// A write of a bag that came too late for its condition: clients did contend.
 const REFUSED: &str = "condition failed";
 
 /// The reverse lookup, which only sets have.
 const LOOKUP: &str = "lookup";
 
-const KINDS: [&str; 19] = [
+const KINDS: [&str; 20] = [
     "get",
     "page",
     "get of the oldest",
@@ -311,6 +340,7 @@ const KINDS: [&str; 19] = [
     "search",
     "aggregate",
     "aggregate of several",
+    "aggregate in groups",
     LOOKUP,
     "add",
     "add to several",

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use fastrand::Rng;
 use libtest_mimic::Failed;
 
+use crate::client::Client;
 use crate::disks::{BigAdds, Scene};
 use crate::history::{Item, Outcome, Request, VersionName};
-use crate::run::{self, Client, Timeline};
+use crate::run::{self, Timeline};
 use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::{Walk, Workload, World};

@@ -14,11 +14,12 @@ use libtest_mimic::Failed;
 
 use crate::campaign::CACHE_BYTES;
 use crate::check::check;
+use crate::client::Client;
 use crate::faults::Fault;
 use crate::history::{
     Call, History, Item, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, VersionName,
 };
-use crate::run::{self, Client, Done, Plan, Timeline};
+use crate::run::{self, Done, Plan, Timeline};
 use crate::server::Recipe;
 use crate::subject::Subject;
 use crate::workload::{Walk, Workload, World};
@@ -127,6 +128,7 @@ pub async fn failing_fsync(fsync: &str) -> Result<(), Failed> {
         faults: vec![Fault::Unwrap { after: log.clone() }],
         promises: Promises::Linearizable,
         workload: Workload::All,
+        aggregate_items_max: None,
         backends: None,
     };
     let Done { history, .. } = run::run(plan, vec![recipe]).await?;

@@ -11,6 +11,7 @@ mod batches;
 mod calls;
 mod campaign;
 mod check;
+mod client;
 mod cuts;
 mod damage;
 mod disks;

@@ -4,8 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use super::expiry::Expiry;
 use super::{Violation, aggregates};
-use crate::history::{Aggregated, Call, History, Item, Key, ListName, Moment, Outcome, Request, Special};
+use crate::history::{
+    Aggregated, Aggregates, Call, History, Item, Key, ListName, Moment, Outcome, Reason, Request, Results, Special,
+};
 
 /// An item, with its possible adds and removals.
 #[derive(Default)]
@@ -36,9 +39,9 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
             by_list.entry(list).or_insert((*max_items, Vec::new())).1.push(index);
         }
     }
-    let mut violations = Vec::new();
+    let (expiry, mut violations) = (Expiry::of(history), Vec::new());
     for (list, (max_items, calls)) in by_list {
-        violations.extend(Bounded::of(history, list, max_items, &calls)?.check(&calls)?);
+        violations.extend(Bounded::of(history, list, max_items, &calls)?.check(&expiry, &calls)?);
     }
     Ok(violations)
 }
@@ -82,7 +85,7 @@ impl<'a> Bounded<'a> {
         Ok(bounded)
     }
 
-    fn check(&self, calls: &[usize]) -> Result<Vec<Violation>, String> {
+    fn check(&self, expiry: &Expiry<'_>, calls: &[usize]) -> Result<Vec<Violation>, String> {
         let mut violations = Vec::new();
         for index in calls.iter().copied() {
             let call = &self.history.calls[index];
@@ -91,42 +94,87 @@ impl<'a> Bounded<'a> {
             {
                 violations.extend(self.check_page(index, call, items, *more)?);
             }
-            if let (Request::Aggregate { windows, .. }, Outcome::Aggregated(told)) = (&call.request, &call.outcome) {
-                let shape = aggregates::check_shape(self.history, call, windows, told);
+            if let Outcome::Aggregated(told) = &call.outcome {
+                let shape = aggregates::check_shape(self.history, expiry, call);
                 violations.extend(shape.err().map(|(promise, detail)| Violation::new(promise, detail, [index])));
-                for window in told {
-                    violations.extend(self.check_window(index, call, window)?);
-                }
+                violations.extend(self.check_aggregates(index, call, told)?);
             }
         }
         Ok(violations)
     }
 
-    /// A window shows its items by their values. No two items of such a list share one.
-    fn check_window(&self, index: usize, call: &Call, window: &Aggregated) -> Result<Option<Violation>, String> {
-        let mut items = Vec::with_capacity(window.values.len());
-        for (value, count) in &window.values {
-            let of_value = self.stories.values().rev().map(|(item, _)| *item).find(|item| item.value == *value);
-            match of_value.filter(|_| *count == 1) {
-                Some(item) => items.push(item.clone()),
-                None => {
-                    let detail = format!("{count} of {value}");
-                    return Ok(Some(Violation::new("only what was added is returned", detail, [index])));
-                }
+    /// Judges the windows of an answer. One that has room for all items of the list is a page of it, and shows what the
+    /// others must have.
+    fn check_aggregates(&self, index: usize, call: &Call, told: &Aggregates) -> Result<Vec<Violation>, String> {
+        let (mut shown, mut violations) = (Vec::with_capacity(told.windows.len()), Vec::new());
+        for window in &told.windows {
+            match self.items_of(window)? {
+                Ok(items) => shown.push((window, items)),
+                Err((promise, detail)) => violations.push(Violation::new(promise, detail, [index])),
             }
         }
-        let value_type = self.history.value_type(self.list)?;
-        let mut keyed =
-            items.into_iter().map(|item| Ok((value_type.key(&item)?, item))).collect::<Result<Vec<_>, String>>()?;
-        keyed.sort_by(|(one, _), (other, _)| other.cmp(one));
-        let items: Vec<Item> = keyed.into_iter().map(|(_, item)| item).collect();
-        let is_within = |item: &Item| (window.min..=window.max).contains(&item.timestamp);
-        if let Some(outside) = items.iter().find(|item| !is_within(item)) {
-            return Ok(Some(Violation::new("bounds are kept", outside.to_string(), [index])));
-        }
         // A window that ends with a clock that was set back does not have all items.
-        let is_whole = self.stories.values().all(|(item, _)| is_within(item));
-        if is_whole { self.check_page(index, call, &items, false) } else { Ok(None) }
+        let whole = shown.iter().find(|(window, _)| self.stories.values().all(|(item, _)| window.spans(item)));
+        for (window, items) in &shown {
+            if let Some((_, all)) = whole {
+                let here: Vec<_> = all.iter().filter(|item| window.spans(item)).collect();
+                if !here.iter().copied().eq(items) {
+                    let detail = format!("{} items, and {} of a larger window", items.len(), here.len());
+                    violations.push(Violation::new("windows of one answer agree", detail, [index]));
+                }
+            }
+            let ends = [items.last(), items.first()].map(|item| item.map(|item| &item.value));
+            let Results { first, last, .. } = &window.results;
+            if window.groups.is_none() && ends != [first.as_ref(), last.as_ref()] {
+                let detail = format!("{first:?} and {last:?} instead of {ends:?}");
+                let promise = "the first and last value are of the oldest and newest item";
+                violations.push(Violation::new(promise, detail, [index]));
+            }
+            violations.extend(self.check_reason(index, window, items, whole.map(|(_, all)| all.as_slice())));
+        }
+        if let Some((_, all)) = whole {
+            violations.extend(self.check_page(index, call, all, false)?);
+        }
+        Ok(violations)
+    }
+
+    /// A window lacks items exactly if it reaches back to the last item that the list shows.
+    fn check_reason(
+        &self,
+        index: usize,
+        window: &Aggregated,
+        items: &[Item],
+        all: Option<&[Item]>,
+    ) -> Option<Violation> {
+        let is_full = |items: &[Item]| items.len() as u64 == self.max_items;
+        let must_lack = is_full(items)
+            || all.is_some_and(|all| is_full(all) && all.last().is_some_and(|last| window.min <= last.timestamp));
+        let fits = match window.reason {
+            Some(Reason::Ttl) => true,
+            Some(Reason::MaxItems) => must_lack || all.is_none(),
+            None => !must_lack,
+            // The bound of items is larger.
+            Some(Reason::ItemsMax) => false,
+        };
+        let detail =
+            || format!("{:?} of {} items, of which {:?} are shown", window.reason, items.len(), all.map(<[_]>::len));
+        (!fits).then(|| Violation::new(aggregates::COMPLETE, detail(), [index]))
+    }
+
+    /// The items of a window, newest first: it shows them by their values, and no two items of such a list share one.
+    fn items_of(&self, window: &Aggregated) -> Result<Result<Vec<Item>, (&'static str, String)>, String> {
+        let value_type = self.history.value_type(self.list)?;
+        let mut keyed = Vec::with_capacity(window.results.values.len());
+        for (value, count) in &window.results.values {
+            let of_value = self.stories.values().rev().map(|(item, _)| *item).find(|item| item.value == *value);
+            match of_value.filter(|_| *count == 1) {
+                Some(item) if !window.spans(item) => return Ok(Err(("bounds are kept", item.to_string()))),
+                Some(item) => keyed.push((value_type.key(item)?, item.clone())),
+                None => return Ok(Err(("only what was added is returned", format!("{count} of {value}")))),
+            }
+        }
+        keyed.sort_by(|(one, _), (other, _)| other.cmp(one));
+        Ok(Ok(keyed.into_iter().map(|(_, item)| item).collect()))
     }
 
     fn check_page(&self, index: usize, call: &Call, items: &[Item], more: bool) -> Result<Option<Violation>, String> {

@@ -6,10 +6,11 @@
 //! each item has a separate instant.
 
 use super::Violation;
+use super::aggregates::COMPLETE;
 use super::expiry::Sight;
 use super::story::Story;
 use super::windows::{Window, Windows};
-use crate::history::{Aggregated, Call, Moment, Outcome, Promises, Request};
+use crate::history::{Aggregated, Aggregates, Call, Moment, Outcome, Promises, Reason, Request};
 
 pub const LIMIT_DEFAULT: u64 = 10_000;
 
@@ -29,7 +30,9 @@ pub fn check(
             judged(&counted, index, call, promises, *count, fits)
         }
         (_, Outcome::Aggregated(told)) => {
-            told.iter().find_map(|window| check_window(story, windows, (index, call), window, promises))
+            let counts = Counts { story, windows, index, call, promises };
+            let of_windows = told.windows.iter().find_map(|window| counts.check_window(told, window));
+            of_windows.or_else(|| counts.check_read(told))
         }
         (request, Outcome::Removed(count)) if promises == Promises::Quorum || is_between(request) => {
             // The reason of a removal does not affect its count.
@@ -43,22 +46,73 @@ pub fn check(
     }
 }
 
-/// Judges the count of all items of a window, and of each value of which it is not clear which items were there.
-fn check_window(
-    story: &Story<'_>,
-    windows: &[Windows],
-    (index, call): (usize, &Call),
-    window: &Aggregated,
+/// Judges the counts of one aggregation.
+struct Counts<'c> {
+    story: &'c Story<'c>,
+    windows: &'c [Windows],
+    index: usize,
+    call: &'c Call,
     promises: Promises,
-) -> Option<Violation> {
-    let judged = |places: &mut dyn Iterator<Item = usize>, count: u64| {
-        let counted: Vec<_> = places.map(|place| Counted::new(story, place, &windows[place], call)).collect();
-        judged(&counted, index, call, promises, count, |least, most| (least..=most).contains(&count))
-    };
-    judged(&mut story.between(Some(window.min), Some(window.max)), window.count).or_else(|| {
-        let mut unclear = story.counted(window).into_iter().filter(|counted| counted.is_clear().is_none());
-        unclear.find_map(|counted| judged(&mut counted.places.iter().copied(), counted.count))
-    })
+}
+
+impl Counts<'_> {
+    /// Judges whether the items at these places can have been so many. `fits` has the least and the greatest number.
+    fn judged(
+        &self,
+        places: impl IntoIterator<Item = usize>,
+        count: u64,
+        fits: impl Fn(u64, u64) -> bool,
+    ) -> Option<Violation> {
+        let Self { story, windows, index, call, promises } = self;
+        let counted: Vec<_> =
+            places.into_iter().map(|place| Counted::new(story, place, &windows[place], call)).collect();
+        judged(&counted, *index, call, *promises, count, fits)
+    }
+
+    /// Judges the count of all items of a window, that of the skipped ones, and that of each value of which it is not
+    /// clear which items were there. Of a window that may lack items, nothing has to be there.
+    fn check_window(&self, told: &Aggregates, window: &Aggregated) -> Option<Violation> {
+        let is_cut = window.is_cut(told.items_read, self.story.items_max());
+        let fits = |count: u64| move |least: u64, most: u64| (is_cut || least <= count) && count <= most;
+        let between = || self.story.between(Some(window.min), Some(window.max));
+        let (counts, skips): (Vec<usize>, Vec<usize>) =
+            between().partition(|place| window.counts(&self.story.items[*place].item.value));
+        let of_values = || {
+            let counted = self.story.counted(window, told.items_read).into_iter();
+            let mut unclear = counted.filter(|counted| counted.is_clear().is_none());
+            unclear.find_map(|counted| self.judged(counted.places, counted.count, fits(counted.count)))
+        };
+        let (count, skipped) = (window.results.count, window.skipped);
+        self.judged(counts, count, fits(count))
+            .or_else(|| self.judged(skips, skipped, fits(skipped)))
+            .or_else(of_values)
+            .or_else(|| self.check_end(told, window))
+    }
+
+    /// Judges where the answer ended. All items of a complete window were read, and more than were read are in a window
+    /// that lacks some for their number. Newer ones than a window were read before it.
+    fn check_end(&self, told: &Aggregates, window: &Aggregated) -> Option<Violation> {
+        let ceiling = told.windows.iter().map(|window| window.max).max();
+        let from_window_on = self.story.between(Some(window.min), ceiling);
+        let read = told.items_read;
+        let violation = match window.reason {
+            None => self.judged(from_window_on, read, |least, _| least <= read),
+            Some(Reason::ItemsMax) => self.judged(from_window_on, read, |_, most| most > read),
+            Some(Reason::Ttl | Reason::MaxItems) => None,
+        };
+        violation.map(|violation| Violation { promise: COMPLETE, ..violation })
+    }
+
+    /// Judges how many items were read: all from the first beginning of a window to the last end of one, if there was
+    /// no bound.
+    fn check_read(&self, told: &Aggregates) -> Option<Violation> {
+        let floor = told.windows.iter().map(|window| window.min).min();
+        let ceiling = told.windows.iter().map(|window| window.max).max();
+        let read = told.items_read;
+        let is_bound = read >= self.story.items_max();
+        let fits = |least: u64, most: u64| (is_bound || least <= read) && read <= most;
+        self.judged(self.story.between(floor, ceiling), read, fits)
+    }
 }
 
 fn is_between(request: &Request) -> bool {

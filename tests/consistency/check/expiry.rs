@@ -58,6 +58,10 @@ impl<'a> Expiry<'a> {
         Self { history, writes }
     }
 
+    pub fn history(&self) -> &'a History {
+        self.history
+    }
+
     /// The least and the greatest TTL, in seconds, that a version can have had at some instant of
     /// a span. A version that never was has none.
     fn ttl(&self, version: &VersionName, from: Moment, to: Moment) -> Option<(u64, u64)> {

@@ -1,14 +1,16 @@
 //! Histories of counts, searches for values, pages from the oldest item on, and removals of some items: forbidden
 //! ones, and similar allowed ones.
 
-use super::forbidden::{Case, Script, aggregated, item, items, key, list, unknown};
-use crate::history::{Aggregated, Order, Outcome, Promises, Request};
+use super::script::{Case, Script, aggregated, by_value, item, items, key, list, results, unknown};
+use crate::history::{Aggregated, GroupBy, Groups, NANOS_PER_SEC, Order, Outcome, Promises, Reason, Request, Results};
 
 const ITEM: &str = "linearizable adds, removals and reads of an item";
 const THERE: &str = "what was acknowledged is there";
 const NOT_BACK: &str = "what was removed, or never added, does not come back";
 const COUNTS: &str = "exact counts";
 const AGREE: &str = "aggregates of one answer agree";
+const GROUPS: &str = "groups are those of the request, in their order";
+const COMPLETE: &str = "a window that lacks items reports the reason";
 const MOMENT: &str = "a page is the list at one moment";
 
 type Span = (u64, u64);
@@ -140,7 +142,9 @@ pub const CASES: &[Case] = &[
     }),
     ("aggregates_of_what_is_there", || {
         let script = Script::new().add((0, 1), "a@1 b@2 a@3");
-        script.aggregate((2, 3), &[(1, 3, "a*2 b: a a"), (2, 9, "a b: b a"), (4, 9, "")]).allowed();
+        script
+            .aggregate((2, 3), &[(1, 9, "a*2 b: a a"), (1, 3, "a*2 b: a a"), (2, 9, "a b: b a"), (4, 9, "")])
+            .allowed();
     }),
     ("aggregates_lack_what_was_acknowledged", || {
         let script = || Script::new().add((0, 1), "a@1").add((0, 1), "b@2").aggregate((2, 3), &[(1, 2, "b: b b")]);
@@ -163,7 +167,7 @@ pub const CASES: &[Case] = &[
     ("aggregates_of_two_moments", || {
         let script = || Script::new().add((0, 1), "a@1").add((4, 5), "b@2").remove((2, 3), "a", Outcome::Removed(1));
         script().aggregate((1, 6), &[(1, 2, "a b: a b")]).forbidden(MOMENT);
-        script().aggregate((1, 6), &[(1, 1, "a: a a"), (2, 2, "b: b b")]).forbidden(MOMENT);
+        script().aggregate((1, 6), &[(1, 1, "a: a a"), (2, 2, "b: b b"), (1, 2, "a b: a b")]).forbidden(MOMENT);
         script().aggregate((1, 6), &[(1, 2, "a: a a")]).allowed();
         script().aggregate((1, 6), &[(1, 2, "b: b b")]).allowed();
     }),
@@ -180,21 +184,114 @@ pub const CASES: &[Case] = &[
         let script = |told: &[Aggregated]| Script::new().add((0, 1), "a@1 b@2").aggregated((2, 3), told.to_vec());
         let of = |text: &str| aggregated(1, 2, text);
         script(&[of("a b: a b"), of("a b: a b")]).allowed();
-        script(&[Aggregated { count: 3, ..of("a b: a b") }]).forbidden(AGREE);
-        script(&[Aggregated { distinct: 3, ..of("a b: a b") }]).forbidden(AGREE);
-        script(&[Aggregated { first: None, ..of("a b: a b") }]).forbidden(AGREE);
-        script(&[Aggregated { sum: Some(7), ..of("a b: a b") }]).forbidden(AGREE);
+        let with = |results: Results| Aggregated { results, ..of("") };
+        script(&[with(Results { count: 3, ..results("a b: a b") })]).forbidden(AGREE);
+        script(&[with(Results { distinct: 3, ..results("a b: a b") })]).forbidden(AGREE);
+        script(&[with(Results { first: None, ..results("a b: a b") })]).forbidden(AGREE);
+        script(&[with(Results { sum: Some(7), ..results("a b: a b") })]).forbidden(AGREE);
         script(&[of("a b: a c")]).forbidden(AGREE);
         script(&[of("a b: b b")]).forbidden("the first and last value are of the oldest and newest item");
         script(&[of("a b: a b"), of("a: a a")]).forbidden("windows of one answer agree");
         script(&[of("a b*2: a b")]).forbidden("the most frequent values come first");
+        script(&[of("b a: a b")]).forbidden("the most frequent values come first");
+        script(&[of("a a: a a")]).forbidden("the most frequent values come first");
+    }),
+    ("a_count_of_the_items_that_were_read", || {
+        let read = |items: u64| {
+            let script = Script::new().add((0, 1), "a@1 b@2 c@3");
+            script.aggregated_of((2, 3), vec![aggregated(1, 1, "a: a a"), aggregated(3, 4, "c: c c")], items)
+        };
+        read(3).allowed();
+        read(2).forbidden(COMPLETE);
+        read(4).forbidden(COUNTS);
+        let of_one = Script::new().add((0, 1), "a@1").aggregated_of((2, 3), vec![aggregated(1, 1, "a: a a")], 2);
+        of_one.forbidden(AGREE);
+    }),
+    ("groups_and_their_whole", || {
+        let grouped = |max_groups: usize, shown: &[(&str, &str)]| {
+            let window = by_value(1, 9, max_groups, shown);
+            Script::new().add((0, 1), "a@1 b@2 a@3 c@4").aggregated((2, 3), vec![window])
+        };
+        grouped(3, &[("a", "a*2: a a"), ("b", "b: b b"), ("c", "c: c c")]).allowed();
+        grouped(2, &[("a", "a*2: a a"), ("b", "b: b b"), ("", "c: c c")]).allowed();
+        grouped(1, &[("a", "a*2: a a"), ("", "b c: b c")]).allowed();
+        grouped(3, &[("a", "a*2: a a"), ("b", "b: b b")]).forbidden(THERE);
+        grouped(3, &[("a", "a: a a"), ("b", "b: b b"), ("c", "c: c c")]).forbidden(COUNTS);
+        grouped(4, &[("a", "a*2: a a"), ("b", "b: b b"), ("c", "c: c c"), ("d", "d: d d")])
+            .forbidden("only what was added is returned");
+        let first = "the first and last value are of the oldest and newest item";
+        grouped(1, &[("a", "a*2: a a"), ("", "b c: c b")]).forbidden(first);
+        let wrong: [(usize, &[(&str, &str)]); 10] = [
+            (2, &[("a", "a*2: a a"), ("b", "b: b b"), ("c", "c: c c")]),
+            (3, &[("a", "a*2: a a"), ("b", "b: b b"), ("", "c: c c")]),
+            (3, &[("b", "b: b b"), ("a", "a*2: a a"), ("c", "c: c c")]),
+            (3, &[("a", "a*2: a a"), ("c", "c: c c"), ("b", "b: b b")]),
+            (3, &[("a", "a: a a"), ("a", "a: a a"), ("b", "b: b b")]),
+            (3, &[("b", "a*2: a a"), ("a", "b: b b"), ("c", "c: c c")]),
+            (1, &[("b", "b: b b"), ("", "a*2 c: a c")]),
+            (1, &[("a", "a*2: a a"), ("", "a b: a b")]),
+            (2, &[("a", "a*2: a a"), ("c", "c: c c"), ("", "b: b b")]),
+            (2, &[("a", "a*2: a a"), ("b", ""), ("", "c: c c")]),
+        ];
+        for (max_groups, shown) in wrong {
+            grouped(max_groups, shown).forbidden(GROUPS);
+        }
+        let mut miscounted = by_value(1, 9, 3, &[("a", "a*2: a a"), ("b", "b: b b"), ("c", "c: c c")]);
+        miscounted.groups.iter_mut().for_each(|groups| groups.shown[0].count = 3);
+        Script::new().add((0, 1), "a@1 b@2 a@3 c@4").aggregated((2, 3), vec![miscounted]).forbidden(GROUPS);
+    }),
+    ("items_without_a_group_are_skipped", || {
+        let by_member = |skipped: u64| {
+            // A text has no members.
+            let groups = Groups { by: GroupBy { by_member: true, max_groups: 2 }, shown: vec![] };
+            let window = Aggregated { skipped, groups: Some(groups), ..aggregated(1, 9, "") };
+            Script::new().add((0, 1), "a@1 b@2").aggregated((2, 3), vec![window])
+        };
+        by_member(2).allowed();
+        by_member(1).forbidden(COUNTS);
+        by_member(3).forbidden(COUNTS);
+        let window = Aggregated { skipped: 1, ..aggregated(1, 9, "b: b b") };
+        Script::new().add((0, 1), "a@1 b@2").aggregated((2, 3), vec![window]).forbidden(AGREE);
+    }),
+    ("a_window_beyond_the_items_that_a_call_reads", || {
+        let script = |windows: Vec<Aggregated>, items_read: u64| {
+            let mut script = Script::new().add((0, 1), "a@1 b@2 a@3 c@4");
+            script.history.aggregate_items_max = Some(2);
+            script.aggregated_of((2, 3), windows, items_read)
+        };
+        let cut = |min: u64, text: &str| Aggregated { reason: Some(Reason::ItemsMax), ..aggregated(min, 9, text) };
+        script(vec![cut(1, "a c: a c")], 2).allowed();
+        script(vec![cut(1, "a c: a c"), aggregated(3, 9, "a c: a c"), aggregated(4, 9, "c: c c")], 2).allowed();
+        script(vec![cut(1, "a c: a c"), cut(3, "a c: a c")], 2).forbidden(COMPLETE);
+        script(vec![aggregated(1, 9, "a c: a c")], 2).forbidden(COUNTS);
+        script(vec![aggregated(1, 2, "a b: a b"), aggregated(4, 9, "c: c c")], 2).forbidden(COMPLETE);
+        script(vec![cut(1, "a b c: a c")], 3).forbidden(COMPLETE);
+        script(vec![cut(1, "c: c c")], 1).forbidden(COMPLETE);
+        script(vec![cut(1, "b c: b d")], 2).forbidden(AGREE);
+        script(vec![cut(1, "c d: d c")], 2).forbidden("only what was added is returned");
+        script(vec![cut(3, "a c: a c")], 2).forbidden(COMPLETE);
+        script(vec![aggregated(4, 9, "c: c c")], 1).allowed();
+    }),
+    ("the_reasons_of_a_window_that_lacks_items", || {
+        let script = |min_secs_ago: u64, reason: Option<Reason>| {
+            let script = Script::new().change_ttl((0, 1), 60).add((2, 3), "a@1");
+            let mut window = Aggregated { reason, ..aggregated(0, 9, "a: a a") };
+            window.min -= min_secs_ago * NANOS_PER_SEC;
+            script.aggregated((4, 5), vec![window])
+        };
+        script(50, None).allowed();
+        script(50, Some(Reason::Ttl)).forbidden(COMPLETE);
+        script(60, Some(Reason::Ttl)).allowed();
+        script(60, None).forbidden(COMPLETE);
+        script(50, Some(Reason::MaxItems)).forbidden(COMPLETE);
+        script(50, Some(Reason::ItemsMax)).forbidden(COMPLETE);
     }),
     ("an_aggregate_of_other_bounds", || {
         let mut script = Script::new().add((0, 1), "a@1").aggregate((2, 3), &[(1, 2, "a: a a")]);
         let Some(Outcome::Aggregated(told)) = script.history.calls.last_mut().map(|call| &mut call.outcome) else {
             panic!("a call is needed")
         };
-        told[0].max += 1;
+        told.windows[0].max += 1;
         script.forbidden("bounds are kept");
     }),
     ("items_are_removed_and_no_others", || {

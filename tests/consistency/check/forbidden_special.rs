@@ -1,10 +1,11 @@
 //! The same for sets, and for lists that show their newest items only.
 
-use super::forbidden::{Case, Script, item, items, list, unknown};
-use crate::history::{Order, Outcome, Request, Special};
+use super::script::{Case, Script, aggregated, item, items, list, unknown};
+use crate::history::{Aggregated, Order, Outcome, Reason, Request, Special};
 
 const MEMBER: &str = "linearizable adds, removals and lookups of a member";
 const ONCE: &str = "a member stands in a set once";
+const COMPLETE: &str = "a window that lacks items reports the reason";
 
 fn of(special: Special) -> Script {
     let mut script = Script::new();
@@ -63,6 +64,10 @@ pub const CASES: &[Case] = &[
         counted("a: a a").forbidden(MEMBER);
         counted("a*2 b: a a").forbidden(ONCE);
         counted("a b c: b a").forbidden(MEMBER);
+        let window = Aggregated { reason: Some(Reason::ItemsMax), ..aggregated(0, 9, "b: b b") };
+        let mut lacks = set().add((0, 1), "a@1 b@2").aggregated((2, 3), vec![window]);
+        lacks.history.aggregate_items_max = Some(1);
+        lacks.forbidden(COMPLETE);
     }),
     ("aggregates_of_a_part_of_a_set", || {
         let counted = |min: u64, max: u64, told: &str| {
@@ -78,8 +83,10 @@ pub const CASES: &[Case] = &[
         counted(3, 9, "").forbidden(MEMBER);
     }),
     ("aggregates_of_a_bounded_list", || {
-        let counted =
-            |told: &str| of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregate((2, 3), &[(0, 9, told)]);
+        let counted = |told: &str| {
+            let window = Aggregated { reason: Some(Reason::MaxItems), ..aggregated(0, 9, told) };
+            of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregated((2, 3), vec![window])
+        };
         counted("b c: b c").allowed();
         counted("a b c: a c").forbidden("a list shows no more items than it may");
         counted("c: c c").forbidden("what was acknowledged is there");
@@ -93,6 +100,28 @@ pub const CASES: &[Case] = &[
         counted("b: b b").allowed();
         counted("b c: b c").forbidden("bounds are kept");
         counted("d: d d").forbidden("only what was added is returned");
+    }),
+    ("a_window_beyond_the_items_that_a_list_shows", || {
+        let script = |windows: &[(u64, u64, &str, Option<Reason>)]| {
+            let window = |(min, max, told, reason): &(u64, u64, &str, Option<Reason>)| Aggregated {
+                reason: *reason,
+                ..aggregated(*min, *max, told)
+            };
+            of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregated((2, 3), windows.iter().map(window).collect())
+        };
+        let lacks = Some(Reason::MaxItems);
+        let whole = (0, 9, "b c: b c", lacks);
+        script(&[whole, (3, 9, "c: c c", None), (2, 2, "b: b b", lacks), (0, 1, "", lacks), (4, 9, "", None)])
+            .allowed();
+        script(&[(0, 9, "b c: b c", None)]).forbidden(COMPLETE);
+        script(&[(2, 9, "b c: b c", None)]).forbidden(COMPLETE);
+        script(&[whole, (3, 9, "c: c c", lacks)]).forbidden(COMPLETE);
+        script(&[whole, (2, 2, "b: b b", None)]).forbidden(COMPLETE);
+        script(&[whole, (0, 9, "b c: b c", Some(Reason::ItemsMax))]).forbidden(COMPLETE);
+        script(&[whole, (3, 9, "", None)]).forbidden("windows of one answer agree");
+        let short = of(Special::Bounded(2)).add((0, 1), "a@1");
+        let window = Aggregated { reason: lacks, ..aggregated(0, 9, "a: a a") };
+        short.aggregated((2, 3), vec![window]).forbidden(COMPLETE);
     }),
     ("a_bounded_list_shows_no_more_than_it_may", || {
         let full = || of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3");

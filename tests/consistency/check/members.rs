@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::expiry::Expiry;
 use super::linear::{Effect, Step, Verdict, judge, minimal};
 use super::{Violation, aggregates};
-use crate::history::{Aggregated, Call, History, Item, ListName, Outcome, Promises, Request, Special};
+use crate::history::{Aggregated, Call, History, Item, ListName, Outcome, Promises, Reason, Request, Special};
 
 const TIMES_MAX: usize = 63;
 /// More than [`TIMES_MAX`] times have no bit.
@@ -26,8 +27,9 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
         return Err("no store with weaker promises keeps sets".to_owned());
     }
     let mut violations = Vec::new();
+    let expiry = Expiry::of(history);
     for (list, calls) in by_set {
-        let pages: Vec<_> = calls.iter().filter_map(|index| out_of_shape(history, *index)).collect();
+        let pages: Vec<_> = calls.iter().filter_map(|index| out_of_shape(history, &expiry, *index)).collect();
         if pages.is_empty() {
             for (value, times) in members(history, &calls) {
                 violations.extend(Member::new(list, value, times)?.judged(history, &calls));
@@ -38,14 +40,19 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
     Ok(violations)
 }
 
-/// Duplicates and disorder in a page, and duplicates in aggregates.
-fn out_of_shape(history: &History, index: usize) -> Option<Violation> {
+/// Duplicates and disorder in a page, duplicates in aggregates, and aggregates that lack members: sets are shorter than
+/// any bound.
+fn out_of_shape(history: &History, expiry: &Expiry<'_>, index: usize) -> Option<Violation> {
     let call = &history.calls[index];
-    if let (Request::Aggregate { windows: asked, .. }, Outcome::Aggregated(told)) = (&call.request, &call.outcome) {
-        if let Err((promise, detail)) = aggregates::check_shape(history, call, asked, told) {
+    if let Outcome::Aggregated(told) = &call.outcome {
+        if let Err((promise, detail)) = aggregates::check_shape(history, expiry, call) {
             return Some(Violation::new(promise, detail, [index]));
         }
-        let twice = told.iter().flat_map(|window| &window.values).find(|(_, count)| *count > 1);
+        if told.windows.iter().any(|window| window.reason.is_some_and(|reason| reason != Reason::Ttl)) {
+            let detail = format!("a window of a short set after {} members", told.items_read);
+            return Some(Violation::new(aggregates::COMPLETE, detail, [index]));
+        }
+        let twice = told.windows.iter().flat_map(|window| &window.results.values).find(|(_, count)| *count > 1);
         return twice.map(|(value, count)| Violation::new(ONCE, format!("{value} {count} times"), [index]));
     }
     let Call { request: Request::Get { order, .. }, outcome: Outcome::Page { items, .. }, .. } = &history.calls[index]
@@ -74,8 +81,8 @@ fn members<'a>(history: &'a History, calls: &[usize]) -> BTreeMap<&'a str, BTree
                 members.entry(value).or_default();
                 continue;
             }
-            (_, Outcome::Aggregated(windows)) => {
-                let values = windows.iter().flat_map(|window| &window.values);
+            (_, Outcome::Aggregated(told)) => {
+                let values = told.windows.iter().flat_map(|window| &window.results.values);
                 values.for_each(|(value, _)| _ = members.entry(value).or_default());
                 continue;
             }
@@ -130,7 +137,7 @@ impl<'a> Member<'a> {
         let until = self.times.partition_point(|time| *time <= window.max);
         // Set for an item that is not before the window, and for one that is behind it.
         let (reached, passed) = (1 << before, if until < self.times.len() { 1 << until } else { 0 });
-        match window.values.iter().any(|(value, _)| value == self.value) {
+        match window.results.values.iter().any(|(value, _)| value == self.value) {
             true if before == until => Some(Effect::tells(NEVER_SET, NEVER_SET)),
             true => Some(Effect::tells(reached | passed, reached)),
             // Nothing certain where it may be behind the window instead of before it.
@@ -183,7 +190,9 @@ impl<'a> Member<'a> {
                 let is_told = found.is_some() || (after.is_none() && !more);
                 is_told.then(|| self.standing(found)).into_iter().collect()
             }
-            (_, Outcome::Aggregated(windows)) => windows.iter().filter_map(|window| self.aggregated(window)).collect(),
+            (_, Outcome::Aggregated(told)) => {
+                told.windows.iter().filter_map(|window| self.aggregated(window)).collect()
+            }
             (request, Outcome::Contained(found)) => {
                 let of_call = asked(request).unwrap_or_default().iter().zip(found);
                 of_call.filter(|(value, _)| *value == self.value).map(|(_, at)| self.standing(*at)).collect()

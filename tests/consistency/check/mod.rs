@@ -5,8 +5,8 @@
 //! of a set ([`members`]). Each of these is judged exactly ([`linear`]). Rules across objects are judged by conditions
 //! at every instant ([`windows`]): whether a page is the list at one moment. A list that goes back, which callers
 //! notice first, has a separate check ([`monotonic`]). Lists that show only their newest items have separate promises
-//! ([`bounded`]), and so have bags ([`bags`]). Aggregates are pages that show values, and how often each was there
-//! ([`aggregates`]). This module must never talk to a server.
+//! ([`bounded`]), and so have bags ([`bags`]). Aggregates are pages that show values, and how often each was there, in
+//! groups at times ([`aggregates`], [`groups`]). This module must never talk to a server.
 
 mod aggregates;
 pub mod bags;
@@ -15,10 +15,12 @@ mod clusters;
 mod counts;
 mod definitions;
 mod expiry;
+mod groups;
 mod linear;
 mod members;
 mod monotonic;
 mod pages;
+mod script;
 mod story;
 mod windows;
 

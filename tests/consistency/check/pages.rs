@@ -46,8 +46,8 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Fits {
             }
         }
         (Request::Contains { .. }, Outcome::Contained(newest)) => check_search(story, call, newest),
-        (Request::Aggregate { windows, .. }, Outcome::Aggregated(told)) => {
-            aggregates::check_shape(history, call, windows, told).and_then(|()| aggregates::check(story, call, told))
+        (Request::Aggregate { .. }, Outcome::Aggregated(told)) => {
+            aggregates::check_shape(history, story.expiry, call).and_then(|()| aggregates::check(story, call, told))
         }
         (request, Outcome::Removed(count)) if request.removes_some() => {
             let taken = story.taken(request);

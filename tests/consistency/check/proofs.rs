@@ -9,8 +9,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::check;
 use super::linear::{Effect, Step, Transition, Verdict, judge};
 use crate::history::{
-    Aggregated, AskedWindow, Call, History, Item, Key, ListName, NANOS_PER_SEC, Order, Outcome, Promises, Request,
-    ValueType, VersionName,
+    Aggregated, Aggregates, AskedWindow, Call, Group, GroupBy, Groups, History, Item, Key, ListName, NANOS_PER_SEC,
+    Order, Outcome, Promises, Reason, Request, Results, ValueType, VersionName,
 };
 
 pub const CASES: &[(&str, fn())] = &[
@@ -80,7 +80,7 @@ enum Act {
     Get { limit: usize, min: Option<u64>, order: Order },
     Count { limit: u64, min: Option<u64> },
     Contains { values: Vec<usize>, min: Option<u64> },
-    Aggregate { min: u64, span: u64 },
+    Aggregate { min: u64, span: u64, group_by: Option<GroupBy> },
     Remove(usize),
     RemoveItems(Vec<usize>),
     RemoveBetween(u64, u64),
@@ -96,12 +96,15 @@ type Drawn = (Act, u64, u64, u64, bool);
 fn acts() -> impl Strategy<Value = Vec<Drawn>> {
     let (min, some) = (|| proptest::option::of(0_u64..4), || proptest::collection::vec(0_usize..8, 1..4));
     let order = prop_oneof![Just(Order::Newest), Just(Order::Oldest)];
+    let group_by = (proptest::bool::weighted(0.2), 1_usize..5);
+    let group_by = proptest::option::of(group_by.prop_map(|(by_member, max_groups)| GroupBy { by_member, max_groups }));
     let act = prop_oneof![
         5 => some().prop_map(Act::Add),
         6 => (1_usize..6, min(), order).prop_map(|(limit, min, order)| Act::Get { limit, min, order }),
         3 => (1_u64..6, min()).prop_map(|(limit, min)| Act::Count { limit, min }),
         3 => (some(), min()).prop_map(|(values, min)| Act::Contains { values, min }),
-        4 => (0_u64..4, 0_u64..4).prop_map(|(min, span)| Act::Aggregate { min, span }),
+        4 => (0_u64..4, 0_u64..4, group_by)
+            .prop_map(|(min, span, group_by)| Act::Aggregate { min, span, group_by }),
         2 => (0_usize..8).prop_map(Act::Remove),
         2 => some().prop_map(Act::RemoveItems),
         1 => (0_u64..4, 0_u64..3).prop_map(|(min, span)| Act::RemoveBetween(min, min + span)),
@@ -124,21 +127,70 @@ fn from(items: &BTreeMap<Key, Item>, min: Option<u64>) -> Vec<Item> {
     items.values().filter(|item| min.is_none_or(|min| item.timestamp >= min)).cloned().collect()
 }
 
-fn aggregated(items: &BTreeMap<Key, Item>, min: u64, max: u64) -> Aggregated {
-    let there: Vec<Item> = from(items, Some(min)).into_iter().filter(|item| item.timestamp <= max).collect();
+/// The results of items, newest first.
+fn results(items: &[&Item]) -> Results {
     let mut counts: BTreeMap<&String, u64> = BTreeMap::new();
-    there.iter().for_each(|item| *counts.entry(&item.value).or_default() += 1);
+    items.iter().for_each(|item| *counts.entry(&item.value).or_default() += 1);
     let mut values: Vec<_> = counts.into_iter().map(|(value, count)| (value.clone(), count)).collect();
     values.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let value = |item: Option<&Item>| item.map(|item| item.value.clone());
-    let (count, distinct) = (there.len() as u64, values.len() as u64);
-    Aggregated { min, max, count, distinct, values, first: value(there.first()), last: value(there.last()), sum: None }
+    let value = |item: Option<&&Item>| item.map(|item| item.value.clone());
+    let (count, distinct) = (items.len() as u64, values.len() as u64);
+    Results { count, distinct, values, first: value(items.last()), last: value(items.first()), sum: None }
+}
+
+/// The groups of items, newest first, and the number of those without a group.
+fn grouped(items: &[&Item], by: GroupBy) -> (Groups, u64) {
+    let mut groups: BTreeMap<String, Vec<&Item>> = BTreeMap::new();
+    for item in items {
+        if let Some(group) = by.group_of(&item.value) {
+            groups.entry(group.into_owned()).or_default().push(item);
+        }
+    }
+    let skipped = items.len() - groups.values().map(Vec::len).sum::<usize>();
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
+    let others: Vec<String> = groups.iter().skip(by.max_groups).map(|(group, _)| group.clone()).collect();
+    groups.truncate(by.max_groups);
+    let group = |value, items: &[&Item]| Group { value, count: items.len() as u64, results: results(items) };
+    let mut shown: Vec<_> = groups.into_iter().map(|(value, items)| group(Some(value), &items)).collect();
+    if !others.is_empty() {
+        let is_other =
+            |item: &&Item| by.group_of(&item.value).is_some_and(|group| others.contains(&group.into_owned()));
+        let rest: Vec<&Item> = items.iter().copied().filter(is_other).collect();
+        shown.push(group(None, &rest));
+    }
+    (Groups { by, shown }, skipped as u64)
+}
+
+/// The answer to an aggregation that reads a number of items at most.
+fn aggregates(
+    items: &BTreeMap<Key, Item>,
+    windows: &[(u64, u64)],
+    group_by: Option<GroupBy>,
+    items_max: usize,
+) -> Aggregates {
+    let (floor, ceiling) = (windows.iter().map(|(min, _)| *min).min(), windows.iter().map(|(_, max)| *max).max());
+    let asked = |item: &&Item| Some(item.timestamp) >= floor && Some(item.timestamp) <= ceiling;
+    let all: Vec<&Item> = items.values().rev().filter(asked).collect();
+    let read = &all[..all.len().min(items_max)];
+    let window = |(min, max): &(u64, u64)| {
+        let here: Vec<&Item> = read.iter().copied().filter(|item| (*min..=*max).contains(&item.timestamp)).collect();
+        let is_cut = all.get(items_max).is_some_and(|next| *min <= next.timestamp);
+        let reason = is_cut.then_some(Reason::ItemsMax);
+        let whole = || (results(&here), None, 0);
+        let (results, groups, skipped) = group_by.map_or_else(whole, |by| {
+            let (groups, skipped) = grouped(&here, by);
+            (Results::of_all(groups.shown.iter().map(|group| &group.results)), Some(groups), skipped)
+        });
+        Aggregated { min: *min, max: *max, reason, skipped, results, groups }
+    };
+    Aggregates { as_of: 0, windows: windows.iter().map(window).collect(), items_read: read.len() as u64 }
 }
 
 /// The request whose answer has these windows.
-fn aggregation(list: &ListName, told: &[Aggregated]) -> Request {
-    let windows = told.iter().map(|told| AskedWindow::Between { min: told.min, max: told.max }).collect();
-    Request::Aggregate { list: list.clone(), windows, is_of_numbers: false }
+fn aggregation(list: &ListName, told: &Aggregates, group_by: Option<GroupBy>) -> Request {
+    let windows = told.windows.iter().map(|told| AskedWindow::Between { min: told.min, max: told.max }).collect();
+    Request::Aggregate { list: list.clone(), windows, is_of_numbers: false, group_by }
 }
 
 fn remove(items: &mut BTreeMap<Key, Item>, takes: impl Fn(&Item) -> bool) -> u64 {
@@ -147,7 +199,12 @@ fn remove(items: &mut BTreeMap<Key, Item>, takes: impl Fn(&Item) -> bool) -> u64
     (before - items.len()) as u64
 }
 
-fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
+fn lost_outcome(request: &Request) -> Outcome {
+    let why = "lost".to_owned();
+    if request.reads() { Outcome::NotDone { why } } else { Outcome::Unknown { why } }
+}
+
+fn told_truthfully(mut drawn: Vec<Drawn>, items_max: usize) -> History {
     drawn.sort_by_key(|(_, at, ..)| *at);
     let version = VersionName { feature: "f".into(), label: String::new() };
     let list = ListName { version: version.clone(), entity: "e".into() };
@@ -193,9 +250,11 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
                 let found = values.iter().map(newest).collect();
                 (Request::Contains { list: list.clone(), min, max: None, values }, gone(Outcome::Contained(found)))
             }
-            Act::Aggregate { min, span } => {
-                let told = vec![aggregated(&items, BASE + min, BASE + min + span), aggregated(&items, BASE, BASE + 9)];
-                (aggregation(&list, &told), gone(Outcome::Aggregated(told)))
+            Act::Aggregate { min, span, group_by } => {
+                let windows = [(BASE + min, BASE + min + span), (BASE, BASE + 9)];
+                let mut told = aggregates(&items, &windows, group_by, items_max);
+                told.as_of = BASE + 1_000 + at;
+                (aggregation(&list, &told, group_by), gone(Outcome::Aggregated(told)))
             }
             Act::Remove(number) => {
                 let value = item(number).value;
@@ -228,11 +287,7 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
                 (Request::CreateFeature { feature: "f".into(), ttl_secs: 86_400 }, outcome)
             }
         };
-        let outcome = match lost {
-            true if request.reads() => Outcome::NotDone { why: "lost".into() },
-            true => Outcome::Unknown { why: "lost".into() },
-            false => outcome,
-        };
+        let outcome = if lost { lost_outcome(&request) } else { outcome };
         let (from, to) = ((1_000 + at).saturating_sub(before), 1_000 + at + after);
         calls.push(Call { client, incarnation: 0, from, to, batch: None, request, outcome });
     }
@@ -242,14 +297,15 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
         value_types: [("f".to_owned(), ValueType::String)].into(),
         versions: vec![(version, 86_400)],
         ends: vec![10_000],
+        aggregate_items_max: Some(items_max as u64),
         calls,
         ..History::default()
     }
 }
 
 fn allows_what_a_list_did() {
-    check_cases(3_000, &acts(), |drawn| {
-        let history = told_truthfully(drawn);
+    check_cases(3_000, &(acts(), 1_usize..9), |(drawn, items_max)| {
+        let history = told_truthfully(drawn, items_max);
         for promises in [Promises::Linearizable, Promises::Quorum] {
             let found = check(&History { promises, ..history.clone() }).map_err(TestCaseError::fail)?;
             let text: Vec<String> = found.iter().map(|violation| violation.explain(&history).to_string()).collect();

@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use super::expiry::{Expiry, Sight};
 use crate::history::{
-    Aggregated, Call, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises, Request, ValueType,
+    Aggregated, Aggregates, Call, History, Item, Key, ListName, Moment, NANOS_PER_SEC, Order, Outcome, Promises,
+    Request, ValueType,
 };
 
 /// How much longer than it should a row lives on CQL, at most: its TTL is in whole seconds, rounded
@@ -51,6 +52,8 @@ pub struct CountedValue<'s> {
     pub places: Vec<usize>,
     pub value: &'s str,
     pub count: u64,
+    /// The answer may lack older items.
+    pub is_cut: bool,
 }
 
 impl CountedValue<'_> {
@@ -81,7 +84,7 @@ pub struct Story<'a> {
     places: HashMap<&'a Item, usize>,
     /// For each item, whether every call sees it if it exists.
     lasting: Vec<bool>,
-    expiry: &'a Expiry<'a>,
+    pub expiry: &'a Expiry<'a>,
     history: &'a History,
 }
 
@@ -177,6 +180,11 @@ impl<'a> Story<'a> {
         Ok(story)
     }
 
+    /// The most items that an aggregation reads.
+    pub fn items_max(&self) -> u64 {
+        self.history.items_max()
+    }
+
     /// The places of the items between two moments.
     pub fn between(&self, min: Option<u64>, max: Option<u64>) -> Range<usize> {
         let start = min.map_or(0, |min| self.keys.partition_point(|key| key.timestamp < min));
@@ -255,7 +263,7 @@ impl<'a> Story<'a> {
             (Request::Contains { min, max, values, .. }, Outcome::Contained(newest)) => {
                 Some(self.search(index, &self.between(*min, *max), values, newest))
             }
-            (Request::Aggregate { .. }, Outcome::Aggregated(windows)) => Some(self.aggregated(index, windows)),
+            (Request::Aggregate { .. }, Outcome::Aggregated(told)) => Some(self.aggregated(index, told)),
             _ => None,
         }
     }
@@ -311,29 +319,34 @@ impl<'a> Story<'a> {
     }
 
     /// The values of a window on which an answer reports. One that is not among the most frequent values may have been
-    /// there, too, if these are not all.
-    pub fn counted(&self, window: &Aggregated) -> Vec<CountedValue<'_>> {
-        let told: HashMap<&str, u64> = window.values.iter().map(|(value, count)| (value.as_str(), *count)).collect();
+    /// there, too, if these are not all, or if the answer may lack items. One without a group is skipped.
+    pub fn counted(&self, window: &Aggregated, items_read: u64) -> Vec<CountedValue<'_>> {
+        let results = &window.results;
+        let is_cut = window.is_cut(items_read, self.history.items_max());
+        let told: HashMap<&str, u64> = results.values.iter().map(|(value, count)| (value.as_str(), *count)).collect();
         let mut by_value: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for place in self.between(Some(window.min), Some(window.max)) {
             by_value.entry(&self.items[place].item.value).or_default().push(place);
         }
+        let are_all = results.has_all_values() && !is_cut;
         let counted = by_value.into_iter().filter_map(|(value, places)| {
-            let count = told.get(value).copied().or(window.has_all_values().then_some(0))?;
-            Some(CountedValue { places, value, count })
+            let is_missing = || (are_all && window.counts(value)).then_some(0);
+            let count = told.get(value).copied().or_else(is_missing)?;
+            Some(CountedValue { places, value, count, is_cut })
         });
         counted.collect()
     }
 
     /// For each value of a window, the number of its items.
-    fn aggregated(&self, call: usize, windows: &[Aggregated]) -> Look {
+    fn aggregated(&self, call: usize, told: &Aggregates) -> Look {
         let (mut seen, mut covered, mut some) = (vec![false; self.items.len()], Vec::new(), Vec::new());
-        for counted in windows.iter().flat_map(|window| self.counted(window)) {
+        for counted in told.windows.iter().flat_map(|window| self.counted(window, told.items_read)) {
             match counted.is_clear() {
                 Some(there) => {
                     counted.places.iter().for_each(|place| seen[*place] = there);
                     covered.extend(counted.places);
                 }
+                None if counted.is_cut => {}
                 None => some.push((counted.places, counted.count)),
             }
         }

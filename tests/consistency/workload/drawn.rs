@@ -5,10 +5,12 @@ use std::sync::atomic::Ordering;
 use fastrand::Rng;
 
 use super::world::{Kind, List, TTLS_SECS, World};
-use crate::history::{Item, NANOS_PER_SEC, Order, ValueType};
+use crate::history::{GROUP_MEMBER, GroupBy, Item, NANOS_PER_SEC, Order, ValueType};
 
 /// For a value; the limit of the API is slightly greater.
 const VALUE_BYTES_MAX: usize = 60_000;
+/// For aggregations.
+const GROUPS_MAX: usize = 6;
 
 impl World {
     /// A timestamp from a small grid, so that there are many ties and near ties, or one that is about to expire by one
@@ -44,7 +46,11 @@ impl World {
         match list.value_type {
             ValueType::String => format!("\"v-{number} é\\n{padding}\""),
             ValueType::Int64 => format!("-{number}"),
-            ValueType::Json => format!("{{\"n\":[{number},null],\"t\":\"é{padding}\"}}"),
+            // Some have no group.
+            ValueType::Json => {
+                let group = (number % 5 > 0).then(|| format!("\"{GROUP_MEMBER}\":{},", number % 5)).unwrap_or_default();
+                format!("{{{group}\"n\":[{number},null],\"t\":\"é{padding}\"}}")
+            }
             ValueType::Bytes => {
                 use base64::Engine;
                 format!("\"{}\"", base64::engine::general_purpose::STANDARD.encode(number.to_be_bytes()))
@@ -107,6 +113,12 @@ impl World {
                 (Some(one.min(other)), Some(one.max(other)))
             }
         }
+    }
+
+    /// A few groups, of more values, for a part of aggregations.
+    pub(super) fn grouping(rng: &mut Rng, value_type: ValueType) -> Option<GroupBy> {
+        let by_member = value_type == ValueType::Json && rng.u8(0..3) > 0;
+        (rng.u8(0..5) < 2).then(|| GroupBy { by_member, max_groups: rng.usize(1..=GROUPS_MAX) })
     }
 
     pub(super) fn order(rng: &mut Rng) -> Order {

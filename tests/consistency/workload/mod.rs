@@ -115,7 +115,7 @@ impl World {
             55..60 => Request::Contains { list, min: None, max: None, values: members(rng) },
             60..78 => Request::RemoveValue { list, value: member(rng) },
             78..80 => Request::RemoveAll { list },
-            80..86 => Self::aggregate_all(list),
+            80..86 => Self::aggregate_all(rng, list, Vec::new()),
             _ => Request::Get { list, min: None, max: None, order: Self::order(rng), limit: None, after: None },
         }
     }
@@ -139,14 +139,31 @@ impl World {
             }
             45..60 => Request::RemoveValue { list: name, value: self.some_value(rng, list) },
             60..62 => Request::RemoveAll { list: name },
-            62..72 => Self::aggregate_all(name),
+            62..72 => {
+                let parts = self.parts(rng, list);
+                Self::aggregate_all(rng, name, parts)
+            }
             _ => Request::Get { list: name, min: None, max: None, order: Order::Newest, limit: None, after: None },
         }
     }
 
-    /// Of all items of a list, which are less than a day old.
-    fn aggregate_all(list: ListName) -> Request {
-        Request::Aggregate { list, windows: vec![AskedWindow::Last { secs: DAY_SECS }], is_of_numbers: false }
+    /// In these windows, and in one with all items of a list, which are less than a day old.
+    fn aggregate_all(rng: &mut Rng, list: ListName, mut windows: Vec<AskedWindow>) -> Request {
+        windows.push(AskedWindow::Last { secs: DAY_SECS });
+        let group_by = Self::grouping(rng, ValueType::String);
+        Request::Aggregate { list, windows, is_of_numbers: false, group_by }
+    }
+
+    /// A window with all items of a list, whatever the clock, and one with a part of them.
+    fn parts(&self, rng: &mut Rng, list: &List) -> Vec<AskedWindow> {
+        let min = self.epoch - 10 * DAY_SECS * NANOS_PER_SEC;
+        let whole = AskedWindow::Between { min, max: TIMESTAMP_MAX };
+        let recent = Self::recent(rng, list).and_then(|items| Some(items.first()?.timestamp));
+        let part = recent.map(|near| match rng.bool() {
+            true => AskedWindow::Between { min: near, max: TIMESTAMP_MAX },
+            false => AskedWindow::Between { min, max: near },
+        });
+        part.into_iter().chain([whole]).collect()
     }
 
     /// In windows that overlap, some of which end with the server's clock.
@@ -161,7 +178,8 @@ impl World {
             (min, max) => AskedWindow::Between { min: min.unwrap_or(0), max: max.unwrap_or(TIMESTAMP_MAX) },
         };
         let windows = (0..rng.usize(1..4)).map(|_| window(rng)).collect();
-        Request::Aggregate { list: list.name.clone(), windows, is_of_numbers: list.value_type == ValueType::Int64 }
+        let (group_by, is_of_numbers) = (Self::grouping(rng, list.value_type), list.value_type == ValueType::Int64);
+        Request::Aggregate { list: list.name.clone(), windows, is_of_numbers, group_by }
     }
 
     /// Gets of several lists, of one among them more than once, and aggregates.

@@ -1,6 +1,6 @@
 //! Histories of bags that the promises forbid, and similar histories that they allow.
 
-use super::super::forbidden::{Case, Script, unknown};
+use super::super::script::{Case, Script, unknown};
 use super::{FOUND_ONCE, IN_ORDER, LINEAR, MADE_ONCE, MATCHES, ONE_STATE};
 use crate::bags::{BagIndex, BagName, BagOutcome, BagRequest, BagState, Condition, FoundBag, Properties, Property};
 use crate::history::{Order, Outcome, Promises, Request};

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::super::check;
-use super::super::forbidden::Case;
 use super::super::proofs::check_cases;
+use super::super::script::Case;
 use crate::bags::{BagIndex, BagName, BagOutcome, BagRequest, BagState, Condition, FoundBag, Properties, Property};
 use crate::history::{Call, History, NANOS_PER_SEC, Order, Outcome, Promises, Request};
 
