@@ -6,17 +6,26 @@
 
 use liststore_contract::domain::index::Pointer;
 
-use super::words::{are_equal, first_marked, next_word, repeated, zeros};
+use super::words::{Needle, first_marked, next_word, repeated, zeros};
 
 /// A step from a value to one that it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Step {
     /// The name of a member of an object, as canonical JSON, with its colon.
-    name: Box<[u8]>,
+    name: Needle<Box<[u8]>>,
     /// The place in an array, if it is one.
     place: Option<usize>,
     /// The index of the stop at its end.
     stop: usize,
+}
+
+/// The place of the step to the member that begins here, if there is one. `next` is the place of a likely one, up to
+/// the number of steps.
+#[inline]
+fn step_at(steps: &[Step], next: usize, json: &[u8], at: usize) -> Option<usize> {
+    let (before, behind) = steps.split_at(next);
+    let is_here = |Step { name, .. }: &Step| json.get(at..at + name.bytes().len()).is_some_and(|here| name.is(here));
+    behind.iter().position(is_here).map(|place| next + place).or_else(|| before.iter().position(is_here))
 }
 
 /// A value on the way to properties.
@@ -24,6 +33,7 @@ struct Step {
 struct Stop {
     /// The number of the property that it is, if it is one.
     property: Option<usize>,
+    /// In the order of their names, about as members are in canonical JSON.
     steps: Vec<Step>,
 }
 
@@ -65,19 +75,20 @@ impl Ways {
             let mut at = 0;
             for token in pointer.tokens() {
                 let name = format!("{}:", serde_json::Value::from(token)).into_bytes();
-                let known = stops[at].steps.iter().find(|step| *step.name == *name).map(|step| step.stop);
+                let known = stops[at].steps.iter().find(|step| step.name.bytes() == name).map(|step| step.stop);
                 at = known.unwrap_or_else(|| {
                     let is_place =
                         token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
                     let place = token.parse().ok().filter(|_| is_place);
                     let stop = stops.len();
-                    stops[at].steps.push(Step { name: name.into(), place, stop });
+                    stops[at].steps.push(Step { name: Needle::new(name.into()), place, stop });
                     stops.push(Stop::default());
                     stop
                 });
             }
             stops[at].property = Some(property);
         }
+        stops.iter_mut().for_each(|stop| stop.steps.sort_by(|one, other| one.name.bytes().cmp(other.name.bytes())));
         (stops.len() > 1).then_some(Self(stops))
     }
 
@@ -85,7 +96,11 @@ impl Ways {
     #[inline]
     pub fn find(&self, json: &[u8], found: &mut [Option<Span>]) -> Result<(), NoJson> {
         found.fill(None);
-        self.walk(json, 0, 0, false, found).map(drop)
+        match (&self.0[0], json.first()) {
+            // Nearly all values: it needs no further call.
+            (Stop { property: None, steps }, Some(b'{')) => self.walk_object(json, 1, steps, false, found).map(drop),
+            _ => self.walk(json, 0, 0, false, found).map(drop),
+        }
     }
 
     /// Walks through the value that begins here, to its end if that is needed. It recurses as deep as the pointers.
@@ -123,18 +138,17 @@ impl Ways {
         if json.get(at) == Some(&b'}') {
             return Ok(Walked::Behind(at + 1));
         }
-        let mut left = steps.len();
+        let (mut left, mut next) = (steps.len(), 0);
         loop {
             if json.get(at) != Some(&b'"') {
                 return Err(NoJson);
             }
-            let is_here =
-                |step: &&Step| json.get(at..at + step.name.len()).is_some_and(|here| are_equal(here, &step.name));
             if left > 0
-                && let Some(step) = steps.iter().find(is_here)
+                && let Some(place) = step_at(steps, next, json, at)
             {
-                left -= 1;
-                let begin = at + step.name.len();
+                let step = &steps[place];
+                (left, next) = (left - 1, place + 1);
+                let begin = at + step.name.bytes().len();
                 match &self.0[step.stop] {
                     // Nearly all properties: it needs no further call.
                     Stop { property: Some(property), steps } if steps.is_empty() => {

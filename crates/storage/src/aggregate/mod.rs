@@ -19,12 +19,14 @@
 //! | `ranks` | the shown groups, and the most frequent values |
 //! | `room` | the memory and time of results |
 //! | `number` | arithmetic |
+//! | `digits` | integers of JSON |
 //! | `values` | distinct values, their order, and their JSON |
 //! | `find` | properties of stored JSON |
 //! | `words` | short bytes, a word at a time |
 //! | `memory` | how much is taken |
 //! | `pages` | a session that has its items in pages |
 
+mod digits;
 mod find;
 mod memory;
 mod number;
@@ -121,6 +123,16 @@ impl Chain {
     #[inline]
     fn wants(&self, timestamp: u64) -> bool {
         timestamp <= self.max && self.closed < self.windows.len()
+    }
+}
+
+/// Passes the tallies of windows that may have an item of this moment, of which there is at least one.
+#[inline]
+fn each_tally(chains: &mut [Chain], timestamp: u64, mut take: impl FnMut(&mut Tally)) {
+    match chains {
+        // Nearly all aggregations: their windows end with the call.
+        [chain] => take(&mut chain.tally),
+        chains => chains.iter_mut().filter(|chain| chain.wants(timestamp)).for_each(|chain| take(&mut chain.tally)),
     }
 }
 
@@ -316,12 +328,10 @@ impl Aggregator {
         }
         if let Some(by) = plan.group_by {
             let group = bytes_of(by.source).map(|value| values[by.source].number_of(value, memory));
-            for chain in chains.iter_mut().filter(|chain| chain.wants(timestamp)) {
-                match group {
-                    Some(group) => chain.tally.enter_group(plan, group, memory),
-                    None => chain.tally.skip(),
-                }
-            }
+            each_tally(chains, timestamp, |tally| match group {
+                Some(group) => tally.enter_group(plan, group, memory),
+                None => tally.skip(),
+            });
             if group.is_none() {
                 return Ok(());
             }
@@ -336,12 +346,10 @@ impl Aggregator {
             is_skipped |= source.needs_number && number.is_none();
             let identity = if source.needs_identity { values[place].number_of(bytes, memory) } else { 0 };
             let field = Field { bytes, number, identity };
-            for chain in chains.iter_mut().filter(|chain| chain.wants(timestamp)) {
-                chain.tally.add(plan, place, field, *items_read, memory);
-            }
+            each_tally(chains, timestamp, |tally| tally.add(plan, place, field, *items_read, memory));
         }
         if is_skipped {
-            chains.iter_mut().filter(|chain| chain.wants(timestamp)).for_each(|chain| chain.tally.skip());
+            each_tally(chains, timestamp, Tally::skip);
         }
         if memory.is_exceeded() { Err(AggregateFailure::TooLarge) } else { Ok(()) }
     }

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use super::digits::short_int;
+
 /// A power of two.
 const fn power(exponent: i64) -> f64 {
     f64::from_bits(((1_023 + exponent) as u64) << 52)
@@ -59,27 +61,6 @@ impl Number {
             _ => self.as_f64().total_cmp(&other.as_f64()),
         }
     }
-}
-
-/// The JSON integer, if it is one of so few digits that a double holds it.
-#[inline]
-fn short_int(raw: &[u8]) -> Option<i64> {
-    const DIGITS_MAX: usize = 15;
-    let (is_negative, digits) = match raw {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() || digits.len() > DIGITS_MAX {
-        return None;
-    }
-    let mut int = 0;
-    for digit in digits.iter().map(|digit| digit.wrapping_sub(b'0')) {
-        if digit > 9 {
-            return None;
-        }
-        int = 10 * int + i64::from(digit);
-    }
-    Some(if is_negative { -int } else { int })
 }
 
 /// A sum of doubles by Neumaier's method (Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen,

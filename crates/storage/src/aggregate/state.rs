@@ -80,7 +80,10 @@ impl State {
                     *edge = Some(Edge { place, value });
                 }
             }
-            _ => field.number.into_iter().for_each(|number| self.add_number(number)),
+            Self::Sum(sum) | Self::Mean(sum) => field.number.into_iter().for_each(|number| sum.add(number)),
+            Self::Least(_) | Self::Greatest(_) | Self::Spread(_) => {
+                field.number.into_iter().for_each(|number| self.add_number(number));
+            }
         }
     }
 

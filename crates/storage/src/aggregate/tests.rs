@@ -358,6 +358,21 @@ fn the_group_of_null_is_distinct_from_the_rest() {
 }
 
 #[test]
+fn a_hundred_thousand_groups_are_bounded() {
+    let mut body = count_in(&json!(["1h"]));
+    body["group_by"] = json!({"max_groups": 1_000});
+    let values: Vec<_> = (0..100_000).map(|n| n.to_string()).collect();
+    let items: Vec<_> = values.iter().map(|value| (1, value.as_str())).collect();
+    let case = Case::of(ValueType::Int64);
+    let groups = case.aggregated(&body, &items).windows.remove(0).groups.unwrap();
+    let (shown, others) = groups.split_at(1_000);
+    assert_eq!((&shown[999].value, shown[999].count), (&Some(json!(999)), 1));
+    assert_eq!((others.len(), others[0].other, others[0].count), (1, true, 99_000));
+    let case = Case { bytes_max: 1 << 20, ..case };
+    assert_eq!(case.run(&body, &items).result.unwrap_err(), AggregateFailure::TooLarge);
+}
+
+#[test]
 fn memory_is_bounded() {
     let body = json!({"windows": ["1h"], "aggregates": [{"name": "d", "function": "count_distinct"}]});
     let texts: Vec<_> = (0..2_000).map(|n| format!("\"value {n:04}\"")).collect();

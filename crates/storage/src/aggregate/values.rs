@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::memory::Memory;
 use super::number::Number;
-use super::words::{are_equal, words};
+use super::words::{Needle, words};
 
 /// The form of the bytes of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,13 +110,14 @@ impl Values {
 
     #[inline]
     pub fn number_of(&mut self, value: &[u8], memory: &mut Memory) -> u32 {
-        let hash = self.hasher.hash(value);
+        let needle = Needle::new(value);
+        let hash = self.hasher.hash(needle);
         let mut place = hash as usize;
         // No slots, if there are no values yet.
         let mask = self.slots.len().wrapping_sub(1);
         while let Some(slot) = self.slots.get(place & mask).copied().filter(|slot| *slot != 0) {
             let number = (slot as u32).wrapping_sub(1);
-            if (slot >> 32) as u32 == hash && are_equal(self.get(number), value) {
+            if (slot >> 32) as u32 == hash && needle.is(self.get(number)) {
                 return number;
             }
             place += 1;
@@ -188,10 +189,10 @@ impl Hasher {
     }
 
     #[inline]
-    fn hash(&self, value: &[u8]) -> u32 {
-        let hash = match words(value) {
-            Some(words) => self.mix(words, value.len()),
-            None => self.hash_long(value),
+    fn hash(&self, value: Needle<&[u8]>) -> u32 {
+        let hash = match value.words() {
+            Some(words) => self.mix(words, value.bytes().len()),
+            None => self.hash_long(value.bytes()),
         };
         (hash >> 32) as u32
     }

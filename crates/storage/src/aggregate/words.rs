@@ -21,13 +21,40 @@ pub fn words(bytes: &[u8]) -> Option<[u64; 2]> {
     })
 }
 
-#[inline]
-pub fn are_equal(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len()
-        && match (words(one), words(other)) {
-            (Some(one), Some(other)) => one == other,
-            _ => one == other,
-        }
+/// Bytes that are compared with many others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needle<B> {
+    bytes: B,
+    words: Option<[u64; 2]>,
+}
+
+impl<B: AsRef<[u8]>> Needle<B> {
+    #[inline]
+    pub fn new(bytes: B) -> Self {
+        let words = words(bytes.as_ref());
+        Self { bytes, words }
+    }
+
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// These bytes as [`words`].
+    #[inline]
+    pub fn words(&self) -> Option<[u64; 2]> {
+        self.words
+    }
+
+    /// Whether these are the same bytes.
+    #[inline]
+    pub fn is(&self, other: &[u8]) -> bool {
+        other.len() == self.bytes().len()
+            && match self.words {
+                Some(known) => words(other) == Some(known),
+                None => other == self.bytes(),
+            }
+    }
 }
 
 /// The next eight bytes, if there are so many. The first byte is the lowest.
@@ -59,17 +86,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_equal_exactly_if_all_of_them_are() {
+    fn bytes_are_the_same_exactly_if_all_of_them_are() {
         for len in 0..36 {
             let bytes: Vec<_> = (0..len).map(|n| n * 7 + 1).collect();
-            assert!(are_equal(&bytes, &bytes.clone()), "{len}");
+            let needle = Needle::new(&bytes);
+            assert!(needle.is(&bytes.clone()), "{len}");
             assert_eq!(words(&bytes).is_some(), bytes.len() <= BYTES_MAX, "{len}");
             for changed in 0..bytes.len() {
                 let mut other = bytes.clone();
                 other[changed] ^= 0x80;
-                assert!(!are_equal(&bytes, &other), "{len} {changed}");
+                assert!(!needle.is(&other), "{len} {changed}");
             }
-            assert!(!are_equal(&bytes, &[&bytes[..], &[0]].concat()), "{len}");
+            assert!(!needle.is(&[&bytes[..], &[0]].concat()), "{len}");
         }
     }
 
