@@ -36,7 +36,8 @@ struct Plan<'r> {
 }
 
 impl<'r> SharedPlans<'r> {
-    /// The plan of this input for values of this form. It is made once for the lists that share the input.
+    /// The plan of this input for values of this form, with little memory. It is made once for the lists that share the
+    /// input.
     fn plan(&self, input: &'r AggregateInput, form: JsonForm, items_max: u64) -> Result<Arc<Aggregation>, Problem> {
         let mut plans = self.plans.borrow_mut();
         if let Some(known) = plans.iter().find(|known| std::ptr::eq(known.input, input) && known.form == form) {
@@ -45,7 +46,7 @@ impl<'r> SharedPlans<'r> {
         if plans.len() == PLANS_MAX {
             plans.pop_front();
         }
-        let made = Aggregation::new(input, form, items_max).map(Arc::new);
+        let made = Aggregation::new(input, form, items_max).map(|plan| Arc::new(plan.within(SMALL_BYTES)));
         plans.push_back(Plan { input, form, made: made.clone() });
         made
     }
@@ -76,7 +77,10 @@ impl Service {
                 alone = Some(if let Some(alone) = alone.take() { alone } else { shared.turn.lock().await });
                 self.reserve(caller, bytes_max)?;
             }
-            let plan = Arc::new(Aggregation::clone(&plan).within(bytes_max));
+            let plan = match bytes_max {
+                SMALL_BYTES => Arc::clone(&plan),
+                more => Arc::new(Aggregation::clone(&plan).within(more)),
+            };
             let aggregated = lists.read(list.clone(), retention, deadline, async move |session, op, list| {
                 session.aggregate(op, list, &plan).await
             });
