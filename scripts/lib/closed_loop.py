@@ -80,7 +80,7 @@ def _command(words):
 
 class Postgres:
     """Statements of one text on Postgres, prepared once on each connection (its manual, chapter "Frontend/Backend
-    Protocol", extended query). Passwords are not spoken of: the server trusts whoever connects."""
+    Protocol", extended query). It sends no password: the server trusts every client."""
 
     READY = b"Z\0\0\0\5"
 

@@ -254,7 +254,7 @@ fn definitions_in_git() {
     Guide::new("howto/definitions-in-git.md").follow();
 }
 
-/// The test does not run the configuration of the page, only its call.
+/// `scripts/check-clients redpanda-connect` runs the configuration of the page.
 #[test]
 fn stream_from_kafka() {
     Guide::new("howto/stream-from-kafka.md").follow();

@@ -44,7 +44,7 @@ export const LabelsField = ({ value, onInput, error }) => html`
   <${TextField} label="Labels" area mono rows="3" value=${value} onInput=${onInput} error=${error}
     placeholder=${"team=ranking\nstage=production"} hint="One key=value per line, to find features. At most 64."/>`;
 
-/** What stands once in a list; it is chosen when a feature or a version is made, and for ever. */
+/** The choice of an identity, for new features and versions. An identity cannot be changed. */
 export const IdentityChoice = ({ draft, onChange }) => html`
   <div class="columns">
     <${SelectField} label="Identity" value=${draft.identity} onChange=${(identity) => onChange({ identity })}
